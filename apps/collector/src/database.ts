@@ -1,0 +1,130 @@
+import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+
+/** A timestamp that is read as a Date and may be written as text. */
+type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
+type NullableTimestamp = ColumnType<
+  Date | null,
+  Date | string | null | undefined,
+  Date | string | null
+>;
+type Json<Value extends object | null> = JSONColumnType<Value, string, string>;
+
+export type RawStatus = 'pending' | 'processing' | 'completed' | 'invalid' | 'failed';
+
+export type StageRecord = {
+  stage: string;
+  outcome: string;
+  started_at: string;
+  duration_ms: number;
+};
+
+/** Why a raw record is invalid or failed: a code of the error table and a sentence. */
+export type RawError = { code: string; message: string; stage?: string };
+
+/** The collector's tables. Specification 001, Resources and their fields; Contract 4, Tables. */
+export type Tables = {
+  sources: { slug: string; created_at: Timestamp };
+  property_listings: {
+    id: Generated<number>;
+    source_slug: string;
+    external_id: string;
+    url: string | null;
+    title: string | null;
+    description: string;
+    summary: string | null;
+    language: string | null;
+    deal_type: string | null;
+    property_type: string | null;
+    price: number | null;
+    currency: string | null;
+    city: string | null;
+    city_key: string | null;
+    district: string | null;
+    address: string | null;
+    rooms: number | null;
+    area_total: number | null;
+    area_living: number | null;
+    area_kitchen: number | null;
+    floor: number | null;
+    floors_total: number | null;
+    latitude: number | null;
+    longitude: number | null;
+    contact_name: string | null;
+    phones: string[];
+    features: string[];
+    attributes: Json<Record<string, unknown>>;
+    published_at: NullableTimestamp;
+    raw_id: number;
+    search_text: string;
+    search_vector: ColumnType<string, never, never>;
+    embedding: string | null;
+    embedding_model: string | null;
+    embedding_text_hash: string | null;
+    archived_at: NullableTimestamp;
+    created_at: Timestamp;
+    updated_at: Timestamp;
+  };
+  listing_snapshots: {
+    id: Generated<number>;
+    listing_id: number;
+    raw_id: number;
+    listing: Json<Record<string, unknown>>;
+    changes: Json<Record<string, { from: unknown; to: unknown }>>;
+    created_at: Timestamp;
+  };
+  images: {
+    sha256: string;
+    media_type: string;
+    width: number;
+    height: number;
+    bytes: number;
+    description: string | null;
+    room_type: string | null;
+    quality: string | null;
+    described_by: string | null;
+    created_at: Timestamp;
+  };
+  listing_images: {
+    id: Generated<number>;
+    listing_id: number;
+    position: number;
+    url: string | null;
+    sha256: string | null;
+    error: string | null;
+    created_at: Timestamp;
+  };
+  listing_enrichments: {
+    listing_id: number;
+    kind: string;
+    value: Json<Record<string, unknown>>;
+    updated_at: Timestamp;
+  };
+  raw_data: {
+    id: Generated<number>;
+    source_slug: string;
+    external_id: string;
+    payload: Json<Record<string, unknown>>;
+    content_hash: string;
+    status: Generated<RawStatus>;
+    attempt: Generated<number>;
+    attempts: Generated<number>;
+    claimed_by: string | null;
+    lease_expires_at: NullableTimestamp;
+    error: Json<RawError | null>;
+    stages: Json<StageRecord[]>;
+    listing_id: number | null;
+    idempotency_key: string | null;
+    created_at: Timestamp;
+    updated_at: Timestamp;
+  };
+  api_keys: {
+    id: string;
+    name: string;
+    key_hash: string;
+    scopes: string[];
+    source_slugs: string[] | null;
+    created_at: Timestamp;
+    last_used_at: NullableTimestamp;
+    revoked_at: NullableTimestamp;
+  };
+};

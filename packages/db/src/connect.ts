@@ -1,0 +1,84 @@
+import { Kysely, PostgresDialect } from 'kysely';
+import type pg from 'pg';
+import type { Database } from './database.ts';
+import { DatabaseError } from './errors.ts';
+import { openPglite } from './pglite.ts';
+import { openPostgres } from './postgres.ts';
+
+export type ConnectOptions = {
+  /** PostgreSQL address. Without one the embedded database is used. */
+  url?: string | undefined;
+  /** Folder of the embedded database; without one it is in memory. */
+  dataDir?: string | undefined;
+  maxConnections?: number;
+  /** Told of connections that broke while nobody was using them. */
+  onError?: (error: Error) => void;
+};
+
+/**
+ * Opens the platform's database and makes sure that it can serve: PostgreSQL 15 or later, UTF-8, and
+ * a character type that knows Cyrillic letters (the C locale of some servers does not lower-case
+ * them, and search would miss words silently).
+ * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE or FOLDER_LOCKED.
+ */
+export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
+  const { url, dataDir, maxConnections = 10, onError = () => undefined } = options;
+  const engine =
+    url === undefined ? await openPglite(dataDir) : openPostgres({ url, maxConnections, onError });
+  try {
+    await checkServer(engine.pool);
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+  return {
+    engine: url === undefined ? 'pglite' : 'postgres',
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: engine.pool }) }),
+    pool: engine.pool,
+    listen: engine.listen,
+    close: engine.close,
+  };
+}
+
+type ServerFacts = { version: number; version_name: string; encoding: string; lexeme: string };
+
+async function checkServer(pool: pg.Pool): Promise<void> {
+  let facts: ServerFacts | undefined;
+  try {
+    const result = await pool.query<ServerFacts>(
+      `select current_setting('server_version_num')::int as version,
+              current_setting('server_version') as version_name,
+              current_setting('server_encoding') as encoding,
+              to_tsvector('simple', 'ОСЕЛЯ')::text as lexeme`,
+    );
+    facts = result.rows[0];
+  } catch (error) {
+    throw new DatabaseError(
+      'DATABASE_UNREACHABLE',
+      `The database does not answer (${reason(error)}): check DATABASE_URL and that the server runs`,
+      { cause: error },
+    );
+  }
+  if (facts === undefined) return;
+  if (facts.version < 150_000) {
+    unsuitable(`PostgreSQL 15 or later is needed, this server is ${facts.version_name}`);
+  }
+  if (facts.encoding !== 'UTF8') {
+    unsuitable(`the database's encoding is ${facts.encoding}: create one with encoding UTF8`);
+  }
+  if (facts.lexeme !== "'оселя':1") {
+    unsuitable(
+      "the database's LC_CTYPE does not know Cyrillic letters: create one with locale C.UTF-8 or uk_UA.UTF-8",
+    );
+  }
+}
+
+function unsuitable(why: string): never {
+  throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${why}`);
+}
+
+/** The short reason of a connection error; node-postgres's own messages hold no password. */
+function reason(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reason(error.errors[0]);
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,6 @@
+export { connect, type ConnectOptions } from './connect.ts';
+export type { Database, Notify } from './database.ts';
+export { DatabaseError } from './errors.ts';
+export { lockFolder, type FolderLock } from './lock.ts';
+export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
+export { toVector } from './vector.ts';

@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Notify } from './database.ts';
+
+const CHECK_INTERVAL_MS = 15_000;
+const RECONNECT_DELAY_MS = { first: 100, most: 10_000 };
+
+export type ListenerOptions = {
+  createClient: () => pg.Client;
+  onError: (error: Error) => void;
+  checkIntervalMs?: number;
+};
+
+export type Listener = {
+  listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+};
+
+/**
+ * Hears PostgreSQL notifications over one connection, opened with the first channel. A connection can
+ * die without a word (a NAT that forgets it, a server that is gone), so it is checked every 15 s and
+ * renewed; after each renewal every listener is called once with an empty payload, since
+ * notifications of the time between are lost.
+ */
+export function createListener(options: ListenerOptions): Listener {
+  const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
+  const channels = new Map<string, Set<Notify>>();
+  const closing = new AbortController();
+  let client: pg.Client | undefined;
+  let opening: Promise<pg.Client> | undefined;
+  let check: NodeJS.Timeout | undefined;
+
+  async function open(): Promise<pg.Client> {
+    const next = createClient();
+    next.on('notification', ({ channel, payload }) => tell(channel, payload ?? ''));
+    next.on('error', (error) => lose(next, error));
+    next.on('end', () => lose(next, new Error('The connection for notifications ended')));
+    try {
+      await next.connect();
+      for (const channel of channels.keys()) await subscribe(next, channel);
+    } catch (error) {
+      await discard(next);
+      throw error;
+    }
+    client = next;
+    check = setInterval(() => void verify(next), checkIntervalMs);
+    check.unref();
+    return next;
+  }
+
+  function connect(): Promise<pg.Client> {
+    opening ??= open().finally(() => {
+      opening = undefined;
+    });
+    return opening;
+  }
+
+  async function verify(current: pg.Client): Promise<void> {
+    const late = AbortSignal.timeout(checkIntervalMs);
+    try {
+      await Promise.race([
+        current.query('select 1'),
+        new Promise((_, reject) => {
+          late.addEventListener('abort', () => reject(late.reason));
+        }),
+      ]);
+    } catch (error) {
+      lose(current, error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  function lose(lost: pg.Client, error: Error): void {
+    if (lost !== client || closing.signal.aborted) return;
+    client = undefined;
+    clearInterval(check);
+    onError(error);
+    void discard(lost);
+    void reconnect();
+  }
+
+  async function reconnect(): Promise<void> {
+    let delayMs = RECONNECT_DELAY_MS.first;
+    while (!closing.signal.aborted) {
+      try {
+        await sleep(delayMs, undefined, { signal: closing.signal });
+        await connect();
+        for (const channel of channels.keys()) tell(channel, '');
+        return;
+      } catch (error) {
+        if (closing.signal.aborted) return;
+        onError(error instanceof Error ? error : new Error(String(error)));
+        delayMs = Math.min(delayMs * 2, RECONNECT_DELAY_MS.most);
+      }
+    }
+  }
+
+  function tell(channel: string, payload: string): void {
+    for (const notify of channels.get(channel) ?? []) notify(payload);
+  }
+
+  return {
+    async listen(channel, notify) {
+      const listeners = channels.get(channel) ?? new Set();
+      channels.set(channel, listeners.add(notify));
+      await subscribe(client ?? (await connect()), channel);
+      return async () => {
+        listeners.delete(notify);
+        if (listeners.size > 0 || channels.get(channel) !== listeners) return;
+        channels.delete(channel);
+        await client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(onError);
+      };
+    },
+    async close() {
+      closing.abort();
+      clearInterval(check);
+      await opening?.catch(() => undefined);
+      if (client !== undefined) await discard(client);
+    },
+  };
+}
+
+async function subscribe(client: pg.Client, channel: string): Promise<void> {
+  await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+}
+
+/** Ends a client whose connection may be dead already: what it says about that is of no use. */
+async function discard(client: pg.Client): Promise<void> {
+  client.removeAllListeners('end');
+  client.removeAllListeners('error');
+  client.on('error', () => undefined);
+  await Promise.race([client.end().catch(() => undefined), sleep(1000, undefined, { ref: false })]);
+}

@@ -1,0 +1,72 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { createPgConfig } from '@electric-sql/pglite/node-postgres';
+import { vector } from '@electric-sql/pglite-pgvector';
+import pg from 'pg';
+import type { Notify } from './database.ts';
+import { lockFolder } from './lock.ts';
+import { types } from './types.ts';
+
+export type Engine = {
+  readonly pool: pg.Pool;
+  listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
+  close(): Promise<void>;
+};
+
+/**
+ * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, spoken to by
+ * node-postgres like any other server.
+ * @param dataDir Where its files go; without one the database is in memory and ends with the process.
+ * @throws DatabaseError FOLDER_LOCKED while another process has the folder open.
+ */
+export async function openPglite(dataDir?: string): Promise<Engine> {
+  const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
+  try {
+    return await open(dataDir, () => lock?.release());
+  } catch (error) {
+    lock?.release();
+    throw error;
+  }
+}
+
+async function open(dataDir: string | undefined, release: () => void): Promise<Engine> {
+  const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
+  if (folder !== undefined) mkdirSync(folder, { recursive: true });
+  const lite = await PGlite.create({
+    ...(folder === undefined ? {} : { dataDir: folder }),
+    extensions: { vector },
+  });
+
+  // A client that failed is thrown away by the pool, and its successor speaks to the same backend: it
+  // needs a connection object of its own, and a transaction that was left open has to be ended first.
+  class PgliteClient extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super({ ...config, ...createPgConfig(lite) });
+    }
+  }
+  const pool = new pg.Pool({
+    max: 1,
+    idleTimeoutMillis: 0,
+    types,
+    Client: PgliteClient,
+    onConnect: async (client) => void (await client.query('rollback')),
+  });
+  pool.on('error', () => undefined);
+
+  return {
+    pool,
+    async listen(channel, notify) {
+      await pool.query(`listen ${pg.escapeIdentifier(channel)}`);
+      const stop = lite.onNotification((name, payload) => {
+        if (name === channel) notify(payload);
+      });
+      return () => Promise.resolve(stop());
+    },
+    async close() {
+      await pool.end();
+      await lite.close();
+      release();
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto';
+import { after } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { connect } from './connect.ts';
+import type { Database } from './database.ts';
+import { migrate, type MigrateOptions } from './migrate.ts';
+
+export type TestDatabase<Schema> = Database<Schema> & {
+  /** The address for further processes; undefined on PGlite, which no other process can reach. */
+  url: string | undefined;
+};
+
+/**
+ * A database for one test file: PGlite in memory, or a new one on the server of `TEST_DATABASE_URL`.
+ * It goes when the file's tests have ended, which fail if they left a connection in use.
+ */
+export async function openTestDatabase<Schema>(
+  migrations: MigrateOptions[] = [],
+): Promise<TestDatabase<Schema>> {
+  const server = process.env['TEST_DATABASE_URL'];
+  const created = server === undefined ? undefined : await createDatabase(server);
+  const database = await connect<Schema>({ url: created?.url });
+  const close = once(async () => {
+    const inUse = database.pool.totalCount - database.pool.idleCount;
+    await database.close();
+    await created?.drop();
+    if (inUse > 0) throw new Error(`The tests left ${inUse} connections checked out of the pool`);
+  });
+  after(close);
+  for (const options of migrations) await migrate(database, options);
+  return { ...database, url: created?.url, close };
+}
+
+async function createDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {
+  const name = `oselya_test_${randomBytes(6).toString('hex')}`;
+  await administer(server, (client) => client.query(`create database ${name}`));
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return {
+    url: url.href,
+    drop: () =>
+      administer(server, async (client) => {
+        const left = await connectionsLeft(client, name);
+        await client.query(`drop database ${name} with (force)`);
+        if (left > 0) throw new Error(`The tests left ${left} connections to the server open`);
+      }),
+  };
+}
+
+/** A closed connection leaves the server's list a moment later, hence the bounded wait. */
+async function connectionsLeft(client: pg.Client, name: string): Promise<number> {
+  for (let tries = 0; ; tries += 1) {
+    const { rows } = await client.query<{ n: number }>(
+      'select count(*)::int as n from pg_stat_activity where datname = $1 and backend_type = $2',
+      [name, 'client backend'],
+    );
+    const left = rows[0]?.n ?? 0;
+    if (left === 0 || tries === 50) return left;
+    await sleep(100);
+  }
+}
+
+async function administer(
+  server: string,
+  work: (client: pg.Client) => Promise<unknown>,
+): Promise<void> {
+  const client = new pg.Client({ connectionString: server });
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= work());
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { connect, toVector } from '../src/index.ts';
+import { openTestDatabase } from '../src/testing.ts';
+
+type Tables = { numbers: { id: number; price: number | null } };
+
+const database = await openTestDatabase<Tables>();
+const { db, pool } = database;
+await sql`create table numbers (id bigint generated always as identity, price numeric(14, 2))`.execute(
+  db,
+);
+
+test('bigint, numeric and counts are numbers on both engines', async () => {
+  const row = await db
+    .insertInto('numbers')
+    .values({ price: 1250.5 } as never)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  assert.deepEqual(row, { id: 1, price: 1250.5 });
+  const { rows } = await sql<{ n: number }>`select count(*) as n from numbers`.execute(db);
+  assert.deepEqual(rows, [{ n: 1 }]);
+});
+
+test('an integer that JavaScript cannot hold is an error, not another number', async () => {
+  await assert.rejects(sql`select 9007199254740993::bigint as n`.execute(db), /9007199254740993/);
+});
+
+test('a failed query leaves the database usable', async () => {
+  await assert.rejects(pool.query('select * from no_such_table'), { code: '42P01' });
+  const { rows } = await pool.query('select 1 as one');
+  assert.deepEqual(rows, [{ one: 1 }]);
+});
+
+test('a client thrown away inside a transaction takes the transaction with it', async () => {
+  const client = await pool.connect();
+  await client.query('begin');
+  await client.query('create table never_committed (id int)');
+  client.release(true);
+  const { rows } = await pool.query(`select to_regclass('never_committed') as found`);
+  assert.deepEqual(rows, [{ found: null }]);
+});
+
+test('a transaction that throws changes nothing', async () => {
+  await assert.rejects(
+    db.transaction().execute(async (trx) => {
+      await sql`create table never_committed (id int)`.execute(trx);
+      throw new Error('changed my mind');
+    }),
+    /changed my mind/,
+  );
+  const { rows } = await pool.query(`select to_regclass('never_committed') as found`);
+  assert.deepEqual(rows, [{ found: null }]);
+});
+
+test('vectors are compared by cosine distance', async () => {
+  await sql`create extension if not exists vector`.execute(db);
+  const near = toVector([1, 0.1]);
+  const { rows } = await sql<{ d: number }>`
+    select round((${near}::vector <=> ${toVector([1, 0])}::vector)::numeric, 3) as d`.execute(db);
+  assert.deepEqual(rows, [{ d: 0.005 }]);
+  assert.throws(() => toVector([1, Number.NaN]), RangeError);
+});
+
+test('a listener hears its channel until it stops', async () => {
+  const heard: string[] = [];
+  let wake = Promise.withResolvers<void>();
+  const stop = await database.listen('test_channel', (payload) => {
+    heard.push(payload);
+    wake.resolve();
+  });
+  await pool.query(`select pg_notify('other_channel', 'no')`);
+  await pool.query(`select pg_notify('test_channel', 'yes')`);
+  await wake.promise;
+  assert.deepEqual(heard, ['yes']);
+  await stop();
+  wake = Promise.withResolvers();
+  const stopSecond = await database.listen('test_channel', () => wake.resolve());
+  await pool.query(`select pg_notify('test_channel', 'later')`);
+  await wake.promise;
+  assert.deepEqual(heard, ['yes']);
+  await stopSecond();
+});
+
+test('an unreachable server is named without its password', async () => {
+  await assert.rejects(
+    connect({ url: 'postgres://someone:hunter2@127.0.0.1:1/nowhere' }),
+    (error: Error & { code?: string }) =>
+      error.code === 'DATABASE_UNREACHABLE' &&
+      error.message.includes('DATABASE_URL') &&
+      !error.message.includes('hunter2'),
+  );
+});

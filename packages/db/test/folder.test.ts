@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { connect, lockFolder } from '../src/index.ts';
+
+const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
+after(() => rm(root, { recursive: true }));
+
+const writer = `
+  import { connect } from ${JSON.stringify(join(import.meta.dirname, '../src/index.ts'))};
+  const { pool } = await connect({ dataDir: process.argv[1] });
+  await pool.query('create table if not exists kept (n int)');
+  await pool.query('insert into kept values (1)');
+  process.send('committed');
+  setInterval(() => {}, 1000);
+`;
+
+test('what was committed survives SIGKILL, and the folder is free at once', async () => {
+  const dataDir = join(root, 'killed');
+  const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dataDir], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  await once(child, 'message');
+  await assert.rejects(connect({ dataDir }), { code: 'FOLDER_LOCKED', message: /DATA_DIR/ });
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+
+  const database = await connect({ dataDir });
+  const { rows } = await database.pool.query('select n from kept');
+  await database.close();
+  assert.deepEqual(rows, [{ n: 1 }]);
+});
+
+test('a released folder can be taken again in the same process', () => {
+  const dataDir = join(root, 'released');
+  const lock = lockFolder(dataDir);
+  assert.throws(() => lockFolder(dataDir), { code: 'FOLDER_LOCKED' });
+  lock.release();
+  lockFolder(dataDir).release();
+});

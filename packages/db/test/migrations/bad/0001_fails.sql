@@ -1,0 +1,2 @@
+create table half (id int);
+select * from no_such_table;

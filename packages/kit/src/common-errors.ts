@@ -1,0 +1,57 @@
+import { defineProblems, type ErrorDefinition } from './problems.ts';
+
+/** The errors that every HTTP server of the platform can answer. Contract 2. */
+export const commonErrors = {
+  malformed_request: {
+    status: 400,
+    title: 'Malformed request',
+    advice: 'The request could not be read. Send well-formed HTTP with a well-formed JSON body.',
+    retry: false,
+  },
+  not_found: {
+    status: 404,
+    title: 'Not found',
+    advice: 'There is nothing at this address. See /docs for the addresses of this service.',
+    retry: false,
+  },
+  body_too_large: {
+    status: 413,
+    title: 'Body too large',
+    advice: 'The body is larger than this endpoint takes. Send less in one request.',
+    retry: false,
+  },
+  unsupported_media_type: {
+    status: 415,
+    title: 'Unsupported media type',
+    advice: 'Send the body as the content type that /docs names for this endpoint.',
+    retry: false,
+  },
+  validation_failed: {
+    status: 422,
+    title: 'Validation failed',
+    advice: 'A value breaks its rule. Mend what `errors` lists and send the request again.',
+    retry: false,
+  },
+  rate_limited: {
+    status: 429,
+    title: 'Too many requests',
+    advice: 'Wait for the seconds in `Retry-After`, then send the request again.',
+    retry: true,
+  },
+  internal_error: {
+    status: 500,
+    title: 'Internal error',
+    advice:
+      'The service failed. Try again; if it stays, look for the `request_id` in the service log.',
+    retry: true,
+  },
+  unavailable: {
+    status: 503,
+    title: 'Service unavailable',
+    advice: 'Something that this service needs does not answer. Try again in a moment.',
+    retry: true,
+  },
+} satisfies Record<string, ErrorDefinition>;
+
+/** Builds the errors common to all servers. */
+export const commonProblem = defineProblems(commonErrors);

@@ -1,0 +1,29 @@
+import { type Static, type TString, type TUnsafe, Type } from 'typebox';
+
+/** A whole number within bounds. */
+export function integer(options: { default: number; min?: number; max?: number }) {
+  const { min: minimum = 0, max: maximum = Number.MAX_SAFE_INTEGER } = options;
+  return Type.Integer({ default: options.default, minimum, maximum });
+}
+
+/** `true` or `false`. */
+export function flag(fallback: boolean) {
+  return Type.Boolean({ default: fallback });
+}
+
+/** Any text; without a default the value may be missing. */
+export function text(fallback: string): TString {
+  return Type.String({ default: fallback });
+}
+
+/** Text that is never shown: not in errors, not at the start. */
+export function secret(): TString {
+  return Type.String({ default: '', writeOnly: true });
+}
+
+/** Comma-separated values. */
+export function list(): TUnsafe<string[]> {
+  return Type.Unsafe<string[]>(
+    Type.Array(Type.String({ minLength: 1 }), { default: [] as Static<TString>[] }),
+  );
+}

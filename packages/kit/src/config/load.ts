@@ -1,0 +1,100 @@
+import { type Static, type TObject, type TSchema } from 'typebox';
+import { Value } from 'typebox/value';
+import { StartError } from '../start-error.ts';
+
+/** What is wrong with the configuration: each bad variable with the rule it broke, never its value. */
+export class ConfigError extends StartError {
+  override readonly name = 'ConfigError';
+  readonly variables: readonly string[];
+
+  constructor(problems: ReadonlyMap<string, string>) {
+    const lines = [...problems].map(([variable, rule]) => `  ${variable} ${rule}`);
+    super(`Configuration value error:\n${lines.join('\n')}`);
+    this.variables = [...problems.keys()];
+  }
+}
+
+/**
+ * Reads a configuration out of environment variables. An empty variable counts as not set. The
+ * function is pure: the same variables give the same configuration.
+ * @param schema An object schema whose keys are the variables' names.
+ * @throws ConfigError naming every bad variable at once.
+ */
+export function loadConfig<Schema extends TObject>(
+  schema: Schema,
+  env: Readonly<Record<string, string | undefined>>,
+): Static<Schema> {
+  const required = new Set<string>(schema.required ?? []);
+  const config: Record<string, unknown> = {};
+  const problems = new Map<string, string>();
+  for (const [name, field] of Object.entries<Field>(schema.properties)) {
+    const raw = env[name]?.trim();
+    const value =
+      raw === undefined || raw === '' ? structuredClone(field.default) : parse(field, raw);
+    if (value === undefined) {
+      if (required.has(name)) problems.set(name, `is not set: it ${rule(field)}`);
+    } else if (Value.Check(field, value)) {
+      config[name] = value;
+    } else {
+      problems.set(name, rule(field));
+    }
+  }
+  if (problems.size > 0) throw new ConfigError(problems);
+  return config as Static<Schema>;
+}
+
+/** The JSON Schema keywords that configuration fields use. */
+type Field = TSchema & {
+  type?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  pattern?: string;
+  anyOf?: { const?: unknown }[];
+  description?: string;
+};
+
+const BOOLEANS = new Map([
+  ['true', true],
+  ['1', true],
+  ['yes', true],
+  ['on', true],
+  ['false', false],
+  ['0', false],
+  ['no', false],
+  ['off', false],
+]);
+
+function parse(field: Field, raw: string): unknown {
+  switch (field.type) {
+    case 'integer':
+    case 'number':
+      return /^-?\d+(\.\d+)?$/.test(raw) ? Number(raw) : raw;
+    case 'boolean':
+      return BOOLEANS.get(raw.toLowerCase()) ?? raw;
+    case 'array':
+      return raw
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '');
+    default:
+      return raw;
+  }
+}
+
+/** A field's own description is its rule, where it has one; else its keywords are put into words. */
+function rule(field: Field): string {
+  if (field.description !== undefined) return field.description;
+  if (field.anyOf) return `must be one of: ${field.anyOf.map((one) => one.const).join(', ')}`;
+  if (field.type === 'boolean') return 'must be true or false';
+  if (field.type === 'integer' || field.type === 'number') {
+    const most =
+      field.maximum === undefined || field.maximum === Number.MAX_SAFE_INTEGER
+        ? 'or more'
+        : `to ${field.maximum}`;
+    return `must be a whole number, ${field.minimum ?? 0} ${most}`;
+  }
+  if (field.pattern !== undefined) return `must match ${field.pattern}`;
+  return 'must not be empty';
+}

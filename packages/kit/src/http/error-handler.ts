@@ -1,0 +1,109 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { commonProblem } from '../common-errors.ts';
+import { ProblemError } from '../problems.ts';
+import { html, renderPage } from './page.ts';
+
+const MAX_LISTED_ERRORS = 50;
+
+/**
+ * Answers an error as a problem, or as a page where a browser navigates. What is not a problem of an
+ * error table is 500 with nothing said about its inside; the log has it.
+ */
+export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+  return sendProblem(toProblem(error), request, reply);
+}
+
+/** Answers a request for an address that does not exist. */
+export function handleNotFound(request: FastifyRequest, reply: FastifyReply) {
+  return sendProblem(commonProblem('not_found'), request, reply);
+}
+
+function sendProblem(problem: ProblemError, request: FastifyRequest, reply: FastifyReply) {
+  if (problem.status >= 500) {
+    request.log.error({ err: problem.cause ?? problem, code: problem.code }, problem.title);
+  } else {
+    request.log.debug({ code: problem.code, detail: problem.detail }, problem.title);
+  }
+  void reply.status(problem.status).headers({ ...problem.headers, 'x-request-id': request.id });
+  if (wantsPage(request)) {
+    const advice = problem.errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`) ?? [];
+    return reply.type('text/html; charset=utf-8').send(
+      renderPage({
+        title: problem.title,
+        body: html`<h1>${problem.title}</h1>
+          <p>${problem.detail}</p>
+          <ul>
+            ${advice}
+          </ul>
+          <p><a href="/">Back to the start</a></p>
+          <p>
+            <small
+              >${problem.status} · <code>${problem.code}</code> · request
+              <code>${request.id}</code></small
+            >
+          </p>`,
+      }),
+    );
+  }
+  return reply
+    .type('application/problem+json')
+    .serializer((body: unknown) => JSON.stringify(body))
+    .send({
+      type: `urn:oselya:error:${problem.code}`,
+      title: problem.title,
+      status: problem.status,
+      detail: problem.detail,
+      code: problem.code,
+      request_id: request.id,
+      ...(problem.errors === undefined
+        ? {}
+        : { errors: problem.errors.slice(0, MAX_LISTED_ERRORS) }),
+    });
+}
+
+function toProblem(error: FastifyError): ProblemError {
+  if (error instanceof ProblemError) return error;
+  if (error.validation !== undefined) {
+    return commonProblem('validation_failed', {
+      errors: error.validation.map((one) => ({
+        path: `${error.validationContext ?? 'request'}${one.instancePath}`,
+        message: describeRule(one.message, one.params),
+      })),
+      cause: error,
+    });
+  }
+  switch (error.statusCode) {
+    case 400:
+      return commonProblem('malformed_request', { detail: error.message, cause: error });
+    case 404:
+      return commonProblem('not_found', { cause: error });
+    case 413:
+      return commonProblem('body_too_large', { cause: error });
+    case 415:
+      return commonProblem('unsupported_media_type', { cause: error });
+    case 429:
+      return commonProblem('rate_limited', { cause: error });
+    case 503:
+      return commonProblem('unavailable', { headers: { 'retry-after': '5' }, cause: error });
+    default:
+      return commonProblem('internal_error', { cause: error });
+  }
+}
+
+/** Ajv leaves the name of an unknown key and the allowed values out of its messages. */
+function describeRule(message: string | undefined, params: Record<string, unknown>): string {
+  const text = message ?? 'is not valid';
+  if (typeof params['additionalProperty'] === 'string') {
+    return `${text}: ${JSON.stringify(params['additionalProperty'])} is unknown`;
+  }
+  if (Array.isArray(params['allowedValues']))
+    return `${text}: ${params['allowedValues'].join(', ')}`;
+  return text;
+}
+
+function wantsPage(request: FastifyRequest): boolean {
+  if (request.method !== 'GET') return false;
+  return (request.headers.accept ?? '')
+    .split(',')
+    .some((type) => type.trim().startsWith('text/html'));
+}

@@ -1,0 +1,74 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+
+export type HealthStatus = 'ok' | 'degraded' | 'down';
+export type HealthReport = { status: HealthStatus; [fact: string]: unknown };
+export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
+
+const CHECK_TIMEOUT_MS = 3000;
+
+const reportSchema = Type.Object({
+  status: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
+  checks: Type.Record(
+    Type.String(),
+    Type.Object({ status: Type.String() }, { additionalProperties: true }),
+  ),
+});
+
+/**
+ * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the
+ * process answers) and `/health/ready` (as `/health`, for load balancers). Contract 4, Health.
+ * A check that fails or takes longer than 3 s is down.
+ */
+export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
+  const schema = {
+    tags: ['operations'],
+    response: { 200: reportSchema, 503: reportSchema },
+  };
+  const report = async () => {
+    const results = await Promise.all(
+      Object.entries(checks).map(async ([name, check]) => [name, await run(check)] as const),
+    );
+    const statuses = results.map(([, result]) => result.status);
+    const status: HealthStatus = statuses.includes('down')
+      ? 'down'
+      : statuses.includes('degraded')
+        ? 'degraded'
+        : 'ok';
+    return { status, checks: Object.fromEntries(results) };
+  };
+  for (const url of ['/health', '/health/ready']) {
+    app.get(
+      url,
+      { logLevel: 'warn', schema: { ...schema, summary: 'Whether the service can do its work' } },
+      async (_request, reply) => {
+        const result = await report();
+        return reply.status(result.status === 'down' ? 503 : 200).send(result);
+      },
+    );
+  }
+  app.get(
+    '/health/live',
+    {
+      logLevel: 'warn',
+      schema: {
+        tags: ['operations'],
+        summary: 'Whether the process answers',
+        response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+      },
+    },
+    () => ({ status: 'ok' as const }),
+  );
+}
+
+async function run(check: HealthChecks[string]): Promise<HealthReport> {
+  const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
+  const late = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error('no answer within 3 s')));
+  });
+  try {
+    return await Promise.race([check(signal), late]);
+  } catch (error) {
+    return { status: 'down', detail: error instanceof Error ? error.message : String(error) };
+  }
+}

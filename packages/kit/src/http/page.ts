@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+
+/** Text that is safe to put into HTML as it is. */
+export type Html = { readonly html: string };
+
+type Part = Html | string | number | null | undefined | readonly Html[];
+
+/** Makes text safe for HTML, between tags and inside quoted attributes. */
+export function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** Marks text that is HTML already. */
+export function raw(text: string): Html {
+  return { html: text };
+}
+
+/** Builds HTML; whatever is put in is escaped unless it is HTML itself. */
+export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
+  return raw(strings.map((text, index) => text + render(parts[index])).join(''));
+}
+
+function render(part: Part): string {
+  if (part === null || part === undefined) return '';
+  if (typeof part === 'string' || typeof part === 'number') return escapeHtml(String(part));
+  if ('html' in part) return part.html;
+  return part.map((one) => one.html).join('');
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --accent: #2f7d5b; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 4rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; }
+a { color: var(--accent); }
+button, .button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--accent); border-radius: .4rem;
+  background: var(--accent); color: #fff; text-decoration: none; cursor: pointer; display: inline-block; }
+code { font-size: .9em; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; }
+dt { opacity: .7; } dd { margin: 0; overflow-wrap: anywhere; }
+small { opacity: .7; }
+`;
+
+/** The value of `style-src` that lets the page's own style through, and nothing else. */
+export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
+
+/** A whole page in the platform's plain style; it loads nothing. */
+export function renderPage(page: { title: string; body: Html; lang?: string }): string {
+  return `<!doctype html>
+${
+  html`<html lang="${page.lang ?? 'en'}">
+    <head>
+      <meta charset="utf-8" />
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <title>${page.title} · Oselya</title>
+      <style>
+        ${raw(STYLE)}
+      </style>
+    </head>
+    <body>
+      <main>${page.body}</main>
+    </body>
+  </html>`.html
+}
+`;
+}

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import helmet from '@fastify/helmet';
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import fastify, { type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Logger } from '../logging.ts';
+import { handleError, handleNotFound } from './error-handler.ts';
+import { PAGE_STYLE_HASH } from './page.ts';
+import { problemSchema } from './problem-schema.ts';
+import { RequestLog } from './request-log.ts';
+import { createValidatorCompiler } from './validator.ts';
+
+/** A Fastify instance whose routes take their types from their TypeBox schemas. */
+export type Server = ReturnType<typeof createFastify>;
+
+export type ServerOptions = {
+  log: Logger;
+  /** For the OpenAPI document, served at `/openapi.json` with a readable page at `/docs`. */
+  openapi: { title: string; description: string; version: string };
+  /** Largest body in bytes where a route does not say otherwise. */
+  bodyLimit: number;
+};
+
+const REQUEST_ID = /^[\w.:-]{1,128}$/;
+
+/**
+ * A Fastify server with the platform's HTTP rules: problems for errors, request ids, schemas that
+ * neither strip nor coerce bodies, security headers, an OpenAPI document. Contract 2.
+ */
+export async function createServer(options: ServerOptions): Promise<Server> {
+  const app = createFastify(options);
+  app.setValidatorCompiler(createValidatorCompiler());
+  app.setErrorHandler(handleError);
+  app.setNotFoundHandler(handleNotFound);
+  app.addSchema(problemSchema);
+  app.addHook('onRequest', (request, reply, done) => {
+    void reply.header('x-request-id', request.id);
+    done();
+  });
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'none'"],
+        styleSrc: ["'self'", PAGE_STYLE_HASH],
+        imgSrc: ["'self'"],
+        formAction: ["'self'"],
+        frameAncestors: ["'none'"],
+        baseUri: ["'none'"],
+      },
+    },
+    referrerPolicy: { policy: 'no-referrer' },
+    // Transport security belongs to whatever ends TLS in front; over plain HTTP it means nothing.
+    strictTransportSecurity: false,
+  });
+  await describeApi(app, options.openapi);
+  return app;
+}
+
+function createFastify({ log, bodyLimit }: ServerOptions) {
+  return fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new RequestLog(),
+    bodyLimit,
+    requestTimeout: 120_000,
+    forceCloseConnections: 'idle',
+    genReqId: (request) => {
+      const given = request.headers['x-request-id'];
+      return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+    },
+    frameworkErrors: (error, request, reply) =>
+      handleError(error, request as FastifyRequest, reply as unknown as FastifyReply),
+  }).withTypeProvider<TypeBoxTypeProvider>();
+}
+
+async function describeApi(app: Server, info: ServerOptions['openapi']): Promise<void> {
+  await app.register(swagger, {
+    openapi: { openapi: '3.1.0', info },
+    // Schemas with an id keep it as their name in the document.
+    refResolver: {
+      buildLocalReference: (schema, _base, _fragment, i) => String(schema['$id'] ?? `schema-${i}`),
+    },
+  });
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true, logLevel: 'warn' });
+  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
+}

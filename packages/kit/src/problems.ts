@@ -1,0 +1,53 @@
+/** One row of an app's error table. */
+export type ErrorDefinition = {
+  /** HTTP status. */
+  status: number;
+  title: string;
+  /** What the person or program that meets it can do. */
+  advice: string;
+  /** Whether the same request can succeed later. */
+  retry: boolean;
+};
+
+export type ProblemDetails = {
+  /** What the public reads about this one occurrence. */
+  detail?: string;
+  /** What failed underneath: for the log, never for the public. */
+  cause?: unknown;
+  errors?: readonly { path: string; message: string }[];
+  headers?: Readonly<Record<string, string>>;
+};
+
+/** An error that is answered as `application/problem+json` (RFC 9457). Contract 2. */
+export class ProblemError extends Error {
+  override readonly name = 'ProblemError';
+  readonly code: string;
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly errors: readonly { path: string; message: string }[] | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: string, definition: ErrorDefinition, details: ProblemDetails = {}) {
+    const detail = details.detail ?? definition.advice;
+    super(`${code}: ${detail}`, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = definition.status;
+    this.title = definition.title;
+    this.detail = detail;
+    this.errors = details.errors;
+    this.headers = details.headers ?? {};
+  }
+}
+
+export type ProblemFactory<Code extends string> = (
+  code: Code,
+  details?: ProblemDetails,
+) => ProblemError;
+
+/** Makes the function that builds the errors of a table; a code outside the table is a type error. */
+export function defineProblems<Code extends string>(
+  table: Readonly<Record<Code, ErrorDefinition>>,
+): ProblemFactory<Code> {
+  return (code, details) => new ProblemError(code, table[code], details);
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Registry } from 'prom-client';
+import { Type } from 'typebox';
+import {
+  createLogger,
+  createServer,
+  defineProblems,
+  healthRoutes,
+  html,
+  registerHttpMetrics,
+  renderPage,
+  sharedProblems,
+} from '../src/index.ts';
+
+const lines: string[] = [];
+const log = createLogger({
+  level: 'debug',
+  service: 'test',
+  destination: { write: (line) => lines.push(line) },
+});
+const problem = defineProblems({
+  tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
+});
+
+const app = await createServer({
+  log,
+  bodyLimit: 200,
+  openapi: { title: 'Test', description: 'A test.', version: '1' },
+});
+registerHttpMetrics(app, new Registry());
+let databaseStatus: 'ok' | 'degraded' | 'down' = 'ok';
+healthRoutes(app, { database: async () => ({ status: databaseStatus }) });
+app.post(
+  '/pots/:size',
+  {
+    schema: {
+      params: Type.Object({ size: Type.Integer({ minimum: 1 }) }),
+      body: Type.Object(
+        { name: Type.String(), cups: Type.Integer() },
+        { additionalProperties: false },
+      ),
+      response: { 200: Type.Object({ size: Type.Integer() }), ...sharedProblems(409, 422) },
+    },
+  },
+  ({ params, body }) => {
+    if (body.name === 'coffee') throw problem('tea_only', { cause: new Error('inner') });
+    if (body.name === 'crash') throw new Error('the password is hunter2');
+    return { size: params.size };
+  },
+);
+app.get('/page', (_request, reply) =>
+  reply.type('text/html').send(renderPage({ title: 'T', body: html`<p>${'<script>'}</p>` })),
+);
+await app.ready();
+after(() => app.close());
+
+const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
+  app.inject({
+    method: 'POST',
+    url,
+    payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+    headers: { 'content-type': 'application/json', ...headers },
+  });
+
+const cases: [string, () => ReturnType<typeof post>, number, string][] = [
+  ['malformed JSON', () => post('/pots/1', '{"name":'), 400, 'malformed_request'],
+  ['prototype poisoning', () => post('/pots/1', '{"__proto__": {}}'), 400, 'malformed_request'],
+  ['an empty body', () => post('/pots/1', ''), 400, 'malformed_request'],
+  ['an unknown key', () => post('/pots/1', { name: 'a', cups: 1, x: 1 }), 422, 'validation_failed'],
+  ['text for a number', () => post('/pots/1', { name: 'a', cups: '1' }), 422, 'validation_failed'],
+  ['a bad parameter', () => post('/pots/big', { name: 'a', cups: 1 }), 422, 'validation_failed'],
+  ['an address that does not exist', () => post('/cups', {}), 404, 'not_found'],
+  ['a bad escape in the address', () => post('/%zz', {}), 400, 'malformed_request'],
+  ['a body too large', () => post('/pots/1', 'x'.repeat(300)), 413, 'body_too_large'],
+  ['an error of the table', () => post('/pots/1', { name: 'coffee', cups: 1 }), 409, 'tea_only'],
+  ['a bug', () => post('/pots/1', { name: 'crash', cups: 1 }), 500, 'internal_error'],
+  [
+    'another content type',
+    () => post('/pots/1', 'a=b', { 'content-type': 'text/csv' }),
+    415,
+    'unsupported_media_type',
+  ],
+];
+
+for (const [name, send, status, code] of cases) {
+  test(`${name} is ${status} ${code}`, async () => {
+    const answer = await send();
+    assert.equal(answer.statusCode, status);
+    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
+    const body = answer.json();
+    assert.equal(body.code, code);
+    assert.equal(body.status, status);
+    assert.equal(body.request_id, answer.headers['x-request-id']);
+    assert.ok(!answer.body.includes('hunter2'));
+  });
+}
+
+test('validation names every place and what is wrong there', async () => {
+  const { errors } = (await post('/pots/1', { name: 5, extra: true })).json();
+  assert.deepEqual(
+    errors
+      .map((one: { path: string; message: string }) => `${one.path}: ${one.message}`)
+      .toSorted(),
+    [
+      'body/name: must be string',
+      'body: must NOT have additional properties: "extra" is unknown',
+      "body: must have required property 'cups'",
+    ],
+  );
+});
+
+test('a number in an address is read as a number', async () => {
+  assert.deepEqual((await post('/pots/3', { name: 'a', cups: 1 })).json(), { size: 3 });
+});
+
+test('a well-formed request id is kept, another is replaced', async () => {
+  const kept = await app.inject({ url: '/health', headers: { 'x-request-id': 'abc-1' } });
+  assert.equal(kept.headers['x-request-id'], 'abc-1');
+  const replaced = await app.inject({ url: '/health', headers: { 'x-request-id': 'a b\tc' } });
+  assert.match(String(replaced.headers['x-request-id']), /^[\da-f-]{36}$/);
+});
+
+test('a browser that navigates gets a page with the same status', async () => {
+  const answer = await app.inject({
+    url: '/nowhere?code=secret',
+    headers: { accept: 'text/html' },
+  });
+  assert.equal(answer.statusCode, 404);
+  assert.match(String(answer.headers['content-type']), /^text\/html/);
+  assert.match(answer.body, /<h1>Not found<\/h1>/);
+});
+
+test('pages escape what is put in, and may use their own style only', async () => {
+  const answer = await app.inject('/page');
+  assert.match(answer.body, /<p>&#60;script&#62;<\/p>/);
+  assert.match(String(answer.headers['content-security-policy']), /default-src 'none'.*sha256-/);
+});
+
+test('the log has one line a request, without its query', async () => {
+  lines.length = 0;
+  await app.inject('/nowhere?code=very-secret&state=s');
+  const logged = lines.map((line) => JSON.parse(line)).filter((line) => line.msg === 'request');
+  assert.equal(logged.length, 1);
+  assert.equal(logged[0].status, 404);
+  assert.equal(typeof logged[0].request_id, 'string');
+  assert.ok(!lines.join('').includes('very-secret'));
+});
+
+test('the cause of an internal error is in the log', async () => {
+  lines.length = 0;
+  await post('/pots/1', { name: 'crash', cups: 1 });
+  assert.ok(lines.some((line) => line.includes('the password is hunter2')));
+});
+
+test('health is 200 while degraded, 503 when down', async () => {
+  const statuses: [string, number][] = [];
+  for (const status of ['ok', 'degraded', 'down'] as const) {
+    databaseStatus = status;
+    const answer = await app.inject('/health');
+    statuses.push([answer.json().status, answer.statusCode]);
+    assert.deepEqual(answer.json().checks, { database: { status } });
+  }
+  assert.deepEqual(statuses, [
+    ['ok', 200],
+    ['degraded', 200],
+    ['down', 503],
+  ]);
+  assert.equal((await app.inject('/health/live')).statusCode, 200);
+  assert.equal((await app.inject('/health/ready')).statusCode, 503);
+});
+
+test('metrics count requests by route, not by path', async () => {
+  const { body } = await app.inject('/metrics');
+  assert.match(
+    body,
+    /http_request_duration_seconds_count\{method="POST",route="\/pots\/:size",status="422"\}/,
+  );
+  assert.match(body, /process_resident_memory_bytes/);
+});
+
+test('the OpenAPI document describes the routes and the problem', async () => {
+  const document = (await app.inject('/openapi.json')).json();
+  assert.ok(document.paths['/pots/{size}'].post.responses['409']);
+  assert.ok(document.components.schemas.Problem.properties.request_id);
+  const page = await app.inject('/docs');
+  assert.ok([200, 302].includes(page.statusCode));
+});
