@@ -18,6 +18,6 @@ export type Database<Schema> = {
    * it can be lost while a connection is renewed, after which the listener is called with an empty
    * payload.
    */
-  listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
-  close(): Promise<void>;
+  listen: (channel: string, notify: Notify) => Promise<() => Promise<void>>;
+  close: () => Promise<void>;
 };

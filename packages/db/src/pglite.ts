@@ -10,8 +10,8 @@ import { types } from './types.ts';
 
 export type Engine = {
   readonly pool: pg.Pool;
-  listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
-  close(): Promise<void>;
+  listen: (channel: string, notify: Notify) => Promise<() => Promise<void>>;
+  close: () => Promise<void>;
 };
 
 /**
@@ -39,10 +39,11 @@ async function open(dataDir: string | undefined, release: () => void): Promise<E
   });
 
   // A client that failed is thrown away by the pool, and its successor speaks to the same backend: it
-  // needs a connection object of its own, and a transaction that was left open has to be ended first.
+  // needs a connection object of its own; a transaction that was left open has to be ended first, and
+  // the names of prepared statements given back, since the successor will prepare them again.
   class PgliteClient extends pg.Client {
     constructor(config?: pg.ClientConfig) {
-      super({ ...config, ...createPgConfig(lite) });
+      super(Object.assign({}, config, { connection: createPgConfig(lite).connection }));
     }
   }
   const pool = new pg.Pool({
@@ -50,7 +51,7 @@ async function open(dataDir: string | undefined, release: () => void): Promise<E
     idleTimeoutMillis: 0,
     types,
     Client: PgliteClient,
-    onConnect: async (client) => void (await client.query('rollback')),
+    onConnect: resetSession,
   });
   pool.on('error', () => undefined);
 
@@ -69,4 +70,8 @@ async function open(dataDir: string | undefined, release: () => void): Promise<E
       release();
     },
   };
+}
+
+async function resetSession(client: pg.ClientBase): Promise<void> {
+  await client.query('rollback; deallocate all');
 }

@@ -1,7 +1,6 @@
 import pg from 'pg';
 
-const INT8 = 20;
-const NUMERIC = 1700;
+const { INT8, NUMERIC } = pg.types.builtins;
 
 /**
  * Reads a PostgreSQL number as a JavaScript number.

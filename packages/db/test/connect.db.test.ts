@@ -42,6 +42,13 @@ test('a client thrown away inside a transaction takes the transaction with it', 
   assert.deepEqual(rows, [{ found: null }]);
 });
 
+test('a prepared statement can be used again after its client was thrown away', async () => {
+  const prepared = { name: 'one', text: 'select $1::int as n', values: [1] };
+  await pool.query(prepared);
+  await assert.rejects(pool.query('select * from no_such_table'));
+  assert.deepEqual((await pool.query(prepared)).rows, [{ n: 1 }]);
+});
+
 test('a transaction that throws changes nothing', async () => {
   await assert.rejects(
     db.transaction().execute(async (trx) => {

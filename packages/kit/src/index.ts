@@ -14,6 +14,6 @@ export {
   ProblemError,
   type ProblemFactory,
 } from './problems.ts';
-export { commonErrors } from './common-errors.ts';
+export { commonErrors, commonProblem } from './common-errors.ts';
 export { onShutdown } from './shutdown.ts';
 export { StartError } from './start-error.ts';

@@ -8,7 +8,7 @@ export class ConfigError extends StartError {
   readonly variables: readonly string[];
 
   constructor(problems: ReadonlyMap<string, string>) {
-    const lines = [...problems].map(([variable, rule]) => `  ${variable} ${rule}`);
+    const lines = [...problems].map(([variable, broken]) => `  ${variable} ${broken}`);
     super(`Configuration value error:\n${lines.join('\n')}`);
     this.variables = [...problems.keys()];
   }

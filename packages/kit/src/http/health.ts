@@ -29,10 +29,10 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
     const results = await Promise.all(
       Object.entries(checks).map(async ([name, check]) => [name, await run(check)] as const),
     );
-    const statuses = results.map(([, result]) => result.status);
-    const status: HealthStatus = statuses.includes('down')
+    const statuses = new Set(results.map(([, result]) => result.status));
+    const status: HealthStatus = statuses.has('down')
       ? 'down'
-      : statuses.includes('degraded')
+      : statuses.has('degraded')
         ? 'degraded'
         : 'ok';
     return { status, checks: Object.fromEntries(results) };

@@ -3,7 +3,7 @@ import helmet from '@fastify/helmet';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
+import fastify, { type FastifyBaseLogger } from 'fastify';
 import type { Logger } from '../logging.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { PAGE_STYLE_HASH } from './page.ts';
@@ -59,8 +59,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 }
 
 function createFastify({ log, bodyLimit }: ServerOptions) {
+  // As the plain type, so that routes and plugins need not know which logger it is.
+  const loggerInstance: FastifyBaseLogger = log;
   return fastify({
-    loggerInstance: log as FastifyBaseLogger,
+    loggerInstance,
     logController: new RequestLog(),
     bodyLimit,
     requestTimeout: 120_000,
@@ -69,17 +71,19 @@ function createFastify({ log, bodyLimit }: ServerOptions) {
       const given = request.headers['x-request-id'];
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
     },
-    frameworkErrors: (error, request, reply) =>
-      handleError(error, request as FastifyRequest, reply as unknown as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      void handleError(error, request, reply);
+    },
   }).withTypeProvider<TypeBoxTypeProvider>();
 }
 
 async function describeApi(app: Server, info: ServerOptions['openapi']): Promise<void> {
   await app.register(swagger, {
     openapi: { openapi: '3.1.0', info },
-    // Schemas with an id keep it as their name in the document.
+    // A schema with an id keeps it as its name in the document.
     refResolver: {
-      buildLocalReference: (schema, _base, _fragment, i) => String(schema['$id'] ?? `schema-${i}`),
+      buildLocalReference: ({ $id }, _base, _fragment, index) =>
+        typeof $id === 'string' ? $id : `schema-${index}`,
     },
   });
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true, logLevel: 'warn' });
