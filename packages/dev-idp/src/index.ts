@@ -1,0 +1,2 @@
+export { type DevAccess, type DevAccount, sampleAccounts } from './accounts.ts';
+export { createDevIdp, type DevIdp, type DevIdpOptions } from './dev-idp.ts';
