@@ -1,0 +1,148 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # scripts/postgres sets the variables that nothing here sets
+#
+# PostgreSQL from Debian's packages in a folder of their own, run by chroot, with the data in that
+# folder. Needs root. Read by scripts/postgres.
+
+root=$folder/root
+home=/var/lib/postgresql # of the server's user, as seen inside the root
+data=$root$home/oselya
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# setpriv runs inside the root, because there the user may have another number than outside.
+in_root() {
+  chroot "$root" env HOME="$home" LC_ALL=C.UTF-8 PATH=/usr/lib/postgresql/17/bin:/usr/bin:/bin \
+    setpriv --reuid=postgres --regid=postgres --init-groups "$@"
+}
+
+# Prints the Debian mirror that apt uses on this machine, or nothing.
+debian_mirror() {
+  local uri
+  # shellcheck disable=SC2016 # apt-get expands these names itself
+  uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 2>/dev/null |
+    awk -F '|' '$1 == "Debian" && $2 == "Debian" && !found++ { print $3 }')
+  # Cloud images name a file that lists mirrors; debootstrap wants one of them.
+  if [[ $uri == mirror+file:* ]]; then
+    uri=${uri#mirror+file:}
+    uri=$(awk '/^[a-z]+:/ && !found++ { print $1 }' "${uri%/}")
+  fi
+  printf '%s\n' "$uri"
+}
+
+# apt-get update comes first, because a fresh container image has no package lists.
+install_debootstrap() {
+  command -v apt-get >/dev/null || fail "$unsupported"
+  if command -v debootstrap >/dev/null && [[ -r $keyring && -n $(debian_mirror) ]]; then return; fi
+  say 'installing debootstrap with apt-get'
+  export DEBIAN_FRONTEND=noninteractive
+  if ! { apt-get update && apt-get --option DPkg::Lock::Timeout=120 install --yes \
+    --no-install-recommends debootstrap debian-archive-keyring; } >"$folder/apt.log" 2>&1; then
+    tail -n 5 "$folder/apt.log" >&2
+    fail "apt-get could not install debootstrap and debian-archive-keyring; see $folder/apt.log"
+  fi
+  [[ -n $(debian_mirror) ]] || fail "$unsupported"
+}
+
+# Builds beside the final place and renames at the end, so that what is there is always whole.
+install_packages() {
+  [[ -d $root ]] && return
+  install_debootstrap
+  local building=$root.new isolated=() proxy=
+  # debootstrap mounts /proc and /sys in the new root. In a mount namespace they vanish with it
+  # however it ends; where none can be made, it cannot mount either.
+  if unshare --mount true 2>/dev/null; then isolated=(unshare --mount); fi
+  eval "$(apt-config shell proxy Acquire::http::Proxy)"
+  if [[ -n $proxy ]]; then export http_proxy=$proxy; fi
+
+  rm -rf --one-file-system "$building"
+  say "installing PostgreSQL 17 with pgvector from Debian in $root (about 600 MB, once)"
+  if ! "${isolated[@]}" debootstrap --variant=minbase --include=postgresql-17-pgvector \
+    --keyring="$keyring" trixie "$building" "$(debian_mirror)" >"$folder/debootstrap.log" 2>&1; then
+    tail -n 5 "$folder/debootstrap.log" >&2
+    fail "debootstrap failed; see $folder/debootstrap.log"
+  fi
+  chroot "$building" sh -c "$trust_vector"
+  # The downloaded archives, and the server that Debian prepares by itself and nobody starts.
+  rm -rf "$building"/var/{cache/apt/archives,lib/apt/lists}/* \
+    "$building/var/lib/postgresql/17" "$building/etc/postgresql/17"
+  mv "$building" "$root"
+}
+
+# Whoever reaches the socket, which is in the data folder, could read the data files as well; it
+# needs no password.
+create_data() {
+  [[ -d $data ]] && return
+  rm -rf "$data.new"
+  in_root initdb --pgdata="$home/oselya.new" "${initdb_options[@]}" \
+    --auth-local=trust --auth-host=scram-sha-256 >/dev/null
+  mv "$data.new" "$data"
+}
+
+# A process of this server is a postgres that works in the data folder. The kernel's word for
+# that is better than a process id in a file, which may be another process's by now.
+is_ours() { [[ /proc/$1/cwd -ef $data && $(cat "/proc/$1/comm" 2>/dev/null) == postgres ]]; }
+
+any_process() {
+  local process
+  for process in /proc/[0-9]*; do
+    if is_ours "${process#/proc/}"; then return; fi
+  done
+  return 1
+}
+
+# When the server was killed, its children end a moment later, and it cannot start before. After
+# that its lock files are certainly stale; PostgreSQL itself would take them for valid when their
+# process id belongs to another process of the same user.
+clear_leftovers() {
+  local deadline=$((SECONDS + 10))
+  while any_process; do
+    ((SECONDS < deadline)) || fail "processes of a server that was killed still work in $data"
+    sleep 0.1
+  done
+  rm -f "$data/postmaster.pid" "$data"/.s.PGSQL.*.lock
+}
+
+# The server would keep the lock, and any pipe of the caller whose other end waits for its end.
+close_inherited_files() {
+  local file
+  for file in /proc/self/fd/*; do
+    file=${file##*/}
+    if ((file > 2)); then eval "exec $file>&-"; fi
+  done
+}
+
+debian_start() {
+  install_packages
+  create_data
+  clear_leftovers
+  # The log of the last start only, so that it does not grow for ever.
+  rm -f "$root$home/oselya.log"
+  # pg_ctl detaches the server from this shell. Should the server die or need longer than these
+  # seconds, wait_until_ready deals with it.
+  (
+    close_inherited_files
+    in_root pg_ctl start --wait --timeout=5 --pgdata="$home/oselya" --log="$home/oselya.log" \
+      --options="-p $1 -c listen_addresses=127.0.0.1 -c unix_socket_directories=$home/oselya \
+        ${server_settings[*]}" </dev/null >/dev/null 2>&1
+  ) || true
+}
+
+# Prints the port that the server noted beside its process id; fails when it does not run.
+debian_port() {
+  local lines
+  [[ -f $data/postmaster.pid ]] || return 1
+  mapfile -t lines <"$data/postmaster.pid"
+  is_ours "${lines[0]:-0}" && [[ -n ${lines[3]:-} ]] && printf '%s\n' "${lines[3]}"
+}
+
+debian_psql() {
+  in_root psql --host="$home/oselya" --port="$(debian_port)" --username="$1" --dbname="$2" "${@:3}"
+}
+
+debian_stop() {
+  in_root pg_ctl stop --mode=fast --wait --timeout=60 --pgdata="$home/oselya" >/dev/null
+}
+
+debian_log() { tail -n 20 "$root$home/oselya.log"; }
+
+debian_remove_data() { rm -rf "$data" "$data.new" "$root$home/oselya.log"; }
