@@ -1,0 +1,50 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import * as assistant from '@oselya/assistant';
+import * as collector from '@oselya/collector';
+import { connect } from '@oselya/db';
+import { errorsPage } from './generate/errors-page.ts';
+import { dumpSchema } from './generate/schema-dump.ts';
+
+/**
+ * Writes the files that are made from the code: the OpenAPI documents, the dump of the database
+ * schema and the page of errors. With --check nothing is written, and a file that is not current
+ * fails.
+ */
+const ROOT = join(import.meta.dirname, '..');
+const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } });
+
+const database = await connect<never>({});
+await assistant.migrateDatabase({}, database);
+await collector.migrateDatabase({}, database);
+
+const files = new Map<string, string>([
+  ['docs/openapi/assistant.json', json(await assistant.openapi())],
+  ['docs/openapi/collector.json', json(await collector.openapi())],
+  ['docs/schema.sql', await dumpSchema(database.pool)],
+  ['docs/errors.md', errorsPage({ assistant: assistant.errors, collector: collector.errors })],
+]);
+await database.close();
+
+const outdated: string[] = [];
+for (const [name, text] of files) {
+  const path = join(ROOT, name);
+  const current = await readFile(path, 'utf8').catch(() => undefined);
+  if (current === text) continue;
+  outdated.push(relative(ROOT, path));
+  if (values.check) continue;
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+}
+if (outdated.length > 0) {
+  const names = outdated.join(', ');
+  process.stdout.write(
+    values.check ? `Not current: ${names}. Run npm run generate.\n` : `Wrote ${names}\n`,
+  );
+}
+process.exitCode = values.check && outdated.length > 0 ? 1 : 0;
+
+function json(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}

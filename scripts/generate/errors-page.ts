@@ -1,0 +1,27 @@
+import type { ErrorDefinition } from '@oselya/kit';
+
+const HEAD = `# Errors
+
+Every error is answered as \`application/problem+json\` (RFC 9457) with a stable \`code\`; a browser that
+navigates gets a page instead. "Again" says whether the same request can succeed later. This page is
+made by \`npm run generate\` from the error tables in the code.
+`;
+
+/** The page of all errors that a user can meet, made from each service's error table. */
+export function errorsPage(tables: Record<string, Record<string, ErrorDefinition>>): string {
+  const sections = Object.entries(tables).map(([service, table]) => {
+    const rows = Object.entries(table)
+      .toSorted(([a, x], [b, y]) => x.status - y.status || a.localeCompare(b))
+      .map(
+        ([code, { status, title, advice, retry }]) =>
+          `| ${status} | \`${code}\` | ${title} | ${advice} | ${retry ? 'yes' : 'no'} |`,
+      );
+    return `## ${service}
+
+| status | code | title | what to do | again |
+| --- | --- | --- | --- | --- |
+${rows.join('\n')}
+`;
+  });
+  return [HEAD, ...sections].join('\n');
+}
