@@ -1,0 +1,11 @@
+import type { Writable } from 'node:stream';
+
+/** What the command uses of its process; `process` itself has this shape. */
+export interface InventoryIo {
+  stdin: AsyncIterable<Uint8Array>;
+  stdout: Writable;
+  stderr: Writable;
+  env: Record<string, string | undefined>;
+  /** Whether standard output is a terminal; without it the stream is asked. */
+  isTTY?: boolean;
+}

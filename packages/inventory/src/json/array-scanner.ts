@@ -1,0 +1,161 @@
+import { MAX_DEPTH } from '../limits.ts';
+import type { Position, Problem } from '../finding.ts';
+import { BYTE_CLASSES, ByteClass } from './byte-class.ts';
+import { LineTracker } from './line-tracker.ts';
+import { PendingText, tooLarge } from './pending-text.ts';
+import type { RawValue, ScanEvent, Scanner } from './scan-event.ts';
+import { shown, syntaxProblem, truncated, unexpected } from './syntax-error.ts';
+import type { Opened } from './syntax-error.ts';
+import { characterEnd, ValueScanner } from './value-scanner.ts';
+
+/**
+ * Where the scanner stands between values, with what may come there:
+ *
+ *     start  [  first  record  after-record  ]  end
+ *                        ↑          │
+ *                        └── next ──┘  ,
+ */
+type Place = 'start' | 'first' | 'next' | 'after-record' | 'end';
+
+const EXPECTED: Record<Place, string> = {
+  start: 'the "[" that begins the inventory',
+  first: 'a record or "]"',
+  next: 'a record',
+  'after-record': '"," or "]" after the record',
+  end: 'nothing more',
+};
+
+/** Cuts a JSON array into its items, holding no more than one of them. */
+export class ArrayScanner implements Scanner {
+  readonly what = 'file';
+  readonly #lines = new LineTracker();
+  readonly #value = new ValueScanner(this.#lines);
+  readonly #pending = new PendingText();
+  readonly #enclosing: Opened[] = [];
+  #place: Place = 'start';
+  // Null between values.
+  #valueStart: Position | null = null;
+
+  position(): Position {
+    return this.#lines.end();
+  }
+
+  *push(bytes: Buffer): Generator<ScanEvent> {
+    this.#lines.enter(bytes);
+    let index = 0;
+    while (index < bytes.length) {
+      if (this.#valueStart === null) {
+        const step = this.#stepBetween(bytes, index);
+        if (typeof step !== 'number') {
+          yield { kind: 'problem', problem: step };
+          return;
+        }
+        index = step;
+      } else {
+        const from = index;
+        index = this.#value.advance(bytes, from);
+        const event = this.#takeValue(this.#valueStart, bytes.subarray(from, index), index);
+        if (event !== null) yield event;
+      }
+    }
+  }
+
+  *end(): Generator<ScanEvent> {
+    const end = this.#lines.end();
+    if (this.#valueStart !== null) {
+      // Outside of the array the end of the file ends a number or word like any other delimiter.
+      const isRoot = this.#place === 'start';
+      const cut = isRoot ? null : truncated('file', end, this.#enclosing);
+      yield this.#event(this.#valueStart, this.#pending.take(), cut);
+    } else if (this.#place === 'start') {
+      const message = 'the file is empty; an inventory without records is []';
+      yield { kind: 'problem', problem: syntaxProblem(message, end, 'json/empty') };
+    } else if (this.#place !== 'end') {
+      yield { kind: 'problem', problem: truncated('file', end, this.#enclosing) };
+    }
+  }
+
+  /** Takes one byte between values, and gives the next index or what is wrong. */
+  #stepBetween(bytes: Buffer, index: number): number | Problem {
+    const byteClass = BYTE_CLASSES[bytes[index] ?? 0];
+    if (byteClass === ByteClass.space) return index + 1;
+    if (byteClass === ByteClass.newline) {
+      this.#lines.newLine(index + 1);
+      return index + 1;
+    }
+
+    const position = this.#lines.at(index);
+    const character = bytes.toString('utf8', index, characterEnd(bytes, index + 1));
+    switch (`${this.#place} ${character}`) {
+      case 'start [':
+        this.#enclosing.push({ kind: 'array', position });
+        this.#place = 'first';
+        return index + 1;
+      case 'first ]':
+      case 'after-record ]':
+        this.#place = 'end';
+        return index + 1;
+      case 'after-record ,':
+        this.#place = 'next';
+        return index + 1;
+      case 'next ]':
+        return syntaxProblem('a comma stands before this "]"; remove the comma', position);
+      default:
+    }
+    if (this.#place === 'end') return this.#afterTheEnd(character, position);
+    if (this.#place === 'after-record' || !beginsValue(character, byteClass)) {
+      return unexpected(character, EXPECTED[this.#place], position);
+    }
+    this.#valueStart = position;
+    this.#value.reset();
+    return index;
+  }
+
+  #afterTheEnd(character: string, position: Position): Problem {
+    const isArray = this.#enclosing.length > 0;
+    const what = isArray ? 'the array of records' : 'the first value';
+    const advice = isArray
+      ? 'remove it'
+      : 'put records into one array, or one a line into a .jsonl';
+    const message = `${what} has ended, but ${shown(character)} follows; ${advice}`;
+    return syntaxProblem(message, position, 'json/trailing-data');
+  }
+
+  /** Keeps what belongs to a value that goes on, or gives the value that ended. */
+  #takeValue(start: Position, bytes: Buffer, index: number): ScanEvent | null {
+    const { status } = this.#value;
+    if (status === 'too-deep') {
+      const position = this.#lines.at(index - 1);
+      const message = `values are nested more than ${MAX_DEPTH} levels deep here`;
+      return { kind: 'problem', problem: { code: 'limit/depth', message, position } };
+    }
+    if (this.#pending.exceedsLimitWith(bytes)) {
+      return this.#event(start, this.#pending.take(bytes), tooLarge(start));
+    }
+    if (status === 'open') {
+      this.#pending.append(bytes);
+      return null;
+    }
+    return this.#event(start, this.#pending.take(bytes), null);
+  }
+
+  #event(start: Position, bytes: Buffer, cut: Problem | null): ScanEvent {
+    const isRoot = this.#place === 'start';
+    this.#valueStart = null;
+    this.#place = isRoot ? 'end' : 'after-record';
+    const { members } = this.#value;
+    const text = bytes.toString();
+    const value: RawValue = { text, start, members, enclosing: this.#enclosing, cut };
+    return { kind: isRoot ? 'root' : 'record', value };
+  }
+}
+
+/** Whether a value begins here, or a word that the parser can say more about. */
+function beginsValue(character: string, byteClass: number | undefined): boolean {
+  return (
+    character === '{' ||
+    character === '[' ||
+    byteClass === ByteClass.word ||
+    byteClass === ByteClass.quote
+  );
+}

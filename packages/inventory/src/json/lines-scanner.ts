@@ -1,0 +1,62 @@
+import { MAX_DEPTH } from '../limits.ts';
+import type { Position } from '../finding.ts';
+import { LineTracker } from './line-tracker.ts';
+import { PendingText, tooLarge } from './pending-text.ts';
+import type { ScanEvent, Scanner } from './scan-event.ts';
+import { ValueScanner } from './value-scanner.ts';
+
+const NEWLINE = 0x0a;
+const BLANK = /^[ \t\r]*$/;
+
+/** Cuts JSON Lines into records: one a line, blank lines being none. */
+export class LinesScanner implements Scanner {
+  readonly what = 'line';
+  readonly #lines = new LineTracker();
+  readonly #pending = new PendingText();
+  #start: Position = { line: 1, column: 1 };
+
+  position(): Position {
+    return this.#lines.end();
+  }
+
+  *push(bytes: Buffer): Generator<ScanEvent> {
+    this.#lines.enter(bytes);
+    let from = 0;
+    for (;;) {
+      const newline = bytes.indexOf(NEWLINE, from);
+      if (newline === -1) break;
+      const rest = bytes.subarray(from, newline);
+      if (this.#pending.exceedsLimitWith(rest)) yield this.#tooLarge();
+      yield* this.#line(this.#pending.take(rest));
+      from = newline + 1;
+      this.#lines.newLine(from);
+      this.#start = this.#lines.at(from);
+    }
+    const rest = bytes.subarray(from);
+    if (this.#pending.exceedsLimitWith(rest)) yield this.#tooLarge();
+    this.#pending.append(rest);
+  }
+
+  *end(): Generator<ScanEvent> {
+    yield* this.#line(this.#pending.take());
+  }
+
+  #tooLarge(): ScanEvent {
+    return { kind: 'problem', problem: tooLarge(this.#start) };
+  }
+
+  *#line(bytes: Buffer): Generator<ScanEvent> {
+    const text = bytes.toString();
+    if (BLANK.test(text)) return;
+    const start = this.#start;
+    const scanner = new ValueScanner(new LineTracker());
+    scanner.advance(bytes, 0);
+    if (scanner.status === 'too-deep') {
+      const message = `values are nested more than ${MAX_DEPTH} levels deep on this line`;
+      yield { kind: 'problem', problem: { code: 'limit/depth', message, position: start } };
+      return;
+    }
+    const { members } = scanner;
+    yield { kind: 'record', value: { text, start, members, enclosing: [], cut: null } };
+  }
+}

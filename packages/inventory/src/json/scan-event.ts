@@ -1,0 +1,38 @@
+import type { Position, Problem } from '../finding.ts';
+import type { Opened } from './syntax-error.ts';
+
+/** The text of one value that a scanner has found, not parsed yet. */
+export interface RawValue {
+  text: string;
+  /** Where the text begins in the file. */
+  start: Position;
+  /** How many object members are written in it, repeated keys included. */
+  members: number;
+  /** What is open around it. */
+  enclosing: readonly Opened[];
+  /**
+   * Null when the text says everything about the value. Else the text was cut, and this is what to
+   * say when nothing is wrong inside of the part that was read.
+   */
+  cut: Problem | null;
+}
+
+/**
+ * - `record`: an item of the inventory.
+ * - `root`: a value in the place of the inventory's array.
+ * - `problem`: something wrong between values. Nothing follows it.
+ */
+export type ScanEvent =
+  | { kind: 'record'; value: RawValue }
+  | { kind: 'root'; value: RawValue }
+  | { kind: 'problem'; problem: Problem };
+
+/** Cuts a text that comes in chunks of whole UTF-8 characters into the values it consists of. */
+export interface Scanner {
+  /** What the end of a value's text is the end of. */
+  readonly what: 'file' | 'line';
+  push(bytes: Buffer): Iterable<ScanEvent>;
+  end(): Iterable<ScanEvent>;
+  /** The position after everything that was pushed. */
+  position(): Position;
+}

@@ -1,0 +1,122 @@
+import { MAX_DEPTH } from '../limits.ts';
+import { BYTE_CLASSES, ByteClass } from './byte-class.ts';
+import type { LineTracker } from './line-tracker.ts';
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const FIRST_PRINTABLE = 0x20;
+
+/**
+ * - `open`: the value goes on in the next chunk.
+ * - `whole`: the value's end was found. What is inside may still be no JSON.
+ * - `broken`: the last byte read stands where JSON allows no such byte.
+ * - `too-deep`: the last byte read opened more than {@link MAX_DEPTH} levels.
+ */
+export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep';
+
+/**
+ * Finds where a JSON value ends, without parsing it. It counts brackets and knows strings, nothing
+ * else: the parser says whether the text in between is JSON.
+ */
+export class ValueScanner {
+  status: ScanStatus = 'open';
+  /**
+   * How many members are written in the value's objects: one for each colon outside of strings.
+   * Parsing keeps fewer of them exactly when keys are repeated.
+   */
+  members = 0;
+  readonly #lines: LineTracker;
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  #inWord = false;
+
+  constructor(lines: LineTracker) {
+    this.#lines = lines;
+  }
+
+  /** Makes ready for the next value. */
+  reset(): void {
+    this.status = 'open';
+    this.members = 0;
+    this.#depth = 0;
+    this.#inString = false;
+    this.#escaped = false;
+    this.#inWord = false;
+  }
+
+  /** Reads on from an index of the chunk, sets `status`, and gives the index it stopped before. */
+  advance(bytes: Buffer, from: number): number {
+    let index = from;
+    while (index < bytes.length) {
+      if (this.#inString) {
+        index = this.#advanceInString(bytes, index);
+        if (this.status !== 'open') return index;
+        if (this.#inString) break;
+        continue;
+      }
+      const byteClass = BYTE_CLASSES[bytes[index] ?? 0];
+      if (this.#depth === 0 && this.#inWord && byteClass !== ByteClass.word) {
+        return this.#stop('whole', index);
+      }
+      index += 1;
+      switch (byteClass) {
+        case ByteClass.quote:
+          this.#inString = true;
+          break;
+        case ByteClass.open:
+          this.#depth += 1;
+          if (this.#depth > MAX_DEPTH) return this.#stop('too-deep', index);
+          break;
+        case ByteClass.close:
+          this.#depth -= 1;
+          if (this.#depth === 0) return this.#stop('whole', index);
+          if (this.#depth < 0) return this.#stop('broken', index);
+          break;
+        case ByteClass.colon:
+          this.members += 1;
+          break;
+        case ByteClass.newline:
+          this.#lines.newLine(index);
+          break;
+        case ByteClass.word:
+          this.#inWord = true;
+          break;
+        case ByteClass.illegal:
+          return this.#stop('broken', characterEnd(bytes, index));
+        default:
+      }
+    }
+    return index;
+  }
+
+  #advanceInString(bytes: Buffer, from: number): number {
+    let index = from;
+    while (index < bytes.length) {
+      const byte = bytes[index] ?? 0;
+      index += 1;
+      // JSON has no raw control characters in strings, so a string that was never closed is
+      // noticed at the end of its line.
+      if (byte < FIRST_PRINTABLE) return this.#stop('broken', index);
+      if (this.#escaped) this.#escaped = false;
+      else if (byte === BACKSLASH) this.#escaped = true;
+      else if (byte === QUOTE) {
+        this.#inString = false;
+        return this.#depth === 0 ? this.#stop('whole', index) : index;
+      }
+    }
+    return index;
+  }
+
+  #stop(status: ScanStatus, index: number): number {
+    this.status = status;
+    return index;
+  }
+}
+
+/** The index after the character that begins, or goes on, before `index`. */
+export function characterEnd(bytes: Buffer, index: number): number {
+  let end = index;
+  while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end += 1;
+  return end;
+}

@@ -1,0 +1,23 @@
+import type { FileResult, Reporter } from './reporter.ts';
+
+/** One JSON document: `findings`, each on a line of its own, and the `files` with their counts. */
+export function jsonReporter(): Reporter {
+  const results: FileResult[] = [];
+  let hasFindings = false;
+  return {
+    begin: () => '{"findings":[',
+    finding(finding) {
+      const separator = hasFindings ? ',' : '';
+      hasFindings = true;
+      return `${separator}\n${JSON.stringify({ ...finding, excerpt: undefined })}`;
+    },
+    fileEnd(result) {
+      results.push(result);
+      return '';
+    },
+    end() {
+      const files = results.map((result) => `\n${JSON.stringify(result)}`);
+      return `${hasFindings ? '\n' : ''}],"files":[${files.join(',')}\n]}\n`;
+    },
+  };
+}

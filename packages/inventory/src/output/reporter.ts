@@ -1,0 +1,25 @@
+import type { Finding } from '../finding.ts';
+
+/** How the validation of one file ended. */
+export interface FileResult {
+  file: string;
+  status: 'valid' | 'invalid' | 'unreadable';
+  records: number;
+  errors: number;
+  warnings: number;
+  /** False when the file was not read to its end. */
+  isComplete: boolean;
+  /** Why the file could not be read. */
+  reason?: string;
+}
+
+/**
+ * Turns findings into the text of one output format, piece by piece, so that nothing is kept until
+ * the end. What it gives is written in the order of the calls.
+ */
+export interface Reporter {
+  begin(): string;
+  finding(finding: Finding): string;
+  fileEnd(result: FileResult): string;
+  end(exitStatus: number): string;
+}

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { Writable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { test } from 'node:test';
+import { Printer } from '../../src/output/printer.ts';
+
+test('it writes no faster than its reader takes', async () => {
+  const waiting: (() => void)[] = [];
+  const stream = new Writable({
+    highWaterMark: 4,
+    write: (_chunk, _encoding, done) => void waiting.push(done),
+  });
+  const printer = new Printer(stream);
+  let isWritten = false;
+  async function write() {
+    await printer.write('12345');
+    isWritten = true;
+  }
+  const written = write();
+  await setImmediate();
+  assert.equal(isWritten, false);
+  waiting.shift()?.();
+  await written;
+  assert.equal(stream.listenerCount('drain'), 0);
+});
+
+test('a broken pipe drops the rest; other failures are thrown', async () => {
+  for (const [code, isThrown] of [
+    ['EPIPE', false],
+    ['ENOSPC', true],
+  ] as const) {
+    let writes = 0;
+    const stream = new Writable({
+      highWaterMark: 1,
+      write(_chunk, _encoding, done) {
+        writes += 1;
+        done(Object.assign(new Error(code), { code }));
+      },
+    });
+    const printer = new Printer(stream);
+    await printer.write('first');
+    assert.equal(printer.isClosed, true);
+    if (isThrown) await assert.rejects(printer.write('second'), { code });
+    else await printer.write('second');
+    assert.equal(writes, 1);
+  }
+});
+
+test('a stream that is destroyed while it is full does not hold the command', async () => {
+  const stream = new Writable({ highWaterMark: 1, write: () => {} });
+  const printer = new Printer(stream);
+  const written = printer.write('text');
+  stream.destroy();
+  await written;
+  await printer.write('more');
+  assert.equal(printer.isClosed, true);
+});

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { runInventory } from '@oselya/inventory';
+
+/**
+ * A transcript is one text: what the case shows, then sections that begin with `-- name --`.
+ *
+ *     file NAME       a file of the folder in which the command runs
+ *     escaped NAME    the same, with \xNN for bytes, \n for line ends and nothing else implied
+ *     command         the command line; `< NAME` gives standard input, `TERMINAL=1` a terminal,
+ *                     other NAME=VALUE words the environment
+ *     stdout stderr   what it must print, with \x1b for the escape character
+ *     status          its exit status
+ */
+export interface Transcript {
+  title: string;
+  sections: Map<string, string>;
+}
+
+export function parseTranscript(text: string): Transcript {
+  const parts = text.split(/^-- (.+) --\n/m);
+  const sections = new Map<string, string>();
+  for (let index = 1; index < parts.length; index += 2) {
+    sections.set(parts[index] ?? '', parts[index + 1] ?? '');
+  }
+  return { title: parts[0] ?? '', sections };
+}
+
+export function formatTranscript({ title, sections }: Transcript): string {
+  return title + [...sections].map(([name, text]) => `-- ${name} --\n${text}`).join('');
+}
+
+/** Runs a transcript's command in a folder of its own; gives the transcript of what happened. */
+export async function replay(transcript: Transcript): Promise<Transcript> {
+  const home = process.cwd();
+  const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
+  try {
+    process.chdir(folder);
+    const files = new Map<string, Buffer>();
+    for (const [section, text] of transcript.sections) {
+      const [kind, name] = section.split(' ');
+      if (name === undefined) continue;
+      files.set(name, kind === 'escaped' ? unescape(text) : Buffer.from(text));
+      writeFileSync(name, files.get(name) ?? '');
+    }
+    const { argv, env, stdin } = parseCommand(transcript.sections.get('command') ?? '');
+    const stdout = new Collector();
+    const stderr = new Collector();
+    const status = await runInventory(argv, {
+      stdin: Readable.from(stdin === null ? [] : [files.get(stdin) ?? Buffer.alloc(0)]),
+      stdout,
+      stderr,
+      env,
+      isTTY: env['TERMINAL'] === '1',
+    });
+    const sections = new Map(transcript.sections);
+    sections.set('stdout', stdout.text.replaceAll('\x1b', '\\x1b'));
+    sections.set('stderr', stderr.text.replaceAll('\x1b', '\\x1b'));
+    sections.set('status', `${status}\n`);
+    return { title: transcript.title, sections };
+  } finally {
+    process.chdir(home);
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Keeps what is written to it. */
+export class Collector extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}
+
+function parseCommand(line: string) {
+  const [command = '', stdin = null] = line.trim().split(' < ');
+  const words = command.split(' ');
+  const env: Record<string, string> = {};
+  while (words[0]?.includes('=')) {
+    const [name = '', value = ''] = words.shift()?.split('=') ?? [];
+    env[name] = value;
+  }
+  assert.deepEqual(words.splice(0, 2), ['oselya', 'inventory']);
+  return { argv: words, env, stdin };
+}
+
+function unescape(text: string): Buffer {
+  const bytes = text
+    .replaceAll('\n', '')
+    .replace(/\\x([\da-f]{2})|\\([nrt])/g, (_, hex?: string, letter = '') => {
+      return hex === undefined
+        ? ({ n: '\n', r: '\r', t: '\t' }[String(letter)] ?? '')
+        : String.fromCharCode(Number.parseInt(hex, 16));
+    });
+  return Buffer.from(bytes, 'latin1');
+}
