@@ -1,0 +1,93 @@
+import type { Static, TSchema } from 'typebox';
+import { embed, type EmbedResult } from './embed.ts';
+import { ModelError } from './errors.ts';
+import { createExchanger } from './exchange.ts';
+import { checkNumbers, serverSettings, type ModelClientOptions } from './options.ts';
+import type { ModelBackend, ModelHealth } from './providers/backend.ts';
+import { createMockBackend } from './providers/mock.ts';
+import { createOpenAIBackend } from './providers/openai.ts';
+import { createBreaker, type BreakerView } from './resilience/breaker.ts';
+import { createCallPolicy } from './resilience/call-policy.ts';
+import {
+  generateObject,
+  type ObjectRequest,
+  type ObjectResult,
+} from './structured/generate-object.ts';
+
+/** The language model, as the apps use it. Every failure is a `ModelError`. */
+export interface ModelClient {
+  /** Asks for an answer that follows a schema; the answer has been validated here. */
+  generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
+  /** Embeds texts; the vectors have been validated and are in the order of the texts. */
+  embed(texts: readonly string[], options?: { signal?: AbortSignal }): Promise<EmbedResult>;
+  /** Whether the server is being left alone; half-open means that one call may try it. */
+  readonly breaker: BreakerView;
+  /** Asks the server for its list of models, with a short timeout and beside the breaker. */
+  health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
+  /** Refuses further calls with MODEL_CLOSED, and resolves when those in progress have ended. */
+  close(): Promise<void>;
+}
+
+const HEALTH_TIMEOUT_MS = 5_000;
+
+/**
+ * Makes a model client (Contract 4, Model): validation, repair, retries, breaker and metrics are one
+ * path for both modes.
+ *
+ * @throws {ModelError} MODEL_MISCONFIGURED, naming the variable and never its value.
+ */
+export function createModelClient(options: ModelClientOptions): ModelClient {
+  checkNumbers(options);
+  const backend = createBackend(options);
+  const breaker = createBreaker({
+    failures: options.breaker?.failures ?? 5,
+    halfOpenAfterMs: options.breaker?.halfOpenAfterMs ?? 30_000,
+  });
+  const deps = {
+    ...backend,
+    dimensions: options.embeddingDimensions,
+    call: createCallPolicy({
+      timeoutMs: options.timeoutMs,
+      attempts: options.retry?.attempts ?? 3,
+      initialDelayMs: options.retry?.initialDelayMs ?? 500,
+      maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
+    }),
+    exchange: createExchanger({ breaker, observe: options.observe }),
+  };
+  const inProgress = new Set<Promise<unknown>>();
+  let closing: Promise<void> | undefined;
+
+  const track = async <T>(start: () => Promise<T>): Promise<T> => {
+    if (closing) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
+    const call = start();
+    inProgress.add(call);
+    try {
+      return await call;
+    } finally {
+      inProgress.delete(call);
+    }
+  };
+
+  return {
+    generateObject: (request) => track(() => generateObject(deps, request)),
+    embed: (texts, { signal } = {}) => track(() => embed(deps, texts, signal)),
+    breaker,
+    async health({ signal } = {}) {
+      const { mode } = options;
+      if (closing) return { status: 'down', detail: 'The model client has been closed.', mode };
+      const limit = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, options.timeoutMs));
+      const health = await backend.health(signal ? AbortSignal.any([signal, limit]) : limit);
+      return { ...health, mode };
+    },
+    close() {
+      closing ??= Promise.allSettled(inProgress).then(() => backend.close());
+      return closing;
+    },
+  };
+}
+
+function createBackend(options: ModelClientOptions): ModelBackend {
+  return options.mode === 'mock'
+    ? createMockBackend({ dimensions: options.embeddingDimensions })
+    : createOpenAIBackend(serverSettings(options));
+}

@@ -1,0 +1,65 @@
+import type { EmbeddingModelV4 } from '@ai-sdk/provider';
+import { embedMany } from 'ai';
+import { checkVectors } from './check-vectors.ts';
+import type { Exchanger } from './exchange.ts';
+import type { CallPolicy } from './resilience/call-policy.ts';
+import { createUsage, type Usage } from './usage.ts';
+
+/** Embeddings, in the order of their texts. */
+export interface EmbedResult {
+  vectors: number[][];
+  /** The configured name of the model. */
+  model: string;
+  usage: Usage;
+  /** Requests that were made to the server. */
+  calls: number;
+}
+
+/** What embedding needs. */
+export interface EmbedDeps {
+  embedding: EmbeddingModelV4;
+  /** The width every vector must have. */
+  dimensions: number;
+  call: CallPolicy;
+  exchange: Exchanger;
+}
+
+// Servers differ in how many texts they take at once; 64 is below the limit of all that are known.
+const BATCH_SIZE = 64;
+
+/**
+ * Embeds texts, at most 64 in a request, one request after another. Each request has its own
+ * attempts and deadline.
+ *
+ * @throws {ModelError} MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another
+ *   width; and every other code of a request.
+ */
+export async function embed(
+  { embedding, dimensions, call, exchange }: EmbedDeps,
+  texts: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<EmbedResult> {
+  const usage = createUsage();
+  const vectors: number[][] = [];
+  let calls = 0;
+
+  for (let start = 0; start < texts.length; start += BATCH_SIZE) {
+    const values = texts.slice(start, start + BATCH_SIZE);
+    const batch = await call(signal, (context) =>
+      exchange({
+        operation: 'embed',
+        expected: `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${embedding.modelId}) names an embedding model.`,
+        context,
+        send: async (abortSignal) => {
+          calls += 1;
+          const answer = await embedMany({ model: embedding, values, maxRetries: 0, abortSignal });
+          usage.add({ inputTokens: answer.usage.tokens });
+          return answer.embeddings;
+        },
+        read: (embeddings) => checkVectors(embeddings, { dimensions, model: embedding.modelId }),
+      }),
+    );
+    vectors.push(...batch);
+  }
+  return { vectors, model: embedding.modelId, usage: usage.total(), calls };
+}

@@ -1,0 +1,88 @@
+import {
+  AISDKError,
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+} from '@ai-sdk/provider';
+import { ModelError } from './errors.ts';
+import type { ModelCallEvent } from './options.ts';
+import type { Breaker } from './resilience/breaker.ts';
+import type { CallContext } from './resilience/call-policy.ts';
+import { serverMessage } from './transport/server-message.ts';
+
+/** One request to the server: how to send it, and how to read what comes back. */
+export interface Exchange<A, T> {
+  /** What the request is for, as metrics name it. */
+  operation: string;
+  /** What the answer must be, and what to check when it is not, for the error message. */
+  expected: string;
+  context: CallContext;
+  send: (signal: AbortSignal) => Promise<A>;
+  /** @throws {ModelError} when the answer cannot be used. */
+  read: (answer: A) => T;
+}
+
+/** Makes one request to the server. */
+export type Exchanger = <A, T>(exchange: Exchange<A, T>) => Promise<T>;
+
+/**
+ * Joins the breaker and the metrics around single requests: each request that is really made is
+ * judged and reported once, under one of our codes.
+ */
+export function createExchanger(deps: {
+  breaker: Breaker;
+  observe?: ((event: ModelCallEvent) => void) | undefined;
+}): Exchanger {
+  return ({ operation, expected, context, send, read }) =>
+    deps.breaker.run(async () => {
+      const startedAt = performance.now();
+      const report = (outcome: ModelCallEvent['outcome']): void =>
+        deps.observe?.({ operation, outcome, durationMs: performance.now() - startedAt });
+      let value;
+      try {
+        value = read(await send(context.signal));
+      } catch (error) {
+        const failure = modelError(error, { expected, context });
+        report(failure.code);
+        throw failure;
+      }
+      report('ok');
+      return value;
+    });
+}
+
+/** Names what the SDK, the transport or the signal threw. Anything else is a fault of ours. */
+function modelError(
+  error: unknown,
+  { expected, context }: { expected: string; context: CallContext },
+): ModelError {
+  const own = ownError(error);
+  if (own) return own;
+  const interruption = context.interruption();
+  if (interruption) return interruption;
+  if (APICallError.isInstance(error) || InvalidResponseDataError.isInstance(error)) {
+    return new ModelError('MODEL_INVALID_OUTPUT', unreadable(error, expected));
+  }
+  if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
+  throw error;
+}
+
+/** The SDK wraps errors of connections in its own; ours is somewhere beneath. */
+function ownError(error: unknown): ModelError | undefined {
+  let current = error;
+  while (current instanceof Error) {
+    if (current instanceof ModelError) return current;
+    current = current.cause;
+  }
+  return undefined;
+}
+
+/** The transport lets 2xx answers through only, so these are answers that are not what they should be. */
+function unreadable(error: APICallError | InvalidResponseDataError, expected: string): string {
+  if (JSONParseError.isInstance(error.cause)) {
+    return 'The model server answered with something that is not JSON. Check MODEL_BASE_URL, which ends in /v1.';
+  }
+  const body = APICallError.isInstance(error) ? error.responseBody : undefined;
+  const said = body === undefined ? undefined : serverMessage(body);
+  return `The model server's answer is not ${expected}${said === undefined ? '' : ` It says: ${said}`}`;
+}

@@ -1,0 +1,17 @@
+/** The language-model client: OpenAI-compatible servers and a deterministic mock. */
+export { createModelClient } from './client.ts';
+export type { ModelClient } from './client.ts';
+export type { EmbedResult } from './embed.ts';
+export { MODEL_ERRORS, ModelError } from './errors.ts';
+export type { ModelErrorCode } from './errors.ts';
+export type {
+  BreakerOptions,
+  ModelCallEvent,
+  ModelClientOptions,
+  RetryOptions,
+} from './options.ts';
+export type { BreakerState, BreakerView } from './resilience/breaker.ts';
+export type { ModelHealth } from './providers/backend.ts';
+export type { ObjectRequest, ObjectResult } from './structured/generate-object.ts';
+export type { ImageInput } from './structured/prompt.ts';
+export type { Usage } from './usage.ts';

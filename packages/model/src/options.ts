@@ -1,0 +1,138 @@
+import { ModelError, type ModelErrorCode } from './errors.ts';
+
+/** One request to the model server, reported when it has ended; made for metrics. */
+export interface ModelCallEvent {
+  /** What the request was for: the operation named by the caller, or `embed`. */
+  operation: string;
+  outcome: 'ok' | ModelErrorCode;
+  durationMs: number;
+}
+
+/** How a model client is set up. The names in capitals are the variables of Contract 1. */
+export interface ModelClientOptions {
+  /** `MODEL_MODE`. */
+  mode: 'mock' | 'openai';
+  /** `MODEL_BASE_URL`: up to and including `/v1`. */
+  baseUrl?: string | undefined;
+  /** `MODEL_API_KEY`. */
+  apiKey?: string | undefined;
+  /** `MODEL_CHAT`. */
+  chat?: string | undefined;
+  /** `MODEL_VISION`; the chat model when it is not given. */
+  vision?: string | undefined;
+  /** `MODEL_EMBEDDING`. */
+  embedding?: string | undefined;
+  /** `MODEL_TIMEOUT_MS`: the deadline over all attempts of one request. */
+  timeoutMs: number;
+  /** `EMBEDDING_DIMENSIONS`: the width that every embedding must have. */
+  embeddingDimensions: number;
+  observe?: ((event: ModelCallEvent) => void) | undefined;
+  /** 3 attempts, waiting about 500 ms and doubling up to 10 s, when nothing else is said. */
+  retry?: RetryOptions | undefined;
+  /** Opens after 5 failures in a row and probes after 30 s when nothing else is said. */
+  breaker?: BreakerOptions | undefined;
+}
+
+/** How often, and how far apart, a request is tried. */
+export interface RetryOptions {
+  /** Attempts in all, the first one included. */
+  attempts?: number;
+  initialDelayMs?: number;
+  maxDelayMs?: number;
+}
+
+/** When the breaker opens, and when it lets a probe through. */
+export interface BreakerOptions {
+  /** Infrastructure failures in a row. */
+  failures?: number;
+  halfOpenAfterMs?: number;
+}
+
+/** The address and the models of an OpenAI-compatible server, checked. */
+export interface ServerSettings {
+  baseUrl: string;
+  apiKey: string | undefined;
+  chat: string;
+  vision: string;
+  embedding: string;
+}
+
+// A longer timer overflows in Node and would fire at once.
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Checks the numbers of the options.
+ *
+ * @throws {ModelError} MODEL_MISCONFIGURED, naming the variable or option.
+ */
+export function checkNumbers(options: ModelClientOptions): void {
+  const rules: [name: string, value: number | undefined, least: number, most: number][] = [
+    ['MODEL_TIMEOUT_MS', options.timeoutMs, 1, LONGEST_TIMER_MS],
+    ['EMBEDDING_DIMENSIONS', options.embeddingDimensions, 1, 16_000],
+    ['retry.attempts', options.retry?.attempts, 1, 100],
+    ['retry.initialDelayMs', options.retry?.initialDelayMs, 0, LONGEST_TIMER_MS],
+    ['retry.maxDelayMs', options.retry?.maxDelayMs, 0, LONGEST_TIMER_MS],
+    ['breaker.failures', options.breaker?.failures, 1, 1_000_000],
+    ['breaker.halfOpenAfterMs', options.breaker?.halfOpenAfterMs, 0, LONGEST_TIMER_MS],
+  ];
+  for (const [name, value, least, most] of rules) {
+    if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= most)) {
+      throw misconfigured(`${name} must be a whole number from ${least} to ${most}.`);
+    }
+  }
+}
+
+/**
+ * Takes what the `openai` mode needs out of the options.
+ *
+ * @throws {ModelError} MODEL_MISCONFIGURED, naming every variable that is missing, or the one that
+ *   is malformed; never a value.
+ */
+export function serverSettings(options: ModelClientOptions): ServerSettings {
+  const { baseUrl = '', chat = '', embedding = '' } = options;
+  const missing = Object.entries({
+    MODEL_BASE_URL: baseUrl,
+    MODEL_CHAT: chat,
+    MODEL_EMBEDDING: embedding,
+  }).flatMap(([name, value]) => (value === '' ? [name] : []));
+  if (missing.length > 0) {
+    throw misconfigured(
+      `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${missing.length === 1 ? 'it' : 'them'}, or use MODEL_MODE=mock.`,
+    );
+  }
+  return {
+    baseUrl: checkedBaseUrl(baseUrl),
+    apiKey: checkedApiKey(options.apiKey),
+    chat,
+    vision: options.vision || chat,
+    embedding,
+  };
+}
+
+function checkedBaseUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+    throw misconfigured('MODEL_BASE_URL must be an http or https address ending in /v1.');
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw misconfigured('MODEL_BASE_URL must not hold credentials; put the key in MODEL_API_KEY.');
+  }
+  if (url.search !== '' || url.hash !== '') {
+    throw misconfigured('MODEL_BASE_URL must end with its path, without ? or #.');
+  }
+  return text.replace(/\/+$/, '');
+}
+
+function checkedApiKey(key: string | undefined): string | undefined {
+  if (key === undefined || key === '') return undefined;
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw misconfigured(
+      'MODEL_API_KEY must be printable ASCII without spaces. Was a line end copied with it?',
+    );
+  }
+  return key;
+}
+
+function misconfigured(message: string): ModelError {
+  return new ModelError('MODEL_MISCONFIGURED', message);
+}

@@ -1,0 +1,17 @@
+import type { EmbeddingModelV4, LanguageModelV4 } from '@ai-sdk/provider';
+
+/** Whether the models can be reached. */
+export interface ModelHealth {
+  status: 'ok' | 'down';
+  /** Why they cannot; holds no secret. */
+  detail?: string;
+}
+
+/** The models of one mode. Everything above is the same for each of them. */
+export interface ModelBackend {
+  chat: LanguageModelV4;
+  vision: LanguageModelV4;
+  embedding: EmbeddingModelV4;
+  health(signal: AbortSignal): Promise<ModelHealth>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,122 @@
+import {
+  InvalidPromptError,
+  NoSuchModelError,
+  UnsupportedFunctionalityError,
+  type EmbeddingModelV4,
+  type LanguageModelV4,
+  type LanguageModelV4CallOptions,
+  type LanguageModelV4FilePart,
+  type ProviderV4,
+} from '@ai-sdk/provider';
+import { describeImage, embedText, readListing } from '../mock/index.ts';
+import type { ModelBackend } from './backend.ts';
+
+/** The names the mock's models go by, in place of `MODEL_CHAT` and `MODEL_EMBEDDING`. */
+const CHAT_MODEL = 'mock';
+const EMBEDDING_MODEL = 'mock-embedding';
+
+/** The mock's models, which need no server (Specification 001, What the service does). */
+export function createMockBackend(options: { dimensions: number }): ModelBackend {
+  const provider = createMockProvider(options);
+  return {
+    chat: provider.languageModel(CHAT_MODEL),
+    vision: provider.languageModel(CHAT_MODEL),
+    embedding: provider.embeddingModel(EMBEDDING_MODEL),
+    health: async () => ({ status: 'ok' }),
+    close: async () => undefined,
+  };
+}
+
+/** An AI SDK provider that answers by rules: equal questions get equal answers. */
+export function createMockProvider({ dimensions }: { dimensions: number }): ProviderV4 {
+  return {
+    specificationVersion: 'v4',
+    languageModel,
+    embeddingModel: (modelId) => embeddingModel(modelId, dimensions),
+    imageModel: (modelId) => {
+      throw new NoSuchModelError({ modelId, modelType: 'imageModel' });
+    },
+  };
+}
+
+function languageModel(modelId: string): LanguageModelV4 {
+  return {
+    specificationVersion: 'v4',
+    provider: 'mock',
+    modelId,
+    supportedUrls: {},
+    doGenerate: async (options) => ({
+      content: [{ type: 'text', text: JSON.stringify(answer(options)) }],
+      finishReason: { unified: 'stop', raw: 'stop' },
+      usage: {
+        inputTokens: {
+          total: undefined,
+          noCache: undefined,
+          cacheRead: undefined,
+          cacheWrite: undefined,
+        },
+        outputTokens: { total: undefined, text: undefined, reasoning: undefined },
+      },
+      warnings: [],
+    }),
+    doStream: async () => {
+      throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
+    },
+  };
+}
+
+function embeddingModel(modelId: string, dimensions: number): EmbeddingModelV4 {
+  return {
+    specificationVersion: 'v4',
+    provider: 'mock',
+    modelId,
+    maxEmbeddingsPerCall: undefined,
+    supportsParallelCalls: true,
+    doEmbed: async ({ values }) => ({
+      embeddings: values.map((value) => embedText(value, dimensions)),
+      warnings: [],
+    }),
+  };
+}
+
+function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
+  const name = responseFormat?.type === 'json' ? responseFormat.name : undefined;
+  switch (name) {
+    case 'listing_extraction':
+      return readListing(questionIn(prompt).data);
+    case 'image_description': {
+      const { data, image } = questionIn(prompt);
+      if (!image)
+        throw new InvalidPromptError({ prompt, message: 'There is no image to describe.' });
+      return describeImage({ ...image, ...hintIn(data) });
+    }
+    default:
+      throw new UnsupportedFunctionalityError({
+        functionality: `answers named ${name ?? '(nothing)'}`,
+        message: `The mock model has no rules for answers named ${name ?? '(nothing)'}. It knows listing_extraction and image_description.`,
+      });
+  }
+}
+
+/** Finds the data and the picture in the conversation's first question. */
+function questionIn(prompt: LanguageModelV4CallOptions['prompt']) {
+  const parts = prompt.flatMap((message) => (message.role === 'user' ? message.content : []));
+  const text = parts.find((part) => part.type === 'text');
+  const file = parts.find((part) => part.type === 'file');
+  const data: unknown = text === undefined ? undefined : JSON.parse(text.text);
+  return { data, image: file === undefined ? undefined : imageIn(file) };
+}
+
+function imageIn({ data, mediaType }: LanguageModelV4FilePart) {
+  if (data.type !== 'data') {
+    throw new UnsupportedFunctionalityError({ functionality: 'images that are not sent inline' });
+  }
+  const bytes = typeof data.data === 'string' ? Buffer.from(data.data, 'base64') : data.data;
+  return { media_type: mediaType, bytes };
+}
+
+/** A `hint` in the data, such as a file's name, helps the rules to tell what a picture shows. */
+function hintIn(data: unknown): { hint?: string } {
+  const hint: unknown = typeof data === 'object' && data !== null && 'hint' in data && data.hint;
+  return typeof hint === 'string' ? { hint } : {};
+}

@@ -1,0 +1,128 @@
+import type { LanguageModelV4 } from '@ai-sdk/provider';
+import { generateText, type ModelMessage, type OutputInterface } from 'ai';
+import type { Static, TSchema } from 'typebox';
+import { ModelError } from '../errors.ts';
+import type { Exchanger } from '../exchange.ts';
+import type { CallPolicy } from '../resilience/call-policy.ts';
+import { createUsage, type Usage } from '../usage.ts';
+import { checkAnswer, InvalidAnswer } from './check-answer.ts';
+import { instructions, question, repairRequest, type ImageInput } from './prompt.ts';
+
+/** A question to the model whose answer follows a schema. */
+export interface ObjectRequest<S extends TSchema> {
+  /** What the call is for, as metrics name it. */
+  operation: string;
+  /** The schema's name in the request; the mock chooses its rules by it. */
+  schemaName: string;
+  schema: S;
+  system: string;
+  /** Sent as one JSON text. */
+  data: unknown;
+  /** Shown to the vision model, which then answers instead of the chat model. */
+  image?: ImageInput | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** A valid answer. */
+export interface ObjectResult<T> {
+  value: T;
+  /** The model's name as the server gave it. */
+  model: string;
+  usage: Usage;
+  /** Requests that were made to the server for it. */
+  calls: number;
+}
+
+/** What answering an `ObjectRequest` needs. */
+export interface GenerateObjectDeps {
+  chat: LanguageModelV4;
+  vision: LanguageModelV4;
+  call: CallPolicy;
+  exchange: Exchanger;
+}
+
+/**
+ * Asks until a valid answer is there. An invalid one is sent back once with what is wrong with it;
+ * this repair is not one of the attempts, so one call makes at most one request more than it has
+ * attempts, all within one deadline (Contract 4, Model).
+ *
+ * @throws {ModelError} MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT and every other code of
+ *   a request.
+ */
+export async function generateObject<S extends TSchema>(
+  { chat, vision, call, exchange }: GenerateObjectDeps,
+  request: ObjectRequest<S>,
+): Promise<ObjectResult<Static<S>>> {
+  const model = request.image ? vision : chat;
+  const usage = createUsage();
+  const messages: ModelMessage[] = [question(request.data, request.image)];
+  let calls = 0;
+  let repairing = false;
+
+  const ask = async (signal: AbortSignal) => {
+    calls += 1;
+    const answer = await generateText({
+      model,
+      instructions: instructions(request.system, request.schema),
+      messages,
+      output: rawJson(request.schemaName, request.schema),
+      maxRetries: 0,
+      abortSignal: signal,
+    });
+    usage.add(answer.usage);
+    return answer;
+  };
+
+  // The conversation outlives an attempt: when the repair meets a failing server, the next attempt
+  // goes on with the repair instead of beginning anew.
+  return call(request.signal, async (context) => {
+    for (;;) {
+      try {
+        return await exchange({
+          operation: request.operation,
+          expected: 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.',
+          context,
+          send: ask,
+          read: (answer) => ({
+            value: checkAnswer(request.schema, finishedText(answer)),
+            model: answer.response.modelId,
+            usage: usage.total(),
+            calls,
+          }),
+        });
+      } catch (error) {
+        if (repairing || !(error instanceof InvalidAnswer)) throw error;
+        repairing = true;
+        messages.push(...repairRequest(error));
+      }
+    }
+  });
+}
+
+function finishedText(answer: { text: string; finishReason: string }): string {
+  if (answer.finishReason === 'length') {
+    throw new ModelError(
+      'MODEL_TRUNCATED',
+      "The model's answer was cut off at its length limit. Give the model a larger context or output limit.",
+    );
+  }
+  if (answer.finishReason === 'content-filter') {
+    throw new ModelError('MODEL_REFUSED', 'The model or its content filter refused to answer.');
+  }
+  return answer.text;
+}
+
+/** Asks the server for JSON by a schema, and leaves the answer's text to us. */
+function rawJson(name: string, schema: TSchema): OutputInterface<string, string, never> {
+  return {
+    name: 'json',
+    responseFormat: Promise.resolve({
+      type: 'json',
+      name,
+      schema: JSON.parse(JSON.stringify(schema)),
+    }),
+    parseCompleteOutput: async ({ text }) => text,
+    parsePartialOutput: async ({ text }) => ({ partial: text }),
+    createElementStreamTransform: () => undefined,
+  };
+}

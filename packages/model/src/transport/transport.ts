@@ -1,0 +1,119 @@
+import { Agent, request, type Dispatcher } from 'undici';
+import { ModelError } from '../errors.ts';
+import { retryAfterMs } from './retry-after.ts';
+import { statusError } from './status-error.ts';
+
+/** The way to one model server. */
+export interface Transport {
+  /**
+   * A `fetch` for the AI SDK and for ourselves. It resolves to 2xx answers only.
+   *
+   * @throws {ModelError} MODEL_UNREACHABLE when the connection fails, the error of its status when
+   *   the answer is not 2xx, MODEL_INVALID_OUTPUT when it is too large. What an aborted signal
+   *   throws is passed on as it is.
+   */
+  fetch: typeof globalThis.fetch;
+  /** Closes the connections once nothing uses them. */
+  close: () => Promise<void>;
+}
+
+// The largest honest answer holds 64 embeddings of 4,096 numbers of about 22 characters: 6 MiB.
+const LARGEST_ANSWER_BYTES = 16 * 1024 * 1024;
+const LARGEST_ERROR_BYTES = 64 * 1024;
+
+/**
+ * Makes the transport to a model server. Redirects are not followed, since they would carry the
+ * texts, and perhaps the key, to an address nobody has configured.
+ *
+ * @param apiKey Is taken out of whatever a server's error message repeats.
+ */
+export function createTransport({ apiKey }: { apiKey: string | undefined }): Transport {
+  // Undici's own limits of 300 s would end long answers of slow machines; the deadline of the call
+  // is the limit here.
+  const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+
+  const fetch: typeof globalThis.fetch = async (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input);
+    const method = init?.method === 'POST' ? 'POST' : 'GET';
+    const signal = init?.signal ?? undefined;
+    try {
+      const response = await request(url, {
+        dispatcher: agent,
+        method,
+        headers: Object.fromEntries(new Headers(init?.headers)),
+        body: textBody(init?.body),
+        signal,
+      });
+      if (response.statusCode < 200 || response.statusCode > 299) {
+        throw await failure(`${method} ${url.pathname}`, response, apiKey);
+      }
+      return new Response(await answerText(response), {
+        headers: { 'content-type': String(response.headers['content-type'] ?? '') },
+      });
+    } catch (error) {
+      if (error instanceof ModelError || signal?.aborted) throw error;
+      throw new ModelError('MODEL_UNREACHABLE', unreachable(error), { cause: error });
+    }
+  };
+
+  return { fetch, close: () => agent.close() };
+}
+
+function textBody(body: RequestInit['body']): string | null {
+  if (body === undefined || body === null || typeof body === 'string') return body ?? null;
+  throw new TypeError('The model transport sends texts only.');
+}
+
+async function answerText({ body }: Dispatcher.ResponseData): Promise<string> {
+  const { text, complete } = await readUpTo(LARGEST_ANSWER_BYTES, body);
+  if (complete) return text;
+  throw new ModelError(
+    'MODEL_INVALID_OUTPUT',
+    `The model server's answer is larger than ${LARGEST_ANSWER_BYTES / 1024 / 1024} MiB.`,
+  );
+}
+
+async function failure(
+  asked: string,
+  { statusCode, headers, body }: Dispatcher.ResponseData,
+  apiKey: string | undefined,
+): Promise<ModelError> {
+  // A status is known already: a connection that breaks afterwards takes nothing from it.
+  const { text } = await readUpTo(LARGEST_ERROR_BYTES, body).catch(() => ({ text: '' }));
+  return statusError({
+    request: asked,
+    status: statusCode,
+    body: apiKey === undefined ? text : text.replaceAll(apiKey, '[key]'),
+    retryAfterMs: retryAfterMs(headers, Date.now()),
+  });
+}
+
+/** Reads a body as UTF-8 and stops, leaving the rest unread, when the limit is passed. */
+async function readUpTo(
+  limit: number,
+  body: AsyncIterable<Buffer>,
+): Promise<{ text: string; complete: boolean }> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let complete = true;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    size += chunk.length;
+    complete = size <= limit;
+    if (!complete) break;
+  }
+  return { text: Buffer.concat(chunks).subarray(0, limit).toString('utf8'), complete };
+}
+
+function unreachable(error: unknown): string {
+  const { code, message } = error instanceof Error ? describe(error) : { code: '', message: '' };
+  const reason = code || message || 'the connection failed';
+  return `The model server cannot be reached (${reason}). Is it running at MODEL_BASE_URL?`;
+}
+
+// A name with several addresses fails with an empty message and a code, a broken TLS handshake with
+// both, an answer that is no HTTP with a message only.
+function describe(error: Error): { code: string; message: string } {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return { code, message: error.message };
+}

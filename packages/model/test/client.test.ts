@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Answer } from './scripted-server.ts';
+import { chat, failure } from './server-answers.ts';
+import { API_KEY, ask, failsWith, FLAT, startScene } from './test-client.ts';
+
+suite('health', () => {
+  test('is ok when the server lists its models', async (t) => {
+    const { client, server, events } = await startScene(t, [
+      { body: { object: 'list', data: [] } },
+    ]);
+    assert.deepEqual(await client.health(), { status: 'ok', mode: 'openai' });
+    assert.equal(server.requests[0]?.method, 'GET');
+    assert.equal(server.requests[0]?.path, '/v1/models');
+    assert.equal(server.requests[0]?.headers.authorization, `Bearer ${API_KEY}`);
+    assert.equal(events.length, 0);
+  });
+
+  const down: [name: string, answer: Answer, detail: RegExp][] = [
+    ['loads its model', failure.llamaCppLoading, /503 .*Loading model/],
+    [
+      'refuses the key',
+      { status: 401, body: { error: `Bad ${API_KEY}` } },
+      /Bad \[key\].*MODEL_API_KEY/,
+    ],
+    ['resets the connection', 'reset', /cannot be reached/],
+  ];
+  for (const [name, answer, detail] of down) {
+    test(`is down while the server ${name}, and moves no breaker`, async (t) => {
+      const { client, server } = await startScene(t, [answer], { breaker: { failures: 1 } });
+      const health = await client.health();
+      assert.equal(health.status, 'down');
+      assert.match(health.detail ?? '', detail);
+      assert.equal(client.breaker.state, 'closed');
+      assert.equal(server.requests.length, 1);
+    });
+  }
+
+  test('is down when the server does not answer in time', async (t) => {
+    const { client } = await startScene(t, ['silence'], { timeoutMs: 40 });
+    assert.deepEqual(await client.health(), {
+      status: 'down',
+      detail: 'The model server did not answer.',
+      mode: 'openai',
+    });
+  });
+
+  test('is down when the caller does not wait', async (t) => {
+    const { client } = await startScene(t, ['silence']);
+    assert.equal((await client.health({ signal: AbortSignal.abort() })).status, 'down');
+  });
+
+  test('is asked for even while the breaker is open', async (t) => {
+    const { client, server } = await startScene(t, [failure.ollamaCrash], {
+      breaker: { failures: 1 },
+    });
+    await ask(client).catch(() => undefined);
+    assert.equal(client.breaker.state, 'open');
+    server.play({ body: { data: [] } });
+    assert.equal((await client.health()).status, 'ok');
+    assert.equal(client.breaker.state, 'open');
+  });
+});
+
+suite('closing', () => {
+  test('lets what is in progress end, and refuses what comes after', async (t) => {
+    const answer = Promise.withResolvers<Answer>();
+    const { client, server } = await startScene(t, [() => answer.promise, chat.ollama(FLAT)]);
+    const call = ask(client);
+    await t.waitFor(() => assert.equal(server.requests.length, 1));
+
+    let closed = false;
+    const closing = client.close().finally(() => {
+      closed = true;
+    });
+    await failsWith(ask(client), 'MODEL_CLOSED');
+    await failsWith(client.embed(['a']), 'MODEL_CLOSED');
+    assert.equal((await client.health()).status, 'down');
+    assert.equal(closed, false);
+
+    // The call in progress may even need further requests.
+    answer.resolve(failure.llamaCppLoading);
+    assert.equal((await call).calls, 2);
+    await closing;
+    assert.equal(server.requests.length, 2);
+    await client.close();
+  });
+});

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { SharedV4FileData } from '@ai-sdk/provider';
+import { Type } from 'typebox';
+import { createModelClient, type ModelCallEvent } from '../../src/index.ts';
+import { createMockProvider } from '../../src/providers/mock.ts';
+import { failsWith } from '../test-client.ts';
+
+const Extraction = Type.Object({
+  is_listing: Type.Boolean(),
+  deal_type: Type.Union([Type.String(), Type.Null()]),
+  city: Type.Union([Type.String(), Type.Null()]),
+  price: Type.Union([Type.Number(), Type.Null()]),
+  currency: Type.Union([Type.String(), Type.Null()]),
+  rooms: Type.Union([Type.Number(), Type.Null()]),
+});
+
+const Description = Type.Object({
+  description: Type.String({ minLength: 1 }),
+  room_type: Type.String(),
+  quality: Type.Union([Type.Literal('good'), Type.Literal('poor')]),
+});
+
+function startMock(events: ModelCallEvent[] = []) {
+  return createModelClient({
+    mode: 'mock',
+    timeoutMs: 10_000,
+    embeddingDimensions: 384,
+    observe: (event) => events.push(event),
+  });
+}
+
+function extract(schema: typeof Extraction, schemaName = 'listing_extraction') {
+  return {
+    operation: 'extract',
+    schemaName,
+    schema,
+    system: 'Read the facts of the listing.',
+    data: {
+      title: '2-кімнатна квартира, Львів',
+      description: 'Продам двокімнатну квартиру у Львові, 54 м², ціна 52 000 $.',
+    },
+  };
+}
+
+function describe(hint: string) {
+  return startMock().generateObject({
+    operation: 'describe',
+    schemaName: 'image_description',
+    schema: Description,
+    system: 'Describe the picture.',
+    data: { hint },
+    image: { bytes: new Uint8Array(4_000).fill(7), mediaType: 'image/jpeg' },
+  });
+}
+
+suite('the mock mode', () => {
+  test('reads a listing by the rules, through the whole client', async () => {
+    const events: ModelCallEvent[] = [];
+    const result = await startMock(events).generateObject(extract(Extraction));
+    assert.deepEqual(result, {
+      value: {
+        is_listing: true,
+        deal_type: 'sale',
+        city: 'Львів',
+        price: 52_000,
+        currency: 'USD',
+        rooms: 2,
+      },
+      model: 'mock',
+      usage: { inputTokens: null, outputTokens: null },
+      calls: 1,
+    });
+    assert.deepEqual(
+      events.map(({ operation, outcome }) => [operation, outcome]),
+      [['extract', 'ok']],
+    );
+  });
+
+  test('describes a picture, and looks at a hint in the data', async () => {
+    assert.equal((await describe('kitchen.jpg')).value.room_type, 'kitchen');
+    assert.equal((await describe('bathroom.jpg')).value.room_type, 'bathroom');
+    assert.deepEqual(await describe('kitchen.jpg'), await describe('kitchen.jpg'));
+  });
+
+  test('embeds texts, equal ones equally', async () => {
+    const { vectors, model, calls } = await startMock().embed(['квартира', 'будинок', 'квартира']);
+    assert.equal(model, 'mock-embedding');
+    assert.equal(calls, 1);
+    assert.deepEqual(
+      vectors.map(({ length }) => length),
+      [384, 384, 384],
+    );
+    assert.deepEqual(vectors[0], vectors[2]);
+    assert.notDeepEqual(vectors[0], vectors[1]);
+  });
+
+  test('says which names it knows when it is asked for another', async () => {
+    const error = await failsWith(
+      startMock().generateObject(extract(Extraction, 'poem')),
+      'MODEL_REJECTED',
+    );
+    assert.match(error.message, /named poem.*listing_extraction and image_description/);
+  });
+
+  test('says so when there is no picture to describe', async () => {
+    const error = await failsWith(
+      startMock().generateObject(extract(Extraction, 'image_description')),
+      'MODEL_REJECTED',
+    );
+    assert.match(error.message, /no image/);
+  });
+
+  test('is validated like a server: a schema it cannot meet is invalid output', async () => {
+    const Impossible = Type.Object({ ...Extraction.properties, price: Type.Null() });
+    await failsWith(
+      startMock().generateObject({ ...extract(Extraction), schema: Impossible }),
+      'MODEL_INVALID_OUTPUT',
+    );
+  });
+
+  test('is always healthy and can be closed', async () => {
+    const client = startMock();
+    assert.deepEqual(await client.health(), { status: 'ok', mode: 'mock' });
+    await client.close();
+    await failsWith(client.embed(['a']), 'MODEL_CLOSED');
+  });
+});
+
+suite('the mock provider', () => {
+  test('reads pictures that are sent inline, as bytes or base64, and no others', async () => {
+    const model = createMockProvider({ dimensions: 8 }).languageModel('mock');
+    const look = (data: SharedV4FileData) =>
+      model.doGenerate({
+        responseFormat: { type: 'json', name: 'image_description' },
+        prompt: [{ role: 'user', content: [{ type: 'file', mediaType: 'image/png', data }] }],
+      });
+    const bytes = new Uint8Array(2_000).fill(9);
+    const base64 = Buffer.from(bytes).toString('base64');
+    assert.deepEqual(
+      (await look({ type: 'data', data: bytes })).content,
+      (await look({ type: 'data', data: base64 })).content,
+    );
+    const url = new URL('http://images.example/1.png');
+    await assert.rejects(async () => look({ type: 'url', url }), /not sent inline/);
+  });
+
+  test('says that it neither streams nor draws', async () => {
+    const provider = createMockProvider({ dimensions: 8 });
+    await assert.rejects(
+      async () => provider.languageModel('mock').doStream({ prompt: [] }),
+      /streaming/,
+    );
+    assert.throws(() => provider.imageModel('mock'), /No such imageModel/);
+  });
+});
