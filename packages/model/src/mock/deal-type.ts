@@ -1,0 +1,71 @@
+import { whole } from './patterns.ts';
+import type { DealType } from './types.ts';
+
+/** Words that say outright what is offered. The first of them in a text decides. */
+const OFFERS: [DealType, RegExp][] = [
+  [
+    'sale',
+    whole(
+      String.raw`прода(?:м|ю|є|єця|єтся|еться|ємо|емо|ем|ються|ється|еться|ется|ются|ж|жа|жу|жи|же|єм|ємся|но|дим)|на продаж|пропонується до продажу|обмін|обміняю|обміняємо|обмен|обменяю|меняю|(?:for|on) sale|selling|sale|to sell|we sell`,
+    ),
+  ],
+  [
+    'rent',
+    whole(
+      String.raw`зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|єм|ча|но|ються|сться)|сда(?:м|ю|ется|ем|ется|ча|ются|ётся|єтся|єм|еться)|оренда|оренду|оренди|оренді|аренда|аренду|аренды|аренде|(?:for|to) (?:rent|let)|rent(?:al|als|ing)?|to let|lease|long[- ]term|sublet|довгостроково|долгосрочно|помісячно|помесячно`,
+    ),
+  ],
+];
+
+const DAILY = whole(
+  String.raw`подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|(?:/|\/ ?)доб[ау]|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|/ ?night|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|/ ?ніч|почасово`,
+);
+
+const NOT_DAILY = whole(
+  String.raw`(?:не|без|no|not|крім|кроме|окрім) (?:здаю |здаємо |сдаю |сдаем |for |a )?(?:подобов\p{L}*|посуточн\p{L}*|на добу|на сутки|daily|short[- ]\p{L}+|nightly|почасово)|(?:подобово|посуточно|почасово) (?:не|ні|нет|не пропонувати)`,
+  'gu',
+);
+
+const MONTHLY = whole(
+  String.raw`/ ?міс|/ ?мес|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|/ ?mo|/ ?month|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*`,
+);
+
+/** A sentence that says who lives there now is no offer of rent. */
+const LET_ALREADY = whole(
+  String.raw`(?:з|із|с) (?:орендар\p{L}*|арендатор\p{L}*)|with (?:a )?(?:sitting )?tenants?`,
+);
+
+function firstOffer(text: string): DealType | null {
+  const found = OFFERS.map(([deal, pattern]) => ({ deal, at: text.search(pattern) }))
+    .filter(({ at }) => at >= 0)
+    .toSorted((a, b) => a.at - b.at);
+  return found[0]?.deal ?? null;
+}
+
+/**
+ * What is offered, from the words of the text alone; null when no word tells. The title has the
+ * first say. "Подобово" and its like turn rent into daily rent, unless they are denied.
+ */
+export function readDealType(foldedTitle: string, folded: string): DealType | null {
+  const offer = firstOffer(foldedTitle) ?? firstOffer(folded);
+  if (offer === 'sale') return 'sale';
+  if (DAILY.test(folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
+  if (offer !== null) return offer;
+  if (LET_ALREADY.test(folded)) return 'sale';
+  return MONTHLY.test(folded) ? 'rent' : null;
+}
+
+/** Asking prices that only one kind of deal has; between them nothing is guessed. */
+const TELLING_PRICES: Record<string, { rentBelow: number; saleFrom: number }> = {
+  USD: { rentBelow: 4_000, saleFrom: 8_000 },
+  EUR: { rentBelow: 4_000, saleFrom: 8_000 },
+  UAH: { rentBelow: 90_000, saleFrom: 250_000 },
+};
+
+/** The deal that a price with its currency points to, for texts that say nothing else. */
+export function dealTypeOfPrice(price: number | null, currency: string | null): DealType | null {
+  const telling = TELLING_PRICES[currency ?? ''];
+  if (price === null || telling === undefined) return null;
+  if (price >= telling.saleFrom) return 'sale';
+  return price < telling.rentBelow ? 'rent' : null;
+}

@@ -1,0 +1,14 @@
+/** The rules of the mock language model: pure and deterministic, without input or output. */
+export { describeImage } from './describe-image.ts';
+export type { ImageInput } from './describe-image.ts';
+export { embedText } from './embed.ts';
+export { FEATURE_SLUGS } from './features.ts';
+export { readListing } from './read-listing.ts';
+export type {
+  DealType,
+  ImageDescription,
+  Language,
+  ListingExtraction,
+  PropertyType,
+  RoomType,
+} from './types.ts';
