@@ -1,0 +1,12 @@
+#!/usr/bin/env node
+// Plain JavaScript that every Node understands, so that an old one gets a sentence instead of a syntax error.
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major > 24 || (major === 24 && minor >= 12)) {
+  const { main } = await import('../src/main.ts');
+  process.exitCode = await main(process.argv.slice(2));
+} else {
+  console.error(
+    `oselya: Node 24.12 or newer is needed, this is ${process.version}: run "npm ci" and then "npm start" or "npx oselya", which bring their own`,
+  );
+  process.exitCode = 1;
+}

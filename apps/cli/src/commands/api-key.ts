@@ -1,0 +1,89 @@
+import type { createApiKeys, Tables } from '@oselya/collector';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Context } from '../program.ts';
+
+const SCOPES = ['ingest', 'search', 'admin'] as const;
+type Scope = (typeof SCOPES)[number];
+
+/** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */
+export function addApiKeyCommand(program: Command, { env, print, exitWith }: Context): void {
+  const apiKey = program
+    .command('api-key')
+    .description("manage the collector's API keys")
+    .helpCommand(false);
+
+  apiKey
+    .command('create')
+    .description('make a key and print it, this once')
+    .argument('<name>', 'who or what uses the key')
+    .addOption(
+      new Option('--scope <scopes...>', 'what it may do').choices(SCOPES).default([...SCOPES]),
+    )
+    .option('--source <slugs...>', 'the sources it may send for; any when not given', sourceSlug)
+    .action(async (name: string, options: { scope: Scope[]; source?: string[] }) => {
+      await withKeys(env, async (keys) => {
+        const { id, key } = await keys.create({
+          name,
+          scopes: options.scope,
+          ...(options.source === undefined ? {} : { sources: options.source }),
+        });
+        print(`${key}\n\nThis is key ${id}, shown this once: only its hash is kept.`);
+        print(`Send it as  Authorization: Bearer ${key}`);
+      });
+    });
+
+  apiKey
+    .command('list')
+    .description('show all keys, without the keys themselves')
+    .action(() =>
+      withKeys(env, async (keys) => {
+        const rows = await keys.list();
+        if (rows.length === 0)
+          print('There are no API keys: make one with  oselya api-key create NAME');
+        for (const row of rows) {
+          const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');
+          const state = row.revoked_at === null ? 'active' : `revoked ${day(row.revoked_at)}`;
+          const used = row.last_used_at === null ? 'never used' : `used ${day(row.last_used_at)}`;
+          print([row.id, row.name, row.scopes.join(','), sources, state, used].join('\t'));
+        }
+      }),
+    );
+
+  apiKey
+    .command('revoke')
+    .description('end the use of a key at once')
+    .argument('<id>', 'as printed by create and list')
+    .action((id: string) =>
+      withKeys(env, async (keys) => {
+        if (await keys.revoke(id)) return print(`Key ${id} is revoked.`);
+        process.stderr.write(
+          `oselya: there is no active key ${JSON.stringify(id)}: see  oselya api-key list\n`,
+        );
+        exitWith(1);
+      }),
+    );
+}
+
+function sourceSlug(value: string, previous: string[] = []): string[] {
+  if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value)) {
+    throw new InvalidArgumentError('A source slug has lower-case letters, digits, _ and -.');
+  }
+  return [...previous, value];
+}
+
+function day(date: Date): string {
+  return date.toISOString().slice(0, 10);
+}
+
+type Keys = ReturnType<typeof createApiKeys>;
+
+async function withKeys(
+  env: NodeJS.ProcessEnv,
+  work: (keys: Keys) => Promise<void>,
+): Promise<void> {
+  const collector = await import('@oselya/collector');
+  const { openDatabase } = await import('./database.ts');
+  await using database = await openDatabase<Tables>(env);
+  await collector.migrateDatabase(env, database);
+  await work(collector.createApiKeys(database));
+}

@@ -1,0 +1,123 @@
+import fastifyStatic from '@fastify/static';
+import { start as startAssistant } from '@oselya/assistant';
+import { start as startCollector } from '@oselya/collector';
+import { connect } from '@oselya/db';
+import { createDevIdp } from '@oselya/dev-idp';
+import { commonConfig, createLogger, integer, listen, loadConfig, onShutdown } from '@oselya/kit';
+import { join, resolve } from 'node:path';
+import { Type } from 'typebox';
+import { loadSamples, queueDrained, SAMPLE_IMAGES, type SampleOptions } from './samples.ts';
+import { devSecrets } from './secrets.ts';
+import { summary } from './summary.ts';
+
+const HOST = '127.0.0.1';
+const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
+
+const devConfig = Type.Object({
+  ...commonConfig,
+  ASSISTANT_PORT: port(8000),
+  DEV_IDP_PORT: port(8002),
+  BASE_URL: Type.Optional(Type.String()),
+});
+
+const CLIENT_ID = 'oselya';
+
+/**
+ * Runs the whole platform in one process: the assistant, the collector with its worker, the
+ * development identity provider, which also serves the pictures of the sample listings, and, unless
+ * `DATABASE_URL` is set, the embedded database. Ends when the process is told to stop. Contract 1.
+ */
+export async function dev({
+  env,
+  print,
+}: {
+  env: NodeJS.ProcessEnv;
+  print: (line: string) => void;
+}): Promise<void> {
+  const started = performance.now();
+  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
+  const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL'] || 'warn' };
+  const config = loadConfig(devConfig, quietEnv);
+  const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
+  const dataDir = resolve(config.DATA_DIR);
+  const baseUrl = config.BASE_URL ?? `http://${HOST}:${config.ASSISTANT_PORT}`;
+  const idpUrl = `http://${HOST}:${config.DEV_IDP_PORT}`;
+  const stopping = new AbortController();
+
+  await using running = new AsyncDisposableStack();
+  const database = await connect<never>({
+    url: config.DATABASE_URL,
+    dataDir,
+    onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+  });
+  running.defer(database.close);
+
+  const secrets = devSecrets(dataDir);
+  const idp = await createDevIdp({
+    issuer: idpUrl,
+    client: {
+      id: CLIENT_ID,
+      secret: secrets.IDP_CLIENT_SECRET,
+      redirectUris: [`${baseUrl}/auth/callback`],
+    },
+    storeFile: join(dataDir, 'identity-provider.sqlite'),
+  });
+  running.defer(idp.close);
+  await idp.app.register(fastifyStatic, { root: SAMPLE_IMAGES, prefix: '/samples/images/' });
+  await listen(idp.app, { host: HOST, port: config.DEV_IDP_PORT, variable: 'DEV_IDP_PORT' });
+
+  const shared = { database, log };
+  const appEnv = {
+    ...quietEnv,
+    ...secrets,
+    BASE_URL: baseUrl,
+    IDP_BASE_URL: idpUrl,
+    IDP_CLIENT_ID: CLIENT_ID,
+    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
+  };
+  const collector = await startCollector(appEnv, shared);
+  running.defer(collector.close);
+  const assistant = await startAssistant(appEnv, shared);
+  running.defer(assistant.close);
+  running.defer(() => stopping.abort());
+
+  const samples: SampleOptions = {
+    dataDir,
+    collectorUrl: collector.url,
+    imagesOrigin: idpUrl,
+    signal: stopping.signal,
+  };
+  const stopped = onShutdown(log, () => running.disposeAsync());
+  const sent = await loadSamples(samples);
+  print(
+    summary({
+      assistantUrl: assistant.url,
+      collectorUrl: collector.url,
+      idpUrl,
+      dataDir,
+      accounts: idp.accounts.map((account) => ({
+        ...account,
+        admin: account.role_ids.includes('svc_admin'),
+      })),
+      seconds: (performance.now() - started) / 1000,
+      samples: sent,
+    }),
+  );
+  if (sent > 0) void reportProcessed(samples, print);
+  await stopped;
+}
+
+async function reportProcessed(
+  samples: SampleOptions,
+  print: (line: string) => void,
+): Promise<void> {
+  try {
+    const { completed = 0, invalid = 0, failed = 0 } = await queueDrained(samples);
+    print(
+      `  The sample listings are processed: ${completed} completed, ${invalid} no listing, ${failed} failed.`,
+    );
+  } catch (error) {
+    if (!samples.signal.aborted)
+      print(`  The sample listings could not be followed: ${String(error)}`);
+  }
+}

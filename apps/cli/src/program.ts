@@ -1,0 +1,79 @@
+import { Command } from 'commander';
+import { addApiKeyCommand } from './commands/api-key.ts';
+import { serve } from './commands/serve.ts';
+
+export type Context = {
+  env: NodeJS.ProcessEnv;
+  print: (line: string) => void;
+  /** Sets the exit status of a command that did its work but has bad news. */
+  exitWith: (status: number) => void;
+};
+
+/**
+ * The `oselya` command and all that it can do. Each command loads what it needs when it runs, so that
+ * `--help` does not start a database. Contract 1.
+ */
+export function createProgram(context: Context): Command {
+  const { env, print } = context;
+  const program = new Command('oselya')
+    .description('Collect, process and search property listings on your own machine.')
+    .configureOutput({ outputError: (message, write) => write(oneLine(message)) })
+    .exitOverride()
+    .showSuggestionAfterError()
+    .helpCommand(false);
+
+  program
+    .command('dev')
+    .description('run everything in one process with development sign-in and sample listings')
+    .action(async () => {
+      const { dev } = await import('./dev/dev.ts');
+      await dev({ env, print });
+    });
+  program
+    .command('assistant')
+    .description('serve the assistant: sign-in, roles, ownership')
+    .action(() => serve('@oselya/assistant', env));
+  program
+    .command('collector')
+    .description('serve the collector API, and run a worker unless COLLECTOR_WORKER=false')
+    .action(() => serve('@oselya/collector', env));
+  program
+    .command('worker')
+    .description('process the queue of the collector without serving its API')
+    .action(() => serve('worker', env));
+  program
+    .command('migrate')
+    .description('bring the database up to date and stop')
+    .action(async () => {
+      const { migrateAll } = await import('./commands/migrate.ts');
+      await migrateAll({ env, print });
+    });
+  program
+    .command('keygen')
+    .description('print a new encryption key for SVC_AUTH_ENCRYPTION_KEY')
+    .action(async () => {
+      const { generateKey } = await import('./commands/keygen.ts');
+      print(generateKey());
+    });
+  addApiKeyCommand(program, context);
+  program
+    .command('inventory')
+    .description('validate the inventory of network endpoints; see oselya inventory --help')
+    .helpOption(false)
+    .allowUnknownOption()
+    .argument('[arguments...]')
+    .action(async (args: string[]) => {
+      const { runInventory } = await import('@oselya/inventory');
+      context.exitWith(await runInventory(args, process));
+    });
+  return program;
+}
+
+/** Commander writes `error: …` and a hint on lines of their own; a wrong use is one line here. */
+function oneLine(message: string): string {
+  const text = message
+    .trim()
+    .replace(/^error: /, '')
+    .replaceAll(/\s*\n\s*/g, ' ');
+  return `oselya: ${text}${/[.)?]$/.test(text) ? '' : ';'} see oselya --help\n`;
+}

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+// The main job of the platform, run as a newcomer runs it: `npm start` in the checkout.
+
+const ROOT = join(import.meta.dirname, '../../..');
+const START_LIMIT_MS = 60_000;
+
+const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
+const ports = await freePorts(3);
+const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
+const env = {
+  ...process.env,
+  DATA_DIR: dataDir,
+  ASSISTANT_PORT: String(ports[0]),
+  COLLECTOR_PORT: String(ports[1]),
+  DEV_IDP_PORT: String(ports[2]),
+  LOG_LEVEL: 'warn',
+  NODE_TEST_CONTEXT: '',
+};
+const processes: ChildProcess[] = [];
+after(async () => {
+  for (const child of processes) kill(child, 'SIGKILL');
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+let running: Started;
+
+test('the first start makes secrets, loads the samples and says what to try', async () => {
+  running = await start();
+  const { output } = running;
+  for (const address of [assistantUrl, collectorUrl, idpUrl]) {
+    assert.ok(output().includes(String(address)), `the summary lacks ${address}`);
+  }
+  assert.match(output(), /olena@example\.test .*user/);
+  assert.match(output(), /taras@example\.test .*admin/);
+  assert.equal((await stat(join(dataDir, 'secrets.json'))).mode & 0o777, 0o600);
+  await until('the samples are processed', () =>
+    output().includes('sample listings are processed'),
+  );
+  assert.match(output(), /(\d{2,}) completed, 3 no listing, 0 failed/);
+});
+
+test('every command of the summary works as printed', async () => {
+  const commands = running
+    .output()
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line.startsWith('curl ') || line.startsWith('npx '));
+  assert.ok(commands.length >= 4);
+  for (const command of commands) {
+    const child = spawn('sh', ['-c', command], { cwd: ROOT, env });
+    const text = await gather(child);
+    assert.equal(child.exitCode, 0, `${command}: ${text}`);
+    if (command.includes('/search/')) assert.ok(JSON.parse(text).items.length > 0, command);
+    if (command.includes('/raw/')) assert.equal(JSON.parse(text).stages.length, 8, command);
+  }
+});
+
+let rawId: number;
+
+test('a listing that was sent is processed and found', async () => {
+  const answer = await post('/api/v1/ingest', {
+    source_slug: 'start-test',
+    external_id: 'one',
+    description: 'Здам затишний мезонін у Чернівцях, 2 кімнати, 48 м², 9500 грн на місяць.',
+  });
+  assert.equal(answer.status, 202);
+  rawId = (await json(answer))['raw_id'] as number;
+  await until('it is completed', async () => (await raw())['status'] === 'completed');
+  const found = await post('/api/v1/search/fulltext', { query: 'мезонін' });
+  const { items } = (await json(found)) as { items: { listing: Record<string, unknown> }[] };
+  assert.equal(items.length, 1);
+  assert.equal(items[0]?.listing['price'], 9500);
+  assert.equal(items[0]?.listing['city'], 'Чернівці');
+});
+
+test('a second start on the same folder is refused in one line', async () => {
+  const other = await freePorts(3);
+  const { code, errors } = await fails({
+    ASSISTANT_PORT: String(other[0]),
+    COLLECTOR_PORT: String(other[1]),
+    DEV_IDP_PORT: String(other[2]),
+  });
+  assert.equal(code, 1);
+  assert.match(
+    errors,
+    /^oselya: The data folder .* is in use by another Oselya process: .*DATA_DIR/,
+  );
+  assert.equal(errors.trim().split('\n').length, 1);
+});
+
+test('a busy port is refused in one line', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-busy-'));
+  try {
+    const { code, errors } = await fails({ DATA_DIR: folder });
+    assert.equal(code, 1);
+    assert.match(errors, /^oselya: Port \d+ on 127\.0\.0\.1 is in use: .*_PORT/);
+    assert.equal(errors.trim().split('\n').length, 1);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('what was answered with success survives SIGKILL, and samples are not loaded twice', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, index) =>
+      post('/api/v1/ingest', {
+        source_slug: 'kill-test',
+        external_id: `k-${index}`,
+        description: `Продам квартиру номер ${index} у Харкові, 2 кімнати, 45000 доларів.`,
+      }),
+    ),
+  );
+  const accepted = await Promise.all(answers.map(json));
+  kill(running.child, 'SIGKILL');
+  await running.ended;
+
+  running = await start();
+  assert.ok(!running.output().includes('sample listings were sent'));
+  for (const { raw_id } of accepted) {
+    await until(`raw ${String(raw_id)} is completed`, async () => {
+      const answer = await fetch(`${collectorUrl}/api/v1/raw/${String(raw_id)}`);
+      return (await json(answer))['status'] === 'completed';
+    });
+  }
+});
+
+test('Ctrl-C stops it cleanly, and it can be started again at once', async () => {
+  // npm itself ends by the signal once its child is done, whatever that answered.
+  kill(running.child, 'SIGINT');
+  await running.ended;
+  assert.equal(running.errors(), '');
+  await assert.rejects(fetch(`${collectorUrl}/health`));
+
+  running = await start([process.execPath, 'apps/cli/bin/oselya.js', 'dev']);
+  kill(running.child, 'SIGINT');
+  assert.equal(await running.ended, 0);
+  assert.equal(running.errors(), '');
+});
+
+type Started = {
+  child: ChildProcess;
+  output: () => string;
+  errors: () => string;
+  ended: Promise<number | null>;
+};
+
+const NPM_START = ['npm', 'start', '--silent'];
+
+function run([command = '', ...args]: string[], more: Record<string, string> = {}): Started {
+  // A process group of its own, so that a signal reaches npm's children as Ctrl-C in a terminal does.
+  const child = spawn(command, args, {
+    cwd: ROOT,
+    env: { ...env, ...more },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  processes.push(child);
+  let output = '';
+  let errors = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  return { child, output: () => output, errors: () => errors, ended };
+}
+
+async function start(command = NPM_START): Promise<Started> {
+  const started = run(command);
+  await until('the summary is printed', () => {
+    if (started.child.exitCode !== null) throw new Error(`It ended: ${started.errors()}`);
+    return started.output().includes('Oselya is ready');
+  });
+  return started;
+}
+
+async function fails(
+  more: Record<string, string>,
+): Promise<{ code: number | null; errors: string }> {
+  const started = run(NPM_START, more);
+  return { code: await started.ended, errors: started.errors() };
+}
+
+function kill(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const limit = Date.now() + START_LIMIT_MS;
+  while (!(await holds())) {
+    if (Date.now() > limit) throw new Error(`Waited ${START_LIMIT_MS} ms in vain until ${what}`);
+    await sleep(50);
+  }
+}
+
+async function gather(child: ChildProcess): Promise<string> {
+  let text = '';
+  child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  await once(child, 'close');
+  return text;
+}
+
+function post(path: string, body: unknown): Promise<Response> {
+  return fetch(`${collectorUrl}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+}
+
+async function json(answer: Response): Promise<Record<string, unknown>> {
+  return (await answer.json()) as Record<string, unknown>;
+}
+
+async function raw(): Promise<Record<string, unknown>> {
+  return json(await fetch(`${collectorUrl}/api/v1/raw/${rawId}`));
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    }),
+  );
+  const found = servers.map((server) => {
+    const address = server.address();
+    return typeof address === 'object' && address !== null ? address.port : 0;
+  });
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return found;
+}

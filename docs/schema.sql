@@ -1,0 +1,202 @@
+-- All migrations together. Made by `npm run generate`; the migrations are what runs.
+
+create table api_keys (
+  id text not null,
+  name text not null,
+  key_hash text not null,
+  scopes text[] not null,
+  source_slugs text[],
+  created_at timestamp with time zone not null default now(),
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (key_hash)
+);
+
+create table images (
+  sha256 text not null,
+  media_type text not null,
+  width integer not null,
+  height integer not null,
+  bytes bigint not null,
+  description text,
+  room_type text,
+  quality text,
+  described_by text,
+  created_at timestamp with time zone not null default now(),
+  CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
+  PRIMARY KEY (sha256)
+);
+
+create table listing_enrichments (
+  listing_id bigint not null,
+  kind text not null,
+  value jsonb not null,
+  updated_at timestamp with time zone not null default now(),
+  FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  PRIMARY KEY (listing_id, kind)
+);
+
+create table listing_images (
+  id bigint not null generated always as identity,
+  listing_id bigint not null,
+  position integer not null,
+  url text,
+  sha256 text,
+  error text,
+  created_at timestamp with time zone not null default now(),
+  FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  FOREIGN KEY (sha256) REFERENCES images(sha256),
+  PRIMARY KEY (id),
+  UNIQUE (listing_id, "position")
+);
+CREATE INDEX listing_images_sha256 ON public.listing_images USING btree (sha256);
+
+create table listing_snapshots (
+  id bigint not null generated always as identity,
+  listing_id bigint not null,
+  raw_id bigint not null,
+  listing jsonb not null,
+  changes jsonb not null,
+  created_at timestamp with time zone not null default now(),
+  FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  PRIMARY KEY (id),
+  UNIQUE (listing_id, raw_id)
+);
+
+create table pending_logins (
+  state text not null,
+  code_verifier text not null,
+  platform text,
+  browser_id text,
+  earlier_session_id text,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (state)
+);
+CREATE INDEX pending_logins_browser_id ON public.pending_logins USING btree (browser_id);
+CREATE INDEX pending_logins_expires_at ON public.pending_logins USING btree (expires_at);
+
+create table property_listings (
+  id bigint not null generated always as identity,
+  source_slug text not null,
+  external_id text not null,
+  url text,
+  title text,
+  description text not null,
+  summary text,
+  language text,
+  deal_type text,
+  property_type text,
+  price numeric(16,2),
+  currency text,
+  city text,
+  city_key text,
+  district text,
+  address text,
+  rooms integer,
+  area_total numeric(12,2),
+  area_living numeric(12,2),
+  area_kitchen numeric(12,2),
+  floor integer,
+  floors_total integer,
+  latitude double precision,
+  longitude double precision,
+  contact_name text,
+  phones text[] not null default '{}'::text[],
+  features text[] not null default '{}'::text[],
+  attributes jsonb not null default '{}'::jsonb,
+  published_at timestamp with time zone,
+  raw_id bigint not null,
+  completed_hash text,
+  search_text text not null,
+  search_vector tsvector generated always as (to_tsvector('simple'::regconfig, search_text)) stored,
+  embedding vector(384),
+  embedding_model text,
+  embedding_text_hash text,
+  archived_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  FOREIGN KEY (source_slug) REFERENCES sources(slug),
+  PRIMARY KEY (id),
+  UNIQUE (source_slug, external_id)
+);
+CREATE INDEX property_listings_embedding ON public.property_listings USING hnsw (embedding vector_cosine_ops);
+CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector);
+
+create table rate_limits (
+  key character varying(255) not null,
+  points integer not null default 0,
+  expire bigint,
+  PRIMARY KEY (key)
+);
+
+create table raw_data (
+  id bigint not null generated always as identity,
+  source_slug text not null,
+  external_id text not null,
+  payload jsonb not null,
+  content_hash text not null,
+  status text not null default 'pending'::text,
+  attempt integer not null default 0,
+  attempts integer not null default 0,
+  claimed_by text,
+  lease_expires_at timestamp with time zone,
+  error jsonb,
+  stages jsonb not null default '[]'::jsonb,
+  listing_id bigint,
+  idempotency_key text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'invalid'::text, 'failed'::text]))),
+  FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE SET NULL,
+  FOREIGN KEY (source_slug) REFERENCES sources(slug),
+  PRIMARY KEY (id)
+);
+CREATE INDEX raw_data_finished ON public.raw_data USING btree (status, updated_at) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
+CREATE UNIQUE INDEX raw_data_idempotency ON public.raw_data USING btree (source_slug, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX raw_data_listing ON public.raw_data USING btree (listing_id) WHERE (listing_id IS NOT NULL);
+CREATE INDEX raw_data_pending ON public.raw_data USING btree (id) WHERE (status = 'pending'::text);
+CREATE INDEX raw_data_processing ON public.raw_data USING btree (lease_expires_at) WHERE (status = 'processing'::text);
+CREATE INDEX raw_data_unfinished ON public.raw_data USING btree (source_slug, external_id, id) WHERE (status = ANY (ARRAY['pending'::text, 'processing'::text]));
+
+create table schema_migrations (
+  component text not null,
+  name text not null,
+  checksum text not null,
+  applied_at timestamp with time zone not null default now(),
+  PRIMARY KEY (component, name)
+);
+
+create table sources (
+  slug text not null,
+  created_at timestamp with time zone not null default now(),
+  PRIMARY KEY (slug)
+);
+
+create table svc_users (
+  id text not null,
+  email text not null,
+  display_name text,
+  role text not null default 'user'::text,
+  permissions text not null default '[]'::text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  CHECK ((role = ANY (ARRAY['user'::text, 'admin'::text]))),
+  PRIMARY KEY (id)
+);
+
+create table user_auth_sessions (
+  id text not null,
+  user_id text not null,
+  access_token_enc text not null,
+  refresh_token_enc text not null,
+  expires_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  last_used_at timestamp with time zone not null default now(),
+  token_version integer not null default 0,
+  refresh_lease_until timestamp with time zone,
+  FOREIGN KEY (user_id) REFERENCES svc_users(id) ON DELETE CASCADE,
+  PRIMARY KEY (id)
+);
+CREATE INDEX user_auth_sessions_created_at ON public.user_auth_sessions USING btree (created_at);
+CREATE INDEX user_auth_sessions_user_id ON public.user_auth_sessions USING btree (user_id);
