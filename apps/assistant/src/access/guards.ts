@@ -1,0 +1,80 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { problem } from '../errors.ts';
+import { hasPermission, type Permission, type Role } from './permissions.ts';
+
+/** Who may use a route. */
+export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
+
+/** The part of the current user that access is decided by, and what handlers get to see. */
+export type SignedInUser = {
+  id: string;
+  email: string;
+  display_name: string | null;
+  role: Role;
+  permissions: string[];
+};
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: Access;
+  }
+  interface FastifyRequest {
+    /** Set on routes that are not public, before their handlers run. See `signedIn`. */
+    user: SignedInUser | null;
+  }
+}
+
+/** What every server of the platform serves to anybody. */
+const OPERATIONAL = ['/health', '/metrics', '/openapi.json', '/docs'];
+
+/**
+ * Guards all routes of `app`, closed by default: each has to say in `config.access` who may use it,
+ * and one that does not stops the start. Specification 000, Permission check rules.
+ * @param currentUser Gives who sent a request; it may throw a problem of its own.
+ */
+export function guardRoutes(
+  app: FastifyInstance,
+  currentUser: (request: FastifyRequest, reply: FastifyReply) => Promise<SignedInUser | undefined>,
+): void {
+  app.decorateRequest('user', null);
+
+  app.addHook('onRoute', ({ method, url, config }) => {
+    if (config?.access === undefined && !isOperational(url)) {
+      throw new Error(`Route ${String(method)} ${url} does not declare its access`);
+    }
+  });
+
+  app.addHook('onRequest', async (request, reply) => {
+    const { url, config } = request.routeOptions;
+    // There is no route, so there is nothing to guard.
+    if (url === undefined) return;
+    const access = config.access ?? (isOperational(url) ? 'public' : 'signed-in');
+    if (access === 'public') return;
+    const user = await currentUser(request, reply);
+    if (user === undefined) throw problem('not_signed_in');
+    checkAccess(user, access);
+    request.user = user;
+  });
+}
+
+/** @throws `admin_only` or `permission_missing`. */
+function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'>): void {
+  if (access === 'signed-in') return;
+  if ('role' in access) {
+    if (user.role !== access.role) throw problem('admin_only');
+  } else if (!hasPermission(user, access.permission)) {
+    throw problem('permission_missing', {
+      detail: `This needs the permission ${access.permission}. Ask an administrator.`,
+    });
+  }
+}
+
+/** The user of a request to a route that is not public. */
+export function signedIn({ user }: FastifyRequest): SignedInUser {
+  if (user === null) throw new Error('A public route has no signed-in user');
+  return user;
+}
+
+function isOperational(url: string): boolean {
+  return OPERATIONAL.some((prefix) => url === prefix || url.startsWith(`${prefix}/`));
+}

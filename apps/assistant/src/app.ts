@@ -1,0 +1,55 @@
+import cookie from '@fastify/cookie';
+import {
+  createServer,
+  healthRoutes,
+  type Logger,
+  registerHttpMetrics,
+  type Server,
+} from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { Registry } from 'prom-client';
+import { guardRoutes } from './access/guards.ts';
+import { refuseCrossSite } from './access/same-origin.ts';
+import type { Config } from './config.ts';
+import { homeRoutes } from './home/routes.ts';
+import { createIdentity } from './identity/identity.ts';
+import { identityRoutes } from './identity/routes.ts';
+import type { Tables } from './tables.ts';
+
+/** Nothing that is served so far takes a body. */
+const BODY_LIMIT_BYTES = 64 * 1024;
+
+export type AppOptions = { config: Config; db: Kysely<Tables>; log: Logger };
+
+/** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
+export async function createApp({ config, db, log }: AppOptions): Promise<Server> {
+  const app = await createServer({
+    log,
+    bodyLimit: BODY_LIMIT_BYTES,
+    openapi: {
+      title: 'Oselya assistant',
+      description: 'Sign-in through an identity provider, roles and permissions.',
+      version: '0.1.0',
+    },
+  });
+  const identity = createIdentity({ config, db, log });
+  await app.register(cookie);
+  refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });
+  guardRoutes(app, identity.currentUser);
+
+  identityRoutes(app, { config, identity });
+  homeRoutes(app, identity);
+  healthRoutes(app, {
+    async database() {
+      await sql`select 1`.execute(db);
+      return { status: 'ok' };
+    },
+    // Without the provider nobody signs in, but the process can still answer.
+    async identity_provider(signal) {
+      return { status: (await identity.provider.isReachable(signal)) ? 'ok' : 'degraded' };
+    },
+  });
+  registerHttpMetrics(app, new Registry());
+  await app.ready();
+  return app;
+}

@@ -1,0 +1,150 @@
+import { commonConfig, ConfigError, flag, integer, loadConfig, secret, text } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+
+/**
+ * Url-safe base64 of exactly 32 bytes. They take 43 digits; the last one carries 4 bits only, so its
+ * lower two must be zero: otherwise several texts would stand for one key.
+ */
+const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
+const KEY_RULE =
+  'must be 32 bytes as url-safe base64 (43 digits): make one with `oselya keygen`, once for all instances';
+
+const COOKIE_NAME = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
+
+/** Browsers keep no cookie longer. */
+const MAX_COOKIE_DAYS = 400;
+
+const isNormalUrl = (value: string) => URL.parse(value)?.href === value;
+const isOrigin = (value: string) => URL.parse(value)?.origin === value.replace(/\/$/, '');
+
+const endpoint = (path: string) =>
+  Type.String({
+    default: path,
+    pattern: '^/[^\\s?#]*$',
+    description: 'must be a path, such as /oauth/token',
+  });
+
+/** The assistant's variables. Specification 000, Configuration; Contract 1. */
+export const configSchema = Type.Object({
+  ...commonConfig,
+  ASSISTANT_HOST: text('127.0.0.1'),
+  ASSISTANT_PORT: integer({ default: 8000, max: 65_535 }),
+  BASE_URL: Type.Refine(
+    Type.String({
+      default: 'http://127.0.0.1:8000',
+      pattern: '^https?://',
+      description: 'must be the public origin of the assistant, such as https://oselya.example',
+    }),
+    isOrigin,
+  ),
+  IDP_BASE_URL: Type.String({
+    default: 'http://127.0.0.1:8002',
+    pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
+    description: 'must be the http or https address of the identity provider',
+  }),
+  IDP_CLIENT_ID: text(''),
+  IDP_CLIENT_SECRET: secret(),
+  IDP_CLIENT_AUTH: Type.Union([Type.Literal('basic'), Type.Literal('post')], { default: 'basic' }),
+  IDP_REDIRECT_URI: Type.Optional(
+    Type.Refine(
+      Type.String({
+        pattern: '^https?://[^\\s?#]+$',
+        description:
+          'must be the address of /auth/callback as registered at the provider: http or https, host in lower case, no query',
+      }),
+      isNormalUrl,
+    ),
+  ),
+  IDP_ADMIN_ROLE_SLUG: text('svc_admin'),
+  IDP_DISCOVERY: flag(false),
+  IDP_AUTHORIZE_PATH: endpoint('/oauth/authorize'),
+  IDP_TOKEN_PATH: endpoint('/oauth/token'),
+  IDP_USERINFO_PATH: endpoint('/oauth/userinfo'),
+  IDP_REVOKE_PATH: endpoint('/oauth/revoke'),
+  IDP_ROLES_CLAIM: text(''),
+  IDP_PERMISSIONS_CLAIM: text(''),
+  IDP_TIMEOUT_MS: integer({ default: 5000, min: 1, max: 120_000 }),
+  SVC_AUTH_ENCRYPTION_KEY: Type.String({
+    default: '',
+    pattern: KEY_PATTERN,
+    description: KEY_RULE,
+    writeOnly: true,
+  }),
+  SVC_AUTH_ENCRYPTION_KEYS_OLD: Type.Array(Type.String({ pattern: KEY_PATTERN }), {
+    default: [],
+    description: `holds earlier keys, comma separated; each ${KEY_RULE}`,
+    writeOnly: true,
+  }),
+  SVC_AUTH_COOKIE_NAME: Type.String({
+    default: 'svc_auth_session',
+    pattern: COOKIE_NAME,
+    description: 'must be the name of a cookie: letters, digits, _ and -',
+  }),
+  SVC_AUTH_COOKIE_SECURE: flag(false),
+  SVC_AUTH_COOKIE_SAMESITE: Type.Union(
+    [Type.Literal('lax'), Type.Literal('strict'), Type.Literal('none')],
+    { default: 'lax' },
+  ),
+  SVC_AUTH_COOKIE_MAX_AGE_DAYS: integer({ default: 30, min: 1, max: MAX_COOKIE_DAYS }),
+  ANDROID_APP_PACKAGE: Type.String({
+    default: 'app.oselya.android',
+    pattern: '^[A-Za-z]\\w*(\\.[A-Za-z]\\w*)+$',
+    description: 'must be the name of an Android package, such as app.oselya.android',
+  }),
+});
+
+/** The configuration, with the addresses that follow from others filled in, without a final slash. */
+export type Config = Static<typeof configSchema> & { IDP_REDIRECT_URI: string };
+
+/**
+ * Reads the assistant's configuration.
+ * @throws ConfigError naming every bad variable with its rule, never its value.
+ */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const values = loadConfig(configSchema, env);
+  const problems = contradictions(values);
+  if (problems.size > 0) throw new ConfigError(problems);
+  const baseUrl = values.BASE_URL.replace(/\/$/, '');
+  return {
+    ...values,
+    BASE_URL: baseUrl,
+    IDP_BASE_URL: values.IDP_BASE_URL.replace(/\/+$/, ''),
+    IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
+  };
+}
+
+/** Cookies that browsers would throw away silently, so that nobody could stay signed in. */
+function contradictions(values: Static<typeof configSchema>): Map<string, string> {
+  const problems = new Map<string, string>();
+  if (values.SVC_AUTH_COOKIE_SECURE) return problems;
+  if (values.SVC_AUTH_COOKIE_SAMESITE === 'none') {
+    problems.set('SVC_AUTH_COOKIE_SAMESITE', 'can be none only with SVC_AUTH_COOKIE_SECURE=true');
+  }
+  if (/^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME)) {
+    problems.set(
+      'SVC_AUTH_COOKIE_NAME',
+      'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
+    );
+  }
+  return problems;
+}
+
+/** What is set in a way that works but should not stay so in production; told at the start. */
+export function unsafeSettings(config: Config): string[] {
+  const warnings: string[] = [];
+  if (config.IDP_CLIENT_ID === '') {
+    warnings.push('IDP_CLIENT_ID is not set: nobody can sign in');
+  }
+  if (config.BASE_URL.startsWith('https:') && !config.SVC_AUTH_COOKIE_SECURE) {
+    warnings.push('BASE_URL is https: set SVC_AUTH_COOKIE_SECURE=true to keep the cookie off http');
+  }
+  if (isPlainHttp(config.IDP_BASE_URL)) {
+    warnings.push('IDP_BASE_URL is http on another host: tokens travel there unencrypted');
+  }
+  return warnings;
+}
+
+function isPlainHttp(address: string): boolean {
+  const { protocol, hostname } = new URL(address);
+  return protocol === 'http:' && !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+}

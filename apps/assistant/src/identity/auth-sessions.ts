@@ -1,0 +1,193 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { CachedUser } from './users.ts';
+
+/** A living auth session, with what is cached of its user. Specification 000, Auth session record. */
+export type AuthSession = {
+  id: string;
+  userId: string;
+  accessTokenEnc: string;
+  refreshTokenEnc: string;
+  /** Counts refreshes: the tokens of another version are other tokens. */
+  tokenVersion: number;
+  isAccessTokenExpired: boolean;
+  /** Whether some process is refreshing the tokens, or began to and has not been heard of since. */
+  refreshLease: 'none' | 'held' | 'abandoned';
+  /** Whether the time of last use is worth writing again. */
+  isLastUseOld: boolean;
+  cachedUser: CachedUser | undefined;
+};
+
+export type SealedTokens = {
+  accessTokenEnc: string;
+  refreshTokenEnc: string;
+  expiresInSeconds: number | undefined;
+};
+
+/** The lifetime of the cookie holds here as well: a copied cookie does not outlive it. */
+const alive = (lifetimeDays: number) =>
+  sql<boolean>`s.created_at > now() - make_interval(days => ${lifetimeDays})`;
+
+const expiry = (seconds: number | undefined) =>
+  seconds === undefined ? null : sql<Date>`now() + make_interval(secs => ${seconds})`;
+
+/** Finds a session by the value of its cookie, unless its lifetime is over. */
+export async function findSession(
+  db: Kysely<Tables>,
+  id: string,
+  lifetimeDays: number,
+): Promise<AuthSession | undefined> {
+  const row = await db
+    .selectFrom('user_auth_sessions as s')
+    .leftJoin('svc_users as u', 'u.id', 's.user_id')
+    .where('s.id', '=', id)
+    .where(alive(lifetimeDays))
+    .select(['s.id', 's.user_id', 's.access_token_enc', 's.refresh_token_enc', 's.token_version'])
+    .select(['u.email', 'u.display_name', 'u.role', 'u.permissions'])
+    .select([
+      sql<boolean>`coalesce(s.expires_at <= now(), false)`.as('is_expired'),
+      sql<AuthSession['refreshLease']>`case when s.refresh_lease_until is null then 'none'
+        when s.refresh_lease_until > now() then 'held' else 'abandoned' end`.as('lease'),
+      sql<boolean>`coalesce(s.last_used_at < now() - interval '1 minute', true)`.as(
+        'is_last_use_old',
+      ),
+    ])
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const { email, display_name, role, permissions } = row;
+  const hasUser = email !== null && role !== null && permissions !== null;
+  return {
+    id: row.id,
+    userId: row.user_id,
+    accessTokenEnc: row.access_token_enc,
+    refreshTokenEnc: row.refresh_token_enc,
+    tokenVersion: row.token_version,
+    isAccessTokenExpired: row.is_expired,
+    refreshLease: row.lease,
+    isLastUseOld: row.is_last_use_old,
+    cachedUser: hasUser ? { email, display_name, role, permissions } : undefined,
+  };
+}
+
+/** Stores a new session, and sweeps out some whose lifetime is over. */
+export async function addSession(
+  db: Kysely<Tables>,
+  session: { id: string; userId: string } & SealedTokens,
+  lifetimeDays: number,
+): Promise<void> {
+  await sql`
+    delete from user_auth_sessions where id in (
+      select s.id from user_auth_sessions s where not ${alive(lifetimeDays)} limit 100
+    )`.execute(db);
+  await db
+    .insertInto('user_auth_sessions')
+    .values({
+      id: session.id,
+      user_id: session.userId,
+      access_token_enc: session.accessTokenEnc,
+      refresh_token_enc: session.refreshTokenEnc,
+      expires_at: expiry(session.expiresInSeconds),
+    })
+    .execute();
+}
+
+/** Notes that a session was used. */
+export async function touchSession(db: Kysely<Tables>, id: string): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({ last_used_at: sql<Date>`now()` })
+    .where('id', '=', id)
+    .execute();
+}
+
+/** Deletes a session and gives what it held, for the tokens to be revoked at the provider. */
+export function deleteSession(
+  db: Kysely<Tables>,
+  id: string,
+): Promise<Pick<AuthSession, 'id' | 'userId' | 'accessTokenEnc' | 'refreshTokenEnc'> | undefined> {
+  return db
+    .deleteFrom('user_auth_sessions')
+    .where('id', '=', id)
+    .returning([
+      'id',
+      'user_id as userId',
+      'access_token_enc as accessTokenEnc',
+      'refresh_token_enc as refreshTokenEnc',
+    ])
+    .executeTakeFirst();
+}
+
+type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
+
+/** Deletes a session whose tokens were refused; one that has other tokens by now stays. */
+export async function deleteRefused(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+): Promise<boolean> {
+  const result = await db
+    .deleteFrom('user_auth_sessions')
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .executeTakeFirst();
+  return result.numDeletedRows > 0n;
+}
+
+/**
+ * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by
+ * itself when its holder is not heard of again.
+ */
+export async function takeRefreshLease(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+  leaseMs: number,
+): Promise<boolean> {
+  const result = await db
+    .updateTable('user_auth_sessions')
+    .set({ refresh_lease_until: sql<Date>`now() + make_interval(secs => ${leaseMs / 1000})` })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .where((where) =>
+      where.or([
+        where('refresh_lease_until', 'is', null),
+        where('refresh_lease_until', '<=', sql<Date>`now()`),
+      ]),
+    )
+    .executeTakeFirst();
+  return result.numUpdatedRows > 0n;
+}
+
+/** Gives the lease back without new tokens: those who wait learn that the provider did not answer. */
+export async function releaseRefreshLease(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({ refresh_lease_until: null })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .execute();
+}
+
+/**
+ * Stores new tokens over those of the version they were got with. It only updates: a session that
+ * was deleted meanwhile stays deleted.
+ */
+export async function storeRefreshedTokens(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+  tokens: SealedTokens,
+): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({
+      access_token_enc: tokens.accessTokenEnc,
+      refresh_token_enc: tokens.refreshTokenEnc,
+      expires_at: expiry(tokens.expiresInSeconds),
+      token_version: tokenVersion + 1,
+      refresh_lease_until: null,
+    })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .execute();
+}

@@ -1,0 +1,65 @@
+import type { Logger } from '@oselya/kit';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Kysely } from 'kysely';
+import type { Config } from '../config.ts';
+import type { Tables } from '../tables.ts';
+import { createCookies } from './cookies.ts';
+import { createCurrentUser, type CurrentUser, type Resolution } from './current-user.ts';
+import { createProvider } from './provider/provider.ts';
+import { createSessionTokens } from './session-tokens.ts';
+import { createSignIn } from './sign-in.ts';
+import { createSignOut } from './sign-out.ts';
+import { createTokenRefresh } from './token-refresh.ts';
+import { createTokenVault, decodeKey } from './token-vault.ts';
+
+export type Identity = ReturnType<typeof createIdentity>;
+
+const UNKNOWN: Resolution = { status: 'unknown' };
+
+/** Puts the parts of identity together: what the rest of the assistant uses of it. */
+export function createIdentity({
+  config,
+  db,
+  log,
+}: {
+  config: Config;
+  db: Kysely<Tables>;
+  log: Logger;
+}) {
+  const lifetimeDays = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS;
+  const provider = createProvider(config);
+  const tokens = createSessionTokens(
+    createTokenVault(
+      decodeKey(config.SVC_AUTH_ENCRYPTION_KEY),
+      config.SVC_AUTH_ENCRYPTION_KEYS_OLD.map(decodeKey),
+    ),
+  );
+  const providerTimeoutMs = config.IDP_TIMEOUT_MS;
+  const refresh = createTokenRefresh({ db, provider, tokens, providerTimeoutMs, lifetimeDays });
+  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, lifetimeDays });
+  const cookies = createCookies(config);
+
+  /**
+   * Who sends a request; nobody where its cookie is missing or not valid, in which case the answer
+   * clears it. Contract 3, Auth session.
+   */
+  async function currentUser(
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<CurrentUser | undefined> {
+    if (!cookies.hasSession(request)) return undefined;
+    const sessionId = cookies.sessionId(request);
+    const resolution = sessionId === null ? UNKNOWN : await resolve(sessionId);
+    if (resolution.status === 'signed-in') return resolution.user;
+    if (resolution.status === 'unknown') cookies.clearSession(reply);
+    return undefined;
+  }
+
+  return {
+    provider,
+    cookies,
+    currentUser,
+    signIn: createSignIn({ db, log, provider, tokens, lifetimeDays }),
+    signOut: createSignOut({ db, log, provider, tokens }),
+  };
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { html, raw } from '@oselya/kit';
+
+/** Specification 000, Rules for the bridge page. */
+const FALLBACK_DELAY_MS = 1500;
+
+const STYLE = `
+:root { color-scheme: dark; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; background: #101418; color: #e6eaee;
+  font: 16px/1.5 system-ui, sans-serif; }
+main { margin: 1rem; padding: 2rem; border: 2px solid #3fb950; border-radius: .75rem; text-align: center; }
+h1 { margin: 0 0 .5rem; font-size: 1.25rem; }
+p { margin: 0; }
+a { display: inline-block; margin-top: 1.5rem; padding: .75rem 1.5rem; border-radius: .5rem;
+  background: #3fb950; color: #101418; font-weight: 600; text-decoration: none; }
+a[hidden] { display: none; }
+`;
+
+/** The address stands in the link alone, so that the script is the same on every page. */
+const SCRIPT = `
+const link = document.getElementById('open');
+location.href = link.href;
+setTimeout(() => { link.hidden = false; }, ${FALLBACK_DELAY_MS});
+`;
+
+// Their texts are held to hashes, so whole elements are put into the page, with nothing around them.
+const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
+const SCRIPT_ELEMENT = raw(`<script>${SCRIPT}</script>`);
+
+const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+/** The page may run its own script and style, and load nothing. */
+export const MOBILE_DONE_CSP = [
+  "default-src 'none'",
+  `script-src ${hash(SCRIPT)}`,
+  `style-src ${hash(STYLE)}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/**
+ * The page that hands a session over to the Android application: it goes to the application's intent
+ * at once, and shows a button where the browser wants a tap for that. Specification 000, Rules for
+ * the bridge page.
+ * @param sessionId An id whose shape was checked.
+ */
+export function mobileDonePage(sessionId: string, appPackage: string): string {
+  const intent = `intent://auth/callback?sid=${sessionId}#Intent;scheme=svc;package=${appPackage};end`;
+  return `<!doctype html>
+${
+  html`<html lang="en">
+    <head>
+      <meta charset="utf-8" />
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <title>Signed in · Oselya</title>
+      ${STYLE_ELEMENT}
+    </head>
+    <body>
+      <main>
+        <h1>You are signed in</h1>
+        <p>Going back to the application…</p>
+        <a id="open" href="${intent}" hidden>Open the application</a>
+        <noscript
+          ><p><a href="${intent}">Open the application</a></p></noscript
+        >
+      </main>
+      ${SCRIPT_ELEMENT}
+    </body>
+  </html>`.html
+}
+`;
+}

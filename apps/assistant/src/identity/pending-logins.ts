@@ -1,0 +1,67 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+
+export type PendingLogin = {
+  state: string;
+  codeVerifier: string;
+  platform: 'android' | null;
+  browserId: string | null;
+  earlierSessionId: string | null;
+};
+
+/** Contract 3, Login. */
+export const PENDING_LOGIN_MINUTES = 10;
+
+/** Sign-ins that one browser may have open at once, in as many tabs; the oldest make room. */
+const MAX_PER_BROWSER = 10;
+
+/** How many expired rows one new sign-in sweeps out. */
+const SWEEP = 100;
+
+/** Keeps a pending login for ten minutes. */
+export async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
+  await sql`
+    delete from pending_logins where state in (
+      select state from pending_logins where expires_at <= now() limit ${SWEEP}
+    )`.execute(db);
+  await sql`
+    insert into pending_logins (state, code_verifier, platform, browser_id, earlier_session_id, expires_at)
+    values (${login.state}, ${login.codeVerifier}, ${login.platform}, ${login.browserId},
+            ${login.earlierSessionId}, now() + make_interval(mins => ${PENDING_LOGIN_MINUTES}))`.execute(
+    db,
+  );
+  if (login.browserId === null) return;
+  await sql`
+    delete from pending_logins where state in (
+      select state from pending_logins where browser_id = ${login.browserId}
+      order by expires_at desc, state offset ${MAX_PER_BROWSER}
+    )`.execute(db);
+}
+
+/**
+ * Takes a pending login out, so that one callback on one instance has it. A state that is unknown,
+ * expired, or another browser's gives nothing, and a stranger's attempt leaves the login where it is.
+ */
+export async function takePendingLogin(
+  db: Kysely<Tables>,
+  { state, browserId }: { state: string; browserId: string | null },
+): Promise<PendingLogin | undefined> {
+  const row = await db
+    .deleteFrom('pending_logins')
+    .where('state', '=', state)
+    .where('expires_at', '>', sql<Date>`now()`)
+    .where((where) =>
+      where.or([where('browser_id', 'is', null), where('browser_id', '=', browserId)]),
+    )
+    .returningAll()
+    .executeTakeFirst();
+  return (
+    row && {
+      state: row.state,
+      codeVerifier: row.code_verifier,
+      platform: row.platform,
+      browserId: row.browser_id,
+      earlierSessionId: row.earlier_session_id,
+    }
+  );
+}

@@ -1,0 +1,42 @@
+import { problem } from '../../errors.ts';
+
+/**
+ * Why the identity provider did not do what it was asked.
+ *
+ * - `refused`: it understood, and said no to this code or token.
+ * - `unavailable`: it was not reached, was too slow, failed, or gave an unusable answer. That says
+ *   nothing about the token, so nobody may lose a session over it.
+ *
+ * The message goes to the log. It is built from statuses and error codes only, never from an answer:
+ * those carry tokens. For the same reason there is no cause.
+ */
+export class ProviderError extends Error {
+  override readonly name = 'ProviderError';
+  readonly kind: 'refused' | 'unavailable';
+
+  constructor(kind: 'refused' | 'unavailable', message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** Whether an error is the provider's refusal. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof ProviderError && error.kind === 'refused';
+}
+
+/** Seconds after which a client may ask again when the provider did not answer. */
+const RETRY_AFTER_SECONDS = '5';
+
+/** The answer to a request that needed the provider while it was unavailable. Contract 3, Refresh. */
+export function providerUnavailable(cause?: ProviderError) {
+  return problem('provider_unavailable', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** Turns an outage into the answer to the request that met it; other errors stay what they are. */
+export function outageAsProblem(error: unknown): unknown {
+  return error instanceof ProviderError ? providerUnavailable(error) : error;
+}

@@ -1,0 +1,166 @@
+import {
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  calculatePKCECodeChallenge,
+  type Configuration,
+  type CustomFetch,
+  fetchProtectedResource,
+  refreshTokenGrant,
+  tokenRevocation,
+} from 'openid-client';
+import { ProblemError } from '@oselya/kit';
+import type { Config } from '../../config.ts';
+import { createClient } from './client.ts';
+import { ProviderError } from './provider-error.ts';
+import { createTransport } from './transport.ts';
+import { readUserData, type UserData } from './user-data.ts';
+
+export type Tokens = {
+  accessToken: string;
+  /** Undefined where the provider gave none: at a refresh the earlier one stays valid. */
+  refreshToken: string | undefined;
+  /** Undefined where the provider did not say when the access token expires. */
+  expiresInSeconds: number | undefined;
+};
+
+/** The identity provider. Every function but the first throws ProviderError when it fails. */
+export type Provider = {
+  /** Where the browser goes to sign in. Specification 000, Rules for login. */
+  authorizationUrl(login: { state: string; codeVerifier: string }): Promise<string>;
+  /** Exchanges a code for tokens, and names the user where an ID token did. */
+  redeem(answer: {
+    code: string;
+    iss: string | undefined;
+    codeVerifier: string;
+  }): Promise<Tokens & { subject: string | undefined }>;
+  refresh(refreshToken: string): Promise<Tokens>;
+  fetchUser(accessToken: string): Promise<UserData>;
+  /** RFC 7009. Does nothing where the provider has no such endpoint. */
+  revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
+  /** Whether anything answers at the provider's address. */
+  isReachable(signal: AbortSignal): Promise<boolean>;
+};
+
+/** A year: providers that mean "never" send numbers that no timestamp can hold. */
+const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
+
+const SCOPE = 'openid email profile roles permissions';
+
+/** The identity provider as Contract 3 describes it, or any OpenID provider with IDP_DISCOVERY. */
+export function createProvider(
+  config: Config,
+  transport: CustomFetch = createTransport(config.IDP_TIMEOUT_MS),
+): Provider {
+  const getClient = createClient(config, transport);
+  const rules = {
+    clientId: config.IDP_CLIENT_ID,
+    adminRoleSlug: config.IDP_ADMIN_ROLE_SLUG,
+    rolesClaim: config.IDP_ROLES_CLAIM,
+    permissionsClaim: config.IDP_PERMISSIONS_CLAIM,
+  };
+
+  async function call<Result>(work: (client: Configuration) => Promise<Result>): Promise<Result> {
+    try {
+      return await work(await getClient());
+    } catch (error) {
+      throw toProviderError(error);
+    }
+  }
+
+  return {
+    authorizationUrl: ({ state, codeVerifier }) =>
+      call(async (client) => {
+        const url = buildAuthorizationUrl(client, {
+          redirect_uri: config.IDP_REDIRECT_URI,
+          scope: SCOPE,
+          state,
+          code_challenge: await calculatePKCECodeChallenge(codeVerifier),
+          code_challenge_method: 'S256',
+          return_to: '/',
+        });
+        return url.href;
+      }),
+
+    redeem: ({ code, iss, codeVerifier }) =>
+      call(async (client) => {
+        const answer = new URL(config.IDP_REDIRECT_URI);
+        answer.searchParams.set('code', code);
+        // Without discovery the issuer has no known name to compare with. RFC 9207.
+        if (config.IDP_DISCOVERY && iss !== undefined) answer.searchParams.set('iss', iss);
+        const tokens = await authorizationCodeGrant(client, answer, {
+          pkceCodeVerifier: codeVerifier,
+        });
+        return { ...toTokens(tokens), subject: tokens.claims()?.sub };
+      }),
+
+    refresh: (refreshToken) =>
+      call(async (client) => toTokens(await refreshTokenGrant(client, refreshToken))),
+
+    fetchUser: (accessToken) =>
+      call(async (client) => {
+        const address = client.serverMetadata().userinfo_endpoint;
+        if (address === undefined) {
+          throw new ProviderError('unavailable', 'discovery names no userinfo endpoint');
+        }
+        const response = await fetchProtectedResource(
+          client,
+          accessToken,
+          new URL(address),
+          'GET',
+          null,
+          new Headers({ accept: 'application/json' }),
+        );
+        return readUserData(await readJson(response), rules);
+      }),
+
+    revoke: (token, kind) =>
+      call(async (client) => {
+        if (client.serverMetadata().revocation_endpoint === undefined) return;
+        await tokenRevocation(client, token, { token_type_hint: kind });
+      }),
+
+    async isReachable(signal) {
+      try {
+        await fetch(config.IDP_BASE_URL, { method: 'HEAD', redirect: 'manual', signal });
+        return true;
+      } catch {
+        return false;
+      }
+    },
+  };
+}
+
+function toTokens(answer: {
+  access_token: string;
+  refresh_token?: string;
+  expires_in?: number;
+}): Tokens {
+  return {
+    accessToken: answer.access_token,
+    refreshToken: answer.refresh_token,
+    expiresInSeconds:
+      answer.expires_in === undefined ? undefined : Math.min(answer.expires_in, MAX_EXPIRY_SECONDS),
+  };
+}
+
+async function readJson(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch {
+    throw new ProviderError('unavailable', 'userinfo answered with something else than JSON');
+  }
+}
+
+/**
+ * The transport's own errors come back wrapped by openid-client. What else it throws means that an
+ * answer with a success status was not what the protocol asks for.
+ */
+function toProviderError(error: unknown): Error {
+  if (error instanceof ProviderError || error instanceof ProblemError) return error;
+  if (error instanceof Error) {
+    if (error.cause instanceof ProviderError) return error.cause;
+    const code = 'code' in error ? ` (${String(error.code)})` : '';
+    return new ProviderError('unavailable', `the answer is not usable${code}`);
+  }
+  return new ProviderError('unavailable', 'the answer is not usable');
+}

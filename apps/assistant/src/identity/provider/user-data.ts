@@ -1,0 +1,95 @@
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
+import type { Role } from '../../access/permissions.ts';
+import { ProviderError } from './provider-error.ts';
+
+/** What the provider says about somebody, as far as the assistant uses it. */
+export type UserData = {
+  id: string;
+  email: string;
+  display_name: string | null;
+  role: Role;
+  permissions: string[];
+};
+
+export type UserDataRules = {
+  clientId: string;
+  adminRoleSlug: string;
+  /** Dotted paths into the user data; empty where `client_access_list` is what counts. */
+  rolesClaim: string;
+  permissionsClaim: string;
+};
+
+const MAX_SLUGS = 1000;
+const slugs = Type.Array(Type.String(), { maxItems: MAX_SLUGS });
+const accessEntry = Type.Object({
+  role_ids: Type.Optional(slugs),
+  permission_ids: Type.Optional(slugs),
+});
+
+type Access = { roles: readonly string[]; permissions: readonly string[] };
+const NO_ACCESS: Access = { roles: [], permissions: [] };
+
+/**
+ * Reads the answer of the provider's `userinfo`. Access data that is missing or malformed gives the
+ * role `user` and no permissions: it must never open anything. Contract 3, Identity provider.
+ * @throws ProviderError `unavailable` where there is no id or no email, so no user at all.
+ */
+export function readUserData(answer: unknown, rules: UserDataRules): UserData {
+  const id = field(answer, 'sub') ?? field(answer, 'id');
+  const email = field(answer, 'email');
+  if (!isText(id) || !isText(email)) {
+    throw new ProviderError('unavailable', 'userinfo answered without a user id or an email');
+  }
+  const access = readAccess(answer, rules);
+  const name = [field(field(answer, 'profile'), 'display_name'), field(answer, 'name')].find(
+    isText,
+  );
+  return {
+    id,
+    email,
+    display_name: name ?? null,
+    role: access.roles.includes(rules.adminRoleSlug) ? 'admin' : 'user',
+    permissions: [...new Set(access.permissions)],
+  };
+}
+
+function readAccess(answer: unknown, rules: UserDataRules): Access {
+  const listed = readAccessList(field(answer, 'client_access_list'), rules.clientId);
+  return {
+    roles: rules.rolesClaim === '' ? listed.roles : readClaim(answer, rules.rolesClaim),
+    permissions:
+      rules.permissionsClaim === ''
+        ? listed.permissions
+        : readClaim(answer, rules.permissionsClaim),
+  };
+}
+
+/** One entry speaks for this client. Two could contradict each other, so they count as malformed. */
+function readAccessList(list: unknown, clientId: string): Access {
+  if (!Array.isArray(list)) return NO_ACCESS;
+  const entries = list.filter((entry) => field(entry, 'client_id') === clientId);
+  const [entry] = entries;
+  if (entries.length !== 1 || !Value.Check(accessEntry, entry)) return NO_ACCESS;
+  return { roles: entry.role_ids ?? [], permissions: entry.permission_ids ?? [] };
+}
+
+/** A claim is a list of slugs or, as in OAuth scopes, one text with spaces between them. */
+function readClaim(answer: unknown, path: string): readonly string[] {
+  // Some providers name claims with addresses, so the whole path may be one name with dots in it.
+  const value =
+    field(answer, path) ??
+    path.split('.').reduce<unknown>((part, name) => field(part, name), answer);
+  if (typeof value === 'string') return value.split(/\s+/).filter((slug) => slug !== '');
+  return Value.Check(slugs, value) ? value : [];
+}
+
+/** An own property; what an object inherits is not what the provider sent. */
+function field(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  return Reflect.get(value, name);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}

@@ -1,0 +1,163 @@
+import { html, renderPage, type Server, sharedProblems } from '@oselya/kit';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { signedIn } from '../access/guards.ts';
+import type { Config } from '../config.ts';
+import { problem } from '../errors.ts';
+import type { Identity } from './identity.ts';
+import { randomId } from './ids.ts';
+import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
+import {
+  callbackQuery,
+  currentUserSchema,
+  logoutAnswer,
+  mobileDoneQuery,
+  pageAnswer,
+  redirectAnswer,
+} from './schemas.ts';
+
+/** Android's web view names itself beside the browser it is made of. Specification 000, login rule 2. */
+const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
+
+const tags = ['sign-in'];
+
+/** `/auth/*`. Specification 000, Authentication endpoints. */
+export function identityRoutes(
+  app: Server,
+  { config, identity }: { config: Config; identity: Identity },
+): void {
+  const { cookies, signIn, signOut } = identity;
+  app.addSchema(currentUserSchema);
+
+  app.get(
+    '/auth/login',
+    {
+      config: { access: 'public' },
+      exposeHeadRoute: false,
+      onRequest: neverStored,
+      schema: {
+        tags,
+        summary: 'Begins a sign-in',
+        response: { 302: redirectAnswer('To the identity provider.'), ...sharedProblems(503) },
+      },
+    },
+    async (request, reply) => {
+      const isAndroid = ANDROID.test(request.headers['user-agent'] ?? '');
+      const browserId = cookies.browserId(request) ?? randomId();
+      const url = await signIn.begin(isAndroid ? 'android' : 'browser', {
+        browserId,
+        sessionId: cookies.sessionId(request),
+      });
+      if (!isAndroid) cookies.setBrowserId(reply, browserId);
+      return reply.redirect(url);
+    },
+  );
+
+  app.get(
+    '/auth/callback',
+    {
+      config: { access: 'public' },
+      exposeHeadRoute: false,
+      onRequest: neverStored,
+      // A query that is not valid belongs to no pending login: that is 400 here.
+      attachValidation: true,
+      schema: {
+        tags,
+        summary: 'Ends a sign-in',
+        querystring: callbackQuery,
+        response: {
+          200: pageAnswer(
+            'A page that goes on to / by itself, where the cookie is SameSite=Strict.',
+          ),
+          302: redirectAnswer('To / with the cookie, or for Android to /auth/mobile-done.'),
+          ...sharedProblems(400, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      if (request.validationError) throw problem('login_not_valid');
+      const { sessionId, platform } = await signIn.complete(request.query, {
+        browserId: cookies.browserId(request),
+        sessionId: cookies.sessionId(request),
+      });
+      if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
+      cookies.setSession(reply, sessionId);
+      return config.SVC_AUTH_COOKIE_SAMESITE === 'strict' ? sendHop(reply) : reply.redirect('/');
+    },
+  );
+
+  app.get(
+    '/auth/mobile-done',
+    {
+      config: { access: 'public' },
+      onRequest: neverStored,
+      schema: {
+        tags,
+        summary: 'Hands a session over to the Android application',
+        querystring: mobileDoneQuery,
+        response: { 200: pageAnswer('The bridge page.'), ...sharedProblems(422) },
+      },
+    },
+    async (request, reply) =>
+      reply
+        .header('content-security-policy', MOBILE_DONE_CSP)
+        .type('text/html; charset=utf-8')
+        .send(mobileDonePage(request.query.sid, config.ANDROID_APP_PACKAGE)),
+  );
+
+  app.post(
+    '/auth/logout',
+    {
+      config: { access: 'public' },
+      onRequest: neverStored,
+      schema: {
+        tags,
+        summary: 'Signs out; who is not signed in stays so',
+        response: { 200: logoutAnswer, ...sharedProblems(403) },
+      },
+    },
+    async (request, reply) => {
+      const sessionId = cookies.sessionId(request);
+      if (cookies.hasSession(request)) cookies.clearSession(reply);
+      if (sessionId !== null) await signOut(sessionId);
+      return { ok: true as const };
+    },
+  );
+
+  app.get(
+    '/auth/me',
+    {
+      config: { access: 'signed-in' },
+      onRequest: neverStored,
+      schema: {
+        tags,
+        summary: 'The signed-in user',
+        response: { 200: currentUserSchema, ...sharedProblems(401, 503) },
+      },
+    },
+    (request) => {
+      const user = signedIn(request);
+      return { ...user, display_name: user.display_name ?? '' };
+    },
+  );
+}
+
+/** Answers about who is signed in belong in no cache. */
+function neverStored(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+  void reply.header('cache-control', 'no-store');
+  done();
+}
+
+/**
+ * The browser still counts this as coming from the provider, and would not send a `SameSite=Strict`
+ * cookie with a redirect. A page of this site that goes on by itself begins a new, same-site request.
+ */
+function sendHop(reply: FastifyReply) {
+  return reply.type('text/html; charset=utf-8').send(
+    renderPage({
+      title: 'Signed in',
+      head: html`<meta http-equiv="refresh" content="0; url=/" />`,
+      body: html`<h1>You are signed in</h1>
+        <p><a href="/">Continue</a></p>`,
+    }),
+  );
+}

@@ -1,0 +1,39 @@
+import { Type } from 'typebox';
+import { ID_PATTERN } from './ids.ts';
+
+const parameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 8192, description }));
+
+/** What the provider's redirect carries. RFC 6749 §4.1.2, RFC 9207. */
+export const callbackQuery = Type.Object({
+  code: parameter('The authorization code.'),
+  state: parameter('The state of the pending login.'),
+  error: parameter('Why the provider signs nobody in.'),
+  iss: parameter('The issuer, where the provider names itself.'),
+});
+
+export const mobileDoneQuery = Type.Object({
+  sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
+});
+
+export const logoutAnswer = Type.Object({ ok: Type.Literal(true) });
+
+/** Specification 000, Current-user object. */
+export const currentUserSchema = Type.Object(
+  {
+    id: Type.String(),
+    email: Type.String(),
+    display_name: Type.String({ description: 'Empty where the provider gives no name.' }),
+    role: Type.Union([Type.Literal('user'), Type.Literal('admin')]),
+    permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
+  },
+  { $id: 'CurrentUser' },
+);
+
+export const redirectAnswer = (description: string) =>
+  Type.Null({ description, headers: { location: { type: 'string' } } });
+
+export const pageAnswer = (description: string) => ({
+  description,
+  content: { 'text/html': { schema: Type.String() } },
+});

@@ -1,0 +1,108 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { randomPKCECodeVerifier, randomState } from 'openid-client';
+import { problem } from '../errors.ts';
+import type { Tables } from '../tables.ts';
+import { addSession, deleteSession } from './auth-sessions.ts';
+import { randomId } from './ids.ts';
+import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
+import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
+import type { Provider } from './provider/provider.ts';
+import type { SessionTokens } from './session-tokens.ts';
+import { saveUser } from './users.ts';
+
+export type SignInOptions = {
+  db: Kysely<Tables>;
+  log: Logger;
+  provider: Provider;
+  tokens: SessionTokens;
+  lifetimeDays: number;
+};
+
+/** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
+export type Visitor = { browserId: string | null; sessionId: string | null };
+
+/** What the provider's redirect brought along. */
+export type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
+
+/** Signs people in: sends them to the provider, and makes a session of what comes back. */
+export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignInOptions) {
+  /**
+   * Begins a sign-in, and gives the address at the provider to send the browser to.
+   * Android ends the sign-in in another browser than it began in, so nothing ties it to one.
+   */
+  async function begin(platform: 'browser' | 'android', visitor: Visitor): Promise<string> {
+    const state = randomState();
+    const codeVerifier = randomPKCECodeVerifier();
+    const url = await authorizationUrl({ state, codeVerifier });
+    const isAndroid = platform === 'android';
+    await addPendingLogin(db, {
+      state,
+      codeVerifier,
+      platform: isAndroid ? 'android' : null,
+      browserId: isAndroid ? null : visitor.browserId,
+      earlierSessionId: isAndroid ? null : visitor.sessionId,
+    });
+    return url;
+  }
+
+  /**
+   * Ends a sign-in with a new session. The state is judged first: with one that is not valid the code
+   * is never redeemed. Specification 000, Auth session; Contract 3, Login.
+   * @throws `login_not_valid`, `login_refused`, `token_exchange_failed`, `provider_unavailable`.
+   */
+  async function complete(
+    { state, code, error, iss }: ProviderAnswer,
+    visitor: Visitor,
+  ): Promise<{ sessionId: string; platform: PendingLogin['platform'] }> {
+    if (state === undefined) throw problem('login_not_valid');
+    const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
+    if (login === undefined) throw problem('login_not_valid');
+    if (error !== undefined) throw problem('login_refused');
+    if (code === undefined) throw problem('login_not_valid');
+
+    const { subject, ...redeemed } = await redeem(code, iss, login.codeVerifier);
+    const user = await fetchUser(redeemed.accessToken);
+    if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
+
+    const session = { id: randomId(), userId: user.id };
+    const sealed = await tokens.seal(redeemed, session);
+    const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
+    await db.transaction().execute(async (trx) => {
+      for (const id of new Set(earlier)) if (id !== null) await deleteSession(trx, id);
+      await saveUser(trx, user);
+      await addSession(trx, { ...session, ...sealed }, lifetimeDays);
+    });
+    log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
+    return { sessionId: session.id, platform: login.platform };
+  }
+
+  async function authorizationUrl(login: { state: string; codeVerifier: string }) {
+    try {
+      return await provider.authorizationUrl(login);
+    } catch (error) {
+      throw outageAsProblem(error);
+    }
+  }
+
+  /** Whatever the reason, a failed exchange is 400 here: the code is spent, so one begins again. */
+  async function redeem(code: string, iss: string | undefined, codeVerifier: string) {
+    try {
+      return await provider.redeem({ code, iss, codeVerifier });
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+      log.warn({ err: error }, 'a code could not be exchanged for tokens');
+      throw problem('token_exchange_failed', { cause: error });
+    }
+  }
+
+  async function fetchUser(accessToken: string) {
+    try {
+      return await provider.fetchUser(accessToken);
+    } catch (error) {
+      throw isRefusal(error) ? problem('login_refused', { cause: error }) : outageAsProblem(error);
+    }
+  }
+
+  return { begin, complete };
+}

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { connect, type Database, migrate, type MigrationResult } from '@oselya/db';
+import { createLogger, listen, type Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { createApp } from './app.ts';
+import { type Config, readConfig, unsafeSettings } from './config.ts';
+import { offlineDatabase } from './offline-database.ts';
+import type { Tables } from './tables.ts';
+
+export { configSchema } from './config.ts';
+export { errors } from './errors.ts';
+
+/** What the process has already and the assistant need not open. */
+export type Shared = {
+  /** Left open by `close`. */
+  database?: Pick<Database<never>, 'db' | 'pool'>;
+  log?: Logger;
+};
+
+export type Running = { url: string; close: () => Promise<void> };
+
+/**
+ * Starts the assistant: reads the configuration, opens and migrates the database, and listens.
+ * @throws ConfigError, DatabaseError or StartError, each with a message for who starts it.
+ */
+export async function start(
+  env: NodeJS.ProcessEnv = process.env,
+  shared: Shared = {},
+): Promise<Running> {
+  const config = readConfig(env);
+  const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'assistant' });
+  for (const warning of unsafeSettings(config)) log.warn(warning);
+
+  await using opened = new AsyncDisposableStack();
+  const database = shared.database ?? opened.adopt(await open(config, log), (own) => own.close());
+  await migrateDatabase(env, database);
+
+  // A shared database is typed for none of its users: after the migration it has these tables.
+  const db = database.db as unknown as Kysely<Tables>;
+  const app = await createApp({ config, db, log });
+  opened.defer(() => app.close());
+  const url = await listen(app, {
+    host: config.ASSISTANT_HOST,
+    port: config.ASSISTANT_PORT,
+    variable: 'ASSISTANT_PORT',
+  });
+  log.info({ url }, 'assistant listens');
+  const resources = opened.move();
+  return { url, close: () => resources.disposeAsync() };
+}
+
+function open(config: Config, log: Logger): Promise<Database<never>> {
+  return connect<never>({
+    url: config.DATABASE_URL,
+    dataDir: config.DATA_DIR,
+    onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+  });
+}
+
+/**
+ * Creates or updates the assistant's tables. Specification 000, Versioning.
+ * @throws DatabaseError MIGRATION_FAILED.
+ */
+export function migrateDatabase(
+  _env: NodeJS.ProcessEnv,
+  database: Pick<Database<never>, 'pool'>,
+): Promise<MigrationResult> {
+  return migrate(database, {
+    component: 'assistant',
+    folder: fileURLToPath(new URL('../migrations', import.meta.url)),
+  });
+}
+
+/** The OpenAPI document, made without a database and without listening. */
+export async function openapi(): Promise<unknown> {
+  const app = await createApp({
+    config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
+    db: offlineDatabase<Tables>(),
+    log: createLogger({ level: 'silent', service: 'assistant' }),
+  });
+  try {
+    return app.swagger();
+  } finally {
+    await app.close();
+  }
+}

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { ConfigError } from '@oselya/kit';
+import fc from 'fast-check';
+import { readConfig, unsafeSettings } from '../src/config.ts';
+
+const KEY = Buffer.alloc(32, 7).toString('base64url');
+const read = (env: Record<string, string> = {}) =>
+  readConfig({ SVC_AUTH_ENCRYPTION_KEY: KEY, ...env });
+
+test('the defaults are those of the specification and the contract', () => {
+  const { SVC_AUTH_ENCRYPTION_KEY: _, ...config } = read();
+  assert.deepEqual(config, {
+    DATA_DIR: 'var',
+    LOG_LEVEL: 'info',
+    ASSISTANT_HOST: '127.0.0.1',
+    ASSISTANT_PORT: 8000,
+    BASE_URL: 'http://127.0.0.1:8000',
+    IDP_BASE_URL: 'http://127.0.0.1:8002',
+    IDP_CLIENT_ID: '',
+    IDP_CLIENT_SECRET: '',
+    IDP_CLIENT_AUTH: 'basic',
+    IDP_REDIRECT_URI: 'http://127.0.0.1:8000/auth/callback',
+    IDP_ADMIN_ROLE_SLUG: 'svc_admin',
+    IDP_DISCOVERY: false,
+    IDP_AUTHORIZE_PATH: '/oauth/authorize',
+    IDP_TOKEN_PATH: '/oauth/token',
+    IDP_USERINFO_PATH: '/oauth/userinfo',
+    IDP_REVOKE_PATH: '/oauth/revoke',
+    IDP_ROLES_CLAIM: '',
+    IDP_PERMISSIONS_CLAIM: '',
+    IDP_TIMEOUT_MS: 5000,
+    SVC_AUTH_ENCRYPTION_KEYS_OLD: [],
+    SVC_AUTH_COOKIE_NAME: 'svc_auth_session',
+    SVC_AUTH_COOKIE_SECURE: false,
+    SVC_AUTH_COOKIE_SAMESITE: 'lax',
+    SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30,
+    ANDROID_APP_PACKAGE: 'app.oselya.android',
+  });
+});
+
+test('the redirect address follows the base address, and addresses lose their final slash', () => {
+  const config = read({
+    BASE_URL: 'https://oselya.example/',
+    IDP_BASE_URL: 'https://id.example/a/',
+  });
+  assert.equal(config.BASE_URL, 'https://oselya.example');
+  assert.equal(config.IDP_REDIRECT_URI, 'https://oselya.example/auth/callback');
+  assert.equal(config.IDP_BASE_URL, 'https://id.example/a');
+  const own = 'https://proxy.example/assistant/auth/callback';
+  assert.equal(read({ IDP_REDIRECT_URI: own }).IDP_REDIRECT_URI, own);
+});
+
+test('every key of 32 bytes is accepted, padded or not', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes) => {
+      const key = Buffer.from(bytes).toString('base64url');
+      assert.equal(read({ SVC_AUTH_ENCRYPTION_KEY: key }).SVC_AUTH_ENCRYPTION_KEY, key);
+      read({ SVC_AUTH_ENCRYPTION_KEY: `${key}=` });
+    }),
+  );
+});
+
+const rejectedKeys = {
+  empty: '',
+  'too short': randomBytes(31).toString('base64url'),
+  'too long': randomBytes(33).toString('base64url'),
+  'in the other alphabet': Buffer.alloc(32, 0xff).toString('base64'),
+  hexadecimal: randomBytes(32).toString('hex'),
+  'with bits left over': `${KEY.slice(0, 42)}d`,
+  'padded twice': `${KEY}==`,
+  'with a space': `${KEY.slice(0, 20)} ${KEY.slice(21)}`,
+};
+
+for (const [name, key] of Object.entries(rejectedKeys)) {
+  test(`a key that is ${name} stops the start with a value error`, () => {
+    for (const variable of ['SVC_AUTH_ENCRYPTION_KEY', 'SVC_AUTH_ENCRYPTION_KEYS_OLD']) {
+      if (key === '' && variable.endsWith('OLD')) continue;
+      assert.throws(
+        () => read({ [variable]: key }),
+        (error) => {
+          assert.ok(error instanceof ConfigError);
+          assert.deepEqual(error.variables, [variable]);
+          assert.match(error.message, /value error/);
+          assert.match(error.message, /oselya keygen/);
+          assert.ok(key === '' || !error.message.includes(key));
+          return true;
+        },
+      );
+    }
+  });
+}
+
+for (const [variable, value] of [
+  ['BASE_URL', 'https://oselya.example/path'],
+  ['BASE_URL', 'oselya.example'],
+  ['IDP_BASE_URL', 'ftp://id.example'],
+  ['IDP_BASE_URL', 'https://id.example?x=1'],
+  ['IDP_REDIRECT_URI', 'https://Oselya.example/auth/callback'],
+  ['IDP_REDIRECT_URI', 'https://oselya.example/auth/callback#x'],
+  ['IDP_TOKEN_PATH', 'https://id.example/token'],
+  ['IDP_TIMEOUT_MS', '0'],
+  ['IDP_CLIENT_AUTH', 'none'],
+  ['SVC_AUTH_COOKIE_NAME', 'a cookie'],
+  ['SVC_AUTH_COOKIE_NAME', '__Host-session'],
+  ['SVC_AUTH_COOKIE_SAMESITE', 'sometimes'],
+  ['SVC_AUTH_COOKIE_SAMESITE', 'none'],
+  ['SVC_AUTH_COOKIE_MAX_AGE_DAYS', '0'],
+  ['SVC_AUTH_COOKIE_SECURE', 'maybe'],
+  ['ANDROID_APP_PACKAGE', 'app;S.browser_fallback_url=https://evil.test'],
+] as const) {
+  test(`${variable}=${value} is refused by name`, () => {
+    assert.throws(
+      () => read({ [variable]: value }),
+      (error) => error instanceof ConfigError && error.variables.includes(variable),
+    );
+  });
+}
+
+test('unsafe settings announce themselves', () => {
+  const safe = { IDP_CLIENT_ID: 'oselya', IDP_BASE_URL: 'https://id.example' };
+  assert.deepEqual(unsafeSettings(read(safe)), []);
+  assert.match(String(unsafeSettings(read())), /IDP_CLIENT_ID/);
+  assert.deepEqual(unsafeSettings(read({ ...safe, IDP_BASE_URL: 'http://127.0.0.2' })), []);
+  assert.match(
+    String(unsafeSettings(read({ ...safe, IDP_BASE_URL: 'http://id.example' }))),
+    /unencrypted/,
+  );
+  assert.match(
+    String(unsafeSettings(read({ ...safe, BASE_URL: 'https://oselya.example' }))),
+    /COOKIE_SECURE/,
+  );
+});

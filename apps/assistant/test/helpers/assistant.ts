@@ -1,0 +1,143 @@
+import { after } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { connect } from '@oselya/db';
+import { openTestDatabase } from '@oselya/db/testing';
+import { createLogger, type Server } from '@oselya/kit';
+import { sql } from 'kysely';
+import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import type { Tables } from '../../src/tables.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../scripted-provider.ts';
+
+export const KEY = Buffer.alloc(32, 7).toString('base64url');
+
+/**
+ * The assistant for one test file: a database, a scripted provider, and as many instances of the app
+ * as a test asks for. On PostgreSQL each instance has connections of its own.
+ */
+export async function openAssistant(env: Record<string, string> = {}) {
+  // Hooks run in the order of their registration: instances close before their database goes.
+  const closers: (() => Promise<void>)[] = [];
+  after(async () => {
+    for (const close of closers) await close();
+  });
+  const database = await openTestDatabase<Tables>([
+    {
+      component: 'assistant',
+      folder: fileURLToPath(new URL('../../migrations', import.meta.url)),
+    },
+  ]);
+  const provider = await startScriptedProvider();
+  const lines: string[] = [];
+
+  async function instance(overrides: Record<string, string> = {}): Promise<Server> {
+    const own =
+      database.url === undefined
+        ? undefined
+        : await connect<Tables>({ url: database.url, maxConnections: 3 });
+    const app = await createApp({
+      config: readConfig({
+        BASE_URL: 'http://assistant.test',
+        IDP_BASE_URL: provider.url,
+        IDP_CLIENT_ID: provider.client.id,
+        IDP_CLIENT_SECRET: provider.client.secret,
+        SVC_AUTH_ENCRYPTION_KEY: KEY,
+        ...env,
+        ...overrides,
+      }),
+      db: (own ?? database).db,
+      log: createLogger({
+        level: 'trace',
+        service: 'assistant',
+        destination: { write: (line) => lines.push(line) },
+      }),
+    });
+    closers.push(async () => {
+      await app.close();
+      await own?.close();
+    });
+    return app;
+  }
+
+  const { db } = database;
+
+  return {
+    db,
+    provider,
+    lines,
+    instance,
+    /** A browser that is signed in; the provider's count of calls starts again. */
+    signedIn: async (app: Server): Promise<Browser> => {
+      const browser = new Browser(app);
+      await browser.signIn(provider);
+      provider.calls.length = 0;
+      return browser;
+    },
+    /** The auth session's row. */
+    row: (id: string) =>
+      db.selectFrom('user_auth_sessions').selectAll().where('id', '=', id).executeTakeFirst(),
+    /** Ends the time of the access token, at the provider as well as here. */
+    expire: async ({ sid }: Browser): Promise<void> => {
+      provider.expireAccessTokens();
+      await sql`
+        update user_auth_sessions set expires_at = now() - interval '1 second'
+        where id = ${sid}`.execute(db);
+    },
+  };
+}
+
+/** Keeps cookies as a browser does, for requests that `inject` plays. */
+export class Browser {
+  readonly cookies = new Map<string, string>();
+  private readonly app: Server;
+  private readonly headers: Record<string, string>;
+
+  constructor(app: Server, headers: Record<string, string> = {}) {
+    this.app = app;
+    this.headers = headers;
+  }
+
+  async request(
+    method: 'GET' | 'POST',
+    url: string,
+    { app = this.app, headers = {} }: { app?: Server; headers?: Record<string, string> } = {},
+  ) {
+    const answer = await app.inject({
+      method,
+      url,
+      headers: { ...this.headers, ...headers },
+      cookies: Object.fromEntries(this.cookies),
+    });
+    for (const { name, value, maxAge } of answer.cookies) {
+      if (maxAge === 0) this.cookies.delete(name);
+      else this.cookies.set(name, value);
+    }
+    return answer;
+  }
+
+  get(url: string, options?: { app?: Server; headers?: Record<string, string> }) {
+    return this.request('GET', url, options);
+  }
+
+  post(url: string, options?: { app?: Server; headers?: Record<string, string> }) {
+    return this.request('POST', url, options);
+  }
+
+  /** The session cookie's value. */
+  get sid(): string {
+    const sid = this.cookies.get('svc_auth_session');
+    if (sid === undefined) throw new Error('The browser has no session');
+    return sid;
+  }
+
+  /** Begins a sign-in, and gives the path of the callback that the provider sends it to. */
+  async begin(provider: ScriptedProvider): Promise<string> {
+    const login = await this.get('/auth/login');
+    const back = new URL(await provider.authorize(String(login.headers.location)));
+    return back.pathname + back.search;
+  }
+
+  async signIn(provider: ScriptedProvider) {
+    return this.get(await this.begin(provider));
+  }
+}

@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { openAssistant } from '../helpers/assistant.ts';
+import { until } from '../helpers/until.ts';
+import { OLENA } from '../scripted-provider.ts';
+
+const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
+const app = await instance();
+
+beforeEach(() => provider.reset());
+
+/** Changes with every write of the user record. */
+async function userVersion(): Promise<string | undefined> {
+  const { rows } = await sql<{ xmin: string }>`
+    select xmin::text from svc_users where id = 'u-1'`.execute(db);
+  return rows[0]?.xmin;
+}
+
+test('a valid token is not refreshed, and user data is fetched afresh', async () => {
+  const browser = await signedIn(app);
+  assert.equal((await browser.get('/auth/me')).json().role, 'user');
+  provider.user = {
+    ...OLENA,
+    client_access_list: [
+      { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.debug.access'] },
+    ],
+  };
+  const me = (await browser.get('/auth/me')).json();
+  assert.equal(me.role, 'admin');
+  assert.deepEqual(me.permissions, ['svc.debug.access']);
+  assert.equal(provider.count('token'), 0);
+  assert.equal(provider.count('userinfo'), 2);
+  const user = await db.selectFrom('svc_users').selectAll().executeTakeFirstOrThrow();
+  assert.equal(user.role, 'admin');
+  assert.equal(user.permissions, '["svc.debug.access"]');
+});
+
+test('the user record is written only when something changed', async () => {
+  const browser = await signedIn(app);
+  await browser.get('/auth/me');
+  const before = await userVersion();
+  await browser.get('/auth/me');
+  assert.equal(await userVersion(), before);
+  provider.user = { ...OLENA, email: 'new@example.test' };
+  await browser.get('/auth/me');
+  assert.notEqual(await userVersion(), before);
+});
+
+test('requests of one session that wait at the same moment share one fetch', async () => {
+  const { sid } = await signedIn(app);
+  const release = provider.holdNext('userinfo');
+  const requests = Array.from({ length: 20 }, () =>
+    app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } }),
+  );
+  await until(() => provider.count('userinfo') > 0);
+  release();
+  for (const answer of await Promise.all(requests)) assert.equal(answer.statusCode, 200);
+  assert.ok(provider.count('userinfo') < 20);
+  await app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+  assert.ok(provider.count('userinfo') >= 2, 'nothing is remembered');
+});
+
+test('an answer without end is given up', async () => {
+  const browser = await signedIn(app);
+  provider.faults.set('userinfo', { status: 200, body: `"${'a'.repeat(300_000)}"` });
+  assert.equal((await browser.get('/auth/me')).statusCode, 503);
+});
+
+test('an access token that is refused after its refresh too ends the session', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  provider.faults.set('userinfo', { status: 401 });
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  assert.equal(provider.count('token'), 1);
+  assert.equal(provider.count('userinfo'), 2);
+  assert.equal(await row(sid), undefined);
+  assert.ok(!browser.cookies.has('svc_auth_session'));
+});
+
+test('user data of somebody else ends the session and is not used', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  provider.user = { ...OLENA, sub: 'u-other' };
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  assert.equal(await row(sid), undefined);
+});
+
+test('user data that cannot be had is 503 and signs nobody out', async () => {
+  const browser = await signedIn(app);
+  for (const fault of [{ status: 500 }, { status: 200, body: '[]' }, 'disconnect' as const]) {
+    provider.faults.set('userinfo', fault);
+    assert.equal((await browser.get('/auth/me')).statusCode, 503);
+  }
+  provider.faults.clear();
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  assert.equal(provider.count('token'), 0);
+});
+
+for (const [name, value] of [
+  ['an unknown', 'A'.repeat(43)],
+  ['a malformed', 'short'],
+  ['an empty', ''],
+  ["someone's SQL for a", "' or 1=1 --"],
+]) {
+  test(`${name} cookie is 401 and is cleared`, async () => {
+    const answer = await app.inject({
+      url: '/auth/me',
+      headers: { cookie: `svc_auth_session=${encodeURIComponent(value ?? '')}` },
+    });
+    assert.equal(answer.statusCode, 401);
+    assert.deepEqual(
+      answer.cookies.map(({ name: cookie, maxAge, path }) => [cookie, maxAge, path]),
+      [['svc_auth_session', 0, '/']],
+    );
+    assert.equal(provider.count('userinfo'), 0);
+  });
+}
+
+test('no cookie is 401 and none is set', async () => {
+  const answer = await app.inject('/auth/me');
+  assert.equal(answer.statusCode, 401);
+  assert.deepEqual(answer.cookies, []);
+});
+
+test('the lifetime of a session holds on the server too', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  await sql`
+    update user_auth_sessions set created_at = now() - interval '30 days' where id = ${sid}`.execute(
+    db,
+  );
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  await signedIn(app);
+  assert.equal(await row(sid), undefined, 'the next sign-in sweeps it out');
+});
+
+test('the time of last use is kept, to the minute', async () => {
+  const browser = await signedIn(app);
+  await sql`
+    update user_auth_sessions set last_used_at = now() - interval '2 minutes'
+    where id = ${browser.sid}`.execute(db);
+  await browser.get('/auth/me');
+  const first = (await row(browser.sid))?.last_used_at;
+  assert.ok(first && Date.now() - first.getTime() < 60_000);
+  await browser.get('/auth/me');
+  assert.deepEqual((await row(browser.sid))?.last_used_at, first);
+});
+
+test('a provider that names no expiry is asked for new tokens when it refuses the old', async () => {
+  provider.token.expiresIn = undefined;
+  const browser = await signedIn(app);
+  assert.equal((await row(browser.sid))?.expires_at, null);
+  provider.expireAccessTokens();
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  assert.equal(provider.count('token'), 1);
+});
+
+test('a changed key reads nothing and destroys nothing; as an earlier key it still reads', async () => {
+  const key = Buffer.alloc(32, 9).toString('base64url');
+  const changed = await instance({ SVC_AUTH_ENCRYPTION_KEY: key });
+  const browser = await signedIn(app);
+  const answer = await browser.get('/auth/me', { app: changed });
+  assert.equal(answer.statusCode, 401);
+  assert.deepEqual(answer.cookies, []);
+  assert.notEqual(await row(browser.sid), undefined);
+  assert.ok(lines.some((line) => line.includes('a session cannot be read')));
+
+  const rotated = await instance({
+    SVC_AUTH_ENCRYPTION_KEY: key,
+    SVC_AUTH_ENCRYPTION_KEYS_OLD: Buffer.alloc(32, 7).toString('base64url'),
+  });
+  assert.equal((await browser.get('/auth/me', { app: rotated })).statusCode, 200);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me', { app: rotated })).statusCode, 200);
+  assert.equal((await browser.get('/auth/me', { app: changed })).statusCode, 200);
+});
+
+test("another row's tokens cannot be moved into a session", async () => {
+  const browser = await signedIn(app);
+  const other = await signedIn(app);
+  const stolen = await row(other.sid);
+  await db
+    .updateTable('user_auth_sessions')
+    .set({ access_token_enc: stolen?.access_token_enc ?? '' })
+    .where('id', '=', browser.sid)
+    .execute();
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  assert.equal(provider.count('userinfo'), 0);
+});
+
+test('rows of an older system are read as they are', async () => {
+  const columns = await sql<{ name: string }>`
+    select column_name as name from information_schema.columns
+    where table_name in ('svc_users', 'user_auth_sessions')
+      and is_nullable = 'NO' and column_default is null`.execute(db);
+  assert.deepEqual(columns.rows.map(({ name }) => name).toSorted(), [
+    'access_token_enc',
+    'email',
+    'id',
+    'id',
+    'refresh_token_enc',
+    'user_id',
+  ]);
+});

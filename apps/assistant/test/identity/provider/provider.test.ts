@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { readConfig } from '../../../src/config.ts';
+import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
+import { createProvider } from '../../../src/identity/provider/provider.ts';
+import { type Fault, startScriptedProvider } from '../../scripted-provider.ts';
+
+const scripted = await startScriptedProvider();
+const configured = (env: Record<string, string> = {}) =>
+  createProvider(
+    readConfig({
+      IDP_BASE_URL: scripted.url,
+      IDP_CLIENT_ID: scripted.client.id,
+      IDP_CLIENT_SECRET: scripted.client.secret,
+      SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+      ...env,
+    }),
+  );
+const provider = configured();
+
+beforeEach(() => scripted.reset());
+
+const codeVerifier = 'v'.repeat(43);
+async function code(): Promise<string> {
+  const address = await provider.authorizationUrl({ state: 's', codeVerifier });
+  return new URL(await scripted.authorize(address)).searchParams.get('code') ?? '';
+}
+
+const failure = (kind: ProviderError['kind']) => (error: unknown) => {
+  assert.ok(error instanceof ProviderError);
+  assert.equal(error.kind, kind, error.message);
+  assert.equal(error.cause, undefined);
+  return true;
+};
+
+test('an answer of three members is enough, and more does no harm', async () => {
+  for (const extra of [
+    {},
+    { token_type: 'Bearer', scope: 'openid' },
+    { expires_in: '3600' },
+    { id_token: 'not.a.jwt' },
+  ]) {
+    scripted.token.extra = extra;
+    const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+    assert.match(tokens.accessToken, /^access-/);
+    assert.match(tokens.refreshToken ?? '', /^refresh-/);
+    assert.equal(tokens.expiresInSeconds, 3600);
+    assert.equal(tokens.subject, undefined);
+  }
+});
+
+test('an expiry beyond all calendars is cut to a year', async () => {
+  scripted.token.expiresIn = 1e15;
+  const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+  assert.equal(tokens.expiresInSeconds, 31_536_000);
+});
+
+const faults: [ProviderError['kind'], Fault][] = [
+  ['refused', { status: 400, body: '{"error":"invalid_grant"}' }],
+  ['refused', { status: 401, body: '{"error":"invalid_token"}' }],
+  ['refused', { status: 400 }],
+  ['refused', { status: 401, headers: { 'www-authenticate': 'Bearer' } }],
+  ['refused', { status: 403, body: '{"detail":"blocked"}' }],
+  ['unavailable', { status: 401, body: '{"error":"invalid_client"}' }],
+  ['unavailable', { status: 400, body: '{"error":"temporarily_unavailable"}' }],
+  ['unavailable', { status: 404 }],
+  ['unavailable', { status: 408 }],
+  ['unavailable', { status: 429, body: '{"error":"invalid_grant"}' }],
+  ['unavailable', { status: 500, body: '{"error":"invalid_grant"}' }],
+  ['unavailable', { status: 503, headers: { 'retry-after': '1' } }],
+  ['unavailable', { status: 302, headers: { location: '/oauth/token' } }],
+  ['unavailable', { status: 204 }],
+  ['unavailable', { status: 200, body: 'null' }],
+  ['unavailable', { status: 200, body: '{"access_token":7}' }],
+  ['unavailable', { status: 200, body: '{"access_token":"a","token_type":"mac"}' }],
+  ['unavailable', { status: 200, body: '{"access_token":"a","expires_in":-1}' }],
+  ['unavailable', 'disconnect'],
+];
+
+for (const [kind, fault] of faults) {
+  test(`a refresh answered with ${JSON.stringify(fault)} is ${kind}`, async () => {
+    scripted.faults.set('token', fault);
+    await assert.rejects(provider.refresh('refresh'), failure(kind));
+  });
+}
+
+test('nobody listening, and nobody answering in time, is unavailable', async () => {
+  const nobody = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+  await assert.rejects(nobody.refresh('refresh'), failure('unavailable'));
+  const release = scripted.holdNext('token');
+  const hasty = configured({ IDP_TIMEOUT_MS: '50' });
+  await assert.rejects(hasty.refresh('refresh'), failure('unavailable'));
+  release();
+});
+
+test('messages hold statuses and codes, never what was sent or answered', async () => {
+  scripted.faults.set('token', { status: 400, body: '{"error":"s3cret","refresh":"s3cret"}' });
+  await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
+});
+
+test('with discovery the endpoints come from the provider, as soon as it answers', async () => {
+  const discovered = configured({ IDP_DISCOVERY: 'true', IDP_TOKEN_PATH: '/nowhere' });
+  const login = { state: 's', codeVerifier };
+  await assert.rejects(discovered.authorizationUrl(login), failure('unavailable'));
+  scripted.metadata = {
+    issuer: scripted.url,
+    authorization_endpoint: `${scripted.url}/oauth/authorize`,
+    token_endpoint: `${scripted.url}/oauth/token`,
+    userinfo_endpoint: `${scripted.url}/oauth/userinfo`,
+  };
+  const back = new URL(await scripted.authorize(await discovered.authorizationUrl(login)));
+  const answer = { code: back.searchParams.get('code') ?? '', codeVerifier };
+  await assert.rejects(
+    discovered.redeem({ ...answer, iss: 'https://another.example' }),
+    failure('unavailable'),
+  );
+  assert.equal(scripted.count('token'), 0, 'a code of another issuer is not sent to this one');
+  scripted.token.extra = { token_type: 'Bearer' };
+  const tokens = await discovered.redeem({ ...answer, iss: scripted.url });
+  assert.equal((await discovered.fetchUser(tokens.accessToken)).id, 'u-1');
+  await discovered.revoke(tokens.accessToken, 'access_token');
+  assert.deepEqual(scripted.revoked, [], 'the provider names no endpoint for that');
+});
+
+const idToken = (claims: object) =>
+  [{ alg: 'RS256' }, claims, 'signature']
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+
+test('with discovery an ID token has to be right', async () => {
+  scripted.metadata = {
+    issuer: scripted.url,
+    authorization_endpoint: `${scripted.url}/oauth/authorize`,
+    token_endpoint: `${scripted.url}/oauth/token`,
+  };
+  const discovered = configured({ IDP_DISCOVERY: 'true' });
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: scripted.url, aud: 'oselya', sub: 'u-1', iat: now, exp: now + 60 };
+  const redeem = async (id_token: string) => {
+    scripted.token.extra = { token_type: 'Bearer', id_token };
+    return discovered.redeem({ code: await code(), iss: undefined, codeVerifier });
+  };
+  assert.equal((await redeem(idToken(claims))).subject, 'u-1');
+  for (const wrong of [{ iss: 'https://another.example' }, { aud: 'other' }, { exp: now - 60 }]) {
+    await assert.rejects(redeem(idToken({ ...claims, ...wrong })), failure('unavailable'));
+  }
+  await assert.rejects(discovered.fetchUser('token'), failure('unavailable'));
+});
+
+test('reachable is whoever answers anything', async () => {
+  assert.equal(await provider.isReachable(AbortSignal.timeout(2000)), true);
+  const nobody = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
+  assert.equal(await nobody.isReachable(AbortSignal.timeout(2000)), false);
+});

@@ -1,0 +1,342 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { Browser, openAssistant } from '../helpers/assistant.ts';
+
+const { db, provider, lines, instance } = await openAssistant();
+const app = await instance();
+const second = await instance();
+const android = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
+
+beforeEach(() => provider.reset());
+
+const records = () => db.selectFrom('svc_users').selectAll().execute();
+const sessions = () => db.selectFrom('user_auth_sessions').selectAll().execute();
+const sessionIds = async () => new Set((await sessions()).map(({ id }) => id));
+
+test('login sends the browser to the provider with exactly these parameters', async () => {
+  const answer = await app.inject('/auth/login');
+  assert.equal(answer.statusCode, 302);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+  const url = new URL(String(answer.headers.location));
+  assert.equal(url.origin + url.pathname, `${provider.url}/oauth/authorize`);
+  const { state, code_challenge, ...rest } = Object.fromEntries(url.searchParams);
+  assert.deepEqual(rest, {
+    response_type: 'code',
+    client_id: 'oselya',
+    redirect_uri: 'http://assistant.test/auth/callback',
+    scope: 'openid email profile roles permissions',
+    code_challenge_method: 'S256',
+    return_to: '/',
+  });
+  assert.match(state ?? '', /^[\w-]{43}$/);
+  const pending = await db
+    .selectFrom('pending_logins')
+    .select('code_verifier')
+    .where('state', '=', state ?? '')
+    .executeTakeFirstOrThrow();
+  const expected = createHash('sha256').update(pending.code_verifier).digest('base64url');
+  assert.equal(code_challenge, expected);
+});
+
+test('a sign-in ends at / with the cookie of the specification', async () => {
+  const browser = new Browser(app);
+  const answer = await browser.signIn(provider);
+  assert.equal(answer.statusCode, 302);
+  assert.equal(answer.headers.location, '/');
+  const cookie = answer.cookies.find((one) => one.name === 'svc_auth_session');
+  assert.deepEqual(
+    { ...cookie },
+    {
+      name: 'svc_auth_session',
+      value: browser.sid,
+      maxAge: 30 * 24 * 60 * 60,
+      path: '/',
+      httpOnly: true,
+      sameSite: 'Lax',
+    },
+  );
+  assert.match(browser.sid, /^[\w-]{43}$/);
+
+  const me = await browser.get('/auth/me');
+  assert.equal(me.statusCode, 200);
+  assert.deepEqual(me.json(), {
+    id: 'u-1',
+    email: 'olena@example.test',
+    display_name: 'Олена',
+    role: 'user',
+    permissions: ['svc.sessions.read_own', 'svc.tools.use'],
+  });
+});
+
+test('the session is kept under the cookie value, its tokens encrypted', async () => {
+  const browser = new Browser(app);
+  await browser.signIn(provider);
+  const row = await db
+    .selectFrom('user_auth_sessions')
+    .selectAll()
+    .where('id', '=', browser.sid)
+    .executeTakeFirstOrThrow();
+  assert.equal(row.user_id, 'u-1');
+  assert.ok(row.expires_at !== null && row.expires_at.getTime() > Date.now());
+  const stored = JSON.stringify(await sessions());
+  assert.ok(provider.issued.length > 0);
+  for (const token of provider.issued) assert.ok(!stored.includes(token));
+  for (const sealed of [row.access_token_enc, row.refresh_token_enc]) {
+    assert.match(sealed, /^[\w-]+\.\.[\w-]+\.[\w-]+\.[\w-]+$/);
+  }
+});
+
+test('the callback works on another instance, and only once', async () => {
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  const answers = await Promise.all([
+    browser.get(callback, { app: second }),
+    browser.get(callback, { app }),
+  ]);
+  assert.deepEqual(new Set(answers.map((answer) => answer.statusCode)), new Set([302, 400]));
+  assert.equal(provider.count('token'), 1);
+});
+
+test('a callback in another browser is 400, redeems nothing and spoils nothing', async () => {
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  for (const stranger of [new Browser(app), new Browser(app)]) {
+    await stranger.get('/auth/login');
+    const answer = await stranger.get(callback);
+    assert.equal(answer.statusCode, 400);
+    assert.equal(answer.json().code, 'login_not_valid');
+  }
+  assert.equal((await new Browser(app).get(callback)).statusCode, 400);
+  assert.equal(provider.count('token'), 0);
+  assert.equal((await browser.get(callback)).statusCode, 302);
+});
+
+for (const query of [
+  '',
+  '?code=a',
+  '?code=a&state=unknown',
+  '?code=a&state=unknown&state=again',
+  `?code=${'a'.repeat(9000)}&state=unknown`,
+  '?error=access_denied',
+]) {
+  test(`a callback with ${query.slice(0, 40) || 'nothing'} is 400`, async () => {
+    const answer = await app.inject(`/auth/callback${query}`);
+    assert.equal(answer.statusCode, 400);
+    assert.equal(answer.json().code, 'login_not_valid');
+    assert.equal(provider.count('token'), 0);
+  });
+}
+
+test('a pending login ends after ten minutes', async () => {
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  const { rows } = await sql<{ minutes: number }>`
+    select round(extract(epoch from max(expires_at) - now()) / 60)::int as minutes
+    from pending_logins`.execute(db);
+  assert.equal(rows[0]?.minutes, 10);
+  await db.updateTable('pending_logins').set({ expires_at: new Date() }).execute();
+  assert.equal((await browser.get(callback)).statusCode, 400);
+  assert.equal(provider.count('token'), 0);
+  await app.inject('/auth/login');
+  const left = await db.selectFrom('pending_logins').selectAll().execute();
+  assert.equal(left.length, 1, 'expired logins are swept out');
+});
+
+test('several tabs sign in at once, up to ten', async () => {
+  const browser = new Browser(app);
+  const callbacks: string[] = [];
+  for (let tab = 0; tab < 12; tab += 1) callbacks.push(await browser.begin(provider));
+  const statuses: number[] = [];
+  for (const callback of callbacks) statuses.push((await browser.get(callback)).statusCode);
+  assert.deepEqual(statuses, [400, 400, ...Array.from({ length: 10 }, () => 302)]);
+  assert.equal(browser.cookies.size, 2, 'tabs do not fill the cookie header');
+});
+
+test("the provider's error is 400 and spends the login", async () => {
+  const browser = new Browser(app);
+  const callback = new URL(await browser.begin(provider), 'http://assistant.test');
+  const state = callback.searchParams.get('state');
+  const answer = await browser.get(
+    `/auth/callback?error=access_denied&error_description=%3Cb%3E&state=${state}`,
+  );
+  assert.equal(answer.statusCode, 400);
+  assert.equal(answer.json().code, 'login_refused');
+  assert.equal((await browser.get(callback.pathname + callback.search)).statusCode, 400);
+  assert.equal(provider.count('token'), 0);
+});
+
+for (const [name, fault] of [
+  ['refuses', { status: 400, body: '{"error":"invalid_grant"}' }],
+  ['fails', { status: 500 }],
+  ['talks nonsense', { status: 200, body: '<html>' }],
+  ['leaves the token out', { status: 200, body: '{"token_type":"bearer"}' }],
+  ['hangs up', 'disconnect'],
+] as const) {
+  test(`an exchange where the provider ${name} is 400 and signs nobody in`, async () => {
+    const before = await sessions();
+    const browser = new Browser(app);
+    const callback = await browser.begin(provider);
+    provider.faults.set('token', fault);
+    const answer = await browser.get(callback);
+    assert.equal(answer.statusCode, 400);
+    assert.equal(answer.json().code, 'token_exchange_failed');
+    assert.ok(!browser.cookies.has('svc_auth_session'));
+    assert.deepEqual(await sessions(), before);
+  });
+}
+
+test('a code that PKCE does not fit is 400', async () => {
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  await db
+    .updateTable('pending_logins')
+    .set({ code_verifier: 'v'.repeat(43) })
+    .execute();
+  const answer = await browser.get(callback);
+  assert.equal(answer.statusCode, 400);
+  assert.equal(answer.json().code, 'token_exchange_failed');
+});
+
+test('user data that cannot be had at sign-in is 503, a refusal is 400', async () => {
+  const outage = new Browser(app);
+  provider.faults.set('userinfo', { status: 502 });
+  const unavailable = await outage.signIn(provider);
+  assert.equal(unavailable.statusCode, 503);
+  assert.equal(unavailable.headers['retry-after'], '5');
+  provider.faults.set('userinfo', { status: 403 });
+  assert.equal((await outage.signIn(provider)).statusCode, 400);
+});
+
+test("a sign-in ends the browser's earlier session, and no other", async () => {
+  const browser = new Browser(app);
+  const other = new Browser(app);
+  await browser.signIn(provider);
+  await other.signIn(provider);
+  const earlier = browser.sid;
+  await browser.signIn(provider);
+  assert.notEqual(browser.sid, earlier);
+  const ids = await sessionIds();
+  assert.ok(!ids.has(earlier));
+  assert.ok(ids.has(other.sid) && ids.has(browser.sid));
+});
+
+test('Android begins in its web view and ends in the system browser, without a cookie', async () => {
+  const login = await app.inject({ url: '/auth/login', headers: android });
+  assert.deepEqual(login.cookies, []);
+  const back = new URL(await provider.authorize(String(login.headers.location)));
+  const systemBrowser = new Browser(app);
+  await systemBrowser.signIn(provider);
+  const own = systemBrowser.sid;
+  const answer = await systemBrowser.get(back.pathname + back.search);
+  assert.equal(answer.statusCode, 302);
+  assert.deepEqual(answer.cookies, []);
+  const [path, sid] = String(answer.headers.location).split('?sid=');
+  assert.equal(path, '/auth/mobile-done');
+  assert.match(sid ?? '', /^[\w-]{43}$/);
+  const ids = await sessionIds();
+  assert.ok(ids.has(own), "the system browser's own session stays");
+  const webView = await app.inject({
+    url: '/auth/me',
+    cookies: { svc_auth_session: sid ?? '' },
+    headers: android,
+  });
+  assert.equal(webView.statusCode, 200);
+});
+
+test('Android is told by its user agent, not by a parameter', async () => {
+  const answer = await app.inject({
+    url: '/auth/login?platform=android',
+    headers: { 'user-agent': 'NotSvcAndroid/1.0.5' },
+  });
+  assert.equal(answer.cookies.length, 1);
+});
+
+test('a Strict cookie is set by a page that goes on by itself', async () => {
+  const strict = await instance({ SVC_AUTH_COOKIE_SAMESITE: 'strict' });
+  const browser = new Browser(strict);
+  const first = await browser.signIn(provider);
+  assert.equal(first.statusCode, 200);
+  assert.match(first.body, /<meta http-equiv="refresh" content="0; url=\/"/);
+  assert.equal(first.cookies.find((one) => one.name === 'svc_auth_session')?.sameSite, 'Strict');
+
+  // The browser sends no Strict cookie along when the provider sends it back.
+  const earlier = browser.sid;
+  const callback = await browser.begin(provider);
+  browser.cookies.delete('svc_auth_session');
+  assert.equal((await browser.get(callback)).statusCode, 200);
+  const ids = await sessionIds();
+  assert.ok(!ids.has(earlier) && ids.has(browser.sid));
+});
+
+test('the cookie follows its configuration', async () => {
+  const configured = await instance({
+    SVC_AUTH_COOKIE_NAME: '__Host-oselya',
+    SVC_AUTH_COOKIE_SECURE: 'true',
+    SVC_AUTH_COOKIE_SAMESITE: 'none',
+    SVC_AUTH_COOKIE_MAX_AGE_DAYS: '2',
+  });
+  const browser = new Browser(configured);
+  const answer = await browser.signIn(provider);
+  const cookie = answer.cookies.find((one) => one.name === '__Host-oselya');
+  assert.deepEqual(
+    { ...cookie },
+    {
+      name: '__Host-oselya',
+      value: cookie?.value,
+      maxAge: 2 * 24 * 60 * 60,
+      path: '/',
+      httpOnly: true,
+      secure: true,
+      sameSite: 'None',
+    },
+  );
+});
+
+test('the client secret can go in the body', async () => {
+  const posting = await instance({ IDP_CLIENT_AUTH: 'post' });
+  assert.equal((await new Browser(posting).signIn(provider)).statusCode, 302);
+  assert.equal(provider.calls.at(-2)?.form.get('client_secret'), provider.client.secret);
+});
+
+test('without a client id nobody can sign in, and is told why', async () => {
+  const answer = await (await instance({ IDP_CLIENT_ID: '' })).inject('/auth/login');
+  assert.equal(answer.statusCode, 503);
+  assert.equal(answer.json().code, 'sign_in_not_configured');
+});
+
+test('a sign-in that brings nothing new leaves the user record as it is', async () => {
+  await new Browser(app).signIn(provider);
+  const before = await records();
+  await new Browser(app).signIn(provider);
+  assert.deepEqual(await records(), before);
+  assert.equal(before[0]?.permissions, '["svc.sessions.read_own","svc.tools.use"]');
+});
+
+test('nothing secret is in the log', async () => {
+  lines.length = 0;
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  await browser.get(callback);
+  await browser.get('/auth/me');
+  provider.faults.set('token', { status: 200, body: '{"access_token":"leaked-token"}' });
+  await browser.get(await browser.begin(provider));
+  provider.faults.set('token', {
+    status: 400,
+    body: '{"error":"leaked-token","error_description":"leaked-token"}',
+  });
+  await browser.get(await browser.begin(provider));
+  await browser.get(`/auth/mobile-done?sid=${browser.sid}`);
+  const query = new URLSearchParams(callback.split('?')[1]);
+  const secrets = [
+    ...provider.issued,
+    ...browser.cookies.values(),
+    ...query.values(),
+    'leaked-token',
+    provider.client.secret,
+  ];
+  const log = lines.join('');
+  assert.match(log, /could not be exchanged/);
+  for (const secret of secrets) assert.ok(!log.includes(secret), `the log holds ${secret}`);
+});

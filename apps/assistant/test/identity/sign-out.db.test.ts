@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { openAssistant } from '../helpers/assistant.ts';
+
+const { db, provider, lines, instance, signedIn } = await openAssistant();
+const app = await instance();
+const second = await instance();
+
+beforeEach(() => provider.reset());
+
+const ids = async () =>
+  (await db.selectFrom('user_auth_sessions').select('id').execute()).map(({ id }) => id);
+
+test('logout deletes the session, clears the cookie and revokes the tokens', async () => {
+  const browser = await signedIn(app);
+  const other = await signedIn(app);
+  const { sid } = browser;
+  const [accessToken, refreshToken] = provider.issued.slice(-4);
+  const answer = await browser.post('/auth/logout');
+  assert.equal(answer.statusCode, 200);
+  assert.deepEqual(answer.json(), { ok: true });
+  assert.deepEqual(
+    answer.cookies.map(({ name, value, maxAge, path }) => ({ name, value, maxAge, path })),
+    [{ name: 'svc_auth_session', value: '', maxAge: 0, path: '/' }],
+  );
+  assert.deepEqual(provider.revoked.toSorted(), [accessToken, refreshToken]);
+  assert.ok(!(await ids()).includes(sid));
+  assert.ok((await ids()).includes(other.sid));
+  const copied = await second.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+  assert.equal(copied.statusCode, 401);
+});
+
+test('logout works while the provider does not', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  provider.faults.set('revoke', { status: 500 });
+  provider.faults.set('userinfo', 'disconnect');
+  assert.equal((await browser.post('/auth/logout')).statusCode, 200);
+  assert.ok(!(await ids()).includes(sid));
+  assert.ok(lines.some((line) => line.includes('could not be revoked')));
+});
+
+test('logout of nobody is no error, and clears what cookie there was', async () => {
+  const nobody = await app.inject({ method: 'POST', url: '/auth/logout' });
+  assert.deepEqual([nobody.statusCode, nobody.json(), nobody.cookies], [200, { ok: true }, []]);
+  const unknown = await app.inject({
+    method: 'POST',
+    url: '/auth/logout',
+    cookies: { svc_auth_session: 'A'.repeat(43) },
+  });
+  assert.equal(unknown.statusCode, 200);
+  assert.equal(unknown.cookies.length, 1);
+});
+
+for (const [headers, status] of [
+  [{ 'sec-fetch-site': 'cross-site' }, 403],
+  [{ 'sec-fetch-site': 'same-site' }, 403],
+  [{ 'sec-fetch-site': 'cross-site', origin: 'http://assistant.test' }, 403],
+  [{ origin: 'https://evil.test' }, 403],
+  [{ origin: 'http://assistant.test.evil.test' }, 403],
+  [{ origin: 'null' }, 403],
+  [{ 'sec-fetch-site': 'same-origin' }, 200],
+  [{ origin: 'http://assistant.test' }, 200],
+  [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],
+  [{}, 200],
+] as const) {
+  test(`a logout with ${JSON.stringify(headers)} is ${status}`, async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    const answer = await browser.post('/auth/logout', { headers });
+    assert.equal(answer.statusCode, status);
+    assert.equal((await ids()).includes(sid), status === 403);
+    if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
+  });
+}

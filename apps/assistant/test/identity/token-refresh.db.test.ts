@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { until } from '../helpers/until.ts';
+
+const { db, provider, instance, signedIn, row, expire } = await openAssistant();
+const app = await instance();
+const second = await instance();
+
+beforeEach(() => provider.reset());
+
+/** Requests of one browser from all instances at once. They must not change its cookies meanwhile. */
+function many({ sid }: Browser, count: number) {
+  return Array.from({ length: count }, (_, index) =>
+    (index % 2 === 0 ? app : second).inject({
+      url: '/auth/me',
+      cookies: { svc_auth_session: sid },
+    }),
+  );
+}
+
+const count = (statuses: { statusCode: number }[], status: number) =>
+  statuses.filter((answer) => answer.statusCode === status).length;
+
+test('50 requests on two instances refresh an expired token once', async () => {
+  const browser = await signedIn(app);
+  await expire(browser);
+  const before = await row(browser.sid);
+  const release = provider.holdNext('token');
+  const requests = many(browser, 50);
+  await until(() => provider.count('token') === 1);
+  // Nobody holds a connection: other requests are answered while the provider takes its time.
+  for (const other of [app, second]) assert.equal((await other.inject('/health')).statusCode, 200);
+  release();
+  const answers = await Promise.all(requests);
+  assert.equal(count(answers, 200), 50);
+  assert.equal(provider.count('token', 'refresh_token'), 1);
+  const after = await row(browser.sid);
+  assert.notEqual(after?.access_token_enc, before?.access_token_enc);
+  assert.notEqual(after?.refresh_token_enc, before?.refresh_token_enc);
+  assert.equal(after?.refresh_lease_until, null);
+  assert.ok(after?.expires_at && after.expires_at.getTime() > Date.now());
+
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200, 'the rotated token works');
+});
+
+test('a refresh without a new refresh token keeps the old one', async () => {
+  const browser = await signedIn(app);
+  provider.token.rotate = false;
+  for (let time = 0; time < 2; time += 1) {
+    await expire(browser);
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  }
+  assert.equal(provider.count('token', 'refresh_token'), 2);
+});
+
+test("the provider's refusal of a refresh signs out, once for all requests", async () => {
+  const browser = await signedIn(app);
+  await expire(browser);
+  provider.expireRefreshTokens();
+  const release = provider.holdNext('token');
+  const requests = many(browser, 10);
+  await until(() => provider.count('token') === 1);
+  release();
+  const answers = await Promise.all(requests);
+  assert.equal(count(answers, 401), 10);
+  assert.equal(provider.count('token'), 1);
+  for (const answer of answers) {
+    assert.equal(answer.json().code, 'not_signed_in');
+    assert.deepEqual(
+      answer.cookies.map(({ name, value, maxAge }) => [name, value, maxAge]),
+      [['svc_auth_session', '', 0]],
+    );
+  }
+  assert.equal(await row(browser.sid), undefined);
+});
+
+for (const [name, fault] of [
+  ['fails', { status: 500 }],
+  ['is overloaded', { status: 429, body: '{"error":"slow_down"}' }],
+  ['is being restarted behind a proxy', { status: 404, body: '<html>' }],
+  ['does not know this client', { status: 401, body: '{"error":"invalid_client"}' }],
+  ['talks nonsense', { status: 200, body: '<html>' }],
+  ['redirects', { status: 302, headers: { location: 'http://127.0.0.1:1/' } }],
+  ['hangs up', 'disconnect'],
+] as const) {
+  test(`a provider that ${name} signs nobody out`, async () => {
+    const browser = await signedIn(app);
+    await expire(browser);
+    provider.faults.set('token', fault);
+    const before = await row(browser.sid);
+    const answers = await Promise.all(many(browser, 6));
+    assert.equal(count(answers, 503), 6);
+    for (const answer of answers) {
+      assert.equal(answer.json().code, 'provider_unavailable');
+      assert.equal(answer.headers['retry-after'], '5');
+      assert.deepEqual(answer.cookies, []);
+    }
+    assert.deepEqual(await row(browser.sid), { ...before, last_used_at: before?.last_used_at });
+    provider.faults.clear();
+    assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  });
+}
+
+test('those who wait for a refresh that is not answered do not try it again', async () => {
+  const browser = await signedIn(app);
+  await expire(browser);
+  provider.faults.set('token', { status: 503 });
+  const release = provider.holdNext('token');
+  const requests = many(browser, 10);
+  await until(() => provider.count('token') === 1);
+  // The other instance has looked at the row by the time it answers something that came later.
+  await second.inject({ url: '/auth/me', cookies: { svc_auth_session: 'x'.repeat(43) } });
+  release();
+  assert.equal(count(await Promise.all(requests), 503), 10);
+  assert.equal(provider.count('token'), 1);
+});
+
+test('a provider that is too slow is given up in time', async () => {
+  const hasty = await instance({ IDP_TIMEOUT_MS: '100' });
+  const browser = await signedIn(app);
+  await expire(browser);
+  const release = provider.holdNext('token');
+  const slow = await browser.get('/auth/me', { app: hasty });
+  assert.equal(slow.statusCode, 503);
+  release();
+  assert.notEqual(await row(browser.sid), undefined);
+});
+
+test('a loser whose token was refused uses what the winner stored', async () => {
+  const browser = await signedIn(app);
+  await expire(browser);
+  const release = provider.holdNext('token');
+  const loser = browser.get('/auth/me');
+  await until(() => provider.count('token') === 1);
+  // As if the loser had been paused for longer than its lease lasts.
+  await db.updateTable('user_auth_sessions').set({ refresh_lease_until: null }).execute();
+  assert.equal((await browser.get('/auth/me', { app: second })).statusCode, 200);
+  release();
+  assert.equal((await loser).statusCode, 200);
+  assert.equal(provider.count('token'), 2, 'the second was refused: its token was redeemed before');
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+});
+
+test('a lease whose holder died is taken over', async () => {
+  const browser = await signedIn(app);
+  await expire(browser);
+  await sql`
+    update user_auth_sessions set refresh_lease_until = now() + interval '300 milliseconds'
+    where id = ${browser.sid}`.execute(db);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  assert.equal(provider.count('token'), 1);
+});
+
+test('a logout during a refresh stays a logout', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  await expire(browser);
+  const release = provider.holdNext('token');
+  const request = app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+  await until(() => provider.count('token') === 1);
+  assert.equal((await browser.post('/auth/logout', { app: second })).statusCode, 200);
+  release();
+  assert.equal((await request).statusCode, 401);
+  assert.equal(await row(sid), undefined);
+});
+
+test('a refused access token is refreshed once and then works', async () => {
+  const browser = await signedIn(app);
+  provider.expireAccessTokens();
+  const answers = await Promise.all(many(browser, 10));
+  assert.equal(count(answers, 200), 10);
+  assert.equal(provider.count('token'), 1);
+});
+
+test('a provider that gives no refresh token signs in until the access token expires', async () => {
+  provider.token.extra = { refresh_token: undefined };
+  const browser = await signedIn(app);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 401);
+  assert.equal(provider.count('token'), 0);
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openTestDatabase } from '@oselya/db/testing';
+import { ConfigError, createLogger, StartError } from '@oselya/kit';
+import { sql } from 'kysely';
+import { errors, migrateDatabase, openapi, start } from '../src/main.ts';
+
+const database = await openTestDatabase<never>();
+const lines: string[] = [];
+const log = createLogger({
+  level: 'info',
+  service: 'assistant',
+  destination: { write: (line) => lines.push(line) },
+});
+const env = {
+  ASSISTANT_PORT: '0',
+  IDP_BASE_URL: 'http://127.0.0.1:1',
+  SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+};
+
+const tables = async () => {
+  const { rows } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables where table_schema = 'public'
+    order by 1`.execute(database.db);
+  return rows.map(({ name }) => name);
+};
+
+test('without a key the start is refused before anything is opened', async () => {
+  for (const key of [undefined, '', 'short']) {
+    await assert.rejects(
+      start({ ...env, SVC_AUTH_ENCRYPTION_KEY: key }, { database, log }),
+      ConfigError,
+    );
+  }
+  assert.deepEqual(await tables(), []);
+});
+
+test('the start creates the tables, keeps rows that are there, and serves', async () => {
+  await sql`
+    create table svc_users (
+      id text primary key, email text not null, display_name text, role text not null default 'user',
+      permissions text not null default '[]', created_at timestamptz, updated_at timestamptz
+    )`.execute(database.db);
+  await sql`insert into svc_users (id, email) values ('u-old', 'old@example.test')`.execute(
+    database.db,
+  );
+  const running = await start(env, { database, log });
+  after(running.close);
+  assert.deepEqual(await tables(), [
+    'pending_logins',
+    'schema_migrations',
+    'svc_users',
+    'user_auth_sessions',
+  ]);
+  const { rows } = await sql`select id from svc_users`.execute(database.db);
+  assert.deepEqual(rows, [{ id: 'u-old' }]);
+
+  const health = await fetch(`${running.url}/health`);
+  assert.equal(health.status, 200);
+  assert.deepEqual(await health.json(), {
+    status: 'degraded',
+    checks: { database: { status: 'ok' }, identity_provider: { status: 'degraded' } },
+  });
+  const metrics = await (await fetch(`${running.url}/metrics`)).text();
+  assert.match(metrics, /http_request_duration_seconds_count\{method="GET",route="\/health"/);
+  assert.ok(lines.some((line) => line.includes('IDP_CLIENT_ID is not set')));
+});
+
+test('a busy port is explained, and the shared database stays open', async () => {
+  const running = await start(env, { database, log });
+  const { port } = new URL(running.url);
+  await assert.rejects(start({ ...env, ASSISTANT_PORT: port }, { database, log }), StartError);
+  await running.close();
+  assert.equal((await tables()).length, 4);
+});
+
+test('on its own it opens the embedded database and closes it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  after(() => rm(folder, { recursive: true }));
+  for (let time = 0; time < 2; time += 1) {
+    const running = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });
+    const me = await fetch(`${running.url}/auth/me`);
+    assert.equal(me.status, 401);
+    await running.close();
+  }
+});
+
+test('migrating again finds nothing to do', async () => {
+  const result = await migrateDatabase({}, database);
+  assert.deepEqual(result, { component: 'assistant', applied: [] });
+});
+
+test('the OpenAPI document describes every endpoint and each of its answers', async () => {
+  const document = JSON.parse(JSON.stringify(await openapi()));
+  const answers = Object.entries<Record<string, { responses: object }>>(document.paths).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, { responses }]) => [
+        `${method} ${path}`,
+        Object.keys(responses).join(' '),
+      ]),
+  );
+  assert.deepEqual(Object.fromEntries(answers), {
+    'get /auth/login': '302 500 503',
+    'get /auth/callback': '200 302 400 500 503',
+    'get /auth/mobile-done': '200 422 500',
+    'post /auth/logout': '200 403 500',
+    'get /auth/me': '200 401 500 503',
+    'get /health': '200 503',
+    'get /health/ready': '200 503',
+    'get /health/live': '200',
+  });
+  assert.ok(document.components.schemas.CurrentUser);
+});
+
+test('an error that can be retried says so', () => {
+  assert.ok(errors.provider_unavailable.retry);
+  assert.ok(!errors.not_signed_in.retry);
+});

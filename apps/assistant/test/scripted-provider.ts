@@ -1,0 +1,218 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after } from 'node:test';
+
+export type Endpoint = 'authorize' | 'token' | 'userinfo' | 'revoke';
+
+/** How an endpoint answers instead of doing its work. */
+export type Fault =
+  | { status: number; body?: string; headers?: Record<string, string> }
+  /** Closes the connection without an answer. */
+  | 'disconnect';
+
+export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
+
+type Login = { challenge: string; redirectUri: string; clientId: string };
+
+const CLIENT = { id: 'oselya', secret: 'client secret/with:odd+characters' };
+
+export const OLENA = {
+  sub: 'u-1',
+  email: 'olena@example.test',
+  profile: { display_name: 'Олена' },
+  client_access_list: [
+    {
+      client_id: CLIENT.id,
+      role_ids: ['svc_user'],
+      permission_ids: ['svc.sessions.read_own', 'svc.tools.use'],
+    },
+  ],
+};
+
+/**
+ * A plain OAuth provider on a free port of this machine. It holds the client to the protocol (client
+ * secret, exact redirect address, PKCE, single use of codes and refresh tokens) and fails on demand.
+ */
+export async function startScriptedProvider() {
+  const codes = new Map<string, Login>();
+  const accessTokens = new Set<string>();
+  const refreshTokens = new Set<string>();
+  const faults = new Map<Endpoint, Fault>();
+  const gates = new Map<Endpoint, Promise<void>>();
+  const calls: { endpoint: Endpoint; form: URLSearchParams }[] = [];
+  const revoked: string[] = [];
+
+  const provider = {
+    client: CLIENT,
+    url: '',
+    user: OLENA as unknown,
+    /** Members of the token answer; undefined ones are left out. */
+    token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
+    /** What discovery answers; it is 404 without. */
+    metadata: undefined as object | undefined,
+    faults,
+    calls,
+    revoked,
+    issued: [] as string[],
+    count: (endpoint: Endpoint, grant?: string) =>
+      calls.filter(
+        (call) =>
+          call.endpoint === endpoint &&
+          (grant === undefined || call.form.get('grant_type') === grant),
+      ).length,
+    /** Keeps the next request to an endpoint waiting until the returned function is called. */
+    holdNext(endpoint: Endpoint): () => void {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      gates.set(endpoint, promise);
+      return resolve;
+    },
+    /** Makes all access tokens given so far worthless. */
+    expireAccessTokens: () => accessTokens.clear(),
+    /** Makes all refresh tokens given so far worthless. */
+    expireRefreshTokens: () => refreshTokens.clear(),
+    reset() {
+      calls.length = 0;
+      revoked.length = 0;
+      faults.clear();
+      provider.user = OLENA;
+      provider.token = { rotate: true, expiresIn: 3600, extra: {} };
+      provider.metadata = undefined;
+    },
+    /** Plays the browser at the provider: signs in and gives the address it is sent back to. */
+    async authorize(address: string): Promise<string> {
+      const answer = await fetch(address, { redirect: 'manual' });
+      await answer.body?.cancel();
+      const location = answer.headers.get('location');
+      if (location === null) throw new Error(`authorize answered ${answer.status}`);
+      return location;
+    },
+  };
+
+  const server = createServer((request, response) => {
+    void handle(request, response).catch((error: unknown) => response.destroy(error as Error));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  provider.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', provider.url);
+    if (url.pathname === '/') return json(response, 200, {});
+    if (url.pathname === '/.well-known/openid-configuration') {
+      return json(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
+    }
+    const endpoint = url.pathname.replace('/oauth/', '') as Endpoint;
+    const form = new URLSearchParams(await read(request));
+    calls.push({ endpoint, form: endpoint === 'authorize' ? url.searchParams : form });
+    const gate = gates.get(endpoint);
+    gates.delete(endpoint);
+    await gate;
+    const fault = faults.get(endpoint);
+    if (fault === 'disconnect') return void response.destroy();
+    if (fault !== undefined) {
+      response.writeHead(fault.status, { 'content-type': 'application/json', ...fault.headers });
+      return void response.end(fault.body ?? '');
+    }
+    switch (endpoint) {
+      case 'authorize':
+        return authorize(url.searchParams, response);
+      case 'token':
+        return token(request, form, response);
+      case 'userinfo':
+        return userinfo(request, response);
+      case 'revoke':
+        revoked.push(form.get('token') ?? '');
+        return json(response, 200, {});
+    }
+  }
+
+  function authorize(query: URLSearchParams, response: ServerResponse): void {
+    const redirectUri = query.get('redirect_uri') ?? '';
+    const code = randomUUID();
+    codes.set(code, {
+      challenge: query.get('code_challenge') ?? '',
+      redirectUri,
+      clientId: query.get('client_id') ?? '',
+    });
+    const back = new URL(redirectUri);
+    back.searchParams.set('code', code);
+    back.searchParams.set('state', query.get('state') ?? '');
+    response.writeHead(302, { location: back.href }).end();
+  }
+
+  function token(request: IncomingMessage, form: URLSearchParams, response: ServerResponse): void {
+    if (!isClient(request, form)) return json(response, 401, { error: 'invalid_client' });
+    const granted =
+      form.get('grant_type') === 'refresh_token' ? redeemRefreshToken(form) : redeemCode(form);
+    if (!granted) return json(response, 400, { error: 'invalid_grant' });
+    const accessToken = `access-${randomUUID()}`;
+    const refreshToken = `refresh-${randomUUID()}`;
+    const withRefresh = form.get('grant_type') !== 'refresh_token' || provider.token.rotate;
+    accessTokens.add(accessToken);
+    if (withRefresh) refreshTokens.add(refreshToken);
+    provider.issued.push(accessToken, refreshToken);
+    json(response, 200, {
+      access_token: accessToken,
+      refresh_token: withRefresh ? refreshToken : undefined,
+      expires_in: provider.token.expiresIn,
+      ...provider.token.extra,
+    });
+  }
+
+  function redeemCode(form: URLSearchParams): boolean {
+    const code = form.get('code') ?? '';
+    const login = codes.get(code);
+    codes.delete(code);
+    const verifier = form.get('code_verifier') ?? '';
+    const challenge = createHash('sha256').update(verifier).digest('base64url');
+    return (
+      login !== undefined &&
+      login.redirectUri === form.get('redirect_uri') &&
+      login.challenge === challenge
+    );
+  }
+
+  function redeemRefreshToken(form: URLSearchParams): boolean {
+    const refreshToken = form.get('refresh_token') ?? '';
+    return provider.token.rotate
+      ? refreshTokens.delete(refreshToken)
+      : refreshTokens.has(refreshToken);
+  }
+
+  function userinfo(request: IncomingMessage, response: ServerResponse): void {
+    const bearer = request.headers.authorization?.replace('Bearer ', '') ?? '';
+    if (accessTokens.has(bearer)) return json(response, 200, provider.user);
+    response.setHeader('www-authenticate', 'Bearer error="invalid_token"');
+    json(response, 401, { error: 'invalid_token' });
+  }
+
+  return provider;
+}
+
+function isClient(request: IncomingMessage, form: URLSearchParams): boolean {
+  if (form.has('client_secret')) {
+    return form.get('client_id') === CLIENT.id && form.get('client_secret') === CLIENT.secret;
+  }
+  const [id, secret] = Buffer.from(request.headers.authorization?.slice(6) ?? '', 'base64')
+    .toString()
+    .split(':')
+    .map((part) => new URLSearchParams(`v=${part}`).get('v'));
+  return id === CLIENT.id && secret === CLIENT.secret;
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify(body));
+}
