@@ -47,7 +47,7 @@ const MEASURED = new RegExp(String.raw`(?<![\d.,])${NUMBER}[ -]?${UNIT}`, 'gu');
 const FEET =
   /(?<![\d.,])(\d{1,2},\d{3}|\d{2,5}) ?-?(?:sq\.? ?f(?:ee|oo)?t|sqft|square f(?:ee|oo)t)/u;
 const HUNDREDTHS =
-  /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?-?(?:ти |и )?(?:соток|сотки|сотка|сотку|сот(?!\p{L}))/u;
+  /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?-?(?:ти |и )?(?:соток|сотки|сотка|сотку|сот(?!\p{L})|sot(?:ok|k[aiy]s?)(?!\p{L}))/u;
 const HECTARES = /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,4})?) ?(?:га|гектар\p{L}*|hectares?|ha)(?!\p{L})/u;
 const ACRES = /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?acres?(?!\p{L})/u;
 
@@ -59,7 +59,7 @@ const OF_A_PART =
 /** "48 м." at the end of a clause; "200 м до метро" and "стелі 3 м" are lengths. */
 const LOOSELY_MEASURED =
   /(?<!\d[.,]?)(?<!(?:^|[^\p{L}])(?:до|за|через|в|у|від|от|по|моря|море|стелі|потолки|фасад|ширина|довжина) )(\d{2,3}(?:[.,]\d{1,2})?) ?м(?= ?[,.;:\n]|$)(?!\.? ?(?:до|від|от|пішки|пешком))/gu;
-const PER_UNIT = /(?:за|per|\/|від|от) ?(?:1 ?)?$/u;
+const PER_UNIT = /(?:за|per|від|от) ?$/u;
 
 const round = (value: number): number => Math.round(value * 100) / 100;
 

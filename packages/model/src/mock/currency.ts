@@ -6,7 +6,10 @@ const FORMS: [code: string, forms: string][] = [
     String.raw`us\$|usd|\$|долар(?:ів|и|а|ах)?|доллар(?:ов|а|ы|ах)?|долл|дол|dollars?|bucks|бакс(?:ів|ов|и|ы|а)?|у\.? ?[ео](?![\p{L}])\.?|зелен(?:их|ых)`,
   ],
   ['EUR', String.raw`eur(?:os?)?|€|євро|евро`],
-  ['UAH', String.raw`uah|₴|грн|гривень|гривні|гривня|гривна|гривен|гривны|hrn|hryvnias?|hryvnia`],
+  [
+    'UAH',
+    String.raw`uah|₴|грн|гривень|гривні|гривня|гривна|гривен|гривны|гр(?!\p{L})\.?|hrn|hryvnias?|hryvnia`,
+  ],
   ['PLN', String.raw`pln|zł|злотих|злотых`],
   ['GBP', String.raw`gbp|£`],
 ];

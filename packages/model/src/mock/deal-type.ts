@@ -1,4 +1,4 @@
-import { whole } from './patterns.ts';
+import { stem, whole } from './patterns.ts';
 import type { DealType } from './types.ts';
 
 /** Words that say outright what is offered. The first of them in a text decides. */
@@ -12,13 +12,13 @@ const OFFERS: [DealType, RegExp][] = [
   [
     'rent',
     whole(
-      String.raw`зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|єм|ча|но|ються|сться)|сда(?:м|ю|ется|ем|ется|ча|ются|ётся|єтся|єм|еться)|оренда|оренду|оренди|оренді|аренда|аренду|аренды|аренде|(?:for|to) (?:rent|let)|rent(?:al|als|ing)?|to let|lease|long[- ]term|sublet|довгостроково|долгосрочно|помісячно|помесячно`,
+      String.raw`зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|єм|ча|но|ються|сться)|сда(?:м|ю|ется|ем|ется|ча|ются|ётся|єтся|єм|еться)|оренда|оренду|оренди|оренді|аренда|аренду|аренды|аренде|(?:for|to) (?:rent|let)|rent(?:al|als|ing)?|to let|lease|long[- ]term|sublet(?:ting)?|довгострок\p{L}+|довготривал\p{L}+|долгосроч\p{L}+|(?:на )?(?:тривалий термін|длительный срок)|помісячно|помесячно`,
     ),
   ],
 ];
 
 const DAILY = whole(
-  String.raw`подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|(?:/|\/ ?)доб[ау]|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|/ ?night|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|/ ?ніч|почасово`,
+  String.raw`подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|(?<=/ ?)(?:night|day|ніч|ночь|добу|сут)|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|почасово`,
 );
 
 const NOT_DAILY = whole(
@@ -27,12 +27,21 @@ const NOT_DAILY = whole(
 );
 
 const MONTHLY = whole(
-  String.raw`/ ?міс|/ ?мес|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|/ ?mo|/ ?month|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*`,
+  String.raw`(?<=/ ?)(?:міс|мес|mo|month)|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*`,
 );
 
 /** A sentence that says who lives there now is no offer of rent. */
 const LET_ALREADY = whole(
   String.raw`(?:з|із|с) (?:орендар\p{L}*|арендатор\p{L}*)|with (?:a )?(?:sitting )?tenants?`,
+);
+
+/** "4800 + комуналка": only tenants pay for the utilities on top. */
+const PLUS_UTILITIES =
+  /(?:\+|плюс|plus) ?(?:комун|коммун|ком(?!\p{L})|к\/п|світло|свет(?!л)|лічильник|счетчик|utilit|bills)/u;
+
+/** Ways of paying that only a sale has. */
+const PAID_FOR_GOOD = stem(
+  String.raw`розстроч|розтерм|рассроч|іпотек|ипотек|єоселя|еоселя|mortgage|instal?lments?`,
 );
 
 function firstOffer(text: string): DealType | null {
@@ -52,7 +61,8 @@ export function readDealType(foldedTitle: string, folded: string): DealType | nu
   if (DAILY.test(folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
   if (offer !== null) return offer;
   if (LET_ALREADY.test(folded)) return 'sale';
-  return MONTHLY.test(folded) ? 'rent' : null;
+  if (MONTHLY.test(folded) || PLUS_UTILITIES.test(folded)) return 'rent';
+  return PAID_FOR_GOOD.test(folded) ? 'sale' : null;
 }
 
 /** Asking prices that only one kind of deal has; between them nothing is guessed. */

@@ -8,10 +8,11 @@ export interface Floors {
 }
 
 const MAX_FLOORS = 60;
+const MAX_HOUSE_FLOORS = 6;
 const N = String.raw`(\d{1,2})`;
 const ENDING = String.raw`(?: ?-? ?(?:ому|му|го|й|м|ый|ий|ом|х|ти|th|st|nd|rd))?`;
 const FLOOR = String.raw`(?:поверс\p{L}*|поверх\p{L}*|пов\.?|этаж\p{L}*|етаж\p{L}*|эт\.?|ет\.?|floors?|fl\.?)(?!\p{L})`;
-const OF = String.raw`(?:з|із|зі|из|of|в|у|/|\\|-)`;
+const OF = String.raw`(?:з|із|зі|из|(?:out )?of|в|у|/|\\|-)`;
 
 /** Both numbers at once, from the plainest to the barest way of writing them. */
 const PAIRS: RegExp[] = [
@@ -20,7 +21,7 @@ const PAIRS: RegExp[] = [
     String.raw`${FLOOR} ?[:=-]? ?${N}${ENDING} ?${OF} ?(?:a |the )?${N}(?! ?(?:м|кв|к|кімн|m))`,
   ),
   whole(
-    String.raw`${N}${ENDING} ?${FLOOR} ?,? ?(?:${OF}) ?(?:a |the |an )?${N}(?! ?(?:м|кв|к|кімн|m|хв))`,
+    String.raw`${N}${ENDING} ?${FLOOR} ?[,(]? ?(?:${OF}) ?(?:a |the |an )?${N}(?! ?(?:м|кв|к|кімн|m|хв))`,
   ),
   whole(String.raw`${N}${ENDING} ?(?:з|із|зі|из|of) ?${N}${ENDING} ?-?${FLOOR}`),
 ];
@@ -39,9 +40,17 @@ const TOTAL: RegExp[] = [
   whole(
     String.raw`${N}${ENDING} ?-? ?(?:(?:поверхов|этажн|етажн)\p{L}*(?! кварт)|поверхівк\p{L}*|этажк\p{L}*|storey\p{L}*|stor(?:y|ies|ied)|floors? building)`,
   ),
-  whole(String.raw`${N}${ENDING} ?(?:поверх\p{L}*|пов\.?|этаж\p{L}*|эт\.?) (?:будинку|дома|буд)`),
+  whole(
+    String.raw`${N}${ENDING} ?-? ?(?:поверх\p{L}*|пов\.?|этаж\p{L}*|эт\.?) ?(?:будинку|дома|буд|будівлі|здани[ия])`,
+  ),
   whole(String.raw`${N} (?:поверхи|поверхів|этажа|этажей|floors|levels)`),
 ];
+
+/** "Будинок на 10 поверхів, наша на 6-му": the noun is not said twice. */
+const ELLIPTIC = whole(String.raw`на ${N} ?- ?(?:му|ому|м|ом)(?! ?\p{L})`);
+
+/** "2 пов", "2-й поверх": in a house the highest of these tells how many floors there are. */
+const STOREY = whole(String.raw`${N} ?-? ?(?:й ?)?(?:пов|поверх|эт|этаж|ет|етаж|fl|floor)`, 'gu');
 
 const GROUND = whole(String.raw`ground[ -]floor`);
 const LAST = whole(
@@ -52,7 +61,7 @@ const BARE =
   /(?<![\d/.,\p{L}-])([1-9]\d?) ?[/\\] ?([1-9]\d?)(?![\d/.,]\d|\d| ?[/\\]| ?(?:част|буд|дома|house|of|м2|кв|м |доб|год))/gu;
 /** A fraction after a street is a house number, "24/7" never gets here because 24 > 7. */
 const STREET =
-  /(?<!\p{L})(?:вул(?:иц\p{L}{1,2})?|ул(?:иц\p{L}{1,2})?|просп(?:ект\p{L}?)?|пр-т|пров|пер|бульвар\p{L}?|б-р|буд|street|st|ave|кв)(?!\p{L})[^,;\n]{0,30}$/u;
+  /(?<!\p{L})(?:вул(?:иц\p{L}{1,2})?|ул(?:иц\p{L}{1,2})?|просп(?:ект\p{L}?)?|пр-т|пров|пер|бульвар\p{L}?|б-р|буд|street|st|ave)(?!\p{L})[^,;|\n]{0,30}$|(?<!\p{L})кв\.? ?$/u;
 
 const plausible = (floor: number | null, total: number | null): boolean =>
   floor !== null && total !== null && floor <= total && total <= MAX_FLOORS;
@@ -83,17 +92,25 @@ function firstOf(patterns: RegExp[], text: string): number | null {
   return null;
 }
 
+function storeys(text: string): number | null {
+  const counts = [...text.matchAll(STOREY)].map((match) => captured(match, 1) ?? 0);
+  const most = Math.max(0, ...counts);
+  return most >= 1 && most <= MAX_HOUSE_FLOORS ? most : null;
+}
+
 /**
  * The floors a folded text gives. A house or a plot has no floor of its own: there a single number
  * is the number of floors.
  */
 export function readFloors(folded: string, type: PropertyType | null): Floors {
   const total = firstOf(TOTAL, folded);
-  if (type === 'house' || type === 'land') return { floor: null, total };
+  if (type === 'land') return { floor: null, total };
+  if (type === 'house') return { floor: null, total: total ?? storeys(folded) };
   const pair = readPair(folded);
   if (pair !== null) return pair;
   const rest = TOTAL.reduce((text, pattern) => text.replace(pattern, ' '), folded);
-  const floor = firstOf(SINGLE, rest) ?? (GROUND.test(folded) ? 1 : null);
+  const elliptic = total === null ? null : captured(rest.match(ELLIPTIC), 1);
+  const floor = firstOf(SINGLE, rest) ?? elliptic ?? (GROUND.test(folded) ? 1 : null);
   if (floor !== null) return { floor, total: total !== null && total >= floor ? total : null };
   const bare = readBare(folded);
   if (bare !== null) return bare;

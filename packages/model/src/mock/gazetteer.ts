@@ -1,3 +1,5 @@
+import { TOWNS } from './towns.ts';
+
 /**
  * Places of Ukraine as listings write them, in folded text (lower case, no apostrophes). Every
  * pattern covers the case endings and the spellings of the three languages, common typos included.
@@ -6,8 +8,8 @@
 /** A city: its canonical name (Ukrainian, nominative) and the pattern of its written forms. */
 export type City = readonly [name: string, forms: string];
 
-export const CITIES: readonly City[] = [
-  ['Київ', String.raw`ки[їіе]в[іуа]?|кив|києв\p{L}{0,2}|киев\p{L}{0,2}|kyiv|kiev|kyjiv`],
+const LARGER_CITIES: readonly City[] = [
+  ['Київ', String.raw`ки[їіе]в[іуа]?|кив|києв(?:а|у|і|ом)?|киев(?:а|у|е|ом)?|kyiv|kiev|kyjiv`],
   ['Львів', String.raw`льв[іи]в|львов\p{L}{0,2}|lviv|lvov|lwow|lwów`],
   ['Одеса', String.raw`одес+[аиіуы]|одесс?е|одесою|одессой|odess?a`],
   ['Харків', String.raw`харк[іи]в|харков[іуае]?|харькове?а?у?|kharkiv|kharkov`],
@@ -33,7 +35,7 @@ export const CITIES: readonly City[] = [
   ['Полтава', String.raw`полтав[аіиуеы]|poltava`],
   [
     'Суми',
-    String.raw`(?<=(?:м\. ?|г\. ?|місто |город |у |в ))(?:суми|сумах|сумы)|(?<=(?:^|[,.\n] ?))(?:суми|сумы)(?=[,.\n]|$)|sumy`,
+    String.raw`(?<=(?:м\. ?|г\. ?|місто |город |у |в ))(?:суми|сумах|сумы)|(?<=(?:^|[,.\n] ?))(?:суми|сумы)(?=[,.\n]|$)|(?:суми|сумы)(?=, ?(?:центр|вул|ул|р-н|район|просп|пр-т))|sumy`,
   ],
   [
     'Кропивницький',
@@ -81,9 +83,15 @@ export const CITIES: readonly City[] = [
   ['Маріуполь', String.raw`мар[іи]упол[ьіяюе]|mariupol`],
   ['Краматорськ', String.raw`краматорськ[уаі]?|краматорске?|kramatorsk`],
   ['Яремче', String.raw`яремч[еіа]|yaremche`],
-  ['Південне', String.raw`південн(?:е|ому)(?= ?,)|yuzhne|pivdenne`],
+  [
+    'Південне',
+    String.raw`південн(?:е|ому)(?= ?,)|(?<=(?:в|у|м\.|г\.|місті|городе) ?)южн(?:ый|ом|ому|е)(?= ?(?:[.,;:()\n]|$))|yuzhne|pivdenne`,
+  ],
   ['Кременчук', String.raw`кременчу[кц][уаіи]?|кременчуге?|kremenchuk`],
 ];
+
+/** Every city, town and suburb that is known by name alone. */
+export const CITIES: readonly City[] = [...LARGER_CITIES, ...TOWNS];
 
 /** A part of a city: canonical name, written forms, and the city when only one has such a part. */
 export type District = readonly [name: string, forms: string, city: string | null];

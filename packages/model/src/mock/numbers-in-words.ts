@@ -156,17 +156,20 @@ const ENGLISH_ORDINALS =
     ' ',
   );
 
-/** Only before a floor, or before "з 9": elsewhere "перший" is about something else. */
+/** Only beside a floor, or before "з 9": elsewhere "перший" is about something else. */
+const AFTER_FLOOR = String.raw`(?<=(?<!\p{L})(?:поверх|пов|этаж|етаж|эт)\.?[ :-]{1,3})`;
 const BEFORE_FLOOR = String.raw`(?= (?:поверс|поверх|пов|этаж|етаж|эт|floor|storey|story|(?:з|із|зі|из|of) \d))`;
 
+const ENDINGS = '(?:ий|ій|ый|ой|ому|ьому|ом|ем|ьем|ім|ого|ього|его|ьего)';
+
 const ORDINALS = [
-  ...ORDINAL_STEMS.map(([stems, value]): [RegExp, number] => [
-    new RegExp(
-      String.raw`(?<!\p{L})(?:([23]0) )?(?:${stems})(?:ий|ій|ый|ой|ому|ьому|ом|ем|ьем|ім|ого|ього|его|ьего)${BEFORE_FLOOR}`,
-      'gu',
-    ),
-    value,
-  ]),
+  ...ORDINAL_STEMS.flatMap(([stems, value]): [RegExp, number][] => {
+    const ordinal = String.raw`(?:([23]0) )?(?:${stems})${ENDINGS}`;
+    return [
+      [new RegExp(String.raw`(?<!\p{L})${ordinal}${BEFORE_FLOOR}`, 'gu'), value],
+      [new RegExp(String.raw`${AFTER_FLOOR}${ordinal}(?!\p{L})`, 'gu'), value],
+    ];
+  }),
   ...ENGLISH_ORDINALS.map((word, at): [RegExp, number] => [
     new RegExp(String.raw`(?<!\p{L})(?:([23]0)[ -])?${word}${BEFORE_FLOOR}`, 'gu'),
     at + 1,

@@ -19,13 +19,17 @@ const DISTRICT_FORMS = DISTRICTS.map(([name, forms, city]): [string, RegExp, str
 
 /** A city that something is only far from, or reached from, is not where the property is. */
 const DISTANCE =
-  /(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под)(?: м\.?| г\.?| міста| города)? ?$/u;
+  /(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до))(?: м\.?| г\.?| міста| города)? ?$/u;
+/** "3к в Мелитополе не предлагать" says where the property is not. */
+const NOT_OFFERED_THERE = /^,? не (?:пропон|предлаг)/u;
 
 /** Villages are no part of the gazetteer; their word gives them away. Case is needed for names. */
-const VILLAGE =
-  /(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village)\s?(\p{Lu}[\p{L}'-]+(?:\s\p{Lu}[\p{L}'-]+)?)/u;
-const TOWN =
-  /(?:^|[\s,(])(?:м\.|місто|г\.|город|city of)\s?(\p{Lu}[\p{L}'-]+(?:\s\p{Lu}[\p{L}'-]+)?)/u;
+const NAME = String.raw`(\p{Lu}[\p{L}'-]+(?:\s(?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`;
+const VILLAGE = new RegExp(
+  String.raw`(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village)\s?${NAME}`,
+  'u',
+);
+const TOWN = new RegExp(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of)\s?${NAME}`, 'u');
 
 /** The canonical name of a city as someone wrote it, or what they wrote when it is not known. */
 export function canonicalCity(written: string): string {
@@ -42,7 +46,9 @@ export function canonicalCity(written: string): string {
 function firstCity(folded: string): string | null {
   let first: { name: string; at: number } | null = null;
   for (const [name, forms] of CITY_FORMS) {
-    for (const { index } of folded.matchAll(forms)) {
+    for (const { index, 0: found } of folded.matchAll(forms)) {
+      if (NOT_OFFERED_THERE.test(folded.slice(index + found.length, index + found.length + 16)))
+        continue;
       if (DISTANCE.test(folded.slice(Math.max(0, index - 24), index))) continue;
       if (first === null || index < first.at) first = { name, at: index };
       break;

@@ -3,19 +3,22 @@ import { stem } from './patterns.ts';
 /** What an amount is, by the words around it: the newest price, a price, or the cost of something else. */
 export type Role = 'new' | 'price' | 'other';
 
+/** "Ціна впала з": what follows is the price of the past. */
+const LOWERED = String.raw`(?:знижен|снижен|знизил|снизил|впал|упал|зменшен|reduced|dropped|lowered)\p{L}* (?:ціни |ціну |цены |цену |цена )?(?:з|із|с|from)(?!\p{L})`;
+
 /** What the words before an amount make of it. The label nearest to the amount counts. */
 export const LABELS: [Role, RegExp][] = [
   [
     'new',
     stem(
-      String.raw`тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|(?:reduced|знижен\p{L}*|снижен\p{L}*) (?:from|з|с) \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн`,
+      String.raw`(?:->|=>|>>|[→⇒➔➡]\uFE0F?) ?$|тепер|теперь|зараз|сейчас|now|стало|нова ціна|новая цена|знижен\p{L}* (?:ціни )?до|снижен\p{L}* (?:цены )?до|reduced to|down to|${LOWERED} \d[\d .,]{0,12} ?(?:\$|грн|usd)? ?(?:to|до)|new price|актуальн`,
       'gu',
     ),
   ],
   [
     'price',
     stem(
-      String.raw`цін[аиіуо]|цен[аыеу]|ценой|price|вартіст|вартост|стоимост|оренд|аренд|rent(?!ed)|asking|плат[аи](?!\p{L})|прошу|хоч[уе]м?|відда(?:м|є)|отда(?:м|е)|всього|всего лишь|за все|only|just|бюджет`,
+      String.raw`цін[аиіуо]|цен[аыеу]|ценой|price|вартіст|вартост|стоимост|оренд|аренд|rent(?!ed)|asking|плат[аи](?!\p{L})|прошу|хоч[уе]м?|відда(?:м|є|д)|отда(?:м|е|д)|всього|всего лишь|за все|only|just|бюджет`,
       'gu',
     ),
   ],
@@ -36,7 +39,7 @@ export const LABELS: [Role, RegExp][] = [
   [
     'other',
     stem(
-      String.raw`було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|reduced from|знижен\p{L}* (?:ціни )?з|снижен\p{L}* (?:цены )?с`,
+      String.raw`було|была|было|був(?!\p{L})|был(?!\p{L})|раніше|ранее|раньше|was(?!\p{L})|were|formerly|previously|old price|стар[аоы]|замість|вместо|instead|(?:з|по|від)?робили|(?:с|по)?делали|витратил|потратил|купува|купил|покупал|придбал|bought|paid(?!\p{L})|spent|${LOWERED}`,
       'gu',
     ),
   ],
@@ -50,7 +53,7 @@ export const LABELS: [Role, RegExp][] = [
   [
     'other',
     stem(
-      String.raw`паркінг|паркинг|паркомісц|машиномісц|машиномест|гараж|комор[аиу]|кладов|parking|garage|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)`,
+      String.raw`паркінг|паркинг|паркомісц|машиномісц|машиномест|гараж|комор[аиу]|кладов|parking|garage|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)`,
       'gu',
     ),
   ],

@@ -10,21 +10,21 @@ const NOUNS: [PropertyType, RegExp][] = [
   [
     'apartment',
     whole(
-      String.raw`(?:квартир|кватир|квартер|кв[ао]ртир|квартирк|апартамент|апартмент|апарт|студі|студи|смарт|гостинк|малосімейк|малосемейк|пентхаус|пентхауз)\p{L}*|(?:одн|дв|тр|четвер|чотир)[уоеьи]{0,2}шк[аиуо]й?|трьошк[ау]|трешк[ау]|однокімнатн\p{L}*|\d ?-? ?(?:х |х-|х|ох|ьох|ти|и|но)? ?-?(?:(?:кімнатн|комнатн|кімн|комн)\p{L}*|кім|ком)\.? ?(?:кв)?|\d ?-? ?х? ?[кk]\.? ?(?:кв|кварт\p{L}*)|\dк{1,2}(?! ?\$| ?грн| ?у| ?usd)|flats?|apartments?|apts?|appartments?|apartement|condo|studio|penthouse|loft|\d ?-? ?(?:br|bdr|bed|bedrooms?)`,
+      String.raw`(?:квартир|кватир|квартер|кв[ао]ртир|квартирк|апартамент|апартмент|апарт|студі|студи|смарт|гостинк|малосімейк|малосемейк|пентхаус|пентхауз)\p{L}*|(?:одн|дв|тр|четвер|чотир)[уоеьи]{0,2}шк[аиуо]й?|трьошк[ау]|трешк[ау]|однокімнатн\p{L}*|\d ?-? ?(?:х |х-|х|ох|ьох|ти|и|но)? ?-?(?:(?:кімнатн|комнатн|кімн|комн)\p{L}*|кім|ком)\.? ?(?:кв)?|\d ?-? ?х? ?[кk]\.? ?(?:кв|кварт\p{L}*)|(?<!\d[.,])\dк{1,2}(?! ?\$| ?грн| ?у| ?usd)|flats?|apartments?|apts?|appartments?|apartement|condo|studio|penthouse|loft|\d ?-? ?(?:br|bdr|bed|bedrooms?)`,
       'gu',
     ),
   ],
   [
     'house',
     whole(
-      String.raw`будинок|будиночок|дім|дом|домик|хат[аиу]|(?:продаж|продажа|оренда|аренда)\p{L}* (?:\p{L}+ )?(?:будинку|дома)|(?:половин|частин|част|пів|пол)\p{L}* ?(?:будинку|дома)|півбудинку|полдома|(?:котедж|коттедж|таунхаус|таунхауз|дуплекс|вілл|вилл|дач|особняк|садиб|усадьб|маєт)\p{L}*|house|cottage|townhouse|villa|duplex|bungalow`,
+      String.raw`будинок|будиночок|дім|дом|домик|дач(?:а|у|і|и|ка|ку)|хат[аиу]|(?:продаж|продажа|оренда|аренда)\p{L}* (?:\p{L}+ )?(?:будинку|дома|будиночка|домика)|(?:половин|частин|част|пів|пол)\p{L}* ?(?:будинку|дома)|півбудинку|полдома|(?:котедж|коттедж|таунхаус|таунхауз|дуплекс|вілл|вилл|особняк|садиб|усадьб|маєт)\p{L}*|house|cottage|townhouse|villa|duplex|bungalow`,
       'gu',
     ),
   ],
   [
     'room',
     whole(
-      String.raw`(?:кімнат[ауи]|комнат[ауы]|койко-?\p{L}+|ліжко-місце|підселення|подселение)|(?<!living |dining |bath|bed|bath |bed |laundry |storage |one )room(?! (?:apartment|flat|house))`,
+      String.raw`(?:кімнат[ауи]|комнат[ауы]|койко ?-?\p{L}+|ліжко[ -]?місц\p{L}|міс(?:це|ця) (?:в|у) кімнаті|мест[оа] в комнате|підселення|подселение)|(?<!living |dining |bath|bed|bath |bed |laundry |storage |one )room(?! (?:apartment|flat|house))`,
       'gu',
     ),
   ],
@@ -38,7 +38,7 @@ const NOUNS: [PropertyType, RegExp][] = [
   [
     'commercial',
     whole(
-      String.raw`офіс|офис|(?:приміщенн|помещени)\p{L}*|магазин|склад|кафе|салон|шоурум|(?:комерційн|коммерческ)\p{L}*|ангар|office|retail|warehouse|shop|commercial|showroom|workshop|coworking`,
+      String.raw`офіс|офис|(?:продаж|продажа|оренда|аренда)\p{L}* (?:\p{L}+ )?(?:офіс[уа]|офиса|склад[уа]|магазин[уа]|салон[уа]|ангар[уа]|готелю|отеля|будівлі|здания|ресторан[уа])|(?:приміщенн|помещени)\p{L}*|магазин|склад|кафе|кавярня|ресторан|салон|шоурум|готель|отель|гостиниц\p{L}|хостел|пансіонат|пансионат|баз[ауи] (?:відпочинку|отдыха)|будівл[яю]|здание|(?:комерційн|коммерческ)\p{L}*|ангар|office|retail|warehouse|shop|commercial|showroom|workshop|coworking`,
       'gu',
     ),
   ],
@@ -85,17 +85,37 @@ function mentions(text: string): Mention[] {
   return found.toSorted((a, b) => a.at - b.at);
 }
 
+/** English offers follow their object, "room for rent in a flat"; the others may stand anywhere. */
+const FOLLOWING = /^(?:for (?:sale|rent)|to let)/u;
+/** A full stop before a short word ends an abbreviation more often than a sentence. */
+const SENTENCE_END = /[!?\n;]|\.(?= \p{L}{4})/gu;
+
 function offered(text: string, found: Mention[]): PropertyType | null {
+  const ends = [...text.matchAll(SENTENCE_END)].map(({ index }) => index);
   for (const offer of text.matchAll(OFFER)) {
-    const next = found.find(({ at }) => at >= offer.index && at <= offer.index + OFFER_REACH);
-    if (next !== undefined) return next.type;
+    const start = ends.findLast((at) => at < offer.index) ?? 0;
+    const end = ends.find((at) => at > offer.index) ?? text.length;
+    const within = (from: number, to: number): Mention | undefined =>
+      found.find(({ at }) => at >= from && at <= to);
+    const before = within(start, offer.index - 1);
+    const after = within(offer.index, Math.min(end, offer.index + OFFER_REACH));
+    const [nearer, other] = FOLLOWING.test(text.slice(offer.index, offer.index + 10))
+      ? [before, after]
+      : [after, before];
+    const object = nearer ?? other ?? within(offer.index, offer.index + OFFER_REACH);
+    if (object === undefined) continue;
+    const home = found.find(({ type, at }) => type === 'apartment' && at < object.at);
+    const isDirect = !/[^\p{L} -]/u.test(text.slice(offer.index, object.at));
+    // "Однушка, продам срочно. Дом кирпичный": the house only holds the flat.
+    return object.type === 'house' && home !== undefined && !isDirect ? home.type : object.type;
   }
   return found[0]?.type ?? null;
 }
 
 /**
- * The kind of property on offer: the one named right after an offering word, else the first one
- * named; the title before the description. Null when no property is named.
+ * The kind of property on offer: the one named in the sentence of an offering word, behind it rather
+ * than ahead of it (in English the other way round), else the first one named; the title before the
+ * description. Null when no property is named.
  */
 export function readPropertyType(foldedTitle: string, folded: string): PropertyType | null {
   return offered(foldedTitle, mentions(foldedTitle)) ?? offered(folded, mentions(folded));

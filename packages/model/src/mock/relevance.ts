@@ -1,3 +1,4 @@
+import { otherTrade } from './other-trades.ts';
 import { stem, whole } from './patterns.ts';
 
 /** What has been read so far, as far as it tells a listing from other messages. */
@@ -15,9 +16,12 @@ const OFFER = stem(
   String.raw`прода[мюєжю]|продаєм|продает|зда[мює]|сда[мюе]|оренда(?!р)|аренда(?!т)|пропону|предлага|for sale|for rent|to let|обмін|обмен`,
 );
 
+/** "Сниму — не предлагать" is said to those who seek, by someone who offers. */
+const NOT_SAID_OF_ONESELF = String.raw`(?!,? (?:прошу )?не (?:пропон|предлаг|турб|беспоко))`;
+
 const WANTED: RegExp[] = [
   whole(
-    String.raw`куплю|купимо|купим|зніму|знімемо|зніме|сниму|снимем|снимет|винайму|винаймемо|арендую|орендую|(?:візьму|возьму) (?:в|у) (?:оренду|аренду)|(?:хочу|хочемо|хотим|хоче) (?:зняти|снять|купити|купить|орендувати)`,
+    String.raw`(?:куплю|купимо|купим|зніму|знімемо|зніме|сниму|снимем|снимет|винайму|винаймемо|арендую|орендую)${NOT_SAID_OF_ONESELF}|(?:візьму|возьму) (?:в|у) (?:оренду|аренду)|(?:хочу|хочемо|хотим|хоче) (?:зняти|снять|купити|купить|орендувати)`,
   ),
   whole(
     String.raw`(?:шука(?:ю|ємо|є)|ищ(?:у|ем|ет)) (?!(?:порядн|орендар|квартирант|арендатор|мешкан|жильц|співмешк|сусід|сосед|клієнт|покупц|покупат|сім|семью|дівчин|девушк|хлопц|людин|відповід)\p{L}*)(?:\p{L}+[ ,-]+){0,4}?(?:житло|жилье|квартир\p{L}*|кімнат\p{L}*|комнат\p{L}*|будин\p{L}*|дом|хат\p{L}*|офіс|офис|приміщенн\p{L}*|помещени\p{L}*|гараж|ділянк\p{L}*|участок|студі\p{L}*|студи\p{L}*|однушк\p{L}*|двушк\p{L}*|\d)`,
@@ -27,52 +31,13 @@ const WANTED: RegExp[] = [
   ),
 ];
 
-const OTHER_TRADES: [reason: string, terms: RegExp, atLeast: number][] = [
-  [
-    'The text advertises a vehicle, not a property.',
-    stem(
-      String.raw`авто(?:мобіл|мобил)|автівк|автомат(?!ичн)|механіка|механика|пробіг|пробег|mileage|двигун|двигател|engine|кпп|розмитнен|растаможен|седан|кросовер|кроссовер|хетчбек|універсал|бензин|дизел|diesel|petrol|л\.с|к\.с|обєм двиг|volkswagen|passat|golf|skoda|octavia|bmw|audi|toyota|camry|renault|ford|hyundai|daewoo|lanos|ланос|шкода|фольксваген|тойота|рено|sedan|hatchback|техогляд|шини|шины|гума|резина|мотоцикл|скутер`,
-      'gu',
-    ),
-    2,
-  ],
-  [
-    'The text offers a job, not a property.',
-    stem(
-      String.raw`ваканс|зарплат|зарабітн|заробітн|заработн|salary|wage|hiring|job|requirements|резюме|resume|cv(?!\p{L})|графік роботи|график работы|повна зайнят|полная занят|офіційне працевлаш|официальное трудоустр|досвід роботи|опыт работы|потрібн\p{L}+ (?:менеджер|продав|водій|кухар|офіціант|робітник|працівник|бариста|адміністратор|покоївк)|требу[юе]т\p{L}+ (?:менеджер|продав|водител|повар|официант|рабоч|сотрудник|администратор|горничн)|шукаємо в команду|ищем в команду|we are looking for a`,
-      'gu',
-    ),
-    2,
-  ],
-  [
-    'The text advertises easy money or gambling, not a property.',
-    stem(
-      String.raw`казино|casino|крипто|crypto|bitcoin|біткоїн|ставки|бонус|bonus|заробіток|заработок|пасивн\p{L}+ дохід|пассивн\p{L}+ доход|earn money|work from home|click here|тисни|переходь|переходи по ссылк|за посиланням|виграв|выиграл|подарунк\p{L} карт|free money|mlm|без вкладень|без вложений|инвестируй|інвестуй`,
-      'gu',
-    ),
-    2,
-  ],
-  [
-    'The text promotes goods, not a property.',
-    stem(
-      String.raw`розпродаж|распродаж|знижк|скидк|акці[яї]|акция|асортимент|ассортимент|sale starts|discount|new collection|колекці`,
-      'gu',
-    ),
-    2,
-  ],
-  [
-    'The text advertises a service, not a property.',
-    stem(
-      String.raw`послуги|услуги|під ключ|под ключ|клінінг|клининг|прибирання квартир|уборка квартир|ремонт квартир|ремонт і оздоблення|вантажн|грузчик|грузоперевоз|переїзди|переезды|вивіз|вывоз|сантехнік|сантехник|електрик(?!а)|электрик(?!а)|виїзд майстра|выезд мастера|безкоштовний замір|cleaning service|moving service|we clean|our team of|майстер|мастер на час`,
-      'gu',
-    ),
-    2,
-  ],
-];
-
 const MESSAGE = stem(
-  String.raw`чи актуальн|ще актуальн|еще актуальн|is (?:it|this|the \p{L}+) still available|як справи|как дела|how are you|тестове повідомлення|тестовое сообщение`,
+  String.raw`чи актуальн|ще актуальн|еще актуальн|is (?:\S+ ){1,7}?still available|як справи|как дела|how are you|тестове повідомлення|тестовое сообщение`,
 );
+
+/** Asked of everyone, near the beginning: what follows may name flats and rents. */
+const QUESTION =
+  /^(?:[\p{L}']+[ ,.!-]+){0,5}?(?:(?:хто|кто)(?:-небудь|-нибудь|-то)? (?:знає|знает|чув|слышал|живе|живет)|підкажіть|подскажите|порадьте|посоветуйте|порекомендуйте|(?:any|some)one (?:know|recommend))/u;
 
 /** Where a pattern first matches; infinitely far when it does not. */
 function position(text: string, pattern: RegExp): number {
@@ -93,11 +58,9 @@ export function whyNoListing(evidence: Evidence): string | null {
   const { folded, namesProperty, hasFacts, isStructured } = evidence;
   if (isWanted(evidence)) return 'The writer looks for a property and offers none.';
   const offersProperty = namesProperty && OFFER.test(folded);
-  for (const [reason, terms, atLeast] of OTHER_TRADES) {
-    const hits = new Set(folded.match(terms) ?? []).size;
-    if (hits >= (offersProperty ? atLeast * 3 : atLeast)) return reason;
-  }
-  if (MESSAGE.test(folded) && !OFFER.test(folded)) {
+  const trade = otherTrade(folded, offersProperty);
+  if (trade !== null) return trade;
+  if (QUESTION.test(folded) || (MESSAGE.test(folded) && !OFFER.test(folded))) {
     return 'The text is a message to someone, not an offer.';
   }
   if (namesProperty || isStructured) return null;

@@ -17,7 +17,7 @@ const COUNTS: RegExp[] = [
     String.raw`(?:кімнат|комнат|к-сть кімнат|кол-во комнат|rooms?)(?:и|ы)?(?: ?[:=-] ?| )(\d{1,2})(?![\d/]|[.,]\d)(?! ?(?:м|кв|m|sq))`,
   ),
   // "к" alone stands for rooms only when it touches its digit and no money follows.
-  whole(String.raw`([1-6])(?:-?х)?-?к{1,2}(?! ?(?:\$|€|₴|грн|у\.?[ое]|usd|eur|дол))`),
+  whole(String.raw`(?<!\d[.,])([1-6])(?:-?х)?-?к{1,2}(?! ?(?:\$|€|₴|грн|у\.?[ое]|usd|eur|дол))`),
 ];
 
 const NAMED: [RegExp, number][] = [

@@ -142,10 +142,21 @@ describe('any input', () => {
 
   // With a rule that backtracks, one of these would take minutes and the suite would not end.
   const hostile = ['а', 'aа', ' ', '1', '1 ', '1 000 ', '5/', '+1-1-', 'сто ', 'сто-', 'без ', '('];
+  const offers = [
+    'продам!',
+    'продам нову ',
+    'дом продам\n',
+    'поверх п',
+    'с. А ',
+    'is a ',
+    'хто, ',
+    '->',
+  ];
   const hostileWords = ['вул. А ', 'Аа ', 'кімнат ', 'площа ', '1м2 ', 'у.', 'ж/м ', 'не з ', '$1'];
   for (const part of [
     ...hostile,
     ...hostileWords,
+    ...offers,
     'шукаю а ',
     'looking for a ',
     'in a new ',
