@@ -1,5 +1,10 @@
-import { CITIES } from './gazetteer.ts';
+import { CITIES, DISTRICTS } from './gazetteer.ts';
 import { stem, whole } from './patterns.ts';
+
+/** A number of rooms: as a word, as "2-к" or "2 кімн.", as "two-bedroom" or "2 rooms". */
+function rooms(words: string, count: number, english: string): string {
+  return String.raw`${words}|${count} ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|${english}[- ](?:room|bed)`;
+}
 
 /** Words of the three languages that mean the same, as beginnings of folded words. */
 const STEMS: [concept: string, words: string][] = [
@@ -8,7 +13,10 @@ const STEMS: [concept: string, words: string][] = [
     'квартир|кватир|апартамент|апартмент|кв(?!\\p{L})|flat|apartment|apt|condo|двушк|однушк|трешк|трьошк|studio|студі|студи',
   ],
   ['studio', 'studio|студі|студи|однушк|однокімнат|однокомнат|смарт'],
-  ['two_rooms', 'двушк|двокімнат|двухкомнат|двокімн'],
+  ['one_room', rooms('однушк|однокімн|однокомн', 1, 'one')],
+  ['two_rooms', rooms('двушк|двокімн|двухкомн', 2, 'two')],
+  ['three_rooms', rooms('трешк|трьошк|трикімн|трехкомн', 3, 'three')],
+  ['four_rooms', rooms('чотирикімн|четырехкомн', 4, 'four')],
   [
     'house',
     'будинок|будинку|будинки|дом(?!аш)|house|котедж|коттедж|cottage|таунхаус|townhouse|вілл|вилл|villa|дач',
@@ -59,6 +67,7 @@ const STEMS: [concept: string, words: string][] = [
 const CONCEPTS: [string, RegExp][] = [
   ...STEMS.map(([concept, words]): [string, RegExp] => [concept, stem(words)]),
   ...CITIES.map(([name, forms]): [string, RegExp] => [`city:${name}`, whole(forms)]),
+  ...DISTRICTS.map(([name, forms]): [string, RegExp] => [`district:${name}`, whole(forms)]),
 ];
 
 /** The concepts a folded text speaks of, each once. */

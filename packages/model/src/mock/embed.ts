@@ -5,8 +5,16 @@ const MAX_TEXT = 20_000;
 const MAX_WORDS = 3_000;
 const GRAM = 3;
 
-/** A concept says more than the word it was found by, and a word more than its parts. */
-const WEIGHT = { concept: 3, word: 1, gram: 0.25 };
+/**
+ * How much of a vector each family of tokens makes up, whatever the length of the text: a concept says
+ * more than the word it was found by, and a word more than its parts.
+ */
+const SHARE = { concept: 0.8, word: 0.5, gram: 0.33 };
+
+/** What and where says more about a listing than anything else it mentions. */
+const KEY_CONCEPT =
+  /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
+const KEY_WEIGHT = 2;
 
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
@@ -28,18 +36,28 @@ function gramsOf(word: string): string[] {
   return grams;
 }
 
-function unit(dimensions: number, counts: Map<string, number>): number[] {
-  const vector = Array.from({ length: dimensions }, () => 0);
-  for (const [token, weight] of counts) {
-    const hash = fnv1a(token);
-    const at = hash % dimensions;
+/** Adds a family's tokens, hashed, so that together they have the given length. */
+function addFamily(vector: number[], tokens: Map<string, number>, share: number): void {
+  const length = Math.hypot(...tokens.values());
+  for (const [token, weight] of tokens) {
+    const at = fnv1a(token) % vector.length;
     const sign = fnv1a(`±${token}`) & 1 ? 1 : -1;
-    vector[at] = (vector[at] ?? 0) + sign * weight;
+    vector[at] = (vector[at] ?? 0) + (sign * weight * share) / length;
   }
+}
+
+function unit(vector: number[]): number[] {
   const length = Math.hypot(...vector);
   // Without a direction of its own (no words, or words that cancel out) the text gets a fixed one.
   if (length < Number.EPSILON) return vector.map((_, at) => (at === 0 ? 1 : 0));
   return vector.map((value) => value / length);
+}
+
+/** Counts tokens; one that occurs ten times weighs about three times as much as one that occurs once. */
+function counted(tokens: string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const token of tokens) counts.set(token, (counts.get(token) ?? 0) + 1);
+  return new Map([...counts].map(([token, count]) => [token, Math.sqrt(count)]));
 }
 
 /**
@@ -56,16 +74,13 @@ export function embedText(text: string, dimensions: number): number[] {
   }
   const folded = fold(clean(text, MAX_TEXT));
   const words = (folded.match(/[\p{L}\p{N}]+/gu) ?? []).slice(0, MAX_WORDS);
-  const counts = new Map<string, number>();
-  const add = (token: string, weight: number): void => {
-    counts.set(token, (counts.get(token) ?? 0) + weight);
-  };
-  for (const word of words) {
-    add(`word:${word}`, WEIGHT.word);
-    for (const gram of gramsOf(word)) add(`gram:${gram}`, WEIGHT.gram);
-  }
-  // A word said ten times weighs about three times as much as one said once.
-  for (const [token, weight] of counts) counts.set(token, Math.sqrt(weight));
-  for (const concept of conceptsOf(folded)) add(`concept:${concept}`, WEIGHT.concept);
-  return unit(dimensions, counts);
+  const concepts = conceptsOf(folded).map((concept): [string, number] => [
+    `concept:${concept}`,
+    KEY_CONCEPT.test(concept) ? KEY_WEIGHT : 1,
+  ]);
+  const vector = Array.from({ length: dimensions }, () => 0);
+  addFamily(vector, new Map(concepts), SHARE.concept);
+  addFamily(vector, counted(words.map((word) => `word:${word}`)), SHARE.word);
+  addFamily(vector, counted(words.flatMap(gramsOf).map((gram) => `gram:${gram}`)), SHARE.gram);
+  return unit(vector);
 }
