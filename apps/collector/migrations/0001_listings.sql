@@ -39,6 +39,8 @@ create table property_listings (
   published_at timestamptz,
   -- From which payload this state was made; an older payload never overwrites a newer one.
   raw_id bigint not null,
+  -- Content hash of the payload that last went through every stage; null while one is on its way.
+  completed_hash text,
   -- The words of the listing as the search normaliser writes them.
   search_text text not null,
   search_vector tsvector generated always as (to_tsvector('simple', search_text)) stored,

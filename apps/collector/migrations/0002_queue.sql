@@ -25,18 +25,12 @@ create table raw_data (
 create index raw_data_pending on raw_data (id) where status = 'pending';
 create index raw_data_processing on raw_data (lease_expires_at) where status = 'processing';
 -- Payloads of one listing are taken in the order in which they came.
-create index raw_data_listing on raw_data (source_slug, external_id, id);
+create index raw_data_unfinished on raw_data (source_slug, external_id, id)
+  where status in ('pending', 'processing');
+-- Counts by status, the rate at which jobs end, and the removal of old payloads.
+create index raw_data_finished on raw_data (status, updated_at)
+  where status in ('completed', 'invalid', 'failed');
+-- Serves the reference to the listing, which would else be looked for in the whole table.
+create index raw_data_listing on raw_data (listing_id) where listing_id is not null;
 create unique index raw_data_idempotency on raw_data (source_slug, idempotency_key)
   where idempotency_key is not null;
-
-create table api_keys (
-  id text primary key,
-  name text not null,
-  key_hash text not null unique,
-  scopes text[] not null,
-  -- Which sources the key may send for; null is any.
-  source_slugs text[],
-  created_at timestamptz not null default now(),
-  last_used_at timestamptz,
-  revoked_at timestamptz
-);

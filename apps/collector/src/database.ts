@@ -7,7 +7,6 @@ type NullableTimestamp = ColumnType<
   Date | string | null | undefined,
   Date | string | null
 >;
-type Json<Value extends object | null> = JSONColumnType<Value, string, string>;
 
 export type RawStatus = 'pending' | 'processing' | 'completed' | 'invalid' | 'failed';
 
@@ -52,9 +51,10 @@ export type Tables = {
     contact_name: string | null;
     phones: string[];
     features: string[];
-    attributes: Json<Record<string, unknown>>;
+    attributes: JSONColumnType<Record<string, unknown>>;
     published_at: NullableTimestamp;
     raw_id: number;
+    completed_hash: string | null;
     search_text: string;
     search_vector: ColumnType<string, never, never>;
     embedding: string | null;
@@ -68,8 +68,8 @@ export type Tables = {
     id: Generated<number>;
     listing_id: number;
     raw_id: number;
-    listing: Json<Record<string, unknown>>;
-    changes: Json<Record<string, { from: unknown; to: unknown }>>;
+    listing: JSONColumnType<Record<string, unknown>>;
+    changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
     created_at: Timestamp;
   };
   images: {
@@ -96,27 +96,28 @@ export type Tables = {
   listing_enrichments: {
     listing_id: number;
     kind: string;
-    value: Json<Record<string, unknown>>;
+    value: JSONColumnType<Record<string, unknown>>;
     updated_at: Timestamp;
   };
   raw_data: {
     id: Generated<number>;
     source_slug: string;
     external_id: string;
-    payload: Json<Record<string, unknown>>;
+    payload: JSONColumnType<Record<string, unknown>>;
     content_hash: string;
     status: Generated<RawStatus>;
     attempt: Generated<number>;
     attempts: Generated<number>;
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
-    error: Json<RawError | null>;
-    stages: Json<StageRecord[]>;
+    error: ColumnType<RawError | null, string | null | undefined, string | null>;
+    stages: ColumnType<StageRecord[], string | undefined, string>;
     listing_id: number | null;
     idempotency_key: string | null;
     created_at: Timestamp;
     updated_at: Timestamp;
   };
+  rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {
     id: string;
     name: string;

@@ -1,0 +1,56 @@
+import type { Database } from '@oselya/db';
+import { commonProblem } from '@oselya/kit';
+import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
+
+/**
+ * Counts one use by the caller that `key` names, and gives the headers that tell where it stands.
+ * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the minute's uses are spent.
+ */
+export type RateLimit = (key: string) => Promise<Record<string, string>>;
+
+const WINDOW_SECONDS = 60;
+
+/**
+ * A limit of uses a minute for each key, held for all processes of the platform together. The minute
+ * begins with a key's first use. Specification 001, Limits; headers as in Contract 2.
+ * @param name Sets this limit's counts apart from those of others.
+ * @param perMinute 0 is no limit: nothing is counted.
+ */
+export function createRateLimit(options: {
+  pool: Database<unknown>['pool'];
+  name: string;
+  perMinute: number;
+}): RateLimit {
+  const { pool, name, perMinute } = options;
+  if (perMinute === 0) return () => Promise.resolve({});
+  const limiter = new RateLimiterPostgres({
+    storeClient: pool,
+    storeType: 'pool',
+    tableName: 'rate_limits',
+    tableCreated: true,
+    keyPrefix: name,
+    points: perMinute,
+    duration: WINDOW_SECONDS,
+  });
+  return async (key) => {
+    try {
+      return standing(perMinute, await limiter.consume(key));
+    } catch (refusal) {
+      if (!(refusal instanceof RateLimiterRes)) throw refusal;
+      const headers = standing(perMinute, refusal);
+      throw commonProblem('rate_limited', {
+        detail: `No more than ${perMinute} of these requests a minute: wait for ${headers['ratelimit-reset']} s, then send it again.`,
+        headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
+      });
+    }
+  };
+}
+
+/** The headers of draft-ietf-httpapi-ratelimit-headers-06, which clients read today. */
+function standing(limit: number, state: RateLimiterRes): Record<string, string> {
+  return {
+    'ratelimit-limit': String(limit),
+    'ratelimit-remaining': String(state.remainingPoints),
+    'ratelimit-reset': String(Math.max(1, Math.ceil(state.msBeforeNext / 1000))),
+  };
+}

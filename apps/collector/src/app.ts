@@ -1,0 +1,69 @@
+import { createServer, healthRoutes, registerHttpMetrics, type Server } from '@oselya/kit';
+import { createApiKeys } from './access/api-keys.ts';
+import { guardRoutes } from './access/guard.ts';
+import { createRateLimit } from './access/rate-limit.ts';
+import type { Config } from './config.ts';
+import { imageRoutes } from './images/index.ts';
+import { ingestRoutes } from './ingest/routes.ts';
+import { createIngest } from './ingest/service.ts';
+import { BODY_LIMIT } from './limits.ts';
+import { listingRoutes } from './listings/routes.ts';
+import { createHealthChecks } from './operations/health.ts';
+import { registerQueueMetrics } from './operations/queue-metrics.ts';
+import { createRetry } from './operations/retry.ts';
+import { operationRoutes } from './operations/routes.ts';
+import { searchRoutes } from './search/routes.ts';
+import type { Services } from './services.ts';
+
+/** Composes the collector's HTTP API. Specification 001, Endpoints; Contract 4. */
+export async function createApp(config: Config, services: Services): Promise<Server> {
+  const { log, database, model, images, hints, registry, metrics } = services;
+  const { db, pool } = database;
+  const app = await createServer({
+    log,
+    bodyLimit: BODY_LIMIT,
+    openapi: {
+      title: 'Oselya collector',
+      description: 'Takes property listings in, has a language model read them, and searches them.',
+      version: '1',
+    },
+  });
+  registerHttpMetrics(app, registry);
+  registerQueueMetrics(registry, {
+    db,
+    onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
+  });
+  healthRoutes(
+    app,
+    createHealthChecks({
+      db,
+      model,
+      folder: config.DATA_DIR,
+      minFreeDiskMb: config.MIN_FREE_DISK_MB,
+    }),
+  );
+
+  const limit = (name: string, perMinute: number) => createRateLimit({ pool, name, perMinute });
+  await app.register(
+    async (api) => {
+      guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
+      ingestRoutes(api, {
+        ingest: createIngest({ db, onAccepted: hints.raise }),
+        limit: limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE),
+        metrics,
+      });
+      listingRoutes(api, { db });
+      imageRoutes(api, images);
+      searchRoutes(api, {
+        db,
+        model,
+        dimensions: config.EMBEDDING_DIMENSIONS,
+        limit: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
+        metrics,
+      });
+      operationRoutes(api, { db, model, retry: createRetry({ db, onRetried: hints.raise }) });
+    },
+    { prefix: '/api/v1' },
+  );
+  return app;
+}

@@ -1,0 +1,71 @@
+import {
+  commonConfig,
+  ConfigError,
+  flag,
+  integer,
+  list,
+  loadConfig,
+  secret,
+  text,
+} from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { isLoopback } from './access/loopback.ts';
+import { choice } from './schema.ts';
+
+/** pgvector's index takes vectors of at most this width. */
+const MAX_DIMENSIONS = 2000;
+
+/** The collector's variables. Contract 1. */
+export const configSchema = Type.Object({
+  ...commonConfig,
+  COLLECTOR_HOST: text('127.0.0.1'),
+  COLLECTOR_PORT: integer({ default: 8001, max: 65_535 }),
+  COLLECTOR_AUTH: Type.Optional(choice(['required', 'off'])),
+  COLLECTOR_WORKER: flag(true),
+  COLLECTOR_WORKERS: integer({ default: 4, min: 1, max: 64 }),
+  COLLECTOR_INGEST_PER_MINUTE: integer({ default: 60 }),
+  COLLECTOR_FULLTEXT_PER_MINUTE: integer({ default: 120 }),
+  COLLECTOR_LEASE_SECONDS: integer({ default: 60, min: 5, max: 3600 }),
+  COLLECTOR_MAX_ATTEMPTS: integer({ default: 3, min: 1, max: 100 }),
+  MODEL_MODE: choice(['mock', 'openai'], { default: 'mock' }),
+  MODEL_BASE_URL: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  ),
+  MODEL_API_KEY: secret(),
+  MODEL_CHAT: text(''),
+  MODEL_VISION: text(''),
+  MODEL_EMBEDDING: text(''),
+  MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),
+  EMBEDDING_DIMENSIONS: integer({ default: 384, min: 1, max: MAX_DIMENSIONS }),
+  IMAGE_STORE: choice(['file'], { default: 'file' }),
+  SSRF_ALLOW: list(),
+  MIN_FREE_DISK_MB: integer({ default: 512 }),
+});
+
+export type Config = Static<typeof configSchema>;
+
+/**
+ * Reads the collector's configuration.
+ * @param options.api Whether the API is served: a worker alone needs no answer about API keys.
+ * @throws ConfigError naming every bad variable.
+ */
+export function readConfig(
+  env: Readonly<Record<string, string | undefined>>,
+  options: { api: boolean } = { api: true },
+): Config {
+  const config = loadConfig(configSchema, env);
+  const problems = new Map<string, string>();
+  if (config.MODEL_MODE === 'openai') {
+    for (const name of ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'] as const) {
+      if (!config[name]) problems.set(name, 'is not set: MODEL_MODE=openai needs it');
+    }
+  }
+  if (options.api && config.COLLECTOR_AUTH === undefined && !isLoopback(config.COLLECTOR_HOST)) {
+    problems.set(
+      'COLLECTOR_AUTH',
+      'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)',
+    );
+  }
+  if (problems.size > 0) throw new ConfigError(problems);
+  return config;
+}

@@ -1,0 +1,94 @@
+import { commonErrors, defineProblems, type ErrorDefinition } from '@oselya/kit';
+
+/**
+ * Every error that the collector answers, and every reason it records for a payload that ended
+ * `invalid` or `failed`. Contract 2; docs/errors.md is made from this table.
+ */
+export const errors = {
+  ...commonErrors,
+  unauthorized: {
+    status: 401,
+    title: 'API key needed',
+    advice: 'Send a valid API key as `Authorization: Bearer …`; `oselya api-key create` makes one.',
+    retry: false,
+  },
+  forbidden: {
+    status: 403,
+    title: 'Not allowed',
+    advice: 'This API key lacks the scope or the source. Use another key, or have one made.',
+    retry: false,
+  },
+  raw_not_found: {
+    status: 404,
+    title: 'No such payload',
+    advice: 'There is no payload with this id. Use the `raw_id` that the ingest answered.',
+    retry: false,
+  },
+  listing_not_found: {
+    status: 404,
+    title: 'No such listing',
+    advice: 'There is no listing with this id. Search for it, or look at its payload.',
+    retry: false,
+  },
+  image_not_found: {
+    status: 404,
+    title: 'No such image',
+    advice: 'There is no image with this SHA-256. See the images of the listing.',
+    retry: false,
+  },
+  idempotency_conflict: {
+    status: 409,
+    title: 'Idempotency key used before',
+    advice:
+      'The key was sent with another payload within 24 hours. Send a new key for a new payload.',
+    retry: false,
+  },
+  not_retryable: {
+    status: 409,
+    title: 'Nothing to retry',
+    advice: 'Only payloads that ended `failed` or `invalid` can be put back in the queue.',
+    retry: false,
+  },
+  not_a_listing: {
+    status: 422,
+    title: 'Not a property listing',
+    advice: 'The model found no property listing in the payload. See its reason; mend the source.',
+    retry: false,
+  },
+  listing_not_embedded: {
+    status: 409,
+    title: 'Listing not ready for similar search',
+    advice:
+      'The listing has no embedding yet. Wait until its payload is completed, then try again.',
+    retry: true,
+  },
+  model_unavailable: {
+    status: 503,
+    title: 'The model does not answer',
+    advice: 'The query could not be turned into an embedding. Check the model server; try again.',
+    retry: true,
+  },
+  model_failed: {
+    status: 502,
+    title: 'The model failed',
+    advice: 'The model server failed or gave an unusable answer. Check it, then retry the payload.',
+    retry: true,
+  },
+  stage_timed_out: {
+    status: 503,
+    title: 'A stage took too long',
+    advice: 'A stage of the pipeline did not end in its time. Retry the payload.',
+    retry: true,
+  },
+  lease_lost: {
+    status: 503,
+    title: 'The workers were lost',
+    advice: 'Each worker that took the payload ended before it was done. Retry the payload.',
+    retry: true,
+  },
+} satisfies Record<string, ErrorDefinition>;
+
+export type ErrorCode = keyof typeof errors;
+
+/** Builds the collector's errors. */
+export const problem = defineProblems(errors);

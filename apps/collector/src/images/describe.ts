@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { type ModelClient, ModelError } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import { Type } from 'typebox';
+import type { Tables } from '../database.ts';
+import { cleanText } from '../pipeline/clean.ts';
+import type { Fence } from '../queue/job.ts';
+import { choice } from '../schema.ts';
+import { toJpeg, VISION_SIDE } from './decode.ts';
+import { mapParallel } from './map-parallel.ts';
+import { findUndescribed, saveDescription } from './repository.ts';
+import type { ImageStore } from './store.ts';
+
+export const descriptionSchema = Type.Object({
+  description: Type.String(),
+  room_type: choice(['kitchen', 'bathroom', 'bedroom', 'living_room', 'exterior', 'plan', 'other']),
+  quality: choice(['good', 'poor']),
+});
+
+const PROMPT = readFileSync(new URL('prompts/image-description.v1.md', import.meta.url), 'utf8');
+
+const MAX_DESCRIPTION = 2000;
+
+/** What describing needs of the model client. */
+export type Describer = Pick<ModelClient, 'generateObject'>;
+
+/**
+ * Has the vision model describe the pictures that nobody has described: equal bytes are shown once.
+ * One that the model's content filter refuses stays without a description. Every other failure of the
+ * model propagates, as in all that uses it: then the pictures stay stored, and the next attempt goes on
+ * with those that are left. Specification 001, Errors.
+ * @param hints File name or address by hash.
+ * @throws ModelError, LeaseLostError.
+ */
+export async function describeImages(
+  deps: { db: Kysely<Tables>; store: ImageStore; model: Describer; parallel: number },
+  job: { hints: ReadonlyMap<string, string>; fence: Fence; signal: AbortSignal },
+): Promise<void> {
+  const { db, store, model, parallel } = deps;
+  const { hints, fence, signal } = job;
+  const undescribed = await findUndescribed(db, [...hints.keys()]);
+  await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
+    signal.throwIfAborted();
+    const bytes = await toJpeg(await store.read(sha256), VISION_SIDE);
+    try {
+      const { value, model: describedBy } = await model.generateObject({
+        operation: 'image_description',
+        schemaName: 'image_description',
+        schema: descriptionSchema,
+        system: PROMPT,
+        data: { hint: hints.get(sha256), width, height },
+        image: { bytes, mediaType: 'image/jpeg' },
+        signal,
+      });
+      const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
+      await saveDescription(db, fence, {
+        ...value,
+        sha256,
+        description,
+        described_by: describedBy,
+      });
+    } catch (error) {
+      if (!(error instanceof ModelError && error.code === 'MODEL_REFUSED')) throw error;
+    }
+  });
+}

@@ -1,0 +1,156 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline as joinStreams, type Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+} from 'node:zlib';
+import { type Answer, firstOf, type SafeFetch } from './fetch.ts';
+import { ImageError } from './image-error.ts';
+
+/** Contract 4, Images; Specification 001, Limits. */
+export const DOWNLOAD_LIMITS = {
+  /** Bytes of one picture, after decompression. */
+  bytes: 50 * 1024 * 1024,
+  attempts: 3,
+  /** Before the second attempt; doubled before each further one. */
+  retryDelayMs: 500,
+  /** All attempts for one picture together. */
+  totalMs: 120_000,
+};
+
+export type DownloadLimits = typeof DOWNLOAD_LIMITS;
+
+/** A file that was fetched. It is temporary: whoever has it removes it. */
+export type TemporaryFile = { path: string; sha256: string; bytes: number };
+
+/**
+ * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx
+ * are tried again. Whatever happens, no file stays behind a failure.
+ * @throws ImageError where the picture cannot be had; `signal.reason` when aborted; anything else is a
+ *   failure of this machine, such as a full disk.
+ */
+export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
+
+/** @param folder For the temporary files; made when it is missing. */
+export function createDownload(options: {
+  fetch: SafeFetch;
+  folder: string;
+  limits?: Partial<DownloadLimits> | undefined;
+}): Download {
+  const { fetch, folder } = options;
+  const limits = { ...DOWNLOAD_LIMITS, ...options.limits };
+
+  async function attempt(url: string, signal: AbortSignal): Promise<TemporaryFile> {
+    const answer = await fromNetwork(fetch(url, { signal, accept: 'image/*' }), signal);
+    try {
+      checkHeaders(answer, limits.bytes);
+      return await save(answer, signal);
+    } finally {
+      await answer.close();
+    }
+  }
+
+  async function save(answer: Answer, signal: AbortSignal): Promise<TemporaryFile> {
+    await mkdir(folder, { recursive: true });
+    const path = join(folder, randomUUID());
+    const hash = createHash('sha256');
+    let bytes = 0;
+    async function* measured() {
+      for await (const chunk of received(answer, signal)) {
+        bytes += chunk.length;
+        if (bytes > limits.bytes) throw tooLarge(limits.bytes);
+        hash.update(chunk);
+        yield chunk;
+      }
+    }
+    // Opened first: a stream that opens by itself can make the file after its failure was cleaned up.
+    const file = await open(path, 'wx');
+    try {
+      await pipeline(measured, file.createWriteStream());
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    } finally {
+      await file.close();
+    }
+    return { path, sha256: hash.digest('hex'), bytes };
+  }
+
+  return async (url, signal) => {
+    const deadline = AbortSignal.timeout(limits.totalMs);
+    const either = AbortSignal.any([signal, deadline]);
+    try {
+      for (let attempts = 1; ; attempts += 1) {
+        try {
+          return await attempt(url, either);
+        } catch (error) {
+          const isFinal = !(error instanceof ImageError && error.retryable);
+          if (isFinal || attempts >= limits.attempts) throw error;
+        }
+        await sleep(limits.retryDelayMs * 2 ** (attempts - 1), undefined, { signal: either });
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!deadline.aborted) throw error;
+      throw new ImageError(`It took longer than ${limits.totalMs / 1000} s to fetch`, {
+        cause: error,
+      });
+    }
+  };
+}
+
+function checkHeaders({ status, headers }: Answer, maxBytes: number): void {
+  if (status !== 200) {
+    const retryable = status === 408 || status === 429 || status >= 500;
+    throw new ImageError(`The address answered with status ${status}`, { retryable });
+  }
+  if (Number(firstOf(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);
+}
+
+function tooLarge(maxBytes: number): ImageError {
+  return new ImageError(`It is larger than ${maxBytes / 1024 / 1024} MB`);
+}
+
+/** The decoded bytes; what the network or the sender did wrong becomes an ImageError. */
+async function* received(answer: Answer, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const chunks = decoded(answer)[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await fromNetwork(Promise.resolve(chunks.next()), signal);
+    if (next.done === true) return;
+    yield next.value;
+  }
+}
+
+async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (cause instanceof ImageError || signal.aborted) throw cause;
+    const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
+    throw new ImageError(`It could not be fetched${code}`, { retryable: true, cause });
+  }
+}
+
+const DECODERS: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+/** Pictures are asked for as they are; a server that compresses all the same is undone here. */
+function decoded({ headers, body }: Answer): Readable {
+  const encoding = firstOf(headers['content-encoding']).trim().toLowerCase();
+  if (encoding === '' || encoding === 'identity') return body;
+  const decoder = DECODERS[encoding]?.();
+  if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
+  // Errors reach whoever reads the decoder.
+  return joinStreams(body, decoder, () => undefined);
+}

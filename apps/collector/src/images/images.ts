@@ -1,0 +1,178 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import type { Fence } from '../queue/job.ts';
+import type { Lookup } from './address.ts';
+import { inspectPicture, toJpeg } from './decode.ts';
+import { describeImages, type Describer } from './describe.ts';
+import { createDownload, type DownloadLimits, type TemporaryFile } from './download.ts';
+import { createSafeFetch } from './fetch.ts';
+import { ImageError } from './image-error.ts';
+import { mapParallel } from './map-parallel.ts';
+import type { ImageEvent, ImageOutcome } from './outcome.ts';
+import { findFetched, findImages, replaceImages, type StoredImage } from './repository.ts';
+import { createImageStore } from './store.ts';
+
+/** How many pictures of one listing are fetched, or described, at once. Specification 001, Limits. */
+const PARALLEL = 3;
+
+/** A picture to be sent. */
+export type OpenImage = { mediaType: string; content: Readable | Buffer };
+
+type Job = { listingId: number; fence: Fence; signal: AbortSignal };
+
+export type Images = {
+  /**
+   * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
+   * address that the listing had before is not fetched again. A picture that cannot be used is recorded
+   * with its reason. Contract 4, Images.
+   * @throws LeaseLostError, ModelError (see `describeImages`), `signal.reason`.
+   */
+  processRemote(job: Job & { urls: readonly string[] }): Promise<ImageOutcome[]>;
+  /**
+   * The same with uploaded files, one after another. The files stay: whoever received them removes
+   * them. Specification 001, Behaviour rules.
+   */
+  processUploaded(
+    job: Job & { files: readonly (TemporaryFile & { name: string })[] },
+  ): Promise<ImageOutcome[]>;
+  /**
+   * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
+   * @returns Undefined for an unknown hash.
+   */
+  open(sha256: string, side?: number): Promise<OpenImage | undefined>;
+};
+
+export type ImagesOptions = {
+  db: Kysely<Tables>;
+  /** Where the bytes are kept. */
+  folder: string;
+  /** SSRF_ALLOW. */
+  allow: readonly string[];
+  model: Describer;
+  observe?: (event: ImageEvent) => void;
+  lookup?: Lookup;
+  limits?: Partial<DownloadLimits>;
+};
+
+type Result = { image: StoredImage; isReused?: boolean } | { error: string };
+
+/** One place in a listing's row of pictures. */
+type Place = { url: string | null; name: string; result: Result };
+
+/**
+ * The pictures of listings. No connection of the database is held during a download or a model call.
+ * @throws StartError for a malformed `allow`.
+ */
+export function createImages(options: ImagesOptions): Images {
+  const { db, folder, allow, model, lookup, limits, observe = () => undefined } = options;
+  const store = createImageStore(folder);
+  const download = createDownload({
+    fetch: createSafeFetch({ allow, lookup }),
+    folder: join(folder, 'incoming'),
+    limits,
+  });
+
+  /** Stores a file's bytes, if they are a picture. */
+  async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
+    const { mediaType, width, height } = await inspectPicture(path);
+    await store.put(sha256, path);
+    return { sha256, media_type: mediaType, width, height, bytes };
+  }
+
+  async function fetchAndKeep(url: string, signal: AbortSignal): Promise<StoredImage> {
+    const file = await download(url, signal);
+    try {
+      return await keep(file);
+    } finally {
+      await rm(file.path, { force: true });
+    }
+  }
+
+  /** Records what became of a listing's pictures, and has the new ones described. */
+  async function record(job: Job, places: readonly Place[]): Promise<ImageOutcome[]> {
+    const { listingId, fence, signal } = job;
+    const stored = places.flatMap(({ result }) => ('image' in result ? [result.image] : []));
+    const known = new Set(
+      (
+        await findImages(
+          db,
+          stored.map(({ sha256 }) => sha256),
+        )
+      ).keys(),
+    );
+    const outcomes = places.map(({ url, result }, position): ImageOutcome => {
+      if ('error' in result) {
+        observe('failed');
+        return { position, url, error: result.error };
+      }
+      const { sha256, width, height } = result.image;
+      const duplicate = known.has(sha256);
+      known.add(sha256);
+      observe(result.isReused === true ? 'reused' : duplicate ? 'duplicate' : 'stored');
+      return { position, url, sha256, width, height, duplicate };
+    });
+    await replaceImages(db, { listingId, outcomes, stored, fence });
+    // Equal bytes go by their first name, which is set last.
+    const hints = new Map(
+      places
+        .toReversed()
+        .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
+    );
+    await describeImages({ db, store, model, parallel: PARALLEL }, { hints, fence, signal });
+    return outcomes;
+  }
+
+  return {
+    async processRemote({ urls, ...job }) {
+      const fetched = await findFetched(db, job.listingId);
+      const known = await findImages(db, [...fetched.values()]);
+      const unique = [...new Set(urls)];
+      const results = await mapParallel(unique, PARALLEL, async (url): Promise<Result> => {
+        job.signal.throwIfAborted();
+        const image = known.get(fetched.get(url) ?? '');
+        if (image !== undefined && (await store.has(image.sha256)))
+          return { image, isReused: true };
+        return unlessBad(fetchAndKeep(url, job.signal));
+      });
+      const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
+      return record(
+        job,
+        urls.flatMap((url) => {
+          const result = byUrl.get(url);
+          return result === undefined ? [] : [{ url, name: url, result }];
+        }),
+      );
+    },
+
+    async processUploaded({ files, ...job }) {
+      const places: Place[] = [];
+      for (const file of files) {
+        job.signal.throwIfAborted();
+        places.push({ url: null, name: file.name, result: await unlessBad(keep(file)) });
+      }
+      return record(job, places);
+    },
+
+    async open(sha256, side) {
+      const image = (await findImages(db, [sha256])).get(sha256);
+      if (image === undefined || !(await store.has(sha256))) return undefined;
+      if (side === undefined) {
+        return { mediaType: image.media_type, content: await store.stream(sha256) };
+      }
+      return { mediaType: 'image/jpeg', content: await toJpeg(await store.read(sha256), side) };
+    },
+  };
+}
+
+/** A bad picture is a result; anything else that fails is a failure. */
+async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
+  try {
+    return { image: await work };
+  } catch (error) {
+    if (error instanceof ImageError) return { error: error.message };
+    throw error;
+  }
+}

@@ -1,0 +1,108 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../database.ts';
+import { heldClaim } from '../queue/fence.ts';
+import type { ImageOutcome } from './outcome.ts';
+import { type Fence, LeaseLostError } from '../queue/job.ts';
+
+/** The facts of stored bytes. */
+export type StoredImage = {
+  sha256: string;
+  media_type: string;
+  width: number;
+  height: number;
+  bytes: number;
+};
+
+/** The facts of the bytes with these hashes, by hash; unknown ones are missing. */
+export async function findImages(
+  db: Kysely<Tables>,
+  hashes: readonly string[],
+): Promise<Map<string, StoredImage>> {
+  if (hashes.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('images')
+    .select(['sha256', 'media_type', 'width', 'height', 'bytes'])
+    .where('sha256', 'in', hashes)
+    .execute();
+  return new Map(rows.map((row) => [row.sha256, row]));
+}
+
+/** What the addresses of a listing's pictures gave the last time: hash by address. */
+export async function findFetched(
+  db: Kysely<Tables>,
+  listingId: number,
+): Promise<Map<string, string>> {
+  const rows = await db
+    .selectFrom('listing_images')
+    .select(['url', 'sha256'])
+    .where('listing_id', '=', listingId)
+    .execute();
+  return new Map(
+    rows.flatMap(({ url, sha256 }) => (url === null || sha256 === null ? [] : [[url, sha256]])),
+  );
+}
+
+/**
+ * Replaces the pictures of a listing, all at once.
+ * @throws LeaseLostError where the claim is no longer held; then nothing changed.
+ */
+export async function replaceImages(
+  db: Kysely<Tables>,
+  change: {
+    listingId: number;
+    outcomes: readonly ImageOutcome[];
+    stored: readonly StoredImage[];
+    fence: Fence;
+  },
+): Promise<void> {
+  const { listingId, outcomes, stored, fence } = change;
+  await db.transaction().execute(async (trx) => {
+    const claim = await heldClaim(fence).execute(trx);
+    if (claim.rows.length === 0) throw new LeaseLostError(fence);
+    await sql`insert into images (sha256, media_type, width, height, bytes)
+      select * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
+        as image (sha256 text, media_type text, width integer, height integer, bytes bigint)
+      order by sha256
+      on conflict (sha256) do nothing`.execute(trx);
+    await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);
+    await sql`insert into listing_images (listing_id, position, url, sha256, error)
+      select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)
+        as image (position integer, url text, sha256 text, error text)`.execute(trx);
+  });
+}
+
+/** Which of these hashes have no description yet, with their sizes. */
+export function findUndescribed(
+  db: Kysely<Tables>,
+  hashes: readonly string[],
+): Promise<{ sha256: string; width: number; height: number }[]> {
+  if (hashes.length === 0) return Promise.resolve([]);
+  return db
+    .selectFrom('images')
+    .select(['sha256', 'width', 'height'])
+    .where('sha256', 'in', hashes)
+    .where('described_by', 'is', null)
+    .execute();
+}
+
+/** @throws LeaseLostError where the claim is no longer held; then nothing changed. */
+export async function saveDescription(
+  db: Kysely<Tables>,
+  fence: Fence,
+  image: {
+    sha256: string;
+    description: string;
+    room_type: string;
+    quality: string;
+    described_by: string;
+  },
+): Promise<void> {
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(fence)}),
+    written as (
+      update images set description = ${image.description}, room_type = ${image.room_type},
+        quality = ${image.quality}, described_by = ${image.described_by}
+      from claim where sha256 = ${image.sha256})
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
+}

@@ -1,0 +1,66 @@
+import { type Server, sharedProblems } from '@oselya/kit';
+import { Type } from 'typebox';
+import { problem } from '../errors.ts';
+import type { Images, OpenImage } from './images.ts';
+
+const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
+
+const querystring = Type.Object(
+  {
+    // Two sizes and no others: a caller who may choose any could fill caches with thousands.
+    size: Type.Optional(
+      Type.Union([Type.Literal(320), Type.Literal(1024)], {
+        description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const bytes = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
+
+/**
+ * `GET /images/{sha256}`. What is behind a hash never changes, so it may be kept for ever. Contract 4,
+ * Images.
+ */
+export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
+  app.get(
+    '/images/:sha256',
+    {
+      config: { scope: 'search' },
+      schema: {
+        tags: ['listings'],
+        summary: "A picture's bytes, or a smaller copy",
+        params,
+        querystring,
+        response: {
+          200: {
+            description: 'The picture',
+            content: { 'image/*': { schema: bytes } },
+          },
+          304: Type.Null({ description: 'The copy that the caller has is good' }),
+          ...sharedProblems(401, 403, 404, 422),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { sha256 } = request.params;
+      const { size } = request.query;
+      const etag = size === undefined ? `"${sha256}"` : `"${sha256}-${size}"`;
+      // The hash is of the content: whoever has something under it has the right thing.
+      if (request.headers['if-none-match'] === etag) return reply.status(304).send(null);
+      const image = await images.open(sha256, size);
+      if (image === undefined) throw problem('image_not_found');
+      // What needs a key must not be handed out by a cache that knows no keys.
+      const audience = request.apiKey === null ? 'public' : 'private';
+      return reply
+        .headers({
+          'cache-control': `${audience}, max-age=31536000, immutable`,
+          etag,
+          'x-content-type-options': 'nosniff',
+        })
+        .type(image.mediaType)
+        .send(image.content);
+    },
+  );
+}

@@ -1,0 +1,121 @@
+import { type Static, Type } from 'typebox';
+import { choice, idSchema, nullable } from '../schema.ts';
+
+/** What PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)` hold, rounded down to whole units. */
+const MAX_PRICE = 99_999_999_999_999;
+const MAX_AREA = 9_999_999_999;
+
+const text = (maxLength: number) => Type.Optional(Type.String({ maxLength }));
+const count = (minimum: number, maximum: number) =>
+  Type.Optional(Type.Integer({ minimum, maximum }));
+const area = () =>
+  Type.Optional(Type.Number({ minimum: 0, maximum: MAX_AREA, description: 'Square metres.' }));
+const address = (description: string) =>
+  Type.String({
+    format: 'uri',
+    pattern: '^[hH][tT][tT][pP][sS]?://',
+    maxLength: 2048,
+    description,
+  });
+
+export const sourceSlugSchema = Type.String({
+  pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
+  description: 'The source; it comes into being with its first payload.',
+});
+
+/** What a source sends; unknown keys are errors. Contract 4, PayloadSchema. */
+export const PayloadSchema = Type.Object(
+  {
+    source_slug: sourceSlugSchema,
+    external_id: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: '\\S',
+      description: "The listing's id at its source.",
+    }),
+    url: Type.Optional(address("The listing's page at its source.")),
+    title: text(500),
+    description: Type.String({ minLength: 1, maxLength: 50_000, pattern: '\\S' }),
+    price: Type.Optional(Type.Number({ minimum: 0, maximum: MAX_PRICE })),
+    currency: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' })),
+    deal_type: Type.Optional(choice(['sale', 'rent', 'daily_rent'])),
+    property_type: text(100),
+    city: text(200),
+    district: text(200),
+    address: text(500),
+    rooms: count(0, 1000),
+    area_total: area(),
+    area_living: area(),
+    area_kitchen: area(),
+    floor: count(-20, 1000),
+    floors_total: count(0, 1000),
+    latitude: Type.Optional(Type.Number({ minimum: -90, maximum: 90 })),
+    longitude: Type.Optional(Type.Number({ minimum: -180, maximum: 180 })),
+    contact_name: text(200),
+    phones: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 }),
+    ),
+    published_at: Type.Optional(Type.String({ format: 'date-time', description: 'RFC 3339.' })),
+    image_urls: Type.Optional(Type.Array(address('A picture.'), { maxItems: 50 })),
+    attributes: Type.Optional(
+      Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description:
+            'Whatever else the source knows, up to 64 KiB of JSON, at most 32 levels deep.',
+        },
+      ),
+    ),
+  },
+  { $id: 'PayloadSchema', additionalProperties: false },
+);
+
+export type Payload = Static<typeof PayloadSchema>;
+
+export const ingestHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      pattern: '^[\\x20-\\x7e]+$',
+      description: 'The same key with the same payload within 24 hours gives the same `raw_id`.',
+    }),
+  ),
+});
+
+export const acceptedSchema = Type.Object({
+  raw_id: Type.Integer(),
+  status: Type.Literal('pending'),
+});
+
+export const rawParams = Type.Object({ raw_id: idSchema });
+
+/** A payload's way through the pipeline. Contract 4, Answers. */
+export const rawSchema = Type.Object({
+  raw_id: Type.Integer(),
+  source_slug: Type.String(),
+  external_id: Type.String(),
+  status: choice(['pending', 'processing', 'completed', 'invalid', 'failed']),
+  attempts: Type.Integer(),
+  error: nullable(
+    Type.Object({
+      code: Type.String({ description: 'See docs/errors.md.' }),
+      message: Type.String(),
+      stage: Type.Optional(Type.String()),
+    }),
+  ),
+  stages: Type.Array(
+    Type.Object({
+      stage: Type.String(),
+      outcome: Type.String(),
+      started_at: Type.String({ format: 'date-time' }),
+      duration_ms: Type.Number(),
+    }),
+  ),
+  listing_id: nullable(Type.Integer()),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+});
+
+export type Raw = Static<typeof rawSchema>;

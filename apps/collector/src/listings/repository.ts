@@ -1,0 +1,59 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import { listingColumns } from './present.ts';
+
+export function findListing(db: Kysely<Tables>, listingId: number) {
+  return db
+    .selectFrom('property_listings')
+    .select(listingColumns)
+    .where('id', '=', listingId)
+    .executeTakeFirst();
+}
+
+export async function listingExists(db: Kysely<Tables>, listingId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('property_listings')
+    .select('id')
+    .where('id', '=', listingId)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** A listing's snapshots, the newest first, of payloads before `before`. */
+export function listSnapshots(
+  db: Kysely<Tables>,
+  listingId: number,
+  { limit, before }: { limit: number; before: number | undefined },
+) {
+  return db
+    .selectFrom('listing_snapshots')
+    .select(['raw_id', 'listing', 'changes', 'created_at'])
+    .where('listing_id', '=', listingId)
+    .$if(before !== undefined, (query) => query.where('raw_id', '<', before ?? 0))
+    .orderBy('raw_id', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+/** A listing's pictures in their order; one that could not be used has an error and no facts. */
+export function listImages(db: Kysely<Tables>, listingId: number) {
+  return db
+    .selectFrom('listing_images')
+    .leftJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select([
+      'listing_images.position',
+      'listing_images.url',
+      'listing_images.sha256',
+      'listing_images.error',
+      'images.media_type',
+      'images.width',
+      'images.height',
+      'images.bytes',
+      'images.description',
+      'images.room_type',
+      'images.quality',
+    ])
+    .where('listing_images.listing_id', '=', listingId)
+    .orderBy('listing_images.position')
+    .execute();
+}

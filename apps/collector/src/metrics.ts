@@ -1,0 +1,63 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** Queries are quick, calls to a model are not: one scale for both, in seconds. */
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** The collector's metrics, registered. Contract 4, Metrics; the queue's are in operations/. */
+export function createMetrics(registry: Registry) {
+  const registers = [registry];
+  return {
+    ingestRequests: new Counter({
+      name: 'collector_ingest_requests_total',
+      help: 'Payloads sent, by what became of the request; refused ones have the source "unknown".',
+      labelNames: ['source', 'outcome'],
+      registers,
+    }),
+    jobs: new Counter({
+      name: 'collector_jobs_total',
+      help: 'Claimed jobs, by how the claim ended.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    stageDuration: new Histogram({
+      name: 'collector_stage_duration_seconds',
+      help: 'Time that a stage of the pipeline took.',
+      labelNames: ['stage', 'outcome'],
+      buckets: SECONDS,
+      registers,
+    }),
+    modelRequests: new Counter({
+      name: 'collector_model_requests_total',
+      help: 'Requests to the model server, each attempt counted.',
+      labelNames: ['operation', 'outcome'],
+      registers,
+    }),
+    modelRequestDuration: new Histogram({
+      name: 'collector_model_request_duration_seconds',
+      help: 'Time of one request to the model server.',
+      labelNames: ['operation'],
+      buckets: SECONDS,
+      registers,
+    }),
+    modelBreakerOpen: new Gauge({
+      name: 'collector_model_breaker_open',
+      help: '1 while the breaker in front of the model server keeps requests back.',
+      registers,
+    }),
+    images: new Counter({
+      name: 'collector_images_total',
+      help: 'Pictures of listings, by what became of them.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    searchDuration: new Histogram({
+      name: 'collector_search_duration_seconds',
+      help: 'Time of one search.',
+      labelNames: ['kind'],
+      buckets: SECONDS,
+      registers,
+    }),
+  };
+}

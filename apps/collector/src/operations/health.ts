@@ -1,0 +1,47 @@
+import { statfs } from 'node:fs/promises';
+import type { HealthChecks } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../database.ts';
+
+const MEBIBYTE = 1024 * 1024;
+
+/**
+ * The checks of `GET /health`. Without the model payloads wait and the words can still be searched, so
+ * its absence degrades the service and does not end it. Contract 4, Health.
+ */
+export function createHealthChecks(deps: {
+  db: Kysely<Tables>;
+  model: Pick<ModelClient, 'health' | 'breaker'>;
+  /** Where images, and the embedded database, are kept. */
+  folder: string;
+  minFreeDiskMb: number;
+}): HealthChecks {
+  const { db, model, folder, minFreeDiskMb } = deps;
+  return {
+    database: async () => {
+      await sql`select 1`.execute(db);
+      return { status: 'ok' };
+    },
+    model: async (signal) => {
+      const { status, mode, detail } = await model
+        .health({ signal })
+        .catch((error: unknown) => ({ status: 'down', mode: undefined, detail: String(error) }));
+      return {
+        status: status === 'ok' ? 'ok' : 'degraded',
+        mode,
+        breaker: model.breaker.state,
+        ...(detail === undefined ? {} : { detail }),
+      };
+    },
+    disk: async () => {
+      const { bavail, bsize } = await statfs(folder);
+      const freeMb = Math.floor((bavail * bsize) / MEBIBYTE);
+      return {
+        status: freeMb < minFreeDiskMb ? 'down' : 'ok',
+        free_mb: freeMb,
+        min_free_mb: minFreeDiskMb,
+      };
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import { type Server, sharedProblems } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import { Type } from 'typebox';
+import type { Tables } from '../database.ts';
+import { rawParams, sourceSlugSchema } from '../ingest/schemas.ts';
+import { choice, nullable } from '../schema.ts';
+import { readQueueFigures } from './queue-figures.sql.ts';
+import type { Retry } from './retry.ts';
+
+const queueSchema = Type.Object({
+  counts: Type.Object({
+    pending: Type.Integer(),
+    processing: Type.Integer(),
+    completed: Type.Integer(),
+    invalid: Type.Integer(),
+    failed: Type.Integer(),
+  }),
+  oldest_pending_seconds: nullable(Type.Number()),
+  finished_per_minute: Type.Number({ description: 'Over the last five minutes.' }),
+  breaker: choice(['closed', 'open', 'half-open'], {
+    description: "This process's; while it is open nothing is taken off the queue here.",
+  }),
+});
+
+const retryBody = Type.Object(
+  { status: choice(['failed', 'invalid']), source_slug: Type.Optional(sourceSlugSchema) },
+  { additionalProperties: false },
+);
+
+/** `GET /admin/queue` and the retries. Contract 4, Operations. */
+export function operationRoutes(
+  app: Server,
+  deps: { db: Kysely<Tables>; model: Pick<ModelClient, 'breaker'>; retry: Retry },
+): void {
+  const { db, model, retry } = deps;
+  const config = { scope: 'admin' } as const;
+  const tags = ['operations'];
+
+  app.get(
+    '/admin/queue',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'How the queue stands',
+        response: { 200: queueSchema, ...sharedProblems(401, 403) },
+      },
+    },
+    async () => {
+      const figures = await readQueueFigures(db);
+      return {
+        counts: figures.counts,
+        oldest_pending_seconds: figures.oldestPendingSeconds,
+        finished_per_minute: figures.finishedPerMinute,
+        breaker: model.breaker.state,
+      };
+    },
+  );
+
+  app.post(
+    '/admin/raw/:raw_id/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put a failed or invalid payload back in the queue',
+        params: rawParams,
+        response: {
+          200: Type.Object({ raw_id: Type.Integer(), status: Type.Literal('pending') }),
+          ...sharedProblems(401, 403, 404, 409, 422),
+        },
+      },
+    },
+    async ({ params }) => {
+      await retry.one(params.raw_id);
+      return { raw_id: params.raw_id, status: 'pending' as const };
+    },
+  );
+
+  app.post(
+    '/admin/raw/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put all failed or all invalid payloads back in the queue',
+        body: retryBody,
+        response: {
+          200: Type.Object({ retried: Type.Integer() }),
+          ...sharedProblems(400, 401, 403, 422),
+        },
+      },
+    },
+    async ({ body }) => ({ retried: await retry.all(body) }),
+  );
+}

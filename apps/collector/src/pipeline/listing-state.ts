@@ -1,0 +1,77 @@
+import type { Payload } from '../ingest/schemas.ts';
+import type { Facts } from './merge.ts';
+
+/** The facts whose changes are a listing's history. */
+export const TRACKED = [
+  'url',
+  'title',
+  'description',
+  'deal_type',
+  'property_type',
+  'price',
+  'currency',
+  'city',
+  'district',
+  'address',
+  'rooms',
+  'area_total',
+  'area_living',
+  'area_kitchen',
+  'floor',
+  'floors_total',
+  'latitude',
+  'longitude',
+  'contact_name',
+  'phones',
+] as const;
+
+/** A listing as one payload makes it: what is missing in it is null. */
+export type ListingState = ReturnType<typeof listingState>;
+
+/** Makes a listing's state, under the names of its columns, of the payload and the merged facts. */
+export function listingState(payload: Payload, facts: Facts) {
+  return {
+    url: payload.url ?? null,
+    title: facts.title ?? null,
+    description: payload.description,
+    summary: facts.summary ?? null,
+    language: facts.language ?? null,
+    deal_type: facts.deal_type ?? null,
+    property_type: facts.property_type ?? null,
+    price: facts.price ?? null,
+    currency: facts.currency ?? null,
+    city: facts.city ?? null,
+    district: facts.district ?? null,
+    address: facts.address ?? null,
+    rooms: facts.rooms ?? null,
+    area_total: facts.area_total ?? null,
+    area_living: facts.area_living ?? null,
+    area_kitchen: facts.area_kitchen ?? null,
+    floor: facts.floor ?? null,
+    floors_total: facts.floors_total ?? null,
+    latitude: payload.latitude ?? null,
+    longitude: payload.longitude ?? null,
+    contact_name: facts.contact_name ?? null,
+    phones: facts.phones ?? [],
+    features: facts.features,
+    attributes: payload.attributes ?? {},
+    // RFC 3339 allows time zones that PostgreSQL does not know; in UTC there is none.
+    published_at:
+      payload.published_at === undefined ? null : new Date(payload.published_at).toISOString(),
+  };
+}
+
+export type Changes = Record<string, { from: unknown; to: unknown }>;
+
+/** What differs between two states, among the tracked facts. */
+export function diffStates(
+  before: Readonly<Record<string, unknown>>,
+  after: ListingState,
+): Changes {
+  const changes: Changes = {};
+  for (const key of TRACKED) {
+    const [from, to] = [before[key] ?? null, after[key]];
+    if (JSON.stringify(from) !== JSON.stringify(to)) changes[key] = { from, to };
+  }
+  return changes;
+}

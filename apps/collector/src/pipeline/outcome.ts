@@ -1,0 +1,76 @@
+import { ModelError } from '@oselya/model';
+import type { RawError } from '../database.ts';
+import type { ErrorCode } from '../errors.ts';
+import { cleanText } from './clean.ts';
+import type { StageName } from './context.ts';
+
+const MAX_MESSAGE = 1000;
+
+/** How a job ends; `postponed` puts it back, because the model server is being left alone. */
+export type Ending =
+  | { status: 'completed'; error: null }
+  | { status: 'invalid' | 'failed'; error: RawError }
+  | { status: 'postponed' };
+
+/** How a stage ended, and where it ends the whole job, how the job does. */
+export type StageResult = {
+  outcome: 'done' | 'skipped' | 'unchanged' | 'superseded' | 'invalid' | 'failed' | 'postponed';
+  ending?: Ending;
+};
+
+export const done: StageResult = { outcome: 'done' };
+export const skipped: StageResult = { outcome: 'skipped' };
+
+export const completed: Ending = { status: 'completed', error: null };
+
+/** The payload is what the listing was made from last: nothing is to be done. */
+export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
+
+/** The listing was made from a newer payload already. */
+export const superseded: StageResult = { outcome: 'superseded', ending: completed };
+
+/** The payload is no property listing. */
+export function invalid(code: ErrorCode, message: string, stage: StageName): StageResult {
+  return {
+    outcome: 'invalid',
+    ending: { status: 'invalid', error: rawError(code, message, stage) },
+  };
+}
+
+/** A stage did not end in its time. */
+export class StageTimeoutError extends Error {
+  override readonly name = 'StageTimeoutError';
+}
+
+/**
+ * What an error of a stage means for its job; the one place that decides it.
+ *
+ * A job that the model's breaker refused is put back: nothing is known against it, and an outage must
+ * not burn the queue. So is the probe that met the server still failing. A job that was in progress
+ * when the server went away has had its attempts and is failed.
+ * @returns Its ending's message is meant for whoever sent the payload.
+ */
+export function failure(
+  error: unknown,
+  stage: StageName,
+  { probe }: { probe: boolean },
+): StageResult {
+  if (error instanceof ModelError) {
+    const refused = error.code === 'MODEL_BREAKER_OPEN';
+    return refused || (probe && error.retryable)
+      ? { outcome: 'postponed', ending: { status: 'postponed' } }
+      : failed('model_failed', error.message, stage);
+  }
+  return error instanceof StageTimeoutError
+    ? failed('stage_timed_out', error.message, stage)
+    : failed('internal_error', `The stage "${stage}" failed; the log has more.`, stage);
+}
+
+function failed(code: ErrorCode, message: string, stage: StageName): StageResult {
+  return { outcome: 'failed', ending: { status: 'failed', error: rawError(code, message, stage) } };
+}
+
+/** Reasons come from models and servers, so they are of any length and may not be storable. */
+function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
+  return { code, message: cleanText(message.slice(0, MAX_MESSAGE)), stage };
+}

@@ -1,0 +1,78 @@
+import type { StageRecord } from '../database.ts';
+import type { Metrics } from '../metrics.ts';
+import { LeaseLostError } from '../queue/job.ts';
+import type { ProcessJob } from '../queue/run-job.ts';
+import type { Context, PipelineDeps, Stage } from './context.ts';
+import { completed, failure, type StageResult } from './outcome.ts';
+import { runStage } from './run-stage.ts';
+import { embed } from './stages/embed.ts';
+import { enrich } from './stages/enrich.ts';
+import { images } from './stages/images.ts';
+import { load } from './stages/load.ts';
+import { normalize } from './stages/normalize.ts';
+import { snapshot } from './stages/snapshot.ts';
+import { upsert } from './stages/upsert.ts';
+import { validate } from './stages/validate.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/**
+ * The stages in their order. Where the model is called, the model client owns deadline and attempts, and
+ * the stage's time is only there for the case that it fails to. Contract 4, Stages.
+ * @param modelMs The deadline of one call to the model.
+ */
+export function createStages(modelMs: number): readonly Stage[] {
+  return [
+    { name: 'load', run: load, timeoutMs: 10 * SECOND, attempts: 3 },
+    { name: 'validate', run: validate, timeoutMs: modelMs + 10 * SECOND, attempts: 1 },
+    { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
+    { name: 'upsert', run: upsert, timeoutMs: 30 * SECOND, attempts: 3 },
+    { name: 'snapshot', run: snapshot, timeoutMs: 30 * SECOND, attempts: 3 },
+    { name: 'images', run: images, timeoutMs: 30 * MINUTE, attempts: 1 },
+    { name: 'enrich', run: enrich, timeoutMs: 30 * SECOND, attempts: 3 },
+    { name: 'embed', run: embed, timeoutMs: modelMs + 30 * SECOND, attempts: 1 },
+  ];
+}
+
+/**
+ * Makes the function that takes a job through the stages until one of them ends it.
+ * Specification 001, Pipeline.
+ */
+export function createPipeline(
+  deps: PipelineDeps & { metrics: Pick<Metrics, 'stageDuration'>; modelTimeoutMs: number },
+): ProcessJob {
+  const stages = createStages(deps.modelTimeoutMs);
+
+  return async (job, { signal, probe }) => {
+    const context: Context = { job, products: {} };
+    const records: StageRecord[] = [];
+
+    for (const stage of stages) {
+      const startedAt = new Date();
+      const { outcome, ending } = await runStage(stage, context, deps, signal).catch(
+        (error: unknown): StageResult => {
+          // The claim is gone, or is about to be returned: that is not for the stages to record.
+          if (error instanceof LeaseLostError || signal.aborted) throw error;
+          deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
+          return failure(error, stage.name, { probe });
+        },
+      );
+      const duration_ms = Date.now() - startedAt.getTime();
+      records.push({
+        stage: stage.name,
+        outcome,
+        started_at: startedAt.toISOString(),
+        duration_ms,
+      });
+      deps.metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
+      if (ending !== undefined) return end(ending);
+    }
+    return end(completed);
+
+    function end(ending: NonNullable<StageResult['ending']>) {
+      if (ending.status === 'postponed') return ending;
+      return { ...ending, stages: records, listingId: context.products.listingId ?? null };
+    }
+  };
+}

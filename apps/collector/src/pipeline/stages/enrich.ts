@@ -1,0 +1,67 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database.ts';
+import { heldClaim } from '../../queue/fence.ts';
+import { LeaseLostError } from '../../queue/job.ts';
+import { product, type StageRun } from '../context.ts';
+import { PROMPT_VERSION } from '../extraction.ts';
+import type { Facts } from '../merge.ts';
+import { done } from '../outcome.ts';
+
+/** The enrichments that this stage owns: one that no longer holds is removed. */
+const KINDS = ['price_per_m2', 'images', 'provenance'] as const;
+
+type Enrichments = Partial<Record<(typeof KINDS)[number], Record<string, unknown>>>;
+
+/**
+ * Works out what follows from the listing's facts and pictures, without asking the model again, and
+ * records who named each fact.
+ */
+export const enrich: StageRun = async (context, { db }) => {
+  const { job } = context;
+  const listingId = product(context, 'listingId');
+  const enrichments: Enrichments = {
+    ...pricePerSquareMetre(product(context, 'facts')),
+    ...(await describedImages(db, listingId)),
+    provenance: {
+      fields: product(context, 'provenance'),
+      model: product(context, 'extractedBy'),
+      prompt: PROMPT_VERSION,
+    },
+  };
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(job)}),
+    removed as (
+      delete from listing_enrichments using claim
+      where listing_id = ${listingId} and kind = any(${[...KINDS]})
+        and not (${Object.keys(enrichments)}::text[] @> array[kind])),
+    written as (
+      insert into listing_enrichments (listing_id, kind, value)
+      select ${listingId}::bigint, enrichment.key, enrichment.value
+      from claim, jsonb_each(${JSON.stringify(enrichments)}::jsonb) as enrichment
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(job);
+  return done;
+};
+
+function pricePerSquareMetre({ price, currency, area_total: area }: Facts): Enrichments {
+  if (price === undefined || area === undefined || area === 0) return {};
+  const value = Math.round((price / area) * 100) / 100;
+  return { price_per_m2: { value, currency: currency ?? null } };
+}
+
+async function describedImages(db: Kysely<Tables>, listingId: number): Promise<Enrichments> {
+  const rows = await db
+    .selectFrom('listing_images')
+    .leftJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['listing_images.sha256', 'images.room_type'])
+    .where('listing_id', '=', listingId)
+    .execute();
+  if (rows.length === 0) return {};
+  const roomTypes: Record<string, number> = {};
+  for (const { room_type: type } of rows) {
+    if (type !== null) roomTypes[type] = (roomTypes[type] ?? 0) + 1;
+  }
+  const stored = rows.filter((row) => row.sha256 !== null).length;
+  return { images: { stored, failed: rows.length - stored, room_types: roomTypes } };
+}

@@ -1,0 +1,59 @@
+import { sql } from 'kysely';
+import { heldClaim } from '../../queue/fence.ts';
+import { LeaseLostError } from '../../queue/job.ts';
+import { normaliseText } from '../../search/normalise.ts';
+import { product, type StageRun } from '../context.ts';
+import { type ListingState, listingState } from '../listing-state.ts';
+import { done, superseded } from '../outcome.ts';
+
+/**
+ * Creates or updates the listing, unless it was made from a newer payload already. It comes back from
+ * the archive, and is complete again only when every stage has been through.
+ */
+export const upsert: StageRun = async (context, { db }) => {
+  const { job, products } = context;
+  const state = listingState(product(context, 'payload'), product(context, 'facts'));
+  const row = {
+    source_slug: job.sourceSlug,
+    external_id: job.externalId,
+    raw_id: job.rawId,
+    ...state,
+    city_key: state.city === null ? null : normaliseText(state.city),
+    search_text: searchText(state),
+  };
+  const columns = Object.keys(row);
+  const { rows } = await sql<{ held: boolean; id: number | null }>`
+    with claim as materialized (${heldClaim(job)}),
+    stored as (
+      insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
+      select ${sql.join(columns.map((column) => sql.ref(`listing.${column}`)))}
+      from claim, jsonb_populate_record(null::property_listings, ${JSON.stringify(row)}) as listing
+      on conflict (source_slug, external_id) do update set
+        ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
+        completed_hash = null,
+        archived_at = null,
+        updated_at = now()
+      where property_listings.raw_id <= excluded.raw_id
+      returning id)
+    select exists (select from claim) as held, (select id from stored) as id`.execute(db);
+  const stored = rows[0];
+  if (stored === undefined || !stored.held) throw new LeaseLostError(job);
+  if (stored.id === null) return superseded;
+  products.listingId = stored.id;
+  return done;
+};
+
+/** The words by which the listing is found, as the search knows words. */
+function searchText(state: ListingState): string {
+  const texts = [
+    state.title,
+    state.summary,
+    state.description,
+    state.property_type,
+    state.city,
+    state.district,
+    state.address,
+    ...state.features,
+  ];
+  return normaliseText(texts.filter((text) => text !== null).join('\n'));
+}

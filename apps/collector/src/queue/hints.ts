@@ -1,0 +1,64 @@
+import type { Kysely } from 'kysely';
+import { sql } from 'kysely';
+import type { Tables } from '../database.ts';
+
+export const CHANNEL = 'collector_raw';
+
+const INTERVAL_MS = 250;
+
+export type Hints = {
+  /** Says that there may be work. */
+  raise: () => void;
+  /** Hears of work that came in through this process, until the returned function is called. */
+  onHint: (listener: () => void) => () => void;
+  close: () => Promise<void>;
+};
+
+/**
+ * Tells workers of new work before their poll finds it. A worker in this process hears of it at once
+ * and for nothing. Others are told by a notification of its own, apart from the ingest's transaction
+ * and at most once in 250 ms: PostgreSQL serialises the commits of transactions that notify, and under
+ * load, when workers are busy and would not listen anyway, that is four small ones a second.
+ * @param onError Told of a notification that failed; it was a hint, and the poll stays.
+ */
+export function createHints(deps: {
+  db: Kysely<Tables>;
+  onError: (error: unknown) => void;
+  intervalMs?: number;
+}): Hints {
+  const { db, onError, intervalMs = INTERVAL_MS } = deps;
+  const listeners = new Set<() => void>();
+  let timer: NodeJS.Timeout | undefined;
+  let raisedAgain = false;
+  let sending: Promise<void> = Promise.resolve();
+
+  function notify(): void {
+    raisedAgain = false;
+    sending = sql`select pg_notify(${CHANNEL}, '')`
+      .execute(db)
+      .then(() => undefined)
+      .catch(onError);
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (raisedAgain) notify();
+    }, intervalMs);
+    timer.unref();
+  }
+
+  return {
+    raise() {
+      for (const listener of listeners) listener();
+      if (timer === undefined) notify();
+      else raisedAgain = true;
+    },
+    onHint(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    async close() {
+      clearTimeout(timer);
+      timer = undefined;
+      await sending;
+    },
+  };
+}

@@ -1,0 +1,21 @@
+/**
+ * A claim of a raw record: which one, and the attempt that this claim is. Every write for the job names
+ * both, so that a worker which lost its lease changes nothing. Contract 4, Stages.
+ */
+export type Fence = { rawId: number; attempt: number };
+
+/** A claimed job. */
+export type Job = Fence & {
+  sourceSlug: string;
+  externalId: string;
+  contentHash: string;
+};
+
+/** The claim is no longer this worker's: whatever the job still wanted to write must not be written. */
+export class LeaseLostError extends Error {
+  override readonly name = 'LeaseLostError';
+
+  constructor({ rawId, attempt }: Fence) {
+    super(`The claim of raw record ${rawId}, attempt ${attempt}, was lost`);
+  }
+}

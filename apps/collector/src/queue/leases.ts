@@ -1,0 +1,62 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import { LeaseLostError } from './job.ts';
+import { repeat } from './repeat.ts';
+import { renewLeases, rescueJobs } from './repository.ts';
+import type { Slots } from './slots.ts';
+
+const RESCUE_INTERVAL_MS = 30_000;
+
+/** Renews the leases of the jobs in progress, three times a lease, and ends the work on lost ones. */
+export function keepLeases(
+  deps: { db: Kysely<Tables>; slots: Slots; log: Logger; leaseMs: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, slots, log, leaseMs } = deps;
+  const renew = async () => {
+    const current = slots.all();
+    if (current.length === 0) return;
+    const held = await renewLeases(
+      db,
+      current.map((slot) => slot.job),
+      leaseMs,
+    );
+    const ids = new Set(held.map((fence) => `${fence.rawId}/${fence.attempt}`));
+    for (const { job, controller } of current) {
+      if (!ids.has(`${job.rawId}/${job.attempt}`)) controller.abort(new LeaseLostError(job));
+    }
+  };
+  return repeat(leaseMs / 3, renew, {
+    signal,
+    onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
+  });
+}
+
+/**
+ * Gives jobs of workers that are gone back to the queue: at the start, and then twice a lease but at
+ * least every 30 s, so that with the default lease nothing stays stuck for longer than 90 s.
+ */
+export function rescueLostJobs(
+  deps: {
+    db: Kysely<Tables>;
+    log: Logger;
+    leaseMs: number;
+    maxAttempts: number;
+    onRescued: () => void;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, log, leaseMs, maxAttempts, onRescued } = deps;
+  const rescue = async () => {
+    const rescued = await rescueJobs(db, maxAttempts);
+    for (const { rawId, status } of rescued) {
+      log.warn({ raw_id: rawId, status }, 'the worker of a job was lost');
+    }
+    if (rescued.length > 0) onRescued();
+  };
+  return repeat(Math.min(RESCUE_INTERVAL_MS, leaseMs / 2), rescue, {
+    signal,
+    onError: (error) => log.warn({ err: error }, 'lost jobs could not be looked for'),
+  });
+}

@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Logger } from '@oselya/kit';
+import type { BreakerView } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import type { Metrics } from '../metrics.ts';
+import { createAlarm } from './alarm.ts';
+import { claimJob } from './claim.sql.ts';
+import type { Job } from './job.ts';
+import { keepLeases, rescueLostJobs } from './leases.ts';
+import { pause } from './repeat.ts';
+import { returnJob } from './repository.ts';
+import { createJobRunner, type ProcessJob } from './run-job.ts';
+import { createSlots } from './slots.ts';
+
+/** Specification 001, Limits. */
+const POLL_MS = 1000;
+const MAX_BACKOFF_MS = 30_000;
+/** How long jobs that were returned at shutdown may take to notice. */
+const ABORT_GRACE_MS = 2000;
+
+export type WorkerOptions = {
+  db: Kysely<Tables>;
+  process: ProcessJob;
+  /** While it is open nothing is claimed; half-open, one job at a time. */
+  breaker: BreakerView;
+  metrics: Pick<Metrics, 'jobs'>;
+  log: Logger;
+  /** Jobs in progress at once. */
+  slots: number;
+  leaseMs: number;
+  maxAttempts: number;
+  pollMs?: number;
+};
+
+export type Worker = {
+  /** Says that there may be work: the poll is not waited for. */
+  hint: () => void;
+  /**
+   * Stops claiming, waits for the jobs in progress, at most so long, and returns the rest to the
+   * queue without costing them an attempt.
+   */
+  stop: (options: { timeoutMs: number }) => Promise<void>;
+};
+
+/**
+ * Starts to take jobs off the queue: with a free slot it claims again at once while there is work, and
+ * otherwise waits for a hint or the poll. Whatever fails, the worker goes on.
+ * Specification 001, Raw data status; Contract 4, Queue.
+ */
+export function startWorker(options: WorkerOptions): Worker {
+  const { db, breaker, log, leaseMs, maxAttempts, pollMs = POLL_MS } = options;
+  const name = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+  const alarm = createAlarm();
+  const slots = createSlots(options.slots, alarm.ring);
+  const runJob = createJobRunner(options);
+  const stopping = new AbortController();
+  const ended = new AbortController();
+  /** The last job that was let through to try a model that had failed, and whether it is one now. */
+  let probed: number | undefined;
+  let probing = false;
+  let restUntil = 0;
+
+  async function work(job: Job, probe: boolean, signal: AbortSignal): Promise<void> {
+    const outcome = await runJob(job, { probe, signal });
+    if (probe) probing = false;
+    if (outcome !== 'postponed') return;
+    // The model was not there for it. Asking again at once would only turn in a circle.
+    restUntil = Date.now() + pollMs;
+    if (probe) probed = job.rawId;
+  }
+
+  /** Claims one job and starts it. False where there was nothing to claim. */
+  async function claimNext(): Promise<boolean> {
+    const probe = breaker.state === 'half-open';
+    const job = await claimJob(db, { worker: name, leaseMs, after: probe ? probed : undefined });
+    if (job === undefined) return false;
+    if (stopping.signal.aborted) {
+      await returnJob(db, job);
+      return false;
+    }
+    if (probe) probing = true;
+    slots.run(job, (signal) => work(job, probe, signal));
+    return true;
+  }
+
+  function mayClaim(): boolean {
+    if (stopping.signal.aborted || !slots.free || Date.now() < restUntil) return false;
+    return breaker.state === 'closed' || (breaker.state === 'half-open' && !probing);
+  }
+
+  async function loop(): Promise<void> {
+    let failures = 0;
+    while (!stopping.signal.aborted) {
+      try {
+        while (mayClaim() && (await claimNext()));
+        failures = 0;
+        if (!stopping.signal.aborted) await alarm.wait(pollMs);
+      } catch (error) {
+        failures += 1;
+        log.error({ err: error }, 'a job could not be claimed');
+        await pause(Math.min(MAX_BACKOFF_MS, pollMs * 2 ** (failures - 1)), stopping.signal);
+      }
+    }
+  }
+
+  /** Returns what is still in progress to the queue, and ends the work on it. */
+  async function giveUp(): Promise<void> {
+    for (const { job, controller } of slots.all()) {
+      // Returned first: once its work is aborted nothing that it still tries can be written.
+      await returnJob(db, job).catch((error: unknown) =>
+        log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned'),
+      );
+      controller.abort(new Error('The worker is shutting down'));
+    }
+    await slots.empty(ABORT_GRACE_MS);
+  }
+
+  const forgetBreaker = breaker.onChange(alarm.ring);
+  const upkeep = [
+    keepLeases({ db, slots, log, leaseMs }, ended.signal),
+    rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: alarm.ring }, ended.signal),
+  ];
+  const looping = loop();
+
+  return {
+    hint: alarm.ring,
+    async stop({ timeoutMs }) {
+      stopping.abort();
+      alarm.ring();
+      await looping;
+      if (!(await slots.empty(timeoutMs))) await giveUp();
+      ended.abort();
+      forgetBreaker();
+      await Promise.all(upkeep);
+    },
+  };
+}

@@ -1,0 +1,89 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import { readCursor, type Search, writeCursor } from './cursor.ts';
+import { checkRanges } from './filters.ts';
+import { type FulltextSearch, RANKED_MATCHES } from './fulltext.ts';
+import { findNearest } from './nearest.sql.ts';
+import { normaliseText } from './normalise.ts';
+import { type Embedder, embedQuery } from './query-vector.ts';
+import { rankMatches } from './ranking.sql.ts';
+import { toResults } from './results.ts';
+import { DEFAULT_LIMIT, type FulltextSearchRequest, type SearchFilters } from './schemas.ts';
+import { EXACT_MATCHES } from './similar.ts';
+
+/** How much being first weighs: with a small number the two firsts decide all. Contract 4, Search. */
+const RANK_CONSTANT = 60;
+
+/** How far down each of the two rankings is read. */
+const DEPTH = 200;
+
+export type HybridSearch = (
+  request: FulltextSearchRequest,
+  signal: AbortSignal,
+) => ReturnType<FulltextSearch>;
+
+type Hit = { id: number; rank: number };
+
+/**
+ * Fuses the full-text and the similarity ranking of a query: each listing scores 1 / (60 + place) in
+ * each, and the sums are compared (reciprocal rank fusion), newest first where they are equal.
+ * @throws ProblemError as the two searches do.
+ */
+export function createHybridSearch(deps: {
+  db: Kysely<Tables>;
+  model: Embedder;
+  rankedMatches?: number | undefined;
+  exactMatches?: number | undefined;
+}): HybridSearch {
+  const { db, model, rankedMatches = RANKED_MATCHES, exactMatches = EXACT_MATCHES } = deps;
+
+  /** The ids of both rankings. The model is asked first: no connection waits for it. */
+  async function rankBoth(
+    query: string,
+    text: string,
+    filters: SearchFilters,
+    signal: AbortSignal,
+  ) {
+    const target = await embedQuery(model, query, signal);
+    const shared = { filters, limit: DEPTH };
+    const { hits } = await rankMatches(db, { ...shared, text, bound: rankedMatches });
+    const near = await findNearest(db, { ...shared, ...target, exactMatches });
+    return [hits.map(({ id }) => id), near.map(({ id }) => id)] as const;
+  }
+
+  return async (request, signal) => {
+    const { query, limit = DEFAULT_LIMIT, cursor, highlight = false, ...filters } = request;
+    checkRanges(filters);
+    const text = normaliseText(query);
+    const search: Search = { kind: 'hybrid', text, filters };
+    const after = cursor === undefined ? undefined : readCursor(search, cursor);
+    const [words, near] = text === '' ? [[], []] : await rankBoth(query, text, filters, signal);
+    const fused = fuse([words, near]);
+    const rest = after === undefined ? fused : fused.filter((hit) => compare(after, hit) < 0);
+    const shown = rest.slice(0, limit);
+    const last = rest.length > limit ? shown.at(-1) : undefined;
+    return {
+      items: await toResults(db, shown, highlight ? text : undefined),
+      total: {
+        value: fused.length,
+        relation: Math.max(words.length, near.length) < DEPTH ? 'eq' : 'gte',
+      },
+      next_cursor: last === undefined ? null : writeCursor(search, last),
+    };
+  };
+}
+
+/** Best first. */
+function compare(a: Hit, b: Hit): number {
+  return b.rank - a.rank || b.id - a.id;
+}
+
+function fuse(rankings: readonly (readonly number[])[]): Hit[] {
+  const scores = new Map<number, number>();
+  for (const ranking of rankings) {
+    for (const [index, id] of ranking.entries()) {
+      scores.set(id, (scores.get(id) ?? 0) + 1 / (RANK_CONSTANT + index + 1));
+    }
+  }
+  return [...scores].map(([id, rank]) => ({ id, rank })).toSorted(compare);
+}

@@ -1,0 +1,104 @@
+import type { Database } from '@oselya/db';
+import { type Server, sharedProblems } from '@oselya/kit';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { RateLimit } from '../access/rate-limit.ts';
+import type { Tables } from '../database.ts';
+import type { Metrics } from '../metrics.ts';
+import { createFulltextSearch } from './fulltext.ts';
+import { createHybridSearch } from './hybrid.ts';
+import type { Embedder } from './query-vector.ts';
+import {
+  fulltextSearchRequest,
+  fulltextSearchResponse,
+  fulltextSearchResult,
+  similarSearchRequest,
+  similarSearchResponse,
+} from './schemas.ts';
+import { createSimilarSearch } from './similar.ts';
+
+export type SearchDeps = {
+  db: Database<Tables>['db'];
+  model: Embedder;
+  /** EMBEDDING_DIMENSIONS. */
+  dimensions: number;
+  /** The limit on full-text searches; the key is the API key's id, or the address without one. */
+  limit: RateLimit;
+  metrics: Pick<Metrics, 'searchDuration'>;
+  /** How many matches are ranked; see `RANKED_MATCHES`. */
+  rankedMatches?: number;
+  /** How many distances are computed without the index; see `EXACT_MATCHES`. */
+  exactMatches?: number;
+};
+
+/**
+ * `POST /search/fulltext`, `/search/similar` and `/search/hybrid`. Specification 001, Endpoints;
+ * Contract 4, Search.
+ */
+export function searchRoutes(app: Server, deps: SearchDeps): void {
+  const { limit, metrics } = deps;
+  const fulltext = createFulltextSearch(deps);
+  const similar = createSimilarSearch(deps);
+  const hybrid = createHybridSearch(deps);
+  const config = { scope: 'search' } as const;
+
+  const limited = async (request: FastifyRequest, reply: FastifyReply) => {
+    reply.headers(await limit(request.apiKey?.id ?? request.ip));
+  };
+
+  /** Runs a search and says how long it took; failed ones are not measured. */
+  async function timed<Result extends object>(kind: string, search: () => Promise<Result>) {
+    const startedAt = performance.now();
+    const result = await search();
+    const tookMs = performance.now() - startedAt;
+    metrics.searchDuration.observe({ kind }, tookMs / 1000);
+    return { ...result, took_ms: Math.round(tookMs) };
+  }
+
+  app.addSchema(fulltextSearchResult);
+  app.post(
+    '/search/fulltext',
+    {
+      config,
+      onRequest: limited,
+      schema: {
+        tags: ['search'],
+        summary: 'Find listings by their words',
+        body: fulltextSearchRequest,
+        response: { 200: fulltextSearchResponse, ...sharedProblems(400, 401, 403, 422, 429) },
+      },
+    },
+    ({ body }) => timed('fulltext', () => fulltext(body)),
+  );
+
+  app.post(
+    '/search/similar',
+    {
+      config,
+      schema: {
+        tags: ['search'],
+        summary: 'Find listings near to a text, an embedding or a listing',
+        body: similarSearchRequest(deps.dimensions),
+        response: {
+          200: similarSearchResponse,
+          ...sharedProblems(400, 401, 403, 404, 409, 422, 503),
+        },
+      },
+    },
+    ({ body, signal }) => timed('similar', () => similar(body, signal)),
+  );
+
+  app.post(
+    '/search/hybrid',
+    {
+      config,
+      onRequest: limited,
+      schema: {
+        tags: ['search'],
+        summary: 'Find listings by their words and their meaning together',
+        body: fulltextSearchRequest,
+        response: { 200: fulltextSearchResponse, ...sharedProblems(400, 401, 403, 422, 429, 503) },
+      },
+    },
+    ({ body, signal }) => timed('hybrid', () => hybrid(body, signal)),
+  );
+}

@@ -1,0 +1,137 @@
+import { type Static, Type } from 'typebox';
+import { listingSchema } from '../listings/present.ts';
+
+export const DEFAULT_LIMIT = 20;
+const MAX_LIMIT = 100;
+
+/** PostgreSQL's text cannot hold U+0000, so no stored text has it and none is asked for it. */
+const WITHOUT_NUL = '^[^\\u0000]*$';
+
+const word = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: WITHOUT_NUL, description }));
+const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
+const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
+const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
+
+const filters = {
+  deal_type: Type.Optional(
+    Type.Union([Type.Literal('sale'), Type.Literal('rent'), Type.Literal('daily_rent')]),
+  ),
+  city: word('However it is written: "Івано-Франківськ" finds "івано франківськ".'),
+  property_type: word('As listings have it.'),
+  price_min: price,
+  price_max: price,
+  rooms_min: rooms,
+  rooms_max: rooms,
+  area_min: area,
+  area_max: area,
+  source_slug: Type.Optional(Type.String({ pattern: '^[a-z0-9][a-z0-9_-]{0,63}$' })),
+  include_archived: Type.Optional(Type.Boolean({ default: false })),
+};
+
+const limit = Type.Optional(
+  Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
+);
+
+const query = Type.String({
+  minLength: 1,
+  maxLength: 512,
+  pattern: WITHOUT_NUL,
+  description: 'Plain text. A listing is found when it has all the words, in any order.',
+});
+
+const filtersObject = Type.Object(filters);
+
+/** What a listing must be, whatever its words. */
+export type SearchFilters = Static<typeof filtersObject>;
+
+export const fulltextSearchRequest = Type.Object(
+  {
+    query,
+    ...filters,
+    limit,
+    cursor: Type.Optional(
+      Type.String({ maxLength: 512, description: 'The `next_cursor` of the page before.' }),
+    ),
+    highlight: Type.Optional(Type.Boolean({ default: false })),
+  },
+  { $id: 'FulltextSearchRequest', additionalProperties: false },
+);
+
+export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
+
+export const fulltextSearchResult = Type.Object(
+  {
+    listing: listingSchema,
+    rank: Type.Number(),
+    highlight: Type.Optional(
+      Type.String({
+        description:
+          'A passage of the listing as HTML: the found words in <mark>, everything else escaped.',
+      }),
+    ),
+  },
+  { $id: 'FulltextSearchResult' },
+);
+
+export type FulltextSearchResult = Static<typeof fulltextSearchResult>;
+
+const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' });
+
+export const fulltextSearchResponse = Type.Object(
+  {
+    items: Type.Array(Type.Ref('FulltextSearchResult')),
+    total: Type.Object({
+      value: Type.Integer(),
+      relation: Type.Union([Type.Literal('eq'), Type.Literal('gte')], {
+        description: '`gte`: there are at least so many; only the newest were ranked.',
+      }),
+    }),
+    next_cursor: Type.Union([Type.String(), Type.Null()]),
+    took_ms: tookMs,
+  },
+  { $id: 'FulltextSearchResponse' },
+);
+
+export type FulltextSearchResponse = {
+  items: FulltextSearchResult[];
+  total: { value: number; relation: 'eq' | 'gte' };
+  next_cursor: string | null;
+  took_ms: number;
+};
+
+/** @param dimensions Width of the embeddings that are stored. */
+export const similarSearchRequest = (dimensions: number) =>
+  Type.Object(
+    {
+      query: Type.Optional(query),
+      embedding: Type.Optional(
+        Type.Array(Type.Number(), { minItems: dimensions, maxItems: dimensions }),
+      ),
+      listing_id: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+      ...filters,
+      limit,
+    },
+    {
+      $id: 'SimilarSearchRequest',
+      additionalProperties: false,
+      description: 'Exactly one of `query`, `embedding` and `listing_id` says what to be near to.',
+    },
+  );
+
+export type SimilarSearchRequest = Static<ReturnType<typeof similarSearchRequest>>;
+
+export const similarSearchResponse = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object({
+        listing: listingSchema,
+        distance: Type.Number({ description: 'Cosine distance: 0 the same, 2 the opposite.' }),
+      }),
+    ),
+    took_ms: tookMs,
+  },
+  { $id: 'SimilarSearchResponse' },
+);
+
+export type SimilarSearchResponse = Static<typeof similarSearchResponse>;

@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StartError } from '@oselya/kit';
+import { createApiKeys } from '../src/access/api-keys.ts';
+import { openapi, start } from '../src/main.ts';
+import { startCollector } from './support/collector.ts';
+import { DIMENSIONS, openDatabase, store } from './support/database.ts';
+import { payloadOf } from './support/payload.ts';
+import { log } from './support/pipeline.ts';
+import { until } from './support/until.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const open = await startCollector(database);
+const guarded = await startCollector(database, {
+  COLLECTOR_AUTH: 'required',
+  COLLECTOR_WORKER: 'false',
+});
+const keys = createApiKeys({ db });
+
+type Raw = { raw_id: number; status: string; listing_id: number; error: { code: string } | null };
+
+/** Sends a payload and waits for its end. */
+async function processed(payload: object): Promise<Raw> {
+  const { raw_id: rawId } = (await open.post('/api/v1/ingest', payload)).json<Raw>();
+  return until(`raw record ${rawId}`, async () => {
+    const raw = (await open.get(`/api/v1/raw/${rawId}`)).json<Raw>();
+    return raw.status !== 'pending' && raw.status !== 'processing' && raw;
+  });
+}
+
+test('a payload becomes a listing that can be read, with its history and pictures', async () => {
+  const payload = payloadOf({
+    price: 62_000,
+    currency: 'USD',
+    image_urls: ['http://127.0.0.1:9/picture.jpg'],
+  });
+  const first = await processed(payload);
+  assert.equal(first.status, 'completed', JSON.stringify(first.error));
+  const second = await processed({ ...payload, price: 60_000 });
+  assert.equal(second.listing_id, first.listing_id);
+
+  const address = `/api/v1/listings/${first.listing_id}`;
+  const listing = (await open.get(address)).json<Record<string, unknown>>();
+  assert.equal(listing['listing_id'], first.listing_id);
+  assert.equal(listing['external_id'], payload.external_id);
+  assert.equal(listing['price'], 60_000);
+  assert.equal(listing['rooms'], 2);
+  assert.equal(listing['archived_at'], null);
+  assert.ok(!('embedding' in listing));
+
+  const history = (await open.get(`${address}/history`)).json<{
+    items: { raw_id: number; changes: object; listing: { price: number } }[];
+  }>();
+  assert.deepEqual(
+    history.items.map((item) => [item.raw_id, item.listing.price]),
+    [
+      [second.raw_id, 60_000],
+      [first.raw_id, 62_000],
+    ],
+  );
+  assert.deepEqual(history.items[0]?.changes, { price: { from: 62_000, to: 60_000 } });
+
+  const page = await open.get(`${address}/history?limit=1`);
+  const next = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+  assert.ok(next);
+  const rest = await open.get(next);
+  assert.equal(rest.json<typeof history>().items[0]?.raw_id, first.raw_id);
+  assert.equal(rest.headers.get('link'), null);
+
+  const images = (await open.get(`${address}/images`)).json<{
+    items: { url: string; sha256: null; error: string }[];
+  }>();
+  assert.equal(images.items.length, 1);
+  assert.equal(images.items[0]?.sha256, null);
+  assert.ok(images.items[0]?.error, 'an address of this machine is refused, with the reason');
+});
+
+test('a listing that is not there is 404 everywhere', async () => {
+  for (const path of ['', '/history', '/images']) {
+    const answer = await open.get(`/api/v1/listings/999999${path}`);
+    assert.equal(answer.status, 404);
+    assert.equal(answer.json<{ code: string }>().code, 'listing_not_found');
+  }
+});
+
+const key = async (scope: 'ingest' | 'search' | 'admin', sources?: string[]) => {
+  const made = await keys.create({
+    name: scope,
+    scopes: [scope],
+    ...(sources === undefined ? {} : { sources }),
+  });
+  return { authorization: `Bearer ${made.key}` };
+};
+
+test('where API keys are required, each route wants its scope', async () => {
+  const [ingest, search, admin] = [await key('ingest'), await key('search'), await key('admin')];
+  const calls = {
+    ingest: (headers: object) =>
+      guarded.post('/api/v1/ingest', payloadOf(), headers as Record<string, string>),
+    search: (headers: object) =>
+      guarded.get('/api/v1/listings/1', headers as Record<string, string>),
+    admin: (headers: object) =>
+      guarded.get('/api/v1/admin/queue', headers as Record<string, string>),
+  };
+  for (const [scope, call] of Object.entries(calls)) {
+    assert.equal((await call({})).status, 401, scope);
+    for (const [name, headers] of Object.entries({ ingest, search, admin })) {
+      const allowed = (await call(headers)).status !== 403;
+      assert.equal(allowed, name === scope, `${name} for ${scope}`);
+    }
+  }
+  for (const path of ['/health', '/health/live', '/metrics', '/openapi.json']) {
+    assert.equal((await guarded.get(path)).status, 200, path);
+  }
+
+  const doshka = await key('ingest', ['doshka']);
+  assert.equal((await guarded.post('/api/v1/ingest', payloadOf(), doshka)).status, 202);
+  const foreign = payloadOf({ source_slug: 'foreign' });
+  const refused = await guarded.post('/api/v1/ingest', foreign, doshka);
+  assert.equal(refused.status, 403);
+  const foreignId = await store(db, foreign);
+  assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, doshka)).status, 404);
+  assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, ingest)).status, 200);
+});
+
+const fail = async (source_slug: string) => {
+  const { raw_id: id } = await processed(payloadOf({ source_slug }));
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'failed', attempts: 3 })
+    .where('id', '=', id)
+    .execute();
+  return id;
+};
+const completed = (id: number) =>
+  until(`raw record ${id}`, async () => {
+    const raw = (await open.get(`/api/v1/raw/${id}`)).json<Raw>();
+    return raw.status === 'completed';
+  });
+
+test('a failed payload is put back in the queue, one or all', async () => {
+  const one = await fail('retry-one');
+  const answer = await open.post(`/api/v1/admin/raw/${one}/retry`);
+  assert.deepEqual(answer.json(), { raw_id: one, status: 'pending' });
+  await completed(one);
+  assert.equal((await open.post(`/api/v1/admin/raw/${one}/retry`)).status, 409);
+  assert.equal((await open.post('/api/v1/admin/raw/999999/retry')).status, 404);
+
+  const [two, three] = [await fail('retry-all'), await fail('retry-other')];
+  const retry = (body: object) => open.post('/api/v1/admin/raw/retry', body);
+  assert.deepEqual((await retry({ status: 'failed', source_slug: 'retry-all' })).json(), {
+    retried: 1,
+  });
+  await completed(two);
+  assert.deepEqual((await retry({ status: 'failed' })).json(), { retried: 1 });
+  await completed(three);
+  assert.equal((await retry({ status: 'completed' })).status, 422);
+});
+
+test('the queue is counted', async () => {
+  await processed(payloadOf());
+  const queue = (await open.get('/api/v1/admin/queue')).json<{
+    counts: Record<string, number>;
+    oldest_pending_seconds: number | null;
+    finished_per_minute: number;
+    breaker: string;
+  }>();
+  assert.deepEqual(Object.keys(queue.counts).toSorted(), [
+    'completed',
+    'failed',
+    'invalid',
+    'pending',
+    'processing',
+  ]);
+  assert.ok((queue.counts['completed'] ?? 0) > 0);
+  assert.ok(queue.finished_per_minute > 0);
+  assert.equal(queue.breaker, 'closed');
+});
+
+test('health names its checks, and a full disk is down', async () => {
+  type Health = { status: string; checks: Record<string, { status: string }> };
+  const health = await open.get('/health');
+  assert.equal(health.status, 200);
+  assert.equal(health.json<Health>().status, 'ok');
+  assert.deepEqual(Object.keys(health.json<Health>().checks).toSorted(), [
+    'database',
+    'disk',
+    'model',
+  ]);
+  const full = await startCollector(database, {
+    COLLECTOR_WORKER: 'false',
+    MIN_FREE_DISK_MB: '999999999999',
+  });
+  const answer = await full.get('/health');
+  assert.equal(answer.status, 503);
+  assert.equal(answer.json<Health>().checks['disk']?.status, 'down');
+  await full.close();
+});
+
+test('an unreachable model degrades, and does not take the service down', async () => {
+  const cut = await startCollector(database, {
+    COLLECTOR_WORKER: 'false',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: 'http://127.0.0.1:9/v1',
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+  });
+  const health = await cut.get('/health');
+  assert.equal(health.status, 200);
+  const report = health.json<{ status: string; checks: { model: { status: string } } }>();
+  assert.equal(report.status, 'degraded');
+  assert.equal(report.checks.model.status, 'degraded');
+  await cut.close();
+});
+
+test('metrics have every documented name', async () => {
+  await processed(payloadOf());
+  await open.post('/api/v1/ingest', { source_slug: 'doshka' });
+  const { text } = await open.get('/metrics');
+  for (const line of [
+    'collector_ingest_requests_total{source="doshka",outcome="accepted"}',
+    'collector_ingest_requests_total{source="unknown",outcome="refused"}',
+    'collector_jobs_total{outcome="completed"}',
+    'collector_stage_duration_seconds_count{stage="embed",outcome="done"}',
+    'collector_queue_jobs{status="pending"}',
+    'collector_queue_oldest_pending_seconds',
+    'collector_model_requests_total{operation="extract",outcome="ok"}',
+    'collector_model_request_duration_seconds_count{operation="embed"}',
+    'collector_model_breaker_open 0',
+    '# TYPE collector_images_total counter',
+    '# TYPE collector_search_duration_seconds histogram',
+    'http_request_duration_seconds_count{method="POST",route="/api/v1/ingest",status="202"}',
+    'process_cpu_seconds_total',
+  ]) {
+    assert.ok(text.includes(line), line);
+  }
+});
+
+test('embeddings of another width stop the start, with both widths', async () => {
+  await assert.rejects(
+    start(
+      { EMBEDDING_DIMENSIONS: '32', COLLECTOR_PORT: '0', DATA_DIR: import.meta.dirname },
+      { database, log },
+    ),
+    (error) =>
+      error instanceof StartError &&
+      error.message.includes('32') &&
+      error.message.includes(String(DIMENSIONS)),
+  );
+});
+
+test('the OpenAPI document has every route and names the payload', async () => {
+  const document = (await openapi()) as {
+    paths: Record<string, object>;
+    components: { schemas: Record<string, { additionalProperties?: boolean }> };
+  };
+  assert.equal(document.components.schemas['PayloadSchema']?.additionalProperties, false);
+  for (const path of [
+    '/api/v1/ingest',
+    '/api/v1/raw/{raw_id}',
+    '/api/v1/listings/{id}',
+    '/api/v1/search/fulltext',
+    '/api/v1/admin/queue',
+    '/health',
+  ]) {
+    assert.ok(path in document.paths, path);
+  }
+});

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConfigError } from '@oselya/kit';
+import { readConfig } from '../src/config.ts';
+
+function broken(env: Record<string, string>): readonly string[] {
+  try {
+    readConfig(env);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError);
+    return error.variables;
+  }
+  return [];
+}
+
+test('without variables the collector is local, open and on the mock model', () => {
+  const config = readConfig({});
+  assert.equal(config.COLLECTOR_HOST, '127.0.0.1');
+  assert.equal(config.COLLECTOR_PORT, 8001);
+  assert.equal(config.COLLECTOR_AUTH, undefined);
+  assert.equal(config.COLLECTOR_WORKER, true);
+  assert.equal(config.MODEL_MODE, 'mock');
+  assert.equal(config.EMBEDDING_DIMENSIONS, 384);
+  assert.deepEqual(config.SSRF_ALLOW, []);
+});
+
+test('a host that others can reach needs a choice about API keys', () => {
+  for (const host of ['0.0.0.0', '::', '192.0.2.7', 'collector.example', '127.example']) {
+    assert.deepEqual(broken({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);
+    assert.equal(readConfig({ COLLECTOR_HOST: host, COLLECTOR_AUTH: 'off' }).COLLECTOR_AUTH, 'off');
+  }
+  for (const host of ['127.0.0.1', '127.8.8.8', '::1', 'localhost']) {
+    assert.deepEqual(broken({ COLLECTOR_HOST: host }), [], host);
+  }
+});
+
+test('a worker alone listens nowhere and needs no choice', () => {
+  assert.ok(readConfig({ COLLECTOR_HOST: '0.0.0.0' }, { api: false }));
+});
+
+test('a real model needs its address and its names', () => {
+  assert.deepEqual(broken({ MODEL_MODE: 'openai' }), [
+    'MODEL_BASE_URL',
+    'MODEL_CHAT',
+    'MODEL_EMBEDDING',
+  ]);
+});
+
+test('bad values are all named, never shown', () => {
+  assert.throws(
+    () => readConfig({ MODEL_BASE_URL: 'token-4711.example' }),
+    (error: Error) => !error.message.includes('4711'),
+  );
+  assert.deepEqual(
+    broken({
+      COLLECTOR_AUTH: 'sometimes',
+      COLLECTOR_WORKERS: '0',
+      COLLECTOR_LEASE_SECONDS: '1',
+      IMAGE_STORE: 'tape',
+      EMBEDDING_DIMENSIONS: '4096',
+      MODEL_BASE_URL: 'model.example',
+    }),
+    [
+      'COLLECTOR_AUTH',
+      'COLLECTOR_WORKERS',
+      'COLLECTOR_LEASE_SECONDS',
+      'MODEL_BASE_URL',
+      'EMBEDDING_DIMENSIONS',
+      'IMAGE_STORE',
+    ],
+  );
+});

@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StartError } from '@oselya/kit';
+import { createAddressCheck } from '../../src/images/address.ts';
+import { ImageError } from '../../src/images/image-error.ts';
+
+const noLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
+const check = createAddressCheck({ allow: [], lookup: noLookup });
+
+const refused: [why: string, hosts: string[]][] = [
+  ['loopback', ['127.0.0.1', '127.255.255.254', '127.1', '[::1]', '[0:0:0:0:0:0:0:1]']],
+  [
+    'loopback, decimal, octal and hexadecimal',
+    ['2130706433', '0177.0.0.1', '0x7f.1', '0x7F000001', '017700000001'],
+  ],
+  ['unspecified', ['0.0.0.0', '0', '0.1.2.3', '[::]']],
+  ['private', ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', '3232235777']],
+  ['link local and cloud metadata', ['169.254.169.254', '0xa9fea9fe', '[fe80::1]', '[febf::1]']],
+  [
+    'shared, reserved and documentation',
+    [
+      '100.64.0.1',
+      '192.0.0.1',
+      '192.0.2.1',
+      '198.18.0.1',
+      '198.51.100.1',
+      '203.0.113.1',
+      '240.0.0.1',
+      '192.88.99.1',
+    ],
+  ],
+  ['multicast and broadcast', ['224.0.0.1', '239.255.255.255', '255.255.255.255', '[ff02::1]']],
+  ['unique and site local', ['[fc00::1]', '[fd12:3456::1]', '[fec0::1]']],
+  [
+    'mapped IPv4',
+    ['[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::ffff:10.0.0.1]', '[::ffff:a9fe:a9fe]'],
+  ],
+  [
+    'compatible and translated IPv4',
+    ['[::127.0.0.1]', '[::8.8.8.8]', '[::ffff:0:127.0.0.1]', '[::ffff:0:8.8.8.8]'],
+  ],
+  ['NAT64', ['[64:ff9b::127.0.0.1]', '[64:ff9b::a9fe:a9fe]', '[64:ff9b:1::8.8.8.8]']],
+  ['6to4', ['[2002:7f00:1::]', '[2002:a00:1::1]', '[2002:c0a8:101::1]']],
+  // The client of 80ff:fffe is 127.0.0.1; the server of the second is 10.0.0.1.
+  ['Teredo', ['[2001:0:808:808::80ff:fffe]', '[2001:0:a00:1::f7f7:f7f7]']],
+  ['ISATAP', ['[2606:4700::5efe:127.0.0.1]', '[2606:4700::200:5efe:10.0.0.1]']],
+  [
+    'other special IPv6',
+    [
+      '[100::1]',
+      '[2001:db8::1]',
+      '[3fff::1]',
+      '[2001:2::1]',
+      '[2001:10::1]',
+      '[5f00::1]',
+      '[4000::1]',
+      '[1::1]',
+    ],
+  ],
+];
+
+for (const [why, hosts] of refused) {
+  for (const host of hosts) {
+    test(`${why}: ${host} is refused`, async () => {
+      for (const scheme of ['http', 'https']) {
+        await assert.rejects(check(new URL(`${scheme}://${host}:8080/a.jpg`)), ImageError);
+      }
+    });
+  }
+}
+
+const allowed: [host: string, address: string, family: number][] = [
+  ['8.8.8.8', '8.8.8.8', 4],
+  ['134744072', '8.8.8.8', 4],
+  ['172.15.255.255', '172.15.255.255', 4],
+  ['172.32.0.1', '172.32.0.1', 4],
+  ['100.128.0.1', '100.128.0.1', 4],
+  ['[2606:4700::1111]', '2606:4700::1111', 6],
+  ['[::ffff:8.8.8.8]', '::ffff:808:808', 6],
+  ['[64:ff9b::8.8.8.8]', '64:ff9b::808:808', 6],
+  ['[2002:808:808::1]', '2002:808:808::1', 6],
+];
+
+for (const [host, address, family] of allowed) {
+  test(`${host} is public`, async () => {
+    assert.deepEqual(await check(new URL(`http://${host}/`)), [{ address, family }]);
+  });
+}
+
+test('other schemes and credentials are refused', async () => {
+  for (const url of [
+    'ftp://8.8.8.8/',
+    'file:///etc/passwd',
+    'data:image/png;base64,AA',
+    'http://user@8.8.8.8/',
+    'http://:pw@8.8.8.8/',
+  ]) {
+    await assert.rejects(check(new URL(url)), ImageError, url);
+  }
+});
+
+const answering =
+  (...addresses: string[]) =>
+  async () =>
+    addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+
+test('a name is what its addresses are: one bad answer among good ones refuses it', async () => {
+  const url = new URL('http://pictures.example/a.jpg');
+  const cases: [string[], boolean][] = [
+    [['8.8.8.8', '2606:4700::1111'], true],
+    [['8.8.8.8', '127.0.0.1'], false],
+    [['::ffff:10.0.0.1'], false],
+    [['fe80::1%eth0'], false],
+    [[], false],
+  ];
+  for (const [addresses, isGood] of cases) {
+    const judge = createAddressCheck({ allow: [], lookup: answering(...addresses) });
+    if (isGood) assert.equal((await judge(url)).length, addresses.length);
+    else await assert.rejects(judge(url), ImageError, addresses.join());
+  }
+});
+
+test('a name without an address is final, a resolver that fails is not', async () => {
+  for (const [code, retryable] of [
+    ['ENOTFOUND', false],
+    ['EAI_AGAIN', true],
+  ] as const) {
+    const lookup = () => Promise.reject(Object.assign(new Error(code), { code }));
+    const judge = createAddressCheck({ allow: [], lookup });
+    await assert.rejects(judge(new URL('http://nowhere.test/')), { name: 'ImageError', retryable });
+  }
+});
+
+test('SSRF_ALLOW lets ranges, addresses and hosts through, and nothing beside them', async () => {
+  const allow = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'Media.Internal'];
+  const judge = createAddressCheck({ allow, lookup: answering('192.168.0.9') });
+  for (const host of [
+    '127.0.0.1',
+    '[::ffff:127.0.0.1]',
+    '10.1.2.3',
+    '[fd00::5]',
+    '[::1]',
+    'media.internal',
+    '8.8.8.8',
+  ]) {
+    await judge(new URL(`http://${host}/`));
+  }
+  for (const host of [
+    '127.0.0.2',
+    '10.1.2.4',
+    '[fc00::1]',
+    '[::2]',
+    'sub.media.internal',
+    'media.internal.test',
+  ]) {
+    await assert.rejects(judge(new URL(`http://${host}/`)), ImageError, host);
+  }
+});
+
+test('a bad entry of SSRF_ALLOW stops the start, naming the variable and not the value', () => {
+  for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
+    assert.throws(
+      () => createAddressCheck({ allow: [entry] }),
+      (error) =>
+        error instanceof StartError &&
+        /SSRF_ALLOW/.test(error.message) &&
+        !error.message.includes(entry),
+    );
+  }
+});

@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, test } from 'node:test';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { createDownload } from '../../src/images/download.ts';
+import { createSafeFetch } from '../../src/images/fetch.ts';
+import { serve } from './server.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
+after(() => rm(folder, { recursive: true }));
+
+const KB = 1024;
+const bytes = Buffer.from('a picture, as far as the download is concerned');
+const idle = new AbortController().signal;
+const seen: string[] = [];
+
+const main = await serve((request, response) => {
+  const path = request.url ?? '';
+  seen.push(path);
+  const times = seen.filter((one) => one === path).length;
+  const send = (
+    status: number,
+    headers: Record<string, string | number> = {},
+    body: Buffer = bytes,
+  ) => response.writeHead(status, headers).end(body);
+  const [, kind, argument = ''] = path.split('/');
+  switch (kind) {
+    case 'ok':
+      return send(200, { 'content-type': 'image/jpeg', 'content-length': bytes.length });
+    case 'status':
+      return send(Number(argument));
+    case 'recovers':
+      return times < 3 ? send(Number(argument)) : send(200);
+    case 'resets':
+      return times < 3 ? response.destroy() : send(200);
+    case 'encoded':
+      return send(200, { 'content-encoding': argument }, encodings[argument]);
+    case 'bomb':
+      return send(200, { 'content-encoding': 'gzip' }, gzipSync(Buffer.alloc(5_000 * KB)));
+    case 'endless': {
+      const chunk = Buffer.alloc(64 * KB);
+      const more = () => {
+        while (response.write(chunk));
+      };
+      response.on('drain', more);
+      return more();
+    }
+    case 'announced':
+      return send(200, { 'content-length': 101 * KB }, Buffer.alloc(101 * KB));
+    case 'short':
+      response.writeHead(200, { 'content-length': 1000 });
+      response.write('only this');
+      return response.socket?.end();
+    case 'silent':
+      response.writeHead(200);
+      return response.write('a');
+    case 'hop':
+      return send(302, { location: Number(argument) > 1 ? `/hop/${Number(argument) - 1}` : '/ok' });
+    case 'loop':
+      return send(301, { location: '/loop' });
+    case 'nowhere':
+      return send(302);
+    case 'to':
+      return send(307, { location: decodeURIComponent(argument) });
+    default:
+      return send(404);
+  }
+});
+
+const encodings: Record<string, Buffer> = {
+  gzip: gzipSync(bytes),
+  deflate: deflateSync(bytes),
+  br: brotliCompressSync(bytes),
+  zstd: zstdCompressSync(bytes),
+  identity: bytes,
+  unheard: bytes,
+};
+
+const download = createDownload({
+  fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+  folder,
+  limits: { bytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
+});
+
+const requests = (path: string) => seen.filter((one) => one === path).length;
+
+afterEach(async () => {
+  assert.deepEqual(await readdir(folder), [], 'a temporary file stayed');
+});
+
+async function fetchAndRemove(url: string) {
+  const file = await download(url, idle);
+  const content = await readFile(file.path);
+  await rm(file.path);
+  return { ...file, content };
+}
+
+test('the bytes come with their hash and their count', async () => {
+  const file = await fetchAndRemove(`${main}/ok`);
+  assert.deepEqual(file.content, bytes);
+  assert.equal(file.sha256, createHash('sha256').update(bytes).digest('hex'));
+  assert.equal(file.bytes, bytes.length);
+});
+
+test('compressed bytes are undone, though nobody asked for them', async () => {
+  for (const encoding of ['gzip', 'deflate', 'br', 'zstd', 'identity']) {
+    const { content } = await fetchAndRemove(`${main}/encoded/${encoding}`);
+    assert.deepEqual(content, bytes, encoding);
+  }
+});
+
+const failing: [name: string, path: string, reason: RegExp, requests: number][] = [
+  ['404', '/status/404', /status 404/, 1],
+  ['403', '/status/403', /status 403/, 1],
+  ['204', '/status/204', /status 204/, 1],
+  ['500 that stays', '/status/500', /status 500/, 3],
+  ['429 that stays', '/status/429', /status 429/, 3],
+  ['408 that stays', '/status/408', /status 408/, 3],
+  ['a body without an end', '/endless', /larger than 0\.09765625 MB/, 1],
+  ['a length above the limit', '/announced', /larger than/, 1],
+  ['fewer bytes than announced', '/short', /could not be fetched/, 3],
+  ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],
+  ['an unknown encoding', '/encoded/unheard', /unknown content encoding/, 1],
+  ['a redirect without a target', '/nowhere', /leads on to no address/, 1],
+  ['redirects in a circle', '/loop', /more than 5 times/, 6],
+  ['six redirects', '/hop/6', /more than 5 times/, 1],
+];
+
+for (const [name, path, reason, count] of failing) {
+  test(`${name} is refused with its reason`, { timeout: 20_000 }, async () => {
+    await assert.rejects(download(`${main}${path}`, idle), { name: 'ImageError', message: reason });
+    assert.equal(requests(path), count);
+  });
+}
+
+test('what recovers within three attempts is fetched', async () => {
+  for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets']) {
+    assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);
+    assert.equal(requests(path), 3);
+  }
+});
+
+test('five redirects are followed', async () => {
+  assert.deepEqual((await fetchAndRemove(`${main}/hop/5`)).content, bytes);
+});
+
+test('a redirect is judged like an address', async () => {
+  let reached = false;
+  const inner = await serve((_request, response) => {
+    reached = true;
+    response.end(bytes);
+  }, '127.0.0.2');
+  const targets = [
+    inner,
+    inner.replace('127.0.0.2', '[::ffff:7f00:2]'),
+    inner.replace('127.0.0.2', '2130706434'),
+    'http://user:pw@127.0.0.1/',
+    'file:///etc/passwd',
+    'ftp://127.0.0.1/',
+    'http://[',
+  ];
+  for (const target of targets) {
+    const url = `${main}/to/${encodeURIComponent(target)}`;
+    await assert.rejects(download(url, idle), { name: 'ImageError' }, target);
+  }
+  await assert.rejects(download(inner, idle), { message: /private or reserved/ });
+  assert.equal(reached, false);
+});
+
+test('an address that is none is refused', async () => {
+  for (const url of ['', 'nonsense', '/a.jpg', 'http://']) {
+    await assert.rejects(download(url, idle), { name: 'ImageError' }, url);
+  }
+});
+
+test('the connection goes to the checked address, whatever the name means a moment later', async () => {
+  const answers = ['127.0.0.1', '127.0.0.2'];
+  let lookups = 0;
+  const rebinding = createDownload({
+    fetch: createSafeFetch({
+      allow: ['127.0.0.1'],
+      lookup: async () => [{ address: answers[lookups++] ?? '127.0.0.2', family: 4 }],
+    }),
+    folder,
+    limits: { retryDelayMs: 1 },
+  });
+  const url = `http://rebinding.test:${new URL(main).port}/ok`;
+  const file = await rebinding(url, idle);
+  assert.equal(lookups, 1);
+  await rm(file.path);
+  await assert.rejects(rebinding(url, idle), { message: /private or reserved/ });
+});
+
+test(
+  'a host that never answers is given up after the time for all attempts',
+  { timeout: 10_000 },
+  async () => {
+    const impatient = createDownload({
+      fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+      folder,
+      limits: { totalMs: 200 },
+    });
+    await assert.rejects(impatient(`${main}/silent`, idle), {
+      name: 'ImageError',
+      message: /longer than 0\.2 s/,
+    });
+  },
+);
+
+test('a look-up that never answers ends with the time too', { timeout: 10_000 }, async () => {
+  const { promise: never } = Promise.withResolvers<never>();
+  const impatient = createDownload({
+    fetch: createSafeFetch({ allow: [], lookup: () => never }),
+    folder,
+    limits: { totalMs: 50 },
+  });
+  await assert.rejects(impatient('http://slow.test/', idle), { message: /longer than/ });
+});
+
+test(
+  'an abort ends the download with its own reason, and the connection with it',
+  { timeout: 10_000 },
+  async () => {
+    const closed = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const slow = await serve((request, response) => {
+      request.socket.on('close', () => closed.resolve());
+      response.writeHead(200);
+      response.write(bytes, () => begun.resolve());
+    });
+    const abort = new AbortController();
+    const result = download(slow, abort.signal);
+    await begun.promise;
+    const reason = new Error('the worker is stopping');
+    abort.abort(reason);
+    await assert.rejects(result, (error) => error === reason);
+    await closed.promise;
+    await assert.rejects(download(slow, abort.signal), (error) => error === reason);
+  },
+);
+
+test('garbage instead of HTTP is a bad picture', async () => {
+  const server = createServer((socket) =>
+    socket.on('error', () => undefined).end('nonsense\r\n\r\n'),
+  );
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  await assert.rejects(download(`http://127.0.0.1:${port}/`, idle), { name: 'ImageError' });
+});
+
+test('a disk that cannot be written is no fault of the picture', async () => {
+  const file = join(folder, 'a file');
+  await writeFile(file, '');
+  const blocked = createDownload({
+    fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+    folder: file,
+  });
+  await assert.rejects(blocked(`${main}/ok`, idle), { code: 'EEXIST' });
+  await rm(file);
+});

@@ -1,0 +1,114 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { openTestDatabase } from '@oselya/db/testing';
+import type { ObjectRequest } from '@oselya/model';
+import { Value } from 'typebox/value';
+import type { Tables } from '../../src/database.ts';
+import type { Describer, descriptionSchema } from '../../src/images/describe.ts';
+import { createImages, type ImagesOptions } from '../../src/images/images.ts';
+import type { ImageEvent } from '../../src/images/outcome.ts';
+
+export type Shown = Pick<ObjectRequest<typeof descriptionSchema>, 'data' | 'image' | 'operation'>;
+
+/** A vision model that says the same of every picture, and remembers what it was shown. */
+export function visionModel(
+  beforeAnswer: (shown: Shown) => void | Promise<void> = () => undefined,
+) {
+  const shown: Shown[] = [];
+  const model: Describer = {
+    async generateObject({ schema, data, image, operation }) {
+      shown.push({ data, image, operation });
+      await beforeAnswer({ data, image, operation });
+      const answer = {
+        description: ' A bright\0 kitchen. ',
+        room_type: 'kitchen',
+        quality: 'good',
+      };
+      const usage = { inputTokens: 0, outputTokens: 0 };
+      return { value: Value.Parse(schema, answer), model: 'eyes-1', usage, calls: 1 };
+    },
+  };
+  return { model, shown };
+}
+
+/** A database, a folder for pictures, and the service over them. */
+export async function openImages() {
+  const database = await openTestDatabase<Tables>([
+    {
+      component: 'collector',
+      folder: join(import.meta.dirname, '../../migrations'),
+      variables: { embedding_dimensions: 3 },
+    },
+  ]);
+  const { db } = database;
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
+  after(() => rm(folder, { recursive: true }));
+  await db.insertInto('sources').values({ slug: 'board' }).execute();
+  let count = 0;
+
+  /** A listing whose payload is being processed. */
+  async function addListing() {
+    count += 1;
+    const external_id = String(count);
+    const { id: rawId } = await db
+      .insertInto('raw_data')
+      .values({
+        source_slug: 'board',
+        external_id,
+        payload: '{}',
+        content_hash: external_id,
+        status: 'processing',
+        attempt: 1,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    const { id: listingId } = await db
+      .insertInto('property_listings')
+      .values({
+        source_slug: 'board',
+        external_id,
+        description: 'оселя',
+        search_text: 'оселя',
+        raw_id: rawId,
+        phones: [],
+        features: [],
+        attributes: '{}',
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    const signal = new AbortController().signal;
+    return { listingId, fence: { rawId, attempt: 1 }, signal };
+  }
+
+  function open(options: Partial<ImagesOptions> = {}) {
+    const events: ImageEvent[] = [];
+    const images = createImages({
+      db,
+      folder,
+      allow: ['127.0.0.1'],
+      model: visionModel().model,
+      observe: (event) => events.push(event),
+      limits: { retryDelayMs: 1 },
+      ...options,
+    });
+    return { images, events };
+  }
+
+  const rowsOf = (listingId: number) =>
+    db
+      .selectFrom('listing_images')
+      .select(['position', 'url', 'sha256', 'error'])
+      .where('listing_id', '=', listingId)
+      .orderBy('position')
+      .execute();
+
+  /** The files of the store, the temporary ones among them. */
+  const files = async () =>
+    (await readdir(folder, { recursive: true, withFileTypes: true }))
+      .filter((entry) => entry.isFile())
+      .map((entry) => entry.name);
+
+  return { ...database, folder, addListing, open, rowsOf, files };
+}

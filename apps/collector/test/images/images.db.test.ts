@@ -1,0 +1,294 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import sharp from 'sharp';
+import { LeaseLostError } from '../../src/queue/job.ts';
+import { openImages, visionModel } from './harness.ts';
+import { FORMATS, picture } from './pictures.ts';
+import { serve } from './server.ts';
+
+const { db, pool, addListing, open, rowsOf, files } = await openImages();
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+const seen: string[] = [];
+const content = new Map<string, Buffer>();
+const host = await serve((request, response) => {
+  const path = request.url ?? '';
+  seen.push(path);
+  const bytes = content.get(path);
+  response.writeHead(bytes === undefined ? 404 : 200, { 'content-type': 'image/jpeg' }).end(bytes);
+});
+
+/** Puts a picture on the host. */
+async function put(path: string, ...options: Parameters<typeof picture>) {
+  const bytes = await picture(...options);
+  content.set(path, bytes);
+  return { url: host + path, sha256: sha256(bytes), bytes };
+}
+
+afterEach(async () => {
+  const stored = await db.selectFrom('images').select('sha256').execute();
+  const temporary = (await files()).filter((name) => !stored.some((one) => one.sha256 === name));
+  assert.deepEqual(temporary, [], 'a temporary file stayed');
+});
+
+test('pictures of every type are stored, recorded in their order and described', async () => {
+  const { model, shown } = visionModel();
+  const { images, events } = open({ model });
+  const listing = await addListing();
+  const put5 = await Promise.all(FORMATS.map((format) => put(`/kitchen.${format}`, format)));
+  const outcomes = await images.processRemote({ ...listing, urls: put5.map(({ url }) => url) });
+
+  assert.deepEqual(
+    outcomes,
+    put5.map((one, position) => ({
+      position,
+      url: one.url,
+      sha256: one.sha256,
+      width: 64,
+      height: 48,
+      duplicate: false,
+    })),
+  );
+  assert.deepEqual(
+    await rowsOf(listing.listingId),
+    put5.map((one, position) => ({ position, url: one.url, sha256: one.sha256, error: null })),
+  );
+  assert.deepEqual(new Set(events), new Set(['stored']));
+  const rows = await db.selectFrom('images').selectAll().execute();
+  assert.deepEqual(
+    new Set(rows.map((row) => row.media_type)),
+    new Set(FORMATS.map((format) => `image/${format}`)),
+  );
+  for (const row of rows) {
+    assert.deepEqual(
+      [row.width, row.height, row.description, row.room_type, row.quality, row.described_by],
+      [64, 48, 'A bright kitchen.', 'kitchen', 'good', 'eyes-1'],
+    );
+    assert.equal(row.bytes, put5.find((one) => one.sha256 === row.sha256)?.bytes.length);
+  }
+  assert.equal(shown.length, 5);
+});
+
+test('the vision model sees an upright JPEG of at most 1024 pixels, and the facts as JSON', async () => {
+  const { model, shown } = visionModel();
+  const listing = await addListing();
+  const { url } = await put('/big.png', 'png', { width: 2000, height: 1000, colour: 'navy' });
+  await open({ model }).images.processRemote({ ...listing, urls: [url] });
+  const [call] = shown;
+  assert.equal(call?.operation, 'image_description');
+  assert.deepEqual(call?.data, { hint: url, width: 2000, height: 1000 });
+  assert.equal(call?.image?.mediaType, 'image/jpeg');
+  const { format, width, height } = await sharp(call?.image?.bytes).metadata();
+  assert.deepEqual([format, width, height], ['jpeg', 1024, 512]);
+});
+
+test('bad pictures are recorded with their reason and do not touch the good ones', async () => {
+  const { images, events } = open();
+  const listing = await addListing();
+  const good = await put('/good.jpg', 'jpeg', { colour: 'red' });
+  content.set('/page.jpg', Buffer.from('<!doctype html>'));
+  content.set('/half.jpg', good.bytes.subarray(0, good.bytes.length - 40));
+  const paths = ['/missing.jpg', '/page.jpg', '/half.jpg'].map((path) => host + path);
+  const urls = [...paths, 'http://169.254.169.254/latest', 'nonsense', good.url];
+  const outcomes = await images.processRemote({ ...listing, urls });
+
+  const rows = await rowsOf(listing.listingId);
+  assert.deepEqual(
+    rows.map(({ url }) => url),
+    urls,
+  );
+  const reasons = [/status 404/, /no JPEG/, /broken/, /private or reserved/, /malformed/];
+  for (const [index, reason] of reasons.entries()) {
+    assert.match(rows[index]?.error ?? '', reason);
+    assert.deepEqual(outcomes[index], {
+      position: index,
+      url: urls[index],
+      error: rows[index]?.error,
+    });
+  }
+  assert.equal(rows[5]?.sha256, good.sha256);
+  assert.deepEqual(events.toSorted(), [...Array<string>(5).fill('failed'), 'stored']);
+});
+
+test('equal bytes are stored once, described once, and said to be duplicates', async () => {
+  const { model, shown } = visionModel();
+  const { images, events } = open({ model });
+  const first = await put('/one.jpg', 'jpeg', { colour: 'gold' });
+  content.set('/same.jpg', first.bytes);
+  const same = `${host}/same.jpg`;
+  const outcomes = await images.processRemote({
+    ...(await addListing()),
+    urls: [first.url, same, first.url],
+  });
+  const later = await images.processRemote({ ...(await addListing()), urls: [same] });
+  const duplicates = [...outcomes, ...later].map((one) => 'duplicate' in one && one.duplicate);
+  assert.deepEqual(duplicates, [false, true, true, true]);
+  assert.equal((await files()).filter((name) => name === first.sha256).length, 1);
+  assert.equal(shown.length, 1);
+  assert.deepEqual(events, ['stored', 'duplicate', 'duplicate', 'duplicate']);
+  assert.equal(seen.filter((path) => path === '/one.jpg').length, 1);
+});
+
+test('three are fetched at once, and no more', { timeout: 10_000 }, async () => {
+  let most = 0;
+  let waiting: (() => void)[] = [];
+  // Nobody is answered until three have asked.
+  const gate = await serve((request, response) => {
+    waiting.push(() => response.writeHead(404).end(request.url));
+    most = Math.max(most, waiting.length);
+    if (waiting.length < 3) return;
+    for (const answer of waiting) answer();
+    waiting = [];
+  });
+  const urls = Array.from({ length: 9 }, (_, index) => `${gate}/${index}`);
+  const outcomes = await open().images.processRemote({ ...(await addListing()), urls });
+  assert.deepEqual(
+    outcomes.map(({ url }) => url),
+    urls,
+  );
+  assert.equal(most, 3);
+});
+
+test('the rows are replaced as a whole; an address of before is not fetched again', async () => {
+  const { images, events } = open();
+  const listing = await addListing();
+  const [kept, gone, added] = [
+    await put('/kept.jpg', 'jpeg', { colour: 'plum' }),
+    await put('/gone.jpg', 'jpeg', { colour: 'tan' }),
+    await put('/added.jpg', 'jpeg', { colour: 'snow' }),
+  ];
+  const missing = `${host}/comes-later.jpg`;
+  await images.processRemote({ ...listing, urls: [gone.url, kept.url, missing] });
+  await put('/comes-later.jpg', 'jpeg', { colour: 'wheat' });
+  await images.processRemote({ ...listing, urls: [kept.url, added.url, missing] });
+  const rows = await rowsOf(listing.listingId);
+  assert.deepEqual(
+    rows.map(({ url }) => url),
+    [kept.url, added.url, missing],
+  );
+  assert.ok(rows.every(({ error }) => error === null));
+  assert.equal(seen.filter((path) => path === '/kept.jpg').length, 1);
+  assert.equal(events.filter((event) => event === 'reused').length, 1);
+
+  assert.deepEqual(await images.processRemote({ ...listing, urls: [] }), []);
+  assert.deepEqual(await rowsOf(listing.listingId), []);
+});
+
+test('a worker that lost its claim writes nothing', async () => {
+  const listing = await addListing();
+  const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });
+  const urls = [url];
+  const lost = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls };
+  await assert.rejects(open().images.processRemote(lost), LeaseLostError);
+  assert.deepEqual(await rowsOf(listing.listingId), []);
+
+  // Lost while the model looks: the pictures are the listing's, the description is not written.
+  const { model } = visionModel(async () => {
+    await db
+      .updateTable('raw_data')
+      .set({ attempt: 9 })
+      .where('id', '=', listing.fence.rawId)
+      .execute();
+  });
+  await assert.rejects(open({ model }).images.processRemote({ ...listing, urls }), LeaseLostError);
+  const image = await db
+    .selectFrom('images')
+    .selectAll()
+    .where('sha256', '=', hash)
+    .executeTakeFirst();
+  assert.equal(image?.described_by, null);
+});
+
+test('a failure of the model propagates, what was fetched stays, and the next attempt goes on', async () => {
+  for (const code of ['MODEL_UNAVAILABLE', 'MODEL_REJECTED', 'MODEL_INVALID_OUTPUT'] as const) {
+    const listing = await addListing();
+    const { url } = await put(`/${code}.png`, 'png', { width: 20 + code.length });
+    const failing = visionModel(() => {
+      throw new ModelError(code, 'The model failed.');
+    });
+    const urls = [url];
+    await assert.rejects(
+      open({ model: failing.model }).images.processRemote({ ...listing, urls }),
+      { code },
+    );
+    assert.equal((await rowsOf(listing.listingId)).length, 1);
+
+    const working = visionModel();
+    await open({ model: working.model }).images.processRemote({ ...listing, urls });
+    assert.equal(working.shown.length, 1);
+    assert.equal(seen.filter((path) => path === `/${code}.png`).length, 1);
+  }
+});
+
+test('a picture that the model refuses to describe stays without a description', async () => {
+  const listing = await addListing();
+  const { url, sha256: hash } = await put('/refused.jpg', 'jpeg', { colour: 'coral' });
+  const { model } = visionModel(() => {
+    throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
+  });
+  const [outcome] = await open({ model }).images.processRemote({ ...listing, urls: [url] });
+  assert.ok(outcome !== undefined && 'sha256' in outcome);
+  const image = await db
+    .selectFrom('images')
+    .selectAll()
+    .where('sha256', '=', hash)
+    .executeTakeFirst();
+  assert.deepEqual([image?.description, image?.described_by], [null, null]);
+});
+
+test('no connection is held while pictures are fetched and described', async () => {
+  const inUse: number[] = [];
+  const watch = () => void inUse.push(pool.totalCount - pool.idleCount);
+  const bytes = await picture('jpeg', { colour: 'olive' });
+  const watched = await serve((_request, response) => {
+    watch();
+    response.end(bytes);
+  });
+  const { model } = visionModel(watch);
+  await open({ model }).images.processRemote({ ...(await addListing()), urls: [watched] });
+  assert.deepEqual(inUse, [0, 0]);
+});
+
+test('an abort ends the work with its reason', async () => {
+  const abort = new AbortController();
+  const reason = new Error('the worker is stopping');
+  const silent = await serve(() => abort.abort(reason));
+  const job = { ...(await addListing()), signal: abort.signal };
+  const work = open().images.processRemote({ ...job, urls: [silent] });
+  await assert.rejects(work, (error) => error === reason);
+  assert.deepEqual(await rowsOf(job.listingId), []);
+});
+
+test('uploaded files are taken one after another and stay where they are', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-upload-'));
+  after(() => rm(folder, { recursive: true }));
+  const { model, shown } = visionModel();
+  const contents = [
+    await picture('webp', { colour: 'silver' }),
+    Buffer.from('no picture'),
+    await picture('webp', { colour: 'silver' }),
+  ];
+  const uploads = await Promise.all(
+    contents.map(async (bytes, index) => {
+      const path = join(folder, String(index));
+      await writeFile(path, bytes);
+      return { path, sha256: sha256(bytes), bytes: bytes.length, name: `bath-${index}.webp` };
+    }),
+  );
+  const listing = await addListing();
+  const outcomes = await open({ model }).images.processUploaded({ ...listing, files: uploads });
+  const hash = uploads[0]?.sha256;
+  assert.deepEqual(outcomes, [
+    { position: 0, url: null, sha256: hash, width: 64, height: 48, duplicate: false },
+    { position: 1, url: null, error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
+    { position: 2, url: null, sha256: hash, width: 64, height: 48, duplicate: true },
+  ]);
+  assert.equal(shown.length, 1);
+  assert.deepEqual(shown[0]?.data, { hint: 'bath-0.webp', width: 64, height: 48 });
+  await rm(join(folder, '0'));
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
+import sharp from 'sharp';
+import { guardRoutes } from '../../src/access/guard.ts';
+import { imageRoutes } from '../../src/images/index.ts';
+import { openImages } from './harness.ts';
+import { picture } from './pictures.ts';
+import { serve } from './server.ts';
+
+const { addListing, open, folder } = await openImages();
+const { images } = open();
+const bytes = await picture('png', { width: 2000, height: 1000 });
+const url = await serve((_request, response) => response.end(bytes));
+const [outcome] = await images.processRemote({ ...(await addListing()), urls: [url] });
+assert.ok(outcome !== undefined && 'sha256' in outcome);
+const { sha256 } = outcome;
+
+const key = { id: 'k', name: 'test', scopes: ['search' as const], source_slugs: null };
+async function start(keys?: Parameters<typeof guardRoutes>[1]) {
+  const app = await createServer({
+    log: createLogger({ level: 'silent', service: 'test' }),
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+    bodyLimit: 1024,
+  });
+  await app.register(async (scope) => {
+    guardRoutes(scope, keys);
+    imageRoutes(scope, images);
+  });
+  after(() => app.close());
+  return app;
+}
+const app = await start();
+
+test('a picture comes as it is, for ever', async () => {
+  const answer = await app.inject(`/images/${sha256}`);
+  assert.equal(answer.statusCode, 200);
+  assert.deepEqual(answer.rawPayload, bytes);
+  assert.equal(answer.headers['content-type'], 'image/png');
+  assert.equal(answer.headers['cache-control'], 'public, max-age=31536000, immutable');
+  assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+  assert.equal(answer.headers['etag'], `"${sha256}"`);
+});
+
+test('a smaller copy is a JPEG with its own tag', async () => {
+  for (const side of [320, 1024]) {
+    const answer = await app.inject(`/images/${sha256}?size=${side}`);
+    assert.equal(answer.headers['content-type'], 'image/jpeg');
+    assert.equal(answer.headers['etag'], `"${sha256}-${side}"`);
+    const { format, width, height } = await sharp(answer.rawPayload).metadata();
+    assert.deepEqual([format, width, height], ['jpeg', side, side / 2]);
+  }
+});
+
+test('what the caller has is not sent again', async () => {
+  const headers = { 'if-none-match': `"${sha256}"` };
+  const answer = await app.inject({ url: `/images/${sha256}`, headers });
+  assert.deepEqual([answer.statusCode, answer.body], [304, '']);
+  const other = await app.inject({ url: `/images/${sha256}?size=320`, headers });
+  assert.equal(other.statusCode, 200);
+});
+
+test('an unknown hash is 404 and is not kept; what is no hash or no size is 422', async () => {
+  const answer = await app.inject(`/images/${'0'.repeat(64)}`);
+  assert.deepEqual([answer.statusCode, answer.json().code], [404, 'image_not_found']);
+  assert.equal(answer.headers['cache-control'], undefined);
+  for (const path of [
+    '/images/abc',
+    `/images/${sha256.toUpperCase().replace(/^./, 'G')}`,
+    '/images/..%2f..%2fetc%2fpasswd',
+    `/images/${sha256}?size=321`,
+    `/images/${sha256}?size=big`,
+    `/images/${sha256}?width=320`,
+  ]) {
+    assert.equal((await app.inject(path)).statusCode, 422, path);
+  }
+});
+
+test('with API keys it needs one, and no shared cache may keep it', async () => {
+  const guarded = await start({ verify: async (text) => (text === 'good' ? key : undefined) });
+  assert.equal((await guarded.inject(`/images/${sha256}`)).statusCode, 401);
+  const headers = { authorization: 'Bearer good' };
+  const answer = await guarded.inject({ url: `/images/${sha256}`, headers });
+  assert.equal(answer.statusCode, 200);
+  assert.match(String(answer.headers['cache-control']), /^private, /);
+});
+
+test('bytes that are gone from the store are 404', async () => {
+  await rm(join(folder, sha256.slice(0, 2), sha256.slice(2, 4), sha256));
+  for (const path of [`/images/${sha256}`, `/images/${sha256}?size=320`]) {
+    assert.equal((await app.inject(path)).statusCode, 404);
+  }
+});

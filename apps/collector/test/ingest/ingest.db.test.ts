@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openDatabase, rawRecord } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { startCollector } from '../support/collector.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const quiet = { COLLECTOR_WORKER: 'false' };
+const unlimited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PER_MINUTE: '0' });
+const limited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PER_MINUTE: '3' });
+
+type Accepted = { raw_id: number; status: string };
+type Problem = { code: string; status: number; errors?: { path: string }[]; request_id: string };
+
+const ingest = (body: unknown, headers?: Record<string, string>) =>
+  unlimited.post('/api/v1/ingest', body, headers);
+
+test('a payload is accepted, stored and pending', async () => {
+  const payload = payloadOf({ source_slug: 'first-source', attributes: { a: [1, 'ї'] } });
+  const answer = await ingest(payload);
+  assert.equal(answer.status, 202);
+  const accepted = answer.json<Accepted>();
+  assert.equal(accepted.status, 'pending');
+  const row = await rawRecord(db, accepted.raw_id);
+  assert.deepEqual(row.payload, payload);
+
+  const raw = await unlimited.get(`/api/v1/raw/${accepted.raw_id}`);
+  assert.equal(raw.status, 200);
+  const { created_at, updated_at, ...rest } = raw.json<Record<string, unknown>>();
+  assert.deepEqual(rest, {
+    raw_id: accepted.raw_id,
+    source_slug: 'first-source',
+    external_id: payload.external_id,
+    status: 'pending',
+    attempts: 0,
+    error: null,
+    stages: [],
+    listing_id: null,
+  });
+  assert.equal(new Date(String(created_at)).toISOString(), created_at);
+  assert.equal(new Date(String(updated_at)).toISOString(), updated_at);
+  const source = await db
+    .selectFrom('sources')
+    .where('slug', '=', 'first-source')
+    .selectAll()
+    .executeTakeFirst();
+  assert.ok(source, 'the source came into being');
+});
+
+test('a source that is there already stays, also for many at once', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => ingest(payloadOf({ source_slug: 'busy-source' }))),
+  );
+  assert.ok(answers.every((answer) => answer.status === 202));
+  const ids = new Set(answers.map((answer) => answer.json<Accepted>().raw_id));
+  assert.equal(ids.size, 20);
+});
+
+const refused: [string, () => ReturnType<typeof ingest>, number, string][] = [
+  ['malformed JSON', () => ingest('{"source_slug":'), 400, 'malformed_request'],
+  ['an unknown key', () => ingest({ ...payloadOf(), x: 1 }), 422, 'validation_failed'],
+  ['a NUL character', () => ingest(payloadOf({ description: 'a\0' })), 422, 'validation_failed'],
+  [
+    'a body above 1 MiB',
+    () => ingest(payloadOf({ attributes: { a: 'x'.repeat(1024 * 1024) } })),
+    413,
+    'body_too_large',
+  ],
+  [
+    'another content type',
+    () => ingest('a=b', { 'content-type': 'application/x-www-form-urlencoded' }),
+    415,
+    'unsupported_media_type',
+  ],
+  [
+    'an empty idempotency key',
+    () => ingest(payloadOf(), { 'idempotency-key': '' }),
+    422,
+    'validation_failed',
+  ],
+];
+
+const countRaw = () =>
+  db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.countAll().as('n'))
+    .executeTakeFirst();
+
+for (const [name, refuse, status, code] of refused) {
+  test(`${name} is ${status} and leaves nothing`, async () => {
+    const before = await countRaw();
+    const answer = await refuse();
+    assert.equal(answer.status, status, answer.text);
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
+    assert.equal(answer.json<Problem>().code, code);
+    assert.deepEqual(await countRaw(), before);
+  });
+}
+
+test('a body of nearly 1 MiB reaches the rules of values', async () => {
+  const payload = JSON.stringify(payloadOf({ attributes: { a: 'x'.repeat(1024 * 1024 - 1000) } }));
+  assert.equal((await ingest(payload)).json<Problem>().errors?.[0]?.path, 'body/attributes');
+});
+
+test('an idempotency key gives the same payload one record', async () => {
+  const payload = payloadOf();
+  const headers = { 'idempotency-key': 'once "upon" a time' };
+  const answers = await Promise.all(Array.from({ length: 10 }, () => ingest(payload, headers)));
+  const ids = new Set(answers.map((answer) => answer.json<Accepted>().raw_id));
+  assert.equal(ids.size, 1);
+  assert.ok(answers.every((answer) => answer.status === 202));
+
+  const other = await ingest({ ...payload, price: 5 }, headers);
+  assert.equal(other.status, 409);
+  assert.equal(other.json<Problem>().code, 'idempotency_conflict');
+
+  const elsewhere = await ingest({ ...payload, source_slug: 'other' }, headers);
+  assert.equal(elsewhere.status, 202, "another source's keys are its own");
+});
+
+test('after 24 hours an idempotency key is free again', async () => {
+  const headers = { 'idempotency-key': 'daily' };
+  const payload = payloadOf();
+  const first = (await ingest(payload, headers)).json<Accepted>().raw_id;
+  await db
+    .updateTable('raw_data')
+    .set({ created_at: new Date(Date.now() - 24 * 3_600_000 - 1000) })
+    .where('id', '=', first)
+    .execute();
+  const answer = await ingest({ ...payload, price: 5 }, headers);
+  assert.equal(answer.status, 202);
+  assert.notEqual(answer.json<Accepted>().raw_id, first);
+});
+
+const send = (source_slug: string, overrides = {}) =>
+  limited.post('/api/v1/ingest', { ...payloadOf({ source_slug }), ...overrides });
+
+test('the rate is limited for each source; refused payloads are not counted', async () => {
+  for (let i = 0; i < 5; i += 1) assert.equal((await send('fast', { price: -1 })).status, 422);
+  for (const remaining of ['2', '1', '0']) {
+    const answer = await send('fast');
+    assert.equal(answer.status, 202);
+    assert.equal(answer.headers.get('ratelimit-limit'), '3');
+    assert.equal(answer.headers.get('ratelimit-remaining'), remaining);
+  }
+  const answer = await send('fast');
+  assert.equal(answer.status, 429);
+  assert.equal(answer.json<Problem>().code, 'rate_limited');
+  const wait = Number(answer.headers.get('retry-after'));
+  assert.ok(wait >= 1 && wait <= 60, `${wait} s`);
+  assert.equal((await send('slow')).status, 202);
+});
+
+test('a payload that is not there is 404, a bad id 422', async () => {
+  const missing = await unlimited.get('/api/v1/raw/999999999');
+  assert.equal(missing.status, 404);
+  assert.equal(missing.json<Problem>().code, 'raw_not_found');
+  for (const id of ['0', '-1', 'abc', '1e400', '9223372036854775808']) {
+    assert.equal((await unlimited.get(`/api/v1/raw/${id}`)).status, 422, id);
+  }
+});
+
+test('a database that fails is 500, and says nothing of its inside', async () => {
+  await db.schema.alterTable('raw_data').renameTo('raw_data_away').execute();
+  const answer = await ingest(payloadOf());
+  await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
+  assert.equal(answer.status, 500);
+  assert.equal(answer.json<Problem>().code, 'internal_error');
+  assert.ok(!answer.text.includes('raw_data'));
+});

@@ -1,0 +1,343 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ModelError, type ModelErrorCode } from '@oselya/model';
+import { sql } from 'kysely';
+import { createStages } from '../../src/pipeline/pipeline.ts';
+import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+
+const { db } = await openDatabase();
+
+const outcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
+  Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
+
+function snapshotsOf(listingId: number | null) {
+  return db
+    .selectFrom('listing_snapshots')
+    .select(['raw_id', 'changes', 'listing'])
+    .where('listing_id', '=', listingId ?? 0)
+    .orderBy('raw_id')
+    .execute();
+}
+
+async function enrichmentsOf(listingId: number | null) {
+  const rows = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listingId ?? 0)
+    .execute();
+  return Object.fromEntries(rows.map((row) => [row.kind, row.value]));
+}
+
+test('there are eight stages in the documented order', () => {
+  const names = createStages(1000).map((stage) => stage.name);
+  assert.deepEqual(names, [
+    'load',
+    'validate',
+    'normalize',
+    'upsert',
+    'snapshot',
+    'images',
+    'enrich',
+    'embed',
+  ]);
+});
+
+test('a payload becomes a listing with facts, words, embedding, snapshot and provenance', async () => {
+  const model = countedModel();
+  const payload = payloadOf({
+    city: 'Львів',
+    price: 61_500,
+    currency: 'USD',
+    attributes: { heating: 'gas' },
+    published_at: '2025-03-01T10:00:00+23:30',
+  });
+  const raw = await createHarness(db, { model }).process(payload);
+  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  assert.equal(raw.error, null);
+  assert.equal(raw.claimed_by, null);
+  assert.deepEqual(outcomes(raw), {
+    load: 'done',
+    validate: 'done',
+    normalize: 'done',
+    upsert: 'done',
+    snapshot: 'done',
+    images: 'skipped',
+    enrich: 'done',
+    embed: 'done',
+  });
+  for (const stage of raw.stages) {
+    assert.ok(stage.duration_ms >= 0);
+    assert.ok(!Number.isNaN(Date.parse(stage.started_at)));
+  }
+  assert.deepEqual(model.calls, { chat: 1, embed: 1 });
+
+  const listing = await listingOf(db, payload);
+  assert.ok(listing);
+  assert.equal(raw.listing_id, listing.id);
+  assert.equal(listing.price, 61_500, "the source's own price wins over that of the text");
+  assert.equal(listing.rooms, 2, 'read out of the text');
+  assert.equal(listing.area_total, 54);
+  assert.equal(listing.deal_type, 'sale');
+  assert.equal(listing.city_key, 'львів');
+  assert.match(listing.search_text, /двокімнатну квартиру у львові/);
+  assert.deepEqual(listing.attributes, { heating: 'gas' });
+  assert.equal(listing.published_at?.toISOString(), '2025-02-28T10:30:00.000Z');
+  assert.ok(listing.embedding);
+  assert.equal(listing.completed_hash, raw.content_hash);
+
+  const snapshots = await snapshotsOf(listing.id);
+  assert.equal(snapshots.length, 1);
+  assert.deepEqual(snapshots[0]?.changes, {});
+  const enrichments = await enrichmentsOf(listing.id);
+  assert.deepEqual(enrichments['price_per_m2'], { value: 1138.89, currency: 'USD' });
+  const provenance = enrichments['provenance'] as {
+    fields: Record<string, string>;
+    model: string;
+    prompt: string;
+  };
+  assert.equal(provenance.fields['price'], 'payload');
+  assert.equal(provenance.fields['rooms'], 'model');
+  assert.equal(provenance.prompt, 'listing-extraction.v1');
+  assert.ok(provenance.model);
+});
+
+test('an unchanged payload asks no model, and brings the listing back from the archive', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf();
+  const first = await harness.process(payload);
+  await db
+    .updateTable('property_listings')
+    .set({ archived_at: new Date() })
+    .where('id', '=', first.listing_id)
+    .execute();
+  model.calls.chat = 0;
+  model.calls.embed = 0;
+
+  const reordered = Object.fromEntries(Object.entries(payload).toReversed());
+  const second = await harness.process({ ...payload, ...reordered });
+  assert.equal(second.status, 'completed');
+  assert.deepEqual(outcomes(second), { load: 'unchanged' });
+  assert.deepEqual(model.calls, { chat: 0, embed: 0 });
+  assert.equal(second.listing_id, first.listing_id);
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.archived_at, null);
+  assert.equal(listing?.raw_id, second.id);
+  assert.equal((await snapshotsOf(first.listing_id)).length, 1);
+});
+
+test('a changed price is in the snapshot, and the text that stayed is not embedded again', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf({ price: 62_000, currency: 'USD', city: 'Львів' });
+  const first = await harness.process(payload);
+  // The mock's summary names the price, and a changed summary is another text to embed.
+  const summary = (await listingOf(db, payload))?.summary;
+  const second = await harness.process({ ...payload, price: 59_000 });
+  const third = await harness.process({ ...payload, price: 59_000, contact_name: 'Оксана' });
+  assert.equal(second.listing_id, first.listing_id);
+  const snapshots = await snapshotsOf(first.listing_id);
+  assert.deepEqual(
+    snapshots.map((one) => one.changes['price']),
+    [undefined, { from: 62_000, to: 59_000 }, undefined],
+  );
+  assert.deepEqual(snapshots[2]?.changes, { contact_name: { from: null, to: 'Оксана' } });
+  assert.equal((await listingOf(db, payload))?.price, 59_000);
+  assert.notEqual((await listingOf(db, payload))?.summary, summary);
+  assert.equal(outcomes(second)['embed'], 'done');
+  assert.equal(outcomes(third)['embed'], 'skipped');
+  assert.deepEqual(model.calls, { chat: 3, embed: 2 });
+});
+
+test('a payload that is no listing is invalid, with the reason', async () => {
+  const payload = payloadOf({
+    title: 'Ремонт телефонів',
+    description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
+  });
+  const raw = await createHarness(db).process(payload);
+  assert.equal(raw.status, 'invalid');
+  assert.equal(raw.error?.code, 'not_a_listing');
+  assert.ok(raw.error?.message);
+  assert.deepEqual(outcomes(raw), { load: 'done', validate: 'invalid' });
+  assert.equal(await listingOf(db, payload), undefined);
+});
+
+test('an older payload never overwrites a newer one', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ price: 1000 });
+  const older = await store(db, payload);
+  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
+  await harness.process({ ...payload, price: 900 });
+  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', older).execute();
+  await harness.runNext();
+  const raw = await rawRecord(db, older);
+  assert.equal(raw.status, 'completed');
+  assert.deepEqual(outcomes(raw), { load: 'superseded' });
+  assert.equal((await listingOf(db, payload))?.price, 900);
+});
+
+test('a job may run again from the start without harm', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ price: 1000 });
+  const first = await harness.process(payload);
+  const changed = await harness.process({ ...payload, price: 900 });
+  const again = { status: 'pending' as const };
+  await db.updateTable('raw_data').set(again).where('id', '=', changed.id).execute();
+  await db.updateTable('property_listings').set({ completed_hash: null }).execute();
+  await harness.runNext();
+  const raw = await rawRecord(db, changed.id);
+  assert.equal(raw.status, 'completed');
+  assert.equal(raw.attempt, 2);
+  const snapshots = await snapshotsOf(first.listing_id);
+  assert.deepEqual(
+    snapshots.map((one) => one.changes['price']),
+    [undefined, { from: 1000, to: 900 }],
+  );
+});
+
+test('what a payload no longer has is no longer there', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ title: 'Квартира', description: 'Продам квартиру у Львові.' });
+  const priced = { ...payload, price: 50_000, currency: 'USD', area_total: 50 };
+  const { listing_id: id } = await harness.process(priced);
+  assert.ok('price_per_m2' in (await enrichmentsOf(id)));
+  await harness.process(payload);
+  assert.ok(!('price_per_m2' in (await enrichmentsOf(id))));
+  assert.equal((await listingOf(db, payload))?.area_total, null);
+});
+
+/** A model of which one call fails. */
+function failingModel(call: 'generateObject' | 'embed', error: unknown) {
+  return { ...countedModel(), [call]: () => Promise.reject(error) };
+}
+
+const modelFailures: [ModelErrorCode, boolean, string][] = [
+  ['MODEL_UNREACHABLE', false, 'failed'],
+  ['MODEL_REJECTED', false, 'failed'],
+  ['MODEL_INVALID_OUTPUT', false, 'failed'],
+  ['MODEL_BREAKER_OPEN', false, 'postponed'],
+  ['MODEL_UNREACHABLE', true, 'postponed'],
+  ['MODEL_REJECTED', true, 'failed'],
+];
+
+for (const [code, probe, outcome] of modelFailures) {
+  test(`${code}${probe ? ' of a probe' : ''} leaves the job ${outcome}`, async () => {
+    const model = failingModel('generateObject', new ModelError(code, `It was ${code}.`));
+    const id = await store(db, payloadOf());
+    assert.equal(await createHarness(db, { model }).runNext({ probe }), outcome);
+    const raw = await rawRecord(db, id);
+    if (outcome === 'postponed') {
+      assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
+    } else {
+      assert.deepEqual(raw.error, {
+        code: 'model_failed',
+        message: `It was ${code}.`,
+        stage: 'validate',
+      });
+      assert.deepEqual(outcomes(raw), { load: 'done', validate: 'failed' });
+    }
+    await db.deleteFrom('raw_data').where('id', '=', id).execute();
+  });
+}
+
+test('a bad embedding fails the job and is not written; the next try makes it good', async () => {
+  const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
+  const payload = payloadOf();
+  const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.stage, 'embed');
+  assert.ok(raw.listing_id, 'the listing is there');
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.embedding, null);
+  assert.equal(listing?.completed_hash, null, 'the same payload will not pass as unchanged');
+
+  const again = await createHarness(db).process(payload);
+  assert.equal(again.status, 'completed');
+  assert.ok((await listingOf(db, payload))?.embedding);
+});
+
+test('reasons with characters that the database cannot store are recorded all the same', async () => {
+  const model = failingModel('generateObject', new ModelError('MODEL_REJECTED', 'a\0b\uD800'));
+  const raw = await createHarness(db, { model }).process(payloadOf());
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.message, 'ab\uFFFD');
+});
+
+test('a stage that throws something else fails the job without telling its inside', async () => {
+  const raw = await createHarness(db, {
+    images: { processRemote: () => Promise.reject(new Error('secret inside')) },
+  }).process(payloadOf());
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.code, 'internal_error');
+  assert.ok(!raw.error?.message.includes('secret'));
+});
+
+/** How a claim is lost: the job is pending again, or another worker has it already. */
+const losses = {
+  'to the queue': () => ({ status: 'pending' as const }),
+  'to another worker': () => ({ attempt: sql<number>`attempt + 1` }),
+};
+
+/** All that stages write, and the statuses. */
+async function everything() {
+  return {
+    raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
+    listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
+    snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
+    enrichments: await db.selectFrom('listing_enrichments').selectAll().execute(),
+  };
+}
+
+for (const [whereTo, loss] of Object.entries(losses)) {
+  for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
+    test(`a claim lost ${whereTo} during ${moment}: nothing more is written`, async () => {
+      const rawId = await store(db, payloadOf());
+      let before: Awaited<ReturnType<typeof everything>> | undefined;
+      const pass = async (now: typeof moment) => {
+        if (now !== moment) return;
+        await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
+        before = await everything();
+      };
+      const model = countedModel();
+      const outcome = await createHarness(db, {
+        model: {
+          async generateObject(request) {
+            const answer = await model.generateObject(request);
+            await pass('generateObject');
+            return answer;
+          },
+          async embed(texts, options) {
+            const answer = await model.embed(texts, options);
+            await pass('embed');
+            return answer;
+          },
+        },
+        images: {
+          async processRemote() {
+            await pass('processRemote');
+            return [];
+          },
+        },
+      }).runNext();
+      assert.equal(outcome, 'lost');
+      assert.ok(before);
+      assert.deepEqual(await everything(), before);
+      await db.deleteFrom('raw_data').where('id', '=', rawId).execute();
+    });
+  }
+}
+
+test('a payload that failed after its update does not let the one before pass as unchanged', async () => {
+  const payload = payloadOf({ price: 100 });
+  const harness = createHarness(db);
+  await harness.process(payload);
+  const broken = { processRemote: () => Promise.reject(new Error('broken')) };
+  const failed = await createHarness(db, { images: broken }).process({ ...payload, price: 90 });
+  assert.equal(failed.status, 'failed');
+  assert.equal((await listingOf(db, payload))?.price, 90);
+  const again = await harness.process(payload);
+  assert.equal(outcomes(again)['upsert'], 'done');
+  assert.equal((await listingOf(db, payload))?.price, 100);
+});

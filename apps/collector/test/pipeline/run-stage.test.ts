@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLogger } from '@oselya/kit';
+import { ModelError } from '@oselya/model';
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+} from 'kysely';
+import type { Tables } from '../../src/database.ts';
+import type { Context, PipelineDeps, Stage, StageRun } from '../../src/pipeline/context.ts';
+import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
+import { runStage } from '../../src/pipeline/run-stage.ts';
+
+const context: Context = {
+  job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
+  products: {},
+};
+const never = () => Promise.reject(new Error('not used'));
+const deps: PipelineDeps = {
+  db: new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  }),
+  model: { generateObject: never, embed: never },
+  images: { processRemote: never },
+  log: createLogger({ level: 'silent', service: 'test' }),
+};
+const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({
+  name: 'load',
+  run,
+  timeoutMs: 10_000,
+  attempts: 3,
+  ...settings,
+});
+const run = (one: Stage, signal = new AbortController().signal) =>
+  runStage(one, context, deps, signal);
+
+test('a stage that fails for a moment is tried again', async () => {
+  let tries = 0;
+  const result = await run(
+    stage(async () => {
+      tries += 1;
+      if (tries < 3) throw new Error('connection lost');
+      return done;
+    }),
+  );
+  assert.equal(result, done);
+  assert.equal(tries, 3);
+});
+
+test('attempts end, and the last error stands', async () => {
+  let tries = 0;
+  const failing = stage(
+    () => {
+      tries += 1;
+      return Promise.reject(new Error(`failure ${tries}`));
+    },
+    { attempts: 2 },
+  );
+  await assert.rejects(run(failing), /failure 2/);
+});
+
+test("the model's errors are final: its client has tried", async () => {
+  let tries = 0;
+  const failing = stage(() => {
+    tries += 1;
+    return Promise.reject(new ModelError('MODEL_UNREACHABLE', 'gone'));
+  });
+  await assert.rejects(run(failing), /gone/);
+  assert.equal(tries, 1);
+});
+
+test('a stage that does not heed its signal is cut off at its time', async () => {
+  let signalled = false;
+  const endless = stage(
+    (_context, _deps, signal) => {
+      signal.addEventListener('abort', () => {
+        signalled = true;
+      });
+      return new Promise(() => undefined);
+    },
+    { timeoutMs: 20 },
+  );
+  await assert.rejects(run(endless), StageTimeoutError);
+  assert.ok(signalled);
+});
+
+test('a job that is given up ends its stage with the reason', async () => {
+  const controller = new AbortController();
+  const endless = stage(() => new Promise(() => undefined));
+  const running = run(endless, controller.signal);
+  controller.abort(new Error('lease lost'));
+  await assert.rejects(running, /lease lost/);
+  await assert.rejects(run(endless, controller.signal), /lease lost/, 'nor is it begun');
+});

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startCollector } from './support/collector.ts';
+import { openDatabase } from './support/database.ts';
+import { until } from './support/until.ts';
+
+const database = await openDatabase();
+const collector = await startCollector(database, { COLLECTOR_INGEST_PER_MINUTE: '0' });
+
+test('every sample listing goes through the whole pipeline', async () => {
+  const file = join(import.meta.dirname, '../../../samples/listings.jsonl');
+  const lines = (await readFile(file, 'utf8')).split('\n').filter((line) => line.trim() !== '');
+  const answers = await Promise.all(lines.map((line) => collector.post('/api/v1/ingest', line)));
+  for (const answer of answers) assert.equal(answer.status, 202, answer.text);
+
+  type Queue = { counts: Record<string, number> };
+  const counts = await until('an empty queue', async () => {
+    const queue = (await collector.get('/api/v1/admin/queue')).json<Queue>();
+    return !queue.counts['pending'] && !queue.counts['processing'] && queue.counts;
+  });
+  const { completed = 0, invalid = 0, failed = 0 } = counts;
+  assert.equal(completed + invalid, lines.length);
+  assert.equal(failed, 0);
+  assert.ok(invalid > 0, 'some samples are no listings');
+
+  const { listings, embedded } = await database.db
+    .selectFrom('property_listings')
+    .select((eb) => [
+      eb.fn.countAll<number>().as('listings'),
+      eb.fn.count<number>('embedding').as('embedded'),
+    ])
+    .executeTakeFirstOrThrow();
+  assert.equal(embedded, listings, 'every listing can be found by similarity');
+
+  const found = (await collector.post('/api/v1/search/fulltext', { query: 'квартира' })).json<{
+    items: object[];
+  }>();
+  assert.ok(found.items.length > 0);
+});

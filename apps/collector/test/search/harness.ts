@@ -1,0 +1,141 @@
+import { after } from 'node:test';
+import { join } from 'node:path';
+import { toVector } from '@oselya/db';
+import { openTestDatabase } from '@oselya/db/testing';
+import { createLogger, createServer } from '@oselya/kit';
+import { Histogram, Registry } from 'prom-client';
+import { guardRoutes } from '../../src/access/guard.ts';
+import { createRateLimit } from '../../src/access/rate-limit.ts';
+import type { Tables } from '../../src/database.ts';
+import { normaliseText } from '../../src/search/normalise.ts';
+import { type SearchDeps, searchRoutes } from '../../src/search/routes.ts';
+
+export const DIMENSIONS = 3;
+
+export type ListingSeed = Partial<{
+  title: string;
+  description: string;
+  deal_type: string;
+  property_type: string;
+  city: string;
+  price: number;
+  rooms: number;
+  area_total: number;
+  source_slug: string;
+  embedding: number[];
+  embedding_model: string;
+  archived: boolean;
+}>;
+
+export type Model = SearchDeps['model'];
+
+/** A model that knows the vectors of a few texts, and fails for all others. */
+export function modelOf(vectors: Record<string, number[]>): Model {
+  return {
+    embed: async (texts) => ({
+      vectors: texts.map((text) => {
+        const vector = vectors[text];
+        if (vector === undefined) throw new Error(`The model server refused ${text}`);
+        return vector;
+      }),
+      model: 'test-model',
+      usage: { inputTokens: 0, outputTokens: 0 },
+      calls: 1,
+    }),
+  };
+}
+
+/** A database with the collector's tables, listings to search, and servers over them. */
+export async function openSearch() {
+  const database = await openTestDatabase<Tables>([
+    {
+      component: 'collector',
+      folder: join(import.meta.dirname, '../../migrations'),
+      variables: { embedding_dimensions: DIMENSIONS },
+    },
+  ]);
+  const { db, pool } = database;
+  let count = 0;
+
+  /** Stores listings as the pipeline would, and gives their ids. */
+  async function add(...seeds: ListingSeed[]): Promise<number[]> {
+    const slugs = [...new Set(seeds.map((seed) => seed.source_slug ?? 'board'))];
+    await db
+      .insertInto('sources')
+      .values(slugs.map((slug) => ({ slug })))
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    const rows = seeds.map(({ archived, embedding, source_slug = 'board', ...seed }) => {
+      count += 1;
+      const description = seed.description ?? 'оселя';
+      return {
+        ...seed,
+        description,
+        source_slug,
+        external_id: String(count),
+        raw_id: count,
+        city_key: seed.city === undefined ? null : normaliseText(seed.city),
+        search_text: normaliseText([seed.title, description, seed.city].join(' ')),
+        embedding: embedding === undefined ? null : toVector(embedding),
+        embedding_model: seed.embedding_model ?? null,
+        archived_at: archived === true ? '2026-01-02T03:04:05Z' : null,
+        attributes: '{}',
+        phones: [],
+        features: [],
+      };
+    });
+    const added = await db.insertInto('property_listings').values(rows).returning('id').execute();
+    return added.map(({ id }) => id);
+  }
+
+  /** A server with the search routes alone; COLLECTOR_AUTH is off. */
+  async function serve(
+    options: Partial<Pick<SearchDeps, 'model' | 'rankedMatches' | 'exactMatches'>> & {
+      perMinute?: number;
+    } = {},
+  ) {
+    const { perMinute = 0, ...deps } = options;
+    const registry = new Registry();
+    const app = await createServer({
+      log: createLogger({ level: 'silent', service: 'test' }),
+      openapi: { title: 'Test', description: 'A test.', version: '1' },
+      bodyLimit: 1024 * 1024,
+    });
+    await app.register(async (scope) => {
+      guardRoutes(scope, undefined);
+      searchRoutes(scope, {
+        db,
+        model: modelOf({}),
+        dimensions: DIMENSIONS,
+        limit: createRateLimit({ pool, name: 'fulltext', perMinute }),
+        metrics: {
+          searchDuration: new Histogram({
+            name: 'collector_search_duration_seconds',
+            help: 'Time of one search.',
+            labelNames: ['kind'],
+            registers: [registry],
+          }),
+        },
+        ...deps,
+      });
+    });
+    after(() => app.close());
+    const post = async (kind: string, body: unknown) => {
+      const answer = await app.inject({
+        method: 'POST',
+        url: `/search/${kind}`,
+        headers: { 'content-type': 'application/json' },
+        payload: typeof body === 'string' ? body : JSON.stringify(body),
+      });
+      return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
+    };
+    return { app, registry, post };
+  }
+
+  return { ...database, add, serve };
+}
+
+/** The ids of an answer's items, in order. */
+export function idsOf(body: { items: { listing: { listing_id: number } }[] }): number[] {
+  return body.items.map(({ listing }) => listing.listing_id);
+}

@@ -1,0 +1,66 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import type { TestDatabase } from '@oselya/db/testing';
+import type { Tables } from '../../src/database.ts';
+import { start } from '../../src/main.ts';
+import { DIMENSIONS } from './database.ts';
+import { log } from './pipeline.ts';
+
+/** A running collector on a test file's database, with what tests do to it. */
+export async function startCollector(
+  database: TestDatabase<Tables>,
+  env: Record<string, string> = {},
+) {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  const running = await start(
+    {
+      DATA_DIR: folder,
+      COLLECTOR_PORT: '0',
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      ...env,
+    },
+    { database, log },
+  );
+  let closed = false;
+  const close = async () => {
+    if (closed) return;
+    closed = true;
+    await running.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  after(close);
+
+  async function request(
+    method: string,
+    path: string,
+    { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
+  ) {
+    const response = await fetch(`${running.url}${path}`, {
+      method,
+      headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      /** The body, of the shape that the test expects and checks by using it. */
+      // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- shorter than a cast in each test
+      json: <Shape>() => JSON.parse(text) as Shape,
+    };
+  }
+
+  return {
+    url: running.url,
+    close,
+    get: (path: string, headers: Record<string, string> = {}) => request('GET', path, { headers }),
+    post: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
+      request('POST', path, { body, headers }),
+  };
+}

@@ -1,0 +1,28 @@
+import { openTestDatabase, type TestDatabase } from '@oselya/db/testing';
+import type { Tables } from '../../src/database.ts';
+import { contentHash } from '../../src/ingest/content-hash.ts';
+import type { Payload } from '../../src/ingest/schemas.ts';
+import { insertRaw } from '../../src/ingest/repository.ts';
+import { migrations } from '../../src/migrations.ts';
+
+export const DIMENSIONS = 16;
+
+/** The collector's database for one test file. */
+export function openDatabase(): Promise<TestDatabase<Tables>> {
+  return openTestDatabase<Tables>([migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS })]);
+}
+
+/** Stores a payload as the ingest does, past its limits and checks. */
+export function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
+  return insertRaw(db, {
+    source_slug: payload.source_slug,
+    external_id: payload.external_id,
+    payload: JSON.stringify(payload),
+    content_hash: contentHash(payload),
+  });
+}
+
+/** A raw record as it stands. */
+export function rawRecord(db: TestDatabase<Tables>['db'], rawId: number) {
+  return db.selectFrom('raw_data').selectAll().where('id', '=', rawId).executeTakeFirstOrThrow();
+}

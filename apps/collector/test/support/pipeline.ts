@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import type { TestDatabase } from '@oselya/db/testing';
+import { createLogger } from '@oselya/kit';
+import { createModelClient, type ModelClient } from '@oselya/model';
+import { Registry } from 'prom-client';
+import type { Tables } from '../../src/database.ts';
+import type { Payload } from '../../src/ingest/schemas.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { PipelineDeps } from '../../src/pipeline/context.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { claimJob } from '../../src/queue/claim.sql.ts';
+import { createJobRunner, type JobOutcome } from '../../src/queue/run-job.ts';
+import { DIMENSIONS, rawRecord, store } from './database.ts';
+
+export const log = createLogger({ level: 'silent', service: 'test' });
+
+/** The mock model, with a count of its calls. */
+export function countedModel(): PipelineDeps['model'] & { calls: { chat: number; embed: number } } {
+  const client = createModelClient({
+    mode: 'mock',
+    timeoutMs: 10_000,
+    embeddingDimensions: DIMENSIONS,
+  });
+  const calls = { chat: 0, embed: 0 };
+  return {
+    calls,
+    generateObject: ((request) => {
+      calls.chat += 1;
+      return client.generateObject(request);
+    }) satisfies ModelClient['generateObject'],
+    embed: (texts, options) => {
+      calls.embed += 1;
+      return client.embed(texts, options);
+    },
+  };
+}
+
+/** Takes payloads through the pipeline, one after another, as a worker with one slot does. */
+export function createHarness(
+  db: TestDatabase<Tables>['db'],
+  overrides: Partial<PipelineDeps> = {},
+) {
+  const metrics = createMetrics(new Registry());
+  const deps: PipelineDeps = {
+    db,
+    model: countedModel(),
+    images: { processRemote: () => Promise.resolve([]) },
+    log,
+    ...overrides,
+  };
+  const run = createJobRunner({
+    db,
+    process: createPipeline({ ...deps, metrics, modelTimeoutMs: 10_000 }),
+    metrics,
+    log,
+  });
+
+  /** Claims the next job and runs it. */
+  async function runNext({ probe = false } = {}): Promise<JobOutcome> {
+    const job = await claimJob(db, { worker: 'test', leaseMs: 60_000 });
+    assert.ok(job, 'there is a job to claim');
+    return run(job, { signal: new AbortController().signal, probe });
+  }
+
+  /** Stores a payload, runs it, and gives its record. */
+  async function process(payload: Payload) {
+    const rawId = await store(db, payload);
+    await runNext();
+    return rawRecord(db, rawId);
+  }
+
+  return { runNext, process };
+}
+
+/** The listing that a payload made. */
+export function listingOf(db: TestDatabase<Tables>['db'], { external_id }: Payload) {
+  return db
+    .selectFrom('property_listings')
+    .selectAll()
+    .where('external_id', '=', external_id)
+    .executeTakeFirst();
+}
