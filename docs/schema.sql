@@ -120,6 +120,7 @@ create table property_listings (
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)
 );
+CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_embedding ON public.property_listings USING hnsw (embedding vector_cosine_ops);
 CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector);
 

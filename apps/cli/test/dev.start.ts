@@ -23,6 +23,8 @@ const env = {
   COLLECTOR_PORT: String(ports[1]),
   DEV_IDP_PORT: String(ports[2]),
   LOG_LEVEL: 'warn',
+  // A killed process's jobs are given to another after this time: nobody waits for the default minute.
+  COLLECTOR_LEASE_SECONDS: '10',
   NODE_TEST_CONTEXT: '',
 };
 const processes: ChildProcess[] = [];
@@ -144,6 +146,22 @@ test('Ctrl-C stops it cleanly, and it can be started again at once', async () =>
   kill(running.child, 'SIGINT');
   assert.equal(await running.ended, 0);
   assert.equal(running.errors(), '');
+});
+
+test('Ctrl-C while the samples are being sent stops it without an error', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
+  try {
+    const started = run([process.execPath, 'apps/cli/bin/oselya.js', 'dev'], { DATA_DIR: folder });
+    await until('the first samples are sent', async () => {
+      const answer = await fetch(`${collectorUrl}/api/v1/raw/1`).catch(() => undefined);
+      return answer?.status === 200;
+    });
+    kill(started.child, 'SIGINT');
+    assert.equal(await started.ended, 0);
+    assert.equal(started.errors(), '');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 type Started = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -91,6 +92,61 @@ test('the collector refuses an open host without a choice about API keys', () =>
   assert.match(stderr, /COLLECTOR_AUTH .*required/);
 });
 
+const unusable: [name: string, args: string[], env: Record<string, string>, said: RegExp][] = [
+  [
+    'a data folder that is a file',
+    ['migrate'],
+    { DATA_DIR: BIN },
+    /^oselya: The data folder .*oselya\.js cannot be used .*DATA_DIR/,
+  ],
+  ['a public address that is none', ['dev'], { BASE_URL: 'here' }, /BASE_URL must be the public/],
+  [
+    'a damaged store of the identity provider',
+    ['dev'],
+    { DATA_DIR: join(folder, 'damaged'), DEV_IDP_PORT: '8765' },
+    /^oselya: The development identity provider cannot use its store .*delete it/,
+  ],
+];
+mkdirSync(join(folder, 'damaged'));
+writeFileSync(join(folder, 'damaged/identity-provider.sqlite'), 'no database '.repeat(100));
+for (const [name, args, env, said] of unusable) {
+  test(`${name} is told without a stack trace`, () => {
+    const { status, stderr } = oselya(args, env);
+    assert.equal(status, 1);
+    assert.match(stderr, said);
+    assert.doesNotMatch(stderr, / at .*\.[jt]s/);
+  });
+}
+
+for (const role of ['assistant', 'collector']) {
+  // An empty variable counts as not set; the level is read by the command too.
+  test(`the ${role} runs until it is told to stop`, async () => {
+    const child = spawn(process.execPath, [BIN, role], {
+      cwd: folder,
+      env: {
+        DATA_DIR: join(folder, role),
+        LOG_LEVEL: '',
+        ASSISTANT_PORT: '0',
+        COLLECTOR_PORT: '0',
+        SVC_AUTH_ENCRYPTION_KEY: oselya(['keygen']).stdout.trim(),
+      },
+    });
+    const closed = once(child, 'close');
+    let output = '';
+    const listens = Promise.withResolvers<void>();
+    child.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes('Server listening at')) listens.resolve();
+    });
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    await Promise.race([listens.promise, closed]);
+    child.kill('SIGTERM');
+    const [code] = await closed;
+    assert.equal(code, 0, output);
+    assert.match(output, /"service":"\w+","signal":"SIGTERM","msg":"shutting down"/);
+  });
+}
+
 test('migrate brings a database up to date, and says so again', () => {
   const first = oselya(['migrate']);
   assert.equal(first.status, 0, first.stderr);
@@ -124,9 +180,8 @@ test('an API key is made, listed without itself, and revoked once', () => {
   assert.match(again.stderr, /no active key/);
 });
 
-test('a .env file is read, and the environment goes before it', async () => {
-  const { writeFile } = await import('node:fs/promises');
-  await writeFile(join(folder, '.env'), 'COLLECTOR_PORT=from-file\nMODEL_MODE=from-file\n');
+test('a .env file is read, and the environment goes before it', () => {
+  writeFileSync(join(folder, '.env'), 'COLLECTOR_PORT=from-file\nMODEL_MODE=from-file\n');
   const { stderr } = oselya(['collector'], { MODEL_MODE: 'mock' });
   assert.match(stderr, /COLLECTOR_PORT/);
   assert.doesNotMatch(stderr, /MODEL_MODE/);

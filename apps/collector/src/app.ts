@@ -25,9 +25,10 @@ export async function createApp(config: Config, services: Services): Promise<Ser
     openapi: {
       title: 'Oselya collector',
       description: 'Takes property listings in, has a language model read them, and searches them.',
-      version: '1',
+      version: '0.1.0',
     },
   });
+  app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   registerHttpMetrics(app, registry);
   registerQueueMetrics(registry, {
     db,

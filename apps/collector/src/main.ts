@@ -7,6 +7,7 @@ import type { Tables } from './database.ts';
 import { migrations } from './migrations.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { CHANNEL } from './queue/hints.ts';
+import { expireLeases } from './queue/repository.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
 import {
   openDatabase,
@@ -101,6 +102,9 @@ export async function openapi(): Promise<object> {
 
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
   const { database, model, images, hints, metrics, log } = services;
+  // The embedded database belongs to one process: what is claimed was left by one that has ended, and
+  // need not wait for its lease to run out.
+  if (database.engine === 'pglite') await expireLeases(database.db);
   const worker = startQueueWorker({
     db: database.db,
     process: createPipeline({

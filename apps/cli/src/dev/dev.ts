@@ -1,12 +1,11 @@
-import fastifyStatic from '@fastify/static';
-import { start as startAssistant } from '@oselya/assistant';
+import { resolve } from 'node:path';
+import { configSchema as assistantConfig, start as startAssistant } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
 import { connect } from '@oselya/db';
-import { createDevIdp } from '@oselya/dev-idp';
-import { commonConfig, createLogger, integer, listen, loadConfig, onShutdown } from '@oselya/kit';
-import { join, resolve } from 'node:path';
+import { commonConfig, createLogger, integer, loadConfig, onShutdown } from '@oselya/kit';
 import { Type } from 'typebox';
-import { loadSamples, queueDrained, SAMPLE_IMAGES, type SampleOptions } from './samples.ts';
+import { startIdentityProvider } from './identity-provider.ts';
+import { loadSamples, queueDrained, type SampleOptions } from './samples.ts';
 import { devSecrets } from './secrets.ts';
 import { summary } from './summary.ts';
 
@@ -17,8 +16,8 @@ const devConfig = Type.Object({
   ...commonConfig,
   ASSISTANT_PORT: port(8000),
   DEV_IDP_PORT: port(8002),
-  BASE_URL: Type.Optional(Type.String()),
 });
+const originConfig = Type.Pick(assistantConfig, ['BASE_URL']);
 
 const CLIENT_ID = 'oselya';
 
@@ -40,7 +39,10 @@ export async function dev({
   const config = loadConfig(devConfig, quietEnv);
   const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
   const dataDir = resolve(config.DATA_DIR);
-  const baseUrl = config.BASE_URL ?? `http://${HOST}:${config.ASSISTANT_PORT}`;
+  const { BASE_URL } = loadConfig(originConfig, {
+    BASE_URL: env['BASE_URL']?.trim() || `http://${HOST}:${config.ASSISTANT_PORT}`,
+  });
+  const redirectUri = new URL('/auth/callback', BASE_URL).href;
   const idpUrl = `http://${HOST}:${config.DEV_IDP_PORT}`;
   const stopping = new AbortController();
 
@@ -53,32 +55,28 @@ export async function dev({
   running.defer(database.close);
 
   const secrets = devSecrets(dataDir);
-  const idp = await createDevIdp({
-    issuer: idpUrl,
-    client: {
-      id: CLIENT_ID,
-      secret: secrets.IDP_CLIENT_SECRET,
-      redirectUris: [`${baseUrl}/auth/callback`],
-    },
-    storeFile: join(dataDir, 'identity-provider.sqlite'),
+  const idp = await startIdentityProvider({
+    host: HOST,
+    port: config.DEV_IDP_PORT,
+    client: { id: CLIENT_ID, secret: secrets.IDP_CLIENT_SECRET, redirectUris: [redirectUri] },
+    dataDir,
   });
   running.defer(idp.close);
-  await idp.app.register(fastifyStatic, { root: SAMPLE_IMAGES, prefix: '/samples/images/' });
-  await listen(idp.app, { host: HOST, port: config.DEV_IDP_PORT, variable: 'DEV_IDP_PORT' });
 
   const shared = { database, log };
   const appEnv = {
     ...quietEnv,
     ...secrets,
-    BASE_URL: baseUrl,
+    BASE_URL,
     IDP_BASE_URL: idpUrl,
     IDP_CLIENT_ID: CLIENT_ID,
+    IDP_REDIRECT_URI: redirectUri,
     SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
   };
   const collector = await startCollector(appEnv, shared);
-  running.defer(collector.close);
+  running.defer(() => collector.close());
   const assistant = await startAssistant(appEnv, shared);
-  running.defer(assistant.close);
+  running.defer(() => assistant.close());
   running.defer(() => stopping.abort());
 
   const samples: SampleOptions = {
@@ -88,22 +86,24 @@ export async function dev({
     signal: stopping.signal,
   };
   const stopped = onShutdown(log, () => running.disposeAsync());
-  const sent = await loadSamples(samples);
-  print(
-    summary({
-      assistantUrl: assistant.url,
-      collectorUrl: collector.url,
-      idpUrl,
-      dataDir,
-      accounts: idp.accounts.map((account) => ({
-        ...account,
-        admin: account.role_ids.includes('svc_admin'),
-      })),
-      seconds: (performance.now() - started) / 1000,
-      samples: sent,
-    }),
-  );
-  if (sent > 0) void reportProcessed(samples, print);
+  try {
+    const sent = await loadSamples(samples);
+    print(
+      summary({
+        assistantUrl: assistant.url,
+        collectorUrl: collector.url,
+        idpUrl,
+        dataDir,
+        accounts: idp.accounts,
+        seconds: (performance.now() - started) / 1000,
+        samples: sent,
+      }),
+    );
+    if (sent > 0) void reportProcessed(samples, print);
+  } catch (error) {
+    // Whoever stops it while the samples are being sent needs no error about that.
+    if (!stopping.signal.aborted) throw error;
+  }
   await stopped;
 }
 

@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { StartError } from '@oselya/kit';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
@@ -25,6 +26,7 @@ export type SampleOptions = {
  * Sends the sample listings to the public ingest API, once for a data folder. Each line has its own
  * idempotency key, so a load that was killed in the middle goes on without doubling anything.
  * @returns How many were sent now: 0 when they had been before.
+ * @throws StartError where the collector asks for an API key.
  */
 export async function loadSamples(options: SampleOptions): Promise<number> {
   const marker = join(options.dataDir, 'samples-loaded');
@@ -59,6 +61,11 @@ async function ingest(
       return;
     }
     const text = await answer.text();
+    if (answer.status === 401) {
+      throw new StartError(
+        'The sample listings cannot be sent, because COLLECTOR_AUTH=required asks for an API key: run oselya dev without it',
+      );
+    }
     if (answer.status !== 429) throw new Error(`${key} was refused with ${answer.status}: ${text}`);
     const seconds = Number(answer.headers.get('retry-after') ?? 1);
     await sleep(seconds * 1000, undefined, { signal });

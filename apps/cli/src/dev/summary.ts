@@ -1,9 +1,12 @@
+import type { DevAccount } from '@oselya/dev-idp';
+
+/** What the summary tells of. */
 export type SummaryFacts = {
   assistantUrl: string;
   collectorUrl: string;
   idpUrl: string;
   dataDir: string;
-  accounts: readonly { email: string; display_name: string; admin: boolean }[];
+  accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
   /** How many sample listings were sent on this start. */
   samples: number;
@@ -13,8 +16,8 @@ export type SummaryFacts = {
 export function summary(facts: SummaryFacts): string {
   const { assistantUrl, collectorUrl, idpUrl } = facts;
   const accounts = facts.accounts.map(
-    ({ email, display_name, admin }) =>
-      `    ${email.padEnd(24)} ${display_name}, ${admin ? 'admin' : 'user'}`,
+    ({ email, display_name, role_ids }) =>
+      `    ${email.padEnd(24)} ${display_name}, ${role_ids.includes('svc_admin') ? 'admin' : 'user'}`,
   );
   return `
 Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as printed; stop with Ctrl-C.

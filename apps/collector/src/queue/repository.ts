@@ -45,6 +45,15 @@ export async function rescueJobs(
   return rows;
 }
 
+/** Ends every lease: for a database that no other process can have open, so that no worker holds one. */
+export async function expireLeases(db: Kysely<Tables>): Promise<void> {
+  await db
+    .updateTable('raw_data')
+    .set({ lease_expires_at: sql<Date>`now() - interval '1 second'` })
+    .where('status', '=', 'processing')
+    .execute();
+}
+
 /** Puts a claimed job back as if it had not been claimed: its attempt does not count. */
 export async function returnJob(db: Kysely<Tables>, { rawId, attempt }: Fence): Promise<boolean> {
   const { numUpdatedRows } = await db
