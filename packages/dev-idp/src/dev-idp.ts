@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import type { Provider } from 'oidc-provider';
 import { createAccounts, type DevAccess, type DevAccount, sampleAccounts } from './accounts.ts';
+import { homeRoutes } from './home.ts';
 import { interactionRoutes } from './interactions.ts';
 import { assertLoopback, LoopbackServer } from './loopback.ts';
 import { protocolRoutes } from './mount.ts';
@@ -90,11 +91,9 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
 
     const app = createApp(options, provider);
     await app.register(protocolRoutes, { provider });
-    await app.register(interactionRoutes, {
-      provider,
-      accounts,
-      redirectUris: client.redirectUris,
-    });
+    const { redirectUris } = client;
+    await app.register(homeRoutes, { accounts, redirectUris });
+    await app.register(interactionRoutes, { provider, accounts, redirectUris });
     app.addHook('onClose', async () => database.close());
 
     return {

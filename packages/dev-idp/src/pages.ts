@@ -24,16 +24,32 @@ const style = `
   h1 { margin: 0 0 0.5rem; font-size: 1.375rem; }
   p { margin: 0 0 1rem; color: var(--muted); overflow-wrap: anywhere; }
   a { color: var(--accent); }
+  ul { margin: 0 0 1rem; padding: 0; list-style: none; }
+  li { margin: 0 0 0.5rem; }
   button { display: block; width: 100%; min-height: 2.75rem; margin: 0 0 0.75rem;
     padding: 0.75rem 1rem; text-align: start; font: inherit; color: inherit; background: none;
     border: 1px solid var(--line); border-radius: 0.5rem; cursor: pointer; }
   button:hover:enabled { border-color: var(--accent); }
   button:disabled { cursor: not-allowed; opacity: 0.6; }
-  button span { display: block; color: var(--muted); font-size: 0.875rem; }
+  button span, li span { display: block; color: var(--muted); font-size: 0.875rem; }
   button.cancel { margin: 0; text-align: center; border-color: transparent; color: var(--muted); }
   :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 `;
 const styleSource = `'sha256-${hash('sha256', style, 'base64')}'`;
+
+/** What this server is, and the accounts that one can sign in as. */
+export function homePage(accounts: readonly DevAccount[], redirectUris: readonly string[]): Page {
+  const body = `
+    <h1>Development identity provider</h1>
+    <p>It plays the identity provider while you develop: sample accounts, no passwords. It answers
+      on this machine alone.</p>
+    <ul>
+      ${accounts.map((account) => `<li>${accountLine(account)}</li>`).join('\n')}
+    </ul>
+    ${goToApplication(redirectUris)}
+    <p><a href="/.well-known/openid-configuration">OpenID configuration</a></p>`;
+  return page('Development identity provider', body, redirectUris);
+}
 
 /** The choice of an account; each button posts its `sub` back to the page's own address. */
 export function pickerPage(accounts: readonly DevAccount[], redirectUris: readonly string[]): Page {
@@ -47,11 +63,16 @@ export function pickerPage(accounts: readonly DevAccount[], redirectUris: readon
   return page('Choose an account', body, redirectUris);
 }
 
-function accountButton({ sub, display_name, email, role_ids, blocked }: DevAccount): string {
-  const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
+function accountButton(account: DevAccount): string {
+  const { sub, blocked } = account;
   return `<button name="account" value="${escape(sub)}"${blocked ? ' disabled' : ''}>
-        ${escape(display_name)} <span>${escape(details)}</span>
+        ${accountLine(account)}
       </button>`;
+}
+
+function accountLine({ display_name, email, role_ids, blocked }: DevAccount): string {
+  const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
+  return `${escape(display_name)} <span>${escape(details)}</span>`;
 }
 
 /** Says that an interaction is over or belongs to another browser, and how to begin again. */
@@ -60,7 +81,7 @@ export function lostInteractionPage(redirectUris: readonly string[]): Page {
     <h1>This sign-in is no longer open</h1>
     <p>It was finished, took longer than ten minutes, or was begun in another browser or with
       cookies turned off.</p>
-    ${startAgain(redirectUris)}`;
+    ${goToApplication(redirectUris)}`;
   return page('This sign-in is no longer open', body, redirectUris);
 }
 
@@ -79,13 +100,13 @@ export function refusalPage(out: ErrorOut, redirectUris: readonly string[]): Pag
     <p>${escape(out.error)}: ${escape(out.error_description ?? 'no further details')}</p>
     <p>If you run the application, compare its client id and redirect address with the ones the
       provider was started with.</p>
-    ${startAgain(redirectUris)}`;
+    ${goToApplication(redirectUris)}`;
   return page('The sign-in request was refused', body, redirectUris);
 }
 
-function startAgain([redirectUri]: readonly string[]): string {
+function goToApplication([redirectUri]: readonly string[]): string {
   const home = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
-  return `<p><a href="${escape(home)}">Go to the application</a> and sign in again from there.</p>`;
+  return `<p><a href="${escape(home)}">Go to the application</a> and sign in from there.</p>`;
 }
 
 function page(title: string, body: string, redirectUris: readonly string[]): Page {

@@ -1,4 +1,4 @@
-export { type CommonConfig, commonConfig } from './config/common.ts';
+export { commonConfig } from './config/common.ts';
 export { flag, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, loadConfig } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
@@ -6,7 +6,7 @@ export { createServer, type Server, type ServerOptions } from './http/server.ts'
 export { registerHttpMetrics } from './http/metrics.ts';
 export { listen } from './http/listen.ts';
 export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
-export { problemSchema, sharedProblems } from './http/problem-schema.ts';
+export { sharedProblems } from './http/problem-schema.ts';
 export { createLogger, type Logger } from './logging.ts';
 export {
   defineProblems,

@@ -2,10 +2,10 @@ import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 
 export type Logger = PinoLogger;
 
-/**
- * A logger that writes one JSON object a line to standard output. Requests are logged by route and
- * path, never with their query, headers or body: those carry codes, states, session ids and texts.
- */
+/** What PostgreSQL adds to an error: `detail` and `where` repeat the row, with its ids and texts. */
+const ROWS_IN_ERRORS = ['err.detail', 'err.where'];
+
+/** A logger that writes one JSON object a line to standard output. Contract 2. */
 export function createLogger(options: {
   level: string;
   service: string;
@@ -15,6 +15,7 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service },
     timestamp: stdTimeFunctions.isoTime,
+    redact: { paths: ROWS_IN_ERRORS, remove: true },
     formatters: { level: (label: string) => ({ level: label }) },
   };
   return options.destination === undefined ? pino(settings) : pino(settings, options.destination);

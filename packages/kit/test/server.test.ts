@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { Type } from 'typebox';
@@ -35,7 +36,7 @@ app.post(
   '/pots/:size',
   {
     schema: {
-      params: Type.Object({ size: Type.Integer({ minimum: 1 }) }),
+      params: Type.Object({ size: Type.Integer({ minimum: 1, maximum: 100 }) }),
       body: Type.Object(
         { name: Type.String(), cups: Type.Integer() },
         { additionalProperties: false },
@@ -49,6 +50,12 @@ app.post(
     return { size: params.size };
   },
 );
+await app.register(async (scope) => {
+  scope.addSchema(
+    Type.Object({ cups: Type.Integer() }, { $id: 'Order', additionalProperties: false }),
+  );
+  scope.post('/orders', { schema: { body: Type.Ref('Order') } }, () => ({}));
+});
 app.get('/page', (_request, reply) =>
   reply.type('text/html').send(renderPage({ title: 'T', body: html`<p>${'<script>'}</p>` })),
 );
@@ -70,6 +77,12 @@ const cases: [string, () => ReturnType<typeof post>, number, string][] = [
   ['an unknown key', () => post('/pots/1', { name: 'a', cups: 1, x: 1 }), 422, 'validation_failed'],
   ['text for a number', () => post('/pots/1', { name: 'a', cups: '1' }), 422, 'validation_failed'],
   ['a bad parameter', () => post('/pots/big', { name: 'a', cups: 1 }), 422, 'validation_failed'],
+  [
+    'a parameter past all bounds',
+    () => post('/pots/1e400', { name: 'a', cups: 1 }),
+    422,
+    'validation_failed',
+  ],
   ['an address that does not exist', () => post('/cups', {}), 404, 'not_found'],
   ['a bad escape in the address', () => post('/%zz', {}), 400, 'malformed_request'],
   ['a body too large', () => post('/pots/1', 'x'.repeat(300)), 413, 'body_too_large'],
@@ -95,6 +108,12 @@ for (const [name, send, status, code] of cases) {
     assert.ok(!answer.body.includes('hunter2'));
   });
 }
+
+test('a scope with schemas of its own is as strict, and may refer to them', async () => {
+  assert.equal((await post('/orders', { cups: 1 })).statusCode, 200);
+  assert.equal((await post('/orders', { cups: '1' })).statusCode, 422);
+  assert.equal((await post('/orders', { cups: 1, extra: true })).statusCode, 422);
+});
 
 test('validation names every place and what is wrong there', async () => {
   const { errors } = (await post('/pots/1', { name: 5, extra: true })).json();
@@ -134,7 +153,10 @@ test('a browser that navigates gets a page with the same status', async () => {
 test('pages escape what is put in, and may use their own style only', async () => {
   const answer = await app.inject('/page');
   assert.match(answer.body, /<p>&#60;script&#62;<\/p>/);
-  assert.match(String(answer.headers['content-security-policy']), /default-src 'none'.*sha256-/);
+  const policy = String(answer.headers['content-security-policy']);
+  assert.match(policy, /default-src 'none'/);
+  const style = /<style>(.*)<\/style>/s.exec(answer.body)?.[1] ?? '';
+  assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')));
 });
 
 test('the log has one line a request, without its query', async () => {

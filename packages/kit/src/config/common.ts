@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { text } from './fields.ts';
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -12,7 +12,3 @@ export const commonConfig = {
     { default: 'info' },
   ),
 };
-
-const commonObject = Type.Object(commonConfig);
-
-export type CommonConfig = Static<typeof commonObject>;

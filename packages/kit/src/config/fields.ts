@@ -1,4 +1,4 @@
-import { type Static, type TString, type TUnsafe, Type } from 'typebox';
+import { type TArray, type TString, Type } from 'typebox';
 
 /** A whole number within bounds. */
 export function integer(options: { default: number; min?: number; max?: number }) {
@@ -11,7 +11,7 @@ export function flag(fallback: boolean) {
   return Type.Boolean({ default: fallback });
 }
 
-/** Any text; without a default the value may be missing. */
+/** Any text. */
 export function text(fallback: string): TString {
   return Type.String({ default: fallback });
 }
@@ -22,8 +22,6 @@ export function secret(): TString {
 }
 
 /** Comma-separated values. */
-export function list(): TUnsafe<string[]> {
-  return Type.Unsafe<string[]>(
-    Type.Array(Type.String({ minLength: 1 }), { default: [] as Static<TString>[] }),
-  );
+export function list(): TArray<TString> {
+  return Type.Array(Type.String({ minLength: 1 }), { default: [] });
 }

@@ -24,17 +24,21 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   } else {
     request.log.debug({ code: problem.code, detail: problem.detail }, problem.title);
   }
+  const errors = problem.errors?.slice(0, MAX_LISTED_ERRORS);
   void reply.status(problem.status).headers({ ...problem.headers, 'x-request-id': request.id });
   if (wantsPage(request)) {
-    const advice = problem.errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`) ?? [];
+    const places = errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
     return reply.type('text/html; charset=utf-8').send(
       renderPage({
         title: problem.title,
         body: html`<h1>${problem.title}</h1>
           <p>${problem.detail}</p>
-          <ul>
-            ${advice}
-          </ul>
+          ${
+            places &&
+            html`<ul>
+              ${places}
+            </ul>`
+          }
           <p><a href="/">Back to the start</a></p>
           <p>
             <small
@@ -55,9 +59,7 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
       detail: problem.detail,
       code: problem.code,
       request_id: request.id,
-      ...(problem.errors === undefined
-        ? {}
-        : { errors: problem.errors.slice(0, MAX_LISTED_ERRORS) }),
+      ...(errors && { errors }),
     });
 }
 
@@ -72,9 +74,8 @@ function toProblem(error: FastifyError): ProblemError {
       cause: error,
     });
   }
-  switch (error.statusCode) {
-    case 400:
-      return commonProblem('malformed_request', { detail: error.message, cause: error });
+  const { statusCode = 500 } = error;
+  switch (statusCode) {
     case 404:
       return commonProblem('not_found', { cause: error });
     case 413:
@@ -86,7 +87,9 @@ function toProblem(error: FastifyError): ProblemError {
     case 503:
       return commonProblem('unavailable', { headers: { 'retry-after': '5' }, cause: error });
     default:
-      return commonProblem('internal_error', { cause: error });
+      return statusCode >= 400 && statusCode < 500
+        ? commonProblem('malformed_request', { detail: error.message, cause: error })
+        : commonProblem('internal_error', { cause: error });
   }
 }
 

@@ -4,10 +4,12 @@ import { StartError } from '../start-error.ts';
 
 type AnyServer = Pick<FastifyInstance, 'listen' | 'server'>;
 
+const NOT_AN_ADDRESS_OF_OURS = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
+
 /**
  * Starts to listen, and gives the address as a URL without a trailing slash.
  * @param variable The configuration variable that sets the port, for the error.
- * @throws StartError where the port is taken or may not be used.
+ * @throws StartError where the port is taken or may not be used, or the host is not this machine's.
  */
 export async function listen(
   app: AnyServer,
@@ -23,7 +25,7 @@ export async function listen(
         { cause: error },
       );
     }
-    if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+    if (code !== undefined && NOT_AN_ADDRESS_OF_OURS.has(code)) {
       throw new StartError(
         `Cannot listen on ${host}:${port} (${code}): set ${variable} and the host to an address of this machine`,
         { cause: error },

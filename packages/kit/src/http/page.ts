@@ -40,11 +40,22 @@ dt { opacity: .7; } dd { margin: 0; overflow-wrap: anywhere; }
 small { opacity: .7; }
 `;
 
+// The browser compares the element's whole text with the hash: nothing may be put around it.
+const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
+
 /** The value of `style-src` that lets the page's own style through, and nothing else. */
 export const PAGE_STYLE_HASH = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`;
 
-/** A whole page in the platform's plain style; it loads nothing. */
-export function renderPage(page: { title: string; body: Html; lang?: string }): string {
+/**
+ * A whole page in the platform's plain style; it loads nothing but what `head` asks for, which the
+ * route's content security policy has to allow.
+ */
+export function renderPage(page: {
+  title: string;
+  body: Html;
+  head?: Html;
+  lang?: string;
+}): string {
   return `<!doctype html>
 ${
   html`<html lang="${page.lang ?? 'en'}">
@@ -52,9 +63,7 @@ ${
       <meta charset="utf-8" />
       <meta name="viewport" content="width=device-width, initial-scale=1" />
       <title>${page.title} · Oselya</title>
-      <style>
-        ${raw(STYLE)}
-      </style>
+      ${STYLE_ELEMENT} ${page.head}
     </head>
     <body>
       <main>${page.body}</main>

@@ -1,8 +1,8 @@
 import { type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 
 /**
- * One line for each request, when it ends. It has the path without the query: codes, states and
- * session ids travel there. A path can hold an id too, so what is logged is the route's pattern.
+ * One line for each request, when it ends. It has the route's pattern, not the path or the query:
+ * codes, states and session ids travel there.
  */
 export class RequestLog extends LogController {
   constructor() {

@@ -9,7 +9,7 @@ import { handleError, handleNotFound } from './error-handler.ts';
 import { PAGE_STYLE_HASH } from './page.ts';
 import { problemSchema } from './problem-schema.ts';
 import { RequestLog } from './request-log.ts';
-import { createValidatorCompiler } from './validator.ts';
+import { compilersFactory } from './validator.ts';
 
 /** A Fastify instance whose routes take their types from their TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
@@ -30,7 +30,6 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   const app = createFastify(options);
-  app.setValidatorCompiler(createValidatorCompiler());
   app.setErrorHandler(handleError);
   app.setNotFoundHandler(handleNotFound);
   app.addSchema(problemSchema);
@@ -66,6 +65,7 @@ function createFastify({ log, bodyLimit }: ServerOptions) {
     logController: new RequestLog(),
     bodyLimit,
     requestTimeout: 120_000,
+    schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
     genReqId: (request) => {
       const given = request.headers['x-request-id'];
@@ -86,6 +86,12 @@ async function describeApi(app: Server, info: ServerOptions['openapi']): Promise
         typeof $id === 'string' ? $id : `schema-${index}`,
     },
   });
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true, logLevel: 'warn' });
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    logLevel: 'warn',
+    uiConfig: { layout: 'BaseLayout' },
+    theme: { title: info.title },
+  });
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
 }

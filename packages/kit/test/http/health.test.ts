@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createLogger, createServer, type HealthChecks, healthRoutes } from '../../src/index.ts';
+
+const lines: string[] = [];
+
+async function serve(checks: HealthChecks) {
+  const app = await createServer({
+    log: createLogger({
+      level: 'warn',
+      service: 'test',
+      destination: { write: (line) => lines.push(line) },
+    }),
+    bodyLimit: 1000,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  healthRoutes(app, checks);
+  after(() => app.close());
+  return app;
+}
+
+test('a check that fails is down; why is in the log and not in the answer', async () => {
+  const app = await serve({
+    rejects: async () => Promise.reject(new Error('password of 10.0.0.7 refused')),
+    throws: () => {
+      throw new Error('no socket');
+    },
+  });
+  const answer = await app.inject('/health');
+  assert.equal(answer.statusCode, 503);
+  assert.equal(answer.json().checks.rejects.status, 'down');
+  assert.equal(answer.json().checks.throws.status, 'down');
+  assert.doesNotMatch(answer.body, /10\.0\.0\.7|socket/);
+  const logged = lines.map((line) => JSON.parse(line));
+  assert.deepEqual(Object.fromEntries(logged.map((line) => [line.check, line.err.message])), {
+    rejects: 'password of 10.0.0.7 refused',
+    throws: 'no socket',
+  });
+});
+
+test('a check that does not answer is told to stop, and is down', async () => {
+  const stopped = Promise.withResolvers<void>();
+  const app = await serve({
+    silent: (signal) => {
+      signal.addEventListener('abort', () => stopped.resolve());
+      return new Promise(() => undefined);
+    },
+  });
+  const answer = await app.inject('/health');
+  await stopped.promise;
+  assert.equal(answer.json().checks.silent.status, 'down');
+});
