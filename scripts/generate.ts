@@ -1,3 +1,7 @@
+// Writes the files that are made from the code: the OpenAPI documents, the dump of the database
+// schema and the page of errors. With --check nothing is written, and a file that is not current
+// fails.
+
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -7,11 +11,6 @@ import { connect } from '@oselya/db';
 import { errorsPage } from './generate/errors-page.ts';
 import { dumpSchema } from './generate/schema-dump.ts';
 
-/**
- * Writes the files that are made from the code: the OpenAPI documents, the dump of the database
- * schema and the page of errors. With --check nothing is written, and a file that is not current
- * fails.
- */
 const ROOT = join(import.meta.dirname, '..');
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } });
 

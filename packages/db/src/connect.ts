@@ -19,7 +19,7 @@ export type ConnectOptions = {
  * Opens the platform's database and makes sure that it can serve: PostgreSQL 15 or later, UTF-8, and
  * a character type that knows Cyrillic letters (the C locale of some servers does not lower-case
  * them, and search would miss words silently).
- * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE or FOLDER_LOCKED.
+ * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
   const { url, dataDir, maxConnections = 10, onError = () => undefined } = options;
@@ -40,35 +40,42 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
   };
 }
 
-type ServerFacts = { version: number; version_name: string; encoding: string; lexeme: string };
-
 async function checkServer(pool: pg.Pool): Promise<void> {
-  let facts: ServerFacts | undefined;
-  try {
-    const result = await pool.query<ServerFacts>(
-      `select current_setting('server_version_num')::int as version,
-              current_setting('server_version') as version_name,
-              current_setting('server_encoding') as encoding,
-              to_tsvector('simple', 'ОСЕЛЯ')::text as lexeme`,
+  const server = await ask<{ version: number; name: string; encoding: string }>(
+    pool,
+    `select current_setting('server_version_num')::int as version,
+            current_setting('server_version') as name,
+            current_setting('server_encoding') as encoding`,
+  );
+  if (server.version < 150_000) {
+    unsuitable(`PostgreSQL 15 or later is needed, this server is ${server.name}`);
+  }
+  if (server.encoding !== 'UTF8') {
+    unsuitable(`the database's encoding is ${server.encoding}: create one with encoding UTF8`);
+  }
+  // A query of its own: with another encoding the server could not even read these letters.
+  const { lexeme } = await ask<{ lexeme: string }>(
+    pool,
+    `select to_tsvector('simple', 'ОСЕЛЯ')::text as lexeme`,
+  );
+  if (lexeme !== "'оселя':1") {
+    unsuitable(
+      "the database's LC_CTYPE does not know Cyrillic letters: create one with locale C.UTF-8 or uk_UA.UTF-8",
     );
-    facts = result.rows[0];
+  }
+}
+
+/** The one row of a query that only fails when the server does not answer. */
+async function ask<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string): Promise<Row> {
+  try {
+    const [row] = (await pool.query<Row>(query)).rows;
+    if (row === undefined) throw new Error('an empty answer');
+    return row;
   } catch (error) {
     throw new DatabaseError(
       'DATABASE_UNREACHABLE',
       `The database does not answer (${reason(error)}): check DATABASE_URL and that the server runs`,
       { cause: error },
-    );
-  }
-  if (facts === undefined) return;
-  if (facts.version < 150_000) {
-    unsuitable(`PostgreSQL 15 or later is needed, this server is ${facts.version_name}`);
-  }
-  if (facts.encoding !== 'UTF8') {
-    unsuitable(`the database's encoding is ${facts.encoding}: create one with encoding UTF8`);
-  }
-  if (facts.lexeme !== "'оселя':1") {
-    unsuitable(
-      "the database's LC_CTYPE does not know Cyrillic letters: create one with locale C.UTF-8 or uk_UA.UTF-8",
     );
   }
 }

@@ -21,3 +21,6 @@ export type Database<Schema> = {
   listen: (channel: string, notify: Notify) => Promise<() => Promise<void>>;
   close: () => Promise<void>;
 };
+
+/** What an engine has to give; `connect` makes the database of it. */
+export type Engine = Pick<Database<never>, 'pool' | 'listen' | 'close'>;

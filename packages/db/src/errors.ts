@@ -2,6 +2,7 @@ export type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'
   | 'FOLDER_LOCKED'
+  | 'FOLDER_UNUSABLE'
   | 'MIGRATION_FAILED';
 
 /**

@@ -5,8 +5,14 @@ import type { Notify } from './database.ts';
 const CHECK_INTERVAL_MS = 15_000;
 const RECONNECT_DELAY_MS = { first: 100, most: 10_000 };
 
+/** What a listener uses of a `pg.Client`. */
+export type ListenerClient = Pick<
+  pg.Client,
+  'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
+>;
+
 export type ListenerOptions = {
-  createClient: () => pg.Client;
+  createClient: () => ListenerClient;
   onError: (error: Error) => void;
   checkIntervalMs?: number;
 };
@@ -26,11 +32,11 @@ export function createListener(options: ListenerOptions): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
   const channels = new Map<string, Set<Notify>>();
   const closing = new AbortController();
-  let client: pg.Client | undefined;
-  let opening: Promise<pg.Client> | undefined;
+  let client: ListenerClient | undefined;
+  let opening: Promise<ListenerClient> | undefined;
   let check: NodeJS.Timeout | undefined;
 
-  async function open(): Promise<pg.Client> {
+  async function open(): Promise<ListenerClient> {
     const next = createClient();
     next.on('notification', ({ channel, payload }) => tell(channel, payload ?? ''));
     next.on('error', (error) => lose(next, error));
@@ -48,14 +54,16 @@ export function createListener(options: ListenerOptions): Listener {
     return next;
   }
 
-  function connect(): Promise<pg.Client> {
+  async function connect(): Promise<ListenerClient> {
+    // A new channel may have renewed the connection while `reconnect` was waiting.
+    if (client !== undefined) return client;
     opening ??= open().finally(() => {
       opening = undefined;
     });
     return opening;
   }
 
-  async function verify(current: pg.Client): Promise<void> {
+  async function verify(current: ListenerClient): Promise<void> {
     const late = AbortSignal.timeout(checkIntervalMs);
     try {
       await Promise.race([
@@ -69,7 +77,7 @@ export function createListener(options: ListenerOptions): Listener {
     }
   }
 
-  function lose(lost: pg.Client, error: Error): void {
+  function lose(lost: ListenerClient, error: Error): void {
     if (lost !== client || closing.signal.aborted) return;
     client = undefined;
     clearInterval(check);
@@ -100,31 +108,42 @@ export function createListener(options: ListenerOptions): Listener {
 
   return {
     async listen(channel, notify) {
+      if (closing.signal.aborted) throw new Error('The listener is closed');
       const listeners = channels.get(channel) ?? new Set();
       channels.set(channel, listeners.add(notify));
-      await subscribe(client ?? (await connect()), channel);
-      return async () => {
+      const forget = (): boolean => {
         listeners.delete(notify);
-        if (listeners.size > 0 || channels.get(channel) !== listeners) return;
-        channels.delete(channel);
+        return (
+          listeners.size === 0 && channels.get(channel) === listeners && channels.delete(channel)
+        );
+      };
+      try {
+        await subscribe(await connect(), channel);
+      } catch (error) {
+        forget();
+        throw error;
+      }
+      return async () => {
+        if (!forget()) return;
         await client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(onError);
       };
     },
     async close() {
       closing.abort();
-      clearInterval(check);
       await opening?.catch(() => undefined);
+      clearInterval(check);
       if (client !== undefined) await discard(client);
+      client = undefined;
     },
   };
 }
 
-async function subscribe(client: pg.Client, channel: string): Promise<void> {
+async function subscribe(client: ListenerClient, channel: string): Promise<void> {
   await client.query(`listen ${pg.escapeIdentifier(channel)}`);
 }
 
 /** Ends a client whose connection may be dead already: what it says about that is of no use. */
-async function discard(client: pg.Client): Promise<void> {
+async function discard(client: ListenerClient): Promise<void> {
   client.removeAllListeners('end');
   client.removeAllListeners('error');
   client.on('error', () => undefined);

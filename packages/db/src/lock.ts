@@ -5,24 +5,42 @@ import { DatabaseError } from './errors.ts';
 
 export type FolderLock = { release(): void };
 
+/** SQLite's code for "somebody else holds the lock". */
+const SQLITE_BUSY = 5;
+
 /**
  * Takes the folder for this process alone, creating it when it is missing. The lock is the operating
  * system's lock on a SQLite file, so it ends with the process however that ends, and a lock left
  * behind by a killed process never has to be removed by hand.
- * @throws DatabaseError FOLDER_LOCKED while another process holds the folder.
+ * @throws DatabaseError FOLDER_LOCKED while another process holds the folder; FOLDER_UNUSABLE where
+ *   it cannot be created or written to.
  */
 export function lockFolder(folder: string): FolderLock {
-  mkdirSync(folder, { recursive: true });
-  const file = new DatabaseSync(join(folder, 'lock'));
+  let file: DatabaseSync | undefined;
   try {
+    mkdirSync(folder, { recursive: true });
+    file = new DatabaseSync(join(folder, 'lock'));
     file.exec('begin exclusive');
   } catch (error) {
-    file.close();
-    throw new DatabaseError(
+    file?.close();
+    throw refusal(folder, error);
+  }
+  const held = file;
+  return { release: () => held.close() };
+}
+
+function refusal(folder: string, error: unknown): DatabaseError {
+  if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
+    return new DatabaseError(
       'FOLDER_LOCKED',
       `The data folder ${folder} is in use by another Oselya process: stop that one, or set DATA_DIR to another folder`,
       { cause: error },
     );
   }
-  return { release: () => file.close() };
+  const reason = error instanceof Error ? error.message : String(error);
+  return new DatabaseError(
+    'FOLDER_UNUSABLE',
+    `The data folder ${folder} cannot be used (${reason}): make it writable, or set DATA_DIR to another folder`,
+    { cause: error },
+  );
 }

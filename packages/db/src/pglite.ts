@@ -4,21 +4,15 @@ import { PGlite } from '@electric-sql/pglite';
 import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
-import type { Notify } from './database.ts';
+import type { Engine } from './database.ts';
 import { lockFolder } from './lock.ts';
 import { types } from './types.ts';
-
-export type Engine = {
-  readonly pool: pg.Pool;
-  listen: (channel: string, notify: Notify) => Promise<() => Promise<void>>;
-  close: () => Promise<void>;
-};
 
 /**
  * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, spoken to by
  * node-postgres like any other server.
  * @param dataDir Where its files go; without one the database is in memory and ends with the process.
- * @throws DatabaseError FOLDER_LOCKED while another process has the folder open.
+ * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder} says.
  */
 export async function openPglite(dataDir?: string): Promise<Engine> {
   const lock = dataDir === undefined ? undefined : lockFolder(dataDir);

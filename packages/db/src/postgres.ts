@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Engine } from './pglite.ts';
+import type { Engine } from './database.ts';
 import { createListener } from './listener.ts';
 import { types } from './types.ts';
 

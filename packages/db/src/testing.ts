@@ -20,7 +20,10 @@ export async function openTestDatabase<Schema>(
 ): Promise<TestDatabase<Schema>> {
   const server = process.env['TEST_DATABASE_URL'];
   const created = server === undefined ? undefined : await createDatabase(server);
-  const database = await connect<Schema>({ url: created?.url });
+  const database = await connect<Schema>({ url: created?.url }).catch(async (error: unknown) => {
+    await created?.drop();
+    throw error;
+  });
   const close = once(async () => {
     const inUse = database.pool.totalCount - database.pool.idleCount;
     await database.close();

@@ -1,6 +1,6 @@
 /**
  * Writes a vector as pgvector reads it: `[0.1,0.2]`.
- * @throws RangeError for a number that is not finite, which pgvector would store as a corrupt distance.
+ * @throws RangeError for a number that is not finite, naming its place, as pgvector's own refusal does not.
  */
 export function toVector(numbers: readonly number[]): string {
   const bad = numbers.findIndex((number) => !Number.isFinite(number));

@@ -99,3 +99,27 @@ test('an unreachable server is named without its password', async () => {
       !error.message.includes('hunter2'),
   );
 });
+
+// The embedded database is always UTF-8 and always knows Cyrillic letters.
+if (database.url !== undefined) {
+  const unsuitable: [settings: string, said: RegExp][] = [
+    ["encoding 'UTF8' locale_provider libc locale 'C'", /LC_CTYPE does not know Cyrillic letters/],
+    ["encoding 'LATIN1' locale_provider libc locale 'C'", /encoding is LATIN1/],
+  ];
+  for (const [index, [settings, said]] of unsuitable.entries()) {
+    test(`a database with ${settings} is refused`, async () => {
+      const name = `${new URL(database.url ?? '').pathname.slice(1)}_${index}`;
+      await pool.query(`create database ${name} template template0 ${settings}`);
+      try {
+        const url = new URL(database.url ?? '');
+        url.pathname = `/${name}`;
+        await assert.rejects(connect({ url: url.href }), {
+          code: 'DATABASE_UNSUITABLE',
+          message: said,
+        });
+      } finally {
+        await pool.query(`drop database ${name} with (force)`);
+      }
+    });
+  }
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -41,4 +41,14 @@ test('a released folder can be taken again in the same process', () => {
   assert.throws(() => lockFolder(dataDir), { code: 'FOLDER_LOCKED' });
   lock.release();
   lockFolder(dataDir).release();
+});
+
+test('a folder that cannot be used is an error that says why and what to do', async () => {
+  const dataDir = join(root, 'a-file');
+  await writeFile(dataDir, '');
+  await assert.rejects(connect({ dataDir }), {
+    code: 'FOLDER_UNUSABLE',
+    message: /a-file cannot be used \(EEXIST.*DATA_DIR/,
+  });
+  await assert.rejects(connect({ dataDir: join(dataDir, 'below') }), { code: 'FOLDER_UNUSABLE' });
 });

@@ -1,8 +1,9 @@
-import type { createApiKeys, Tables } from '@oselya/collector';
+import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Context } from '../program.ts';
 
-const SCOPES = ['ingest', 'search', 'admin'] as const;
+// Written out, so that --help need not load the collector; the compiler holds both lists together.
+const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 type Scope = (typeof SCOPES)[number];
 
 /** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */

@@ -19,8 +19,6 @@ const devConfig = Type.Object({
 });
 const originConfig = Type.Pick(assistantConfig, ['BASE_URL']);
 
-const CLIENT_ID = 'oselya';
-
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the
  * development identity provider, which also serves the pictures of the sample listings, and, unless
@@ -34,21 +32,14 @@ export async function dev({
   print: (line: string) => void;
 }): Promise<void> {
   const started = performance.now();
-  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
-  const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL'] || 'warn' };
-  const config = loadConfig(devConfig, quietEnv);
+  const { config, appEnv } = readSettings(env);
+  const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
   const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
-  const dataDir = resolve(config.DATA_DIR);
-  const { BASE_URL } = loadConfig(originConfig, {
-    BASE_URL: env['BASE_URL']?.trim() || `http://${HOST}:${config.ASSISTANT_PORT}`,
-  });
-  const redirectUri = new URL('/auth/callback', BASE_URL).href;
-  const idpUrl = `http://${HOST}:${config.DEV_IDP_PORT}`;
   const stopping = new AbortController();
 
   await using running = new AsyncDisposableStack();
   const database = await connect<never>({
-    url: config.DATABASE_URL,
+    url,
     dataDir,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
   });
@@ -57,32 +48,27 @@ export async function dev({
   const secrets = devSecrets(dataDir);
   const idp = await startIdentityProvider({
     host: HOST,
-    port: config.DEV_IDP_PORT,
-    client: { id: CLIENT_ID, secret: secrets.IDP_CLIENT_SECRET, redirectUris: [redirectUri] },
+    port: DEV_IDP_PORT,
+    client: {
+      id: appEnv.IDP_CLIENT_ID,
+      secret: secrets.IDP_CLIENT_SECRET,
+      redirectUris: [appEnv.IDP_REDIRECT_URI],
+    },
     dataDir,
   });
   running.defer(idp.close);
 
   const shared = { database, log };
-  const appEnv = {
-    ...quietEnv,
-    ...secrets,
-    BASE_URL,
-    IDP_BASE_URL: idpUrl,
-    IDP_CLIENT_ID: CLIENT_ID,
-    IDP_REDIRECT_URI: redirectUri,
-    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
-  };
-  const collector = await startCollector(appEnv, shared);
+  const collector = await startCollector({ ...appEnv, ...secrets }, shared);
   running.defer(() => collector.close());
-  const assistant = await startAssistant(appEnv, shared);
+  const assistant = await startAssistant({ ...appEnv, ...secrets }, shared);
   running.defer(() => assistant.close());
   running.defer(() => stopping.abort());
 
   const samples: SampleOptions = {
     dataDir,
     collectorUrl: collector.url,
-    imagesOrigin: idpUrl,
+    imagesOrigin: appEnv.IDP_BASE_URL,
     signal: stopping.signal,
   };
   const stopped = onShutdown(log, () => running.disposeAsync());
@@ -92,7 +78,7 @@ export async function dev({
       summary({
         assistantUrl: assistant.url,
         collectorUrl: collector.url,
-        idpUrl,
+        idpUrl: appEnv.IDP_BASE_URL,
         dataDir,
         accounts: idp.accounts,
         seconds: (performance.now() - started) / 1000,
@@ -105,6 +91,25 @@ export async function dev({
     if (!stopping.signal.aborted) throw error;
   }
   await stopped;
+}
+
+/** What the development platform itself needs to know, and the environment that it gives the apps. */
+function readSettings(env: NodeJS.ProcessEnv) {
+  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
+  const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL'] || 'warn' };
+  const config = loadConfig(devConfig, quietEnv);
+  const { BASE_URL } = loadConfig(originConfig, {
+    BASE_URL: env['BASE_URL']?.trim() || `http://${HOST}:${config.ASSISTANT_PORT}`,
+  });
+  const appEnv = {
+    ...quietEnv,
+    BASE_URL,
+    IDP_BASE_URL: `http://${HOST}:${config.DEV_IDP_PORT}`,
+    IDP_CLIENT_ID: 'oselya',
+    IDP_REDIRECT_URI: new URL('/auth/callback', BASE_URL).href,
+    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
+  };
+  return { config: { ...config, DATA_DIR: resolve(config.DATA_DIR) }, appEnv };
 }
 
 async function reportProcessed(

@@ -44,7 +44,7 @@ async function validateFile(
 ): Promise<FileResult> {
   const isStdin = file === '-';
   const label = isStdin ? '<stdin>' : file;
-  const findings = validateInventory(isStdin ? io.stdin : { path: file }, {
+  await using findings = validateInventory(isStdin ? io.stdin : { path: file }, {
     file: label,
     ...(inputFormat && { format: inputFormat }),
     ...(maxErrors && { maxErrors }),
@@ -66,10 +66,7 @@ async function validateFile(
       if (code === 'encoding/utf-16') result.status = 'unreadable';
       await out.write(reporter.finding(step.value));
       // With nobody left to read, the rest of an invalid file cannot change the exit status.
-      if (out.isClosed && result.status !== 'valid') {
-        await findings.return({ records: 0, isComplete: false });
-        return result;
-      }
+      if (out.isClosed && result.status !== 'valid') return result;
       step = await findings.next();
     }
     return { ...result, ...step.value };
