@@ -5,7 +5,7 @@ import { createModelClient, type ModelClient, ModelError } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Tables } from './database.ts';
-import { checkEmbeddingWidth } from './embedding-width.ts';
+import { checkVectorSupport } from './vector-support.ts';
 import { createImages, type Images } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { migrations } from './migrations.ts';
@@ -45,7 +45,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   const { database, close } = await openDatabase(config, log, shared.database);
   try {
     await migrate(database, migrations(config));
-    await checkEmbeddingWidth(database.db, config.EMBEDDING_DIMENSIONS);
+    await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
   } catch (error) {
     await close();
     throw error;

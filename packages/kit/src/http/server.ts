@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger } from 'fastify';
 import type { Logger } from '../logging.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
+import { answerMalformedHttp } from './malformed-http.ts';
 import { PAGE_STYLE_HASH } from './page.ts';
 import { problemSchema } from './problem-schema.ts';
 import { RequestLog } from './request-log.ts';
@@ -21,6 +22,9 @@ export type ServerOptions = {
   /** Largest body in bytes where a route does not say otherwise. */
   bodyLimit: number;
 };
+
+/** An OpenID subject, the longest thing that stands in an address, has 255 characters at most. */
+const MAX_PARAM_LENGTH = 300;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
@@ -67,6 +71,8 @@ function createFastify({ log, bodyLimit }: ServerOptions) {
     requestTimeout: 120_000,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
+    clientErrorHandler: answerMalformedHttp,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
       const given = request.headers['x-request-id'];
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();

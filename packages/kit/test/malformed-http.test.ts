@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { after, test } from 'node:test';
+import { createLogger, createServer, listen } from '../src/index.ts';
+
+const app = await createServer({
+  log: createLogger({ level: 'silent', service: 'test' }),
+  bodyLimit: 100,
+  openapi: { title: 'Test', description: 'A test.', version: '1' },
+});
+const url = await listen(app, { host: '127.0.0.1', port: 0, variable: 'PORT' });
+after(() => app.close());
+
+async function say(text: string): Promise<string> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  let answer = '';
+  socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
+  socket.write(text);
+  await once(socket, 'close');
+  return answer;
+}
+
+for (const [name, text, status] of [
+  ['no HTTP', 'hello\r\n\r\n', 400],
+  ['a header without a name', 'GET / HTTP/1.1\r\nhost: x\r\n: v\r\n\r\n', 400],
+  [
+    'two lengths',
+    'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n',
+    400,
+  ],
+  ['headers without end', `GET / HTTP/1.1\r\nhost: x\r\na: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+] as const) {
+  test(`${name} is ${status}, as a problem`, async () => {
+    const answer = await say(text);
+    assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.match(answer, /content-type: application\/problem\+json/);
+    const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+    assert.equal(body.status, status);
+    assert.equal(body.code, 'malformed_request');
+  });
+}
