@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
+import { clientConfig, devConfig } from '@oselya/cli/config';
 import * as collector from '@oselya/collector';
 import { errorsPage } from '../generate/errors-page.ts';
 
@@ -22,11 +23,10 @@ test('docs/configuration.md has every variable with its default, and no other', 
   const fields: Record<string, object> = {
     ...assistant.configSchema.properties,
     ...collector.configSchema.properties,
+    ...devConfig.properties,
+    ...clientConfig.properties,
   };
-  assert.deepEqual(
-    [...rows.keys()].filter((name) => name !== 'DEV_IDP_PORT').toSorted(),
-    Object.keys(fields).toSorted(),
-  );
+  assert.deepEqual([...rows.keys()].toSorted(), Object.keys(fields).toSorted());
   for (const [name, field] of Object.entries(fields)) {
     const value = 'default' in field ? field.default : undefined;
     if (value === undefined || value === '' || Array.isArray(value)) continue;

@@ -30,6 +30,18 @@ export async function createApp({ config, db, log }: AppOptions): Promise<Server
       title: 'Oselya assistant',
       description: 'Sign-in through an identity provider, roles and permissions.',
       version: '0.1.0',
+      tags: [
+        { name: 'sign-in', description: 'In, out, and who is signed in.' },
+        { name: 'operations', description: 'For those who run it.' },
+      ],
+      securitySchemes: {
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: config.SVC_AUTH_COOKIE_NAME,
+          description: 'The session cookie, which a browser gets by signing in at `/auth/login`.',
+        },
+      },
     },
   });
   const identity = createIdentity({ config, db, log });
@@ -44,7 +56,8 @@ export async function createApp({ config, db, log }: AppOptions): Promise<Server
       await sql`select 1`.execute(db);
       return { status: 'ok' };
     },
-    // Without the provider nobody signs in, but the process can still answer.
+    // Without the provider nobody signs in, but the process can still answer. One that hangs until
+    // the signal ends the wait is not reachable either.
     async identity_provider(signal) {
       return { status: (await identity.provider.isReachable(signal)) ? 'ok' : 'degraded' };
     },

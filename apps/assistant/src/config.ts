@@ -1,4 +1,12 @@
-import { commonConfig, ConfigError, flag, integer, loadConfig, secret, text } from '@oselya/kit';
+import {
+  commonConfig,
+  type ConfigRule,
+  flag,
+  integer,
+  loadConfig,
+  secret,
+  text,
+} from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
 /**
@@ -96,14 +104,35 @@ export const configSchema = Type.Object({
 /** The configuration, with the addresses that follow from others filled in, without a final slash. */
 export type Config = Static<typeof configSchema> & { IDP_REDIRECT_URI: string };
 
+/** Browsers would throw the cookie away silently, so that nobody could stay signed in. */
+const keptCookie: ConfigRule<typeof configSchema> = ({
+  SVC_AUTH_COOKIE_SECURE: secure,
+  SVC_AUTH_COOKIE_SAMESITE: sameSite,
+  SVC_AUTH_COOKIE_NAME: name = '',
+}) => {
+  if (secure !== false) return [];
+  const problems: [keyof Config, string][] = [];
+  if (sameSite === 'none') {
+    problems.push([
+      'SVC_AUTH_COOKIE_SAMESITE',
+      'can be none only with SVC_AUTH_COOKIE_SECURE=true',
+    ]);
+  }
+  if (/^__(Host|Secure)-/i.test(name)) {
+    problems.push([
+      'SVC_AUTH_COOKIE_NAME',
+      'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
+    ]);
+  }
+  return problems;
+};
+
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env);
-  const problems = contradictions(values);
-  if (problems.size > 0) throw new ConfigError(problems);
+  const values = loadConfig(configSchema, env, [keptCookie]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,
@@ -111,22 +140,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     IDP_BASE_URL: values.IDP_BASE_URL.replace(/\/+$/, ''),
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
   };
-}
-
-/** Cookies that browsers would throw away silently, so that nobody could stay signed in. */
-function contradictions(values: Static<typeof configSchema>): Map<string, string> {
-  const problems = new Map<string, string>();
-  if (values.SVC_AUTH_COOKIE_SECURE) return problems;
-  if (values.SVC_AUTH_COOKIE_SAMESITE === 'none') {
-    problems.set('SVC_AUTH_COOKIE_SAMESITE', 'can be none only with SVC_AUTH_COOKIE_SECURE=true');
-  }
-  if (/^__(Host|Secure)-/i.test(values.SVC_AUTH_COOKIE_NAME)) {
-    problems.set(
-      'SVC_AUTH_COOKIE_NAME',
-      'can begin with __Host- or __Secure- only with SVC_AUTH_COOKIE_SECURE=true',
-    );
-  }
-  return problems;
 }
 
 /** What is set in a way that works but should not stay so in production; told at the start. */

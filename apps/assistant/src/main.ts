@@ -8,7 +8,7 @@ import { type Config, readConfig, unsafeSettings } from './config.ts';
 import { offlineDatabase } from './offline-database.ts';
 import type { Tables } from './tables.ts';
 
-export { configSchema } from './config.ts';
+export { configSchema, readConfig } from './config.ts';
 export { errors } from './errors.ts';
 
 /** What the process has already and the assistant need not open. */

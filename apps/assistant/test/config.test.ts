@@ -118,6 +118,37 @@ for (const [variable, value] of [
   });
 }
 
+test('bad values and contradictions are one error', () => {
+  assert.throws(
+    () =>
+      read({
+        IDP_TIMEOUT_MS: '0',
+        SVC_AUTH_COOKIE_SAMESITE: 'none',
+        SVC_AUTH_COOKIE_NAME: '__Host-session',
+      }),
+    (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.deepEqual(error.variables, [
+        'IDP_TIMEOUT_MS',
+        'SVC_AUTH_COOKIE_SAMESITE',
+        'SVC_AUTH_COOKIE_NAME',
+      ]);
+      return true;
+    },
+  );
+});
+
+test('a cookie is not called a contradiction while SVC_AUTH_COOKIE_SECURE itself is bad', () => {
+  assert.throws(
+    () => read({ SVC_AUTH_COOKIE_SECURE: 'maybe', SVC_AUTH_COOKIE_SAMESITE: 'none' }),
+    (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.deepEqual(error.variables, ['SVC_AUTH_COOKIE_SECURE']);
+      return true;
+    },
+  );
+});
+
 test('unsafe settings announce themselves', () => {
   const safe = { IDP_CLIENT_ID: 'oselya', IDP_BASE_URL: 'https://id.example' };
   assert.deepEqual(unsafeSettings(read(safe)), []);

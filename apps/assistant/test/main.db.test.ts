@@ -113,6 +113,8 @@ test('the OpenAPI document describes every endpoint and each of its answers', as
     'get /health/live': '200',
   });
   assert.ok(document.components.schemas.CurrentUser);
+  assert.equal(document.components.securitySchemes.session.name, 'svc_auth_session');
+  assert.deepEqual(document.paths['/auth/me'].get.security, [{ session: [] }]);
 });
 
 test('an error that can be retried says so', () => {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Plain JavaScript that every Node understands, so that an old one gets a sentence instead of a syntax error.
+// Plain JavaScript that every Node since 14.8 (2020, the first with top-level await) understands, so that
+// an old one gets a sentence instead of a syntax error in TypeScript.
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > 24 || (major === 24 && minor >= 12)) {
   const { main } = await import('../src/main.ts');

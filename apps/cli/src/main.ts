@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { DatabaseError } from '@oselya/db';
 import { StartError } from '@oselya/kit';
 import { CommanderError } from 'commander';
+import { CommandError } from './command-error.ts';
 import { createProgram } from './program.ts';
 
 /**
@@ -11,6 +12,10 @@ import { createProgram } from './program.ts';
  */
 export async function main(args: string[]): Promise<number> {
   if (existsSync('.env')) process.loadEnvFile('.env');
+  // Whoever reads the output may stop early, as `head` does; the command ends its work all the same.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
   let status = 0;
   const program = createProgram({
     env: process.env,
@@ -24,7 +29,11 @@ export async function main(args: string[]): Promise<number> {
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (error instanceof StartError || error instanceof DatabaseError) {
+    if (
+      error instanceof CommandError ||
+      error instanceof StartError ||
+      error instanceof DatabaseError
+    ) {
       process.stderr.write(`oselya: ${error.message}\n`);
       return 1;
     }

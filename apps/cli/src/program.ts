@@ -1,6 +1,8 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { addApiKeyCommand } from './commands/api-key.ts';
+import { addSearchCommand } from './commands/search.ts';
 import { serve } from './commands/serve.ts';
+import { OneLineCommand } from './one-line-command.ts';
 
 export type Context = {
   env: NodeJS.ProcessEnv;
@@ -15,11 +17,12 @@ export type Context = {
  */
 export function createProgram(context: Context): Command {
   const { env, print } = context;
-  const program = new Command('oselya')
+  const program = new OneLineCommand('oselya')
     .description('Collect, process and search property listings on your own machine.')
-    .configureOutput({ outputError: (message, write) => write(oneLine(message)) })
     .exitOverride()
     .showSuggestionAfterError()
+    // What follows `inventory` is read by that command alone.
+    .enablePositionalOptions()
     .helpCommand(false);
 
   program
@@ -32,11 +35,11 @@ export function createProgram(context: Context): Command {
   program
     .command('assistant')
     .description('serve the assistant: sign-in, roles, ownership')
-    .action(() => serve('@oselya/assistant', env));
+    .action(() => serve('assistant', env));
   program
     .command('collector')
     .description('serve the collector API, and run a worker unless COLLECTOR_WORKER=false')
-    .action(() => serve('@oselya/collector', env));
+    .action(() => serve('collector', env));
   program
     .command('worker')
     .description('process the queue of the collector without serving its API')
@@ -55,25 +58,18 @@ export function createProgram(context: Context): Command {
       const { generateKey } = await import('./commands/keygen.ts');
       print(generateKey());
     });
+  addSearchCommand(program, context);
   addApiKeyCommand(program, context);
   program
     .command('inventory')
     .description('validate the inventory of network endpoints; see oselya inventory --help')
     .helpOption(false)
     .allowUnknownOption()
+    .passThroughOptions()
     .argument('[arguments...]')
     .action(async (args: string[]) => {
       const { runInventory } = await import('@oselya/inventory');
       context.exitWith(await runInventory(args, process));
     });
   return program;
-}
-
-/** Commander writes `error: …` and a hint on lines of their own; a wrong use is one line here. */
-function oneLine(message: string): string {
-  const text = message
-    .trim()
-    .replace(/^error: /, '')
-    .replaceAll(/\s*\n\s*/g, ' ');
-  return `oselya: ${text}${/[.)?]$/.test(text) ? '' : ';'} see oselya --help\n`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -19,7 +19,17 @@ function oselya(args: string[], env: Record<string, string> = {}) {
   return { status, stdout, stderr };
 }
 
-const commands = ['', 'dev', 'assistant', 'collector', 'worker', 'migrate', 'keygen', 'api-key'];
+const commands = [
+  '',
+  'dev',
+  'assistant',
+  'collector',
+  'worker',
+  'migrate',
+  'keygen',
+  'search',
+  'api-key',
+];
 for (const command of [
   ...commands,
   'api-key create',
@@ -35,14 +45,22 @@ for (const command of [
 }
 
 const wrongUses: [string[], RegExp][] = [
-  [['fly'], /unknown command 'fly'/],
+  [[], /^oselya: a command is missing: see oselya --help$/m],
+  [['api-key'], /^oselya: a command is missing: see oselya api-key --help$/m],
+  [['fly'], /^oselya: unknown command 'fly': see oselya --help$/m],
+  [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
   [['keygem'], /keygen/],
   [['migrate', '--fast'], /unknown option '--fast'/],
   [['keygen', 'extra'], /too many arguments/],
   [['api-key', 'create'], /missing required argument 'name'/],
   [['api-key', 'create', 'x', '--scope', 'all'], /Allowed choices are ingest, search, admin/],
   [['api-key', 'create', 'x', '--source', 'No Slug'], /source slug has/],
+  [['search'], /missing required argument 'words': see oselya search --help/],
+  [['search', 'x', '--limit', '0'], /whole number, 1 to 100/],
+  [['search', 'x', '--limit', '101'], /whole number, 1 to 100/],
   [['inventory', 'fly'], /fly/],
+  [['inventory', 'validate', '-x.json'], /-x/],
+  [['inventory', 'validate', '--', '-x.json'], /cannot read -x\.json/],
 ];
 for (const [args, expected] of wrongUses) {
   test(`oselya ${args.join(' ')} is a wrong use: status 2 and one line`, () => {
@@ -54,10 +72,38 @@ for (const [args, expected] of wrongUses) {
   });
 }
 
-test('oselya without a command shows its help as a wrong use', () => {
-  const { status, stderr } = oselya([]);
-  assert.equal(status, 2);
-  assert.match(stderr, /Usage: oselya/);
+test('a file whose name begins with a dash is validated after --', () => {
+  writeFileSync(join(folder, '-x.json'), '[]');
+  const { status, stderr } = oselya(['inventory', 'validate', '--', '-x.json']);
+  assert.equal(status, 0, stderr);
+});
+
+test('an older Node gets one line that says what to do', () => {
+  const old =
+    'Object.defineProperty(process, "versions", {value: {...process.versions, node: "20.19.0"}});' +
+    'Object.defineProperty(process, "version", {value: "v20.19.0"});';
+  const preload = `data:text/javascript,${encodeURIComponent(old)}`;
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', preload, BIN, 'keygen'],
+    {
+      encoding: 'utf8',
+    },
+  );
+  assert.equal(status, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^oselya: Node 24\.12 or newer is needed, this is v20\.19\.0: run "npm ci"/);
+  assert.equal(stderr.trim().split('\n').length, 1);
+});
+
+test('a reader that stops early is no failure', async () => {
+  const child = spawn(process.execPath, [BIN, 'keygen'], { cwd: folder });
+  child.stdout.destroy();
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const [code] = await once(child, 'close');
+  assert.equal(errors, '');
+  assert.equal(code, 0);
 });
 
 test('keygen prints a new key of 32 bytes each time', () => {
@@ -77,13 +123,89 @@ test('the assistant refuses to start without an encryption key, with a value err
   assert.doesNotMatch(stderr, / at .*\.ts/);
 });
 
-test('every bad variable is named, none with its value', () => {
-  const env = { COLLECTOR_PORT: 'eighty', MODEL_MODE: 'magic', COLLECTOR_HOST: '0.0.0.0' };
-  const { status, stderr } = oselya(['collector'], env);
-  assert.equal(status, 1);
-  assert.match(stderr, /COLLECTOR_PORT/);
-  assert.match(stderr, /MODEL_MODE/);
-  assert.doesNotMatch(stderr, /eighty|magic/);
+const badVariables: [args: string[], env: Record<string, string>, named: string[]][] = [
+  [
+    ['collector'],
+    { LOG_LEVEL: 'l0ud', COLLECTOR_PORT: 'e1ghty', MODEL_MODE: 'mag1c', COLLECTOR_HOST: '0.0.0.0' },
+    ['LOG_LEVEL', 'COLLECTOR_PORT', 'MODEL_MODE', 'COLLECTOR_AUTH'],
+  ],
+  [
+    ['worker'],
+    { COLLECTOR_WORKERS: 'm4ny', MODEL_MODE: 'openai' },
+    ['COLLECTOR_WORKERS', 'MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'],
+  ],
+  [
+    ['assistant'],
+    { LOG_LEVEL: 'l0ud', SVC_AUTH_COOKIE_SAMESITE: 'none' },
+    ['LOG_LEVEL', 'SVC_AUTH_ENCRYPTION_KEY', 'SVC_AUTH_COOKIE_SAMESITE'],
+  ],
+  [
+    ['migrate'],
+    { DATABASE_URL: 'mysql://us3r@x', EMBEDDING_DIMENSIONS: 'w1de' },
+    ['DATABASE_URL', 'EMBEDDING_DIMENSIONS'],
+  ],
+  [
+    ['search', 'x'],
+    { COLLECTOR_URL: 'h3re', COLLECTOR_API_KEY: 'a key of m1ne' },
+    ['COLLECTOR_URL', 'COLLECTOR_API_KEY'],
+  ],
+  [
+    ['dev'],
+    {
+      DATA_DIR: join(folder, 'never-made'),
+      LOG_LEVEL: 'l0ud',
+      ASSISTANT_PORT: 'e1ghty',
+      DEV_IDP_PORT: '99999',
+      COLLECTOR_PORT: 'n1nety',
+      IDP_TIMEOUT_MS: 's00n',
+      SVC_AUTH_COOKIE_SAMESITE: 'none',
+      MODEL_MODE: 'openai',
+      MODEL_CHAT: 'llama',
+      MODEL_EMBEDDING: 'llama',
+      COLLECTOR_HOST: '0.0.0.0',
+    },
+    [
+      'LOG_LEVEL',
+      'ASSISTANT_PORT',
+      'DEV_IDP_PORT',
+      'IDP_TIMEOUT_MS',
+      'SVC_AUTH_COOKIE_SAMESITE',
+      'COLLECTOR_PORT',
+      'MODEL_BASE_URL',
+      'COLLECTOR_AUTH',
+    ],
+  ],
+];
+for (const [args, env, named] of badVariables) {
+  test(`oselya ${args.join(' ')} names every bad variable once, none with its value`, () => {
+    const { status, stderr } = oselya(args, env);
+    assert.equal(status, 1);
+    const lines = stderr.trim().split('\n');
+    assert.equal(lines.shift(), 'oselya: Configuration value error:');
+    assert.deepEqual(
+      lines.map((line) => line.trim().split(' ')[0]),
+      named,
+    );
+    for (const value of Object.values(env)) {
+      // Values with a digit in a word are found nowhere else.
+      if (/[a-z]\d|\d[a-z]/.test(value)) assert.ok(!stderr.includes(value), stderr);
+    }
+    assert.equal(existsSync(join(folder, 'never-made')), false);
+  });
+}
+
+test('search says where it looked for a collector, and what to do', () => {
+  // Port 1 is one of those that fetch never asks.
+  for (const [variable, value] of [
+    ['COLLECTOR_PORT', '1'],
+    ['COLLECTOR_URL', 'http://127.0.0.1:1'],
+  ] as const) {
+    const { status, stdout, stderr } = oselya(['search', 'дім'], { [variable]: value });
+    assert.equal(status, 1);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^oselya: the collector at http:\/\/127\.0\.0\.1:1 cannot be reached/);
+    assert.equal(stderr.trim().split('\n').length, 1);
+  }
 });
 
 test('the collector refuses an open host without a choice about API keys', () => {

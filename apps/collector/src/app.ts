@@ -1,6 +1,7 @@
 import { createServer, healthRoutes, registerHttpMetrics, type Server } from '@oselya/kit';
 import { createApiKeys } from './access/api-keys.ts';
-import { guardRoutes } from './access/guard.ts';
+import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
+import { refuseOtherPages } from './access/local-only.ts';
 import { createRateLimit } from './access/rate-limit.ts';
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/index.ts';
@@ -15,6 +16,14 @@ import { operationRoutes } from './operations/routes.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
+const TAGS = [
+  { name: 'ingest', description: 'Sources send payloads, and see what became of them.' },
+  { name: 'search', description: 'Listings by words, by meaning, or by both.' },
+  { name: 'listings', description: 'One listing, its history and its pictures.' },
+  { name: 'images', description: 'The bytes of pictures.' },
+  { name: 'operations', description: 'For those who run it.' },
+];
+
 /** Composes the collector's HTTP API. Specification 001, Endpoints; Contract 4. */
 export async function createApp(config: Config, services: Services): Promise<Server> {
   const { log, database, model, images, hints, registry, metrics } = services;
@@ -26,8 +35,13 @@ export async function createApp(config: Config, services: Services): Promise<Ser
       title: 'Oselya collector',
       description: 'Takes property listings in, has a language model read them, and searches them.',
       version: '0.1.0',
+      tags: TAGS,
+      securitySchemes: { api_key: API_KEY_SCHEME },
     },
   });
+  if (config.COLLECTOR_AUTH !== 'required') {
+    refuseOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
+  }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   registerHttpMetrics(app, registry);
   registerQueueMetrics(registry, {

@@ -1,6 +1,6 @@
 import {
   commonConfig,
-  ConfigError,
+  type ConfigRule,
   flag,
   integer,
   list,
@@ -44,6 +44,25 @@ export const configSchema = Type.Object({
 
 export type Config = Static<typeof configSchema>;
 
+/** A real model needs an address and names. */
+const completeModel: ConfigRule<typeof configSchema> = (values) =>
+  values.MODEL_MODE === 'openai'
+    ? (['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'] as const)
+        .filter((name) => !values[name])
+        .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
+    : [];
+
+/** Nobody opens the API to others without having said so. */
+const chosenAccess: ConfigRule<typeof configSchema> = ({ COLLECTOR_HOST, COLLECTOR_AUTH }) =>
+  COLLECTOR_HOST !== undefined && COLLECTOR_AUTH === undefined && !isLoopback(COLLECTOR_HOST)
+    ? [
+        [
+          'COLLECTOR_AUTH',
+          'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)',
+        ],
+      ]
+    : [];
+
 /**
  * Reads the collector's configuration.
  * @param options.api Whether the API is served: a worker alone needs no answer about API keys.
@@ -53,19 +72,5 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   options: { api: boolean } = { api: true },
 ): Config {
-  const config = loadConfig(configSchema, env);
-  const problems = new Map<string, string>();
-  if (config.MODEL_MODE === 'openai') {
-    for (const name of ['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'] as const) {
-      if (!config[name]) problems.set(name, 'is not set: MODEL_MODE=openai needs it');
-    }
-  }
-  if (options.api && config.COLLECTOR_AUTH === undefined && !isLoopback(config.COLLECTOR_HOST)) {
-    problems.set(
-      'COLLECTOR_AUTH',
-      'is not set: on a host that others can reach, choose "required" (API keys) or "off" (open to all)',
-    );
-  }
-  if (problems.size > 0) throw new ConfigError(problems);
-  return config;
+  return loadConfig(configSchema, env, [completeModel, ...(options.api ? [chosenAccess] : [])]);
 }

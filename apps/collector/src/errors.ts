@@ -18,6 +18,19 @@ export const errors = {
     advice: 'This API key lacks the scope or the source. Use another key, or have one made.',
     retry: false,
   },
+  cross_site_request: {
+    status: 403,
+    title: 'Request from another site',
+    advice: 'Without API keys, requests that change something are not taken from other sites.',
+    retry: false,
+  },
+  unknown_host: {
+    status: 421,
+    title: 'Asked for another host',
+    advice:
+      'Without API keys the collector answers for this machine only. Use its loopback address, or set COLLECTOR_AUTH.',
+    retry: false,
+  },
   raw_not_found: {
     status: 404,
     title: 'No such payload',

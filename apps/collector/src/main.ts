@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { connect, migrate, type MigrationResult } from '@oselya/db';
 import { createLogger, listen, loadConfig } from '@oselya/kit';
+import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import type { Tables } from './database.ts';
@@ -18,7 +19,7 @@ import {
 } from './services.ts';
 
 export { createApiKeys, SCOPES } from './access/api-keys.ts';
-export { configSchema } from './config.ts';
+export { configSchema, readConfig } from './config.ts';
 export type { Tables } from './database.ts';
 export { errors } from './errors.ts';
 export type { Shared } from './services.ts';
@@ -48,9 +49,7 @@ export async function start(
   opened.defer(async () => app.close());
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
-  if (config.COLLECTOR_AUTH !== 'required') {
-    services.log.warn('API keys are off: whoever reaches this address may use the collector');
-  }
+  announceOpenAccess(services.log, config);
   const running = opened.move();
   return { url, close: () => running.disposeAsync() };
 }

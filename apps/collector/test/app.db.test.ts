@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { after, test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { createApiKeys } from '../src/access/api-keys.ts';
 import { openapi, start } from '../src/main.ts';
@@ -33,7 +35,7 @@ test('a payload becomes a listing that can be read, with its history and picture
   const payload = payloadOf({
     price: 62_000,
     currency: 'USD',
-    image_urls: ['http://127.0.0.1:9/picture.jpg'],
+    image_urls: [1, 2, 3].map((n) => `http://127.0.0.1:9/${n}.jpg`),
   });
   const first = await processed(payload);
   assert.equal(first.status, 'completed', JSON.stringify(first.error));
@@ -49,32 +51,40 @@ test('a payload becomes a listing that can be read, with its history and picture
   assert.equal(listing['archived_at'], null);
   assert.ok(!('embedding' in listing));
 
-  const history = (await open.get(`${address}/history`)).json<{
-    items: { raw_id: number; changes: object; listing: { price: number } }[];
-  }>();
+  const history = (await open.get(`${address}/history`)).json<
+    { raw_id: number; changes: object; listing: { price: number } }[]
+  >();
   assert.deepEqual(
-    history.items.map((item) => [item.raw_id, item.listing.price]),
+    history.map((item) => [item.raw_id, item.listing.price]),
     [
       [second.raw_id, 60_000],
       [first.raw_id, 62_000],
     ],
   );
-  assert.deepEqual(history.items[0]?.changes, { price: { from: 62_000, to: 60_000 } });
+  assert.deepEqual(history[0]?.changes, { price: { from: 62_000, to: 60_000 } });
 
-  const page = await open.get(`${address}/history?limit=1`);
-  const next = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
-  assert.ok(next);
-  const rest = await open.get(next);
-  assert.equal(rest.json<typeof history>().items[0]?.raw_id, first.raw_id);
-  assert.equal(rest.headers.get('link'), null);
+  const images = (await open.get(`${address}/images`)).json<
+    { position: number; url: string; sha256: null; error: string }[]
+  >();
+  assert.deepEqual(
+    images.map(({ position, url, sha256 }) => [position, url, sha256]),
+    payload.image_urls?.map((url, position) => [position, url, null]),
+  );
+  assert.ok(images[0]?.error, 'an address of this machine is refused, with the reason');
 
-  const images = (await open.get(`${address}/images`)).json<{
-    items: { url: string; sha256: null; error: string }[];
-  }>();
-  assert.equal(images.items.length, 1);
-  assert.equal(images.items[0]?.sha256, null);
-  assert.ok(images.items[0]?.error, 'an address of this machine is refused, with the reason');
+  assert.deepEqual(await walk(`${address}/history?limit=1`), [[history[0]], [history[1]]]);
+  assert.deepEqual(await walk(`${address}/images?limit=2`), [images.slice(0, 2), images.slice(2)]);
+  for (const path of ['history?limit=0', 'images?limit=0', 'images?cursor=2147483648']) {
+    assert.equal((await open.get(`${address}/${path}`)).status, 422, path);
+  }
 });
+
+/** Every page of a list, as their links lead from one to the next. */
+async function walk(path: string): Promise<unknown[][]> {
+  const page = await open.get(path);
+  const next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1];
+  return [page.json<unknown[]>(), ...(next === undefined ? [] : await walk(next))];
+}
 
 test('a listing that is not there is 404 everywhere', async () => {
   for (const path of ['', '/history', '/images']) {
@@ -141,7 +151,8 @@ const completed = (id: number) =>
 
 test('a failed payload is put back in the queue, one or all', async () => {
   const one = await fail('retry-one');
-  const answer = await open.post(`/api/v1/admin/raw/${one}/retry`);
+  // With an empty body of a type, as many clients send it.
+  const answer = await open.post(`/api/v1/admin/raw/${one}/retry`, '');
   assert.deepEqual(answer.json(), { raw_id: one, status: 'pending' });
   await completed(one);
   assert.equal((await open.post(`/api/v1/admin/raw/${one}/retry`)).status, 409);
@@ -194,24 +205,31 @@ test('health names its checks, and a full disk is down', async () => {
   });
   const answer = await full.get('/health');
   assert.equal(answer.status, 503);
+  assert.equal(answer.headers.get('retry-after'), '5');
   assert.equal(answer.json<Health>().checks['disk']?.status, 'down');
   await full.close();
 });
 
-test('an unreachable model degrades, and does not take the service down', async () => {
-  const cut = await startCollector(database, {
-    COLLECTOR_WORKER: 'false',
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: 'http://127.0.0.1:9/v1',
-    MODEL_CHAT: 'chat',
-    MODEL_EMBEDDING: 'embedding',
-  });
-  const health = await cut.get('/health');
-  assert.equal(health.status, 200);
-  const report = health.json<{ status: string; checks: { model: { status: string } } }>();
-  assert.equal(report.status, 'degraded');
-  assert.equal(report.checks.model.status, 'degraded');
-  await cut.close();
+test('a model that is unreachable or hangs degrades, and does not take the service down', async () => {
+  const silent = createServer((socket) => socket.resume());
+  after(() => silent.close());
+  await once(silent.listen(0, '127.0.0.1'), 'listening');
+  const { port: silentPort } = silent.address() as AddressInfo;
+  for (const port of [9, silentPort]) {
+    const cut = await startCollector(database, {
+      COLLECTOR_WORKER: 'false',
+      MODEL_MODE: 'openai',
+      MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+      MODEL_CHAT: 'chat',
+      MODEL_EMBEDDING: 'embedding',
+    });
+    const health = await cut.get('/health');
+    assert.equal(health.status, 200);
+    const report = health.json<{ status: string; checks: { model: { status: string } } }>();
+    assert.equal(report.status, 'degraded');
+    assert.equal(report.checks.model.status, 'degraded');
+    await cut.close();
+  }
 });
 
 test('metrics have every documented name', async () => {
@@ -250,20 +268,73 @@ test('embeddings of another width stop the start, with both widths', async () =>
   );
 });
 
-test('the OpenAPI document has every route and names the payload', async () => {
-  const document = (await openapi()) as {
-    paths: Record<string, object>;
-    components: { schemas: Record<string, { additionalProperties?: boolean }> };
+type Operation = {
+  tags: string[];
+  description?: string;
+  security?: object[];
+  requestBody?: { content: Record<string, { schema: object }> };
+};
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: {
+    schemas: Record<string, { additionalProperties?: boolean; properties: object }>;
+    securitySchemes: Record<string, object>;
   };
-  assert.equal(document.components.schemas['PayloadSchema']?.additionalProperties, false);
+  tags: { name: string }[];
+};
+
+test('the OpenAPI document has every route, and names the schemas of the specification', async () => {
+  const { paths, components, tags } = (await openapi()) as Document;
+  const { Problem: _, ...named } = components.schemas;
+  assert.deepEqual(Object.keys(named).toSorted(), [
+    'FulltextSearchRequest',
+    'FulltextSearchResponse',
+    'FulltextSearchResult',
+    'PayloadSchema',
+    'SimilarSearchRequest',
+    'SimilarSearchResponse',
+  ]);
+  for (const [path, name] of [
+    ['/api/v1/ingest', 'PayloadSchema'],
+    ['/api/v1/search/fulltext', 'FulltextSearchRequest'],
+    ['/api/v1/search/hybrid', 'FulltextSearchRequest'],
+    ['/api/v1/search/similar', 'SimilarSearchRequest'],
+  ] as const) {
+    const content = paths[path]?.['post']?.requestBody?.content;
+    const $ref = `#/components/schemas/${name}`;
+    assert.deepEqual(content?.['application/json']?.schema, { $ref }, path);
+    assert.equal(named[name]?.additionalProperties, false, name);
+  }
   for (const path of [
-    '/api/v1/ingest',
     '/api/v1/raw/{raw_id}',
     '/api/v1/listings/{id}',
-    '/api/v1/search/fulltext',
+    '/api/v1/listings/{id}/history',
+    '/api/v1/listings/{id}/images',
+    '/api/v1/images/{sha256}',
     '/api/v1/admin/queue',
     '/health',
   ]) {
-    assert.ok(path in document.paths, path);
+    assert.ok(path in paths, path);
   }
+
+  const names = tags.map(({ name }) => name);
+  assert.deepEqual(names, ['ingest', 'search', 'listings', 'images', 'operations']);
+  assert.ok(components.securitySchemes['api_key']);
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const operation of Object.values(operations)) {
+      assert.ok(
+        operation.tags.every((tag) => names.includes(tag)),
+        path,
+      );
+      const expected = path.startsWith('/api/') ? [{ api_key: [] }] : undefined;
+      assert.deepEqual(operation.security, expected, path);
+    }
+  }
+});
+
+test('the bound of the ranking stands in the OpenAPI document', async () => {
+  const { paths, components } = (await openapi()) as Document;
+  assert.match(paths['/api/v1/search/fulltext']?.['post']?.description ?? '', /10000 .*`gte`/);
+  const response = JSON.stringify(components.schemas['FulltextSearchResponse']?.properties);
+  assert.match(response, /`gte`: [^"]*10000/);
 });

@@ -46,6 +46,18 @@ test('a real model needs its address and its names', () => {
   ]);
 });
 
+test('bad values and what does not go together are one error, each variable once', () => {
+  assert.deepEqual(
+    broken({
+      MODEL_MODE: 'openai',
+      MODEL_BASE_URL: 'model.example',
+      COLLECTOR_HOST: '0.0.0.0',
+      COLLECTOR_PORT: '70000',
+    }),
+    ['COLLECTOR_PORT', 'MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING', 'COLLECTOR_AUTH'],
+  );
+});
+
 test('bad values are all named, never shown', () => {
   assert.throws(
     () => readConfig({ MODEL_BASE_URL: 'token-4711.example' }),

@@ -18,7 +18,7 @@ const SQLITE_BUSY = 5;
 export function lockFolder(folder: string): FolderLock {
   let file: DatabaseSync | undefined;
   try {
-    mkdirSync(folder, { recursive: true });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     file = new DatabaseSync(join(folder, 'lock'));
     file.exec('begin exclusive');
   } catch (error) {

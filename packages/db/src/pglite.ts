@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { createPgConfig } from '@electric-sql/pglite/node-postgres';
@@ -26,7 +26,11 @@ export async function openPglite(dataDir?: string): Promise<Engine> {
 
 async function open(dataDir: string | undefined, release: () => void): Promise<Engine> {
   const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
-  if (folder !== undefined) mkdirSync(folder, { recursive: true });
+  if (folder !== undefined) {
+    mkdirSync(folder, { recursive: true });
+    // PGlite writes files that everybody may read, among them encrypted tokens and people's phones.
+    chmodSync(folder, 0o700);
+  }
   const lite = await PGlite.create({
     ...(folder === undefined ? {} : { dataDir: folder }),
     extensions: { vector },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -33,6 +33,14 @@ test('what was committed survives SIGKILL, and the folder is free at once', asyn
   const { rows } = await database.pool.query('select n from kept');
   await database.close();
   assert.deepEqual(rows, [{ n: 1 }]);
+});
+
+test('nobody else may look into the folder of the database', async () => {
+  const dataDir = join(root, 'private');
+  await mkdir(join(dataDir, 'database'), { recursive: true, mode: 0o755 });
+  const database = await connect({ dataDir });
+  await database.close();
+  assert.equal((await stat(join(dataDir, 'database'))).mode & 0o777, 0o700);
 });
 
 test('a released folder can be taken again in the same process', () => {

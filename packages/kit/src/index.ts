@@ -1,9 +1,10 @@
 export { commonConfig } from './config/common.ts';
 export { flag, integer, list, secret, text } from './config/fields.ts';
-export { ConfigError, loadConfig } from './config/load.ts';
+export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
+export { isCrossSiteChange } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
 export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
 export { sharedProblems } from './http/problem-schema.ts';

@@ -4,10 +4,12 @@ import { Type } from 'typebox';
 import {
   commonConfig,
   ConfigError,
+  type ConfigRule,
   flag,
   integer,
   list,
   loadConfig,
+  loadTogether,
   secret,
   text,
 } from '../src/index.ts';
@@ -73,4 +75,79 @@ test('a default is not shared between configurations', () => {
   const one = loadConfig(schema, { NEEDED: 'abc' });
   one.KEYS.push('mine');
   assert.deepEqual(loadConfig(schema, { NEEDED: 'abc' }).KEYS, []);
+});
+
+const bounds = Type.Object({
+  LOW: integer({ default: 1, max: 100 }),
+  HIGH: integer({ default: 9, max: 100 }),
+  OTHER: integer({ default: 0, max: 100 }),
+});
+const ordered: ConfigRule<typeof bounds> = ({ LOW, HIGH }) =>
+  LOW !== undefined && HIGH !== undefined && LOW > HIGH ? [['HIGH', 'must not be below LOW']] : [];
+const never: ConfigRule<typeof bounds> = () => [['HIGH', 'is never right']];
+
+function broken(load: () => unknown): [string, string][] {
+  try {
+    load();
+  } catch (error) {
+    assert.ok(error instanceof ConfigError);
+    assert.deepEqual(error.variables, [...error.problems.keys()]);
+    return [...error.problems];
+  }
+  return [];
+}
+
+test('a rule over several variables is told together with the bad values', () => {
+  assert.deepEqual(
+    broken(() => loadConfig(bounds, { LOW: '10', OTHER: 'x' }, [ordered])),
+    [
+      ['OTHER', 'must be a whole number, 0 to 100'],
+      ['HIGH', 'must not be below LOW'],
+    ],
+  );
+  assert.deepEqual(loadConfig(bounds, { LOW: '2' }, [ordered]), { LOW: 2, HIGH: 9, OTHER: 0 });
+});
+
+test('a variable that is bad by itself is told as that alone, and no rule sees its value', () => {
+  const seen: unknown[] = [];
+  const problems = broken(() =>
+    loadConfig(bounds, { HIGH: '101', LOW: '50' }, [
+      ordered,
+      never,
+      (values) => {
+        seen.push(values);
+        return [];
+      },
+    ]),
+  );
+  assert.deepEqual(problems, [['HIGH', 'must be a whole number, 0 to 100']]);
+  assert.deepEqual(seen, [{ LOW: 50, OTHER: 0 }]);
+});
+
+test('configurations that are read together are one error, each variable once', () => {
+  const bad = { LOW: '1000', PORT: 'x', NEEDED: 'abc', LOG_LEVEL: 'loud' };
+  const problems = broken(() =>
+    loadTogether(
+      () => loadConfig(bounds, bad),
+      () => loadConfig(schema, bad),
+      () => loadConfig(Type.Object(commonConfig), bad),
+    ),
+  );
+  assert.deepEqual(
+    problems.map(([variable]) => variable),
+    ['LOW', 'LOG_LEVEL', 'PORT'],
+  );
+  const [one, two] = loadTogether(
+    () => loadConfig(bounds, {}),
+    () => loadConfig(schema, { NEEDED: 'abc' }),
+  );
+  assert.equal(one.HIGH + two.PORT, 8009);
+});
+
+test('what is no configuration error is thrown as it is', () => {
+  const reason = new Error('the file is gone');
+  const failing = () => {
+    throw reason;
+  };
+  assert.throws(() => loadTogether(() => loadConfig(bounds, { LOW: 'x' }), failing), reason);
 });

@@ -27,7 +27,13 @@ const problem = defineProblems({
 const app = await createServer({
   log,
   bodyLimit: 200,
-  openapi: { title: 'Test', description: 'A test.', version: '1' },
+  openapi: {
+    title: 'Test',
+    description: 'A test.',
+    version: '1',
+    tags: [{ name: 'operations', description: 'For those who run it.' }],
+    securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'A key.' } },
+  },
 });
 registerHttpMetrics(app, new Registry());
 let databaseStatus: 'ok' | 'degraded' | 'down' = 'ok';
@@ -91,6 +97,12 @@ const cases: [string, () => ReturnType<typeof post>, number, string][] = [
   [
     'another content type',
     () => post('/pots/1', 'a=b', { 'content-type': 'text/csv' }),
+    415,
+    'unsupported_media_type',
+  ],
+  [
+    'plain text',
+    () => post('/pots/1', '{"name": "a", "cups": 1}', { 'content-type': 'text/plain' }),
     415,
     'unsupported_media_type',
   ],
@@ -205,6 +217,8 @@ test('the OpenAPI document describes the routes and the problem', async () => {
   const document = (await app.inject('/openapi.json')).json();
   assert.ok(document.paths['/pots/{size}'].post.responses['409']);
   assert.ok(document.components.schemas.Problem.properties.request_id);
+  assert.equal(document.components.securitySchemes.key.scheme, 'bearer');
+  assert.deepEqual(document.tags, [{ name: 'operations', description: 'For those who run it.' }]);
   const page = await app.inject('/docs');
   assert.ok([200, 302].includes(page.statusCode));
 });

@@ -38,10 +38,13 @@ export function guardRoutes(
 ): void {
   app.decorateRequest('user', null);
 
-  app.addHook('onRoute', ({ method, url, config }) => {
-    if (config?.access === undefined && !isOperational(url)) {
+  app.addHook('onRoute', (route) => {
+    const { method, url, config } = route;
+    if (isOperational(url)) return;
+    if (config?.access === undefined) {
       throw new Error(`Route ${String(method)} ${url} does not declare its access`);
     }
+    if (config.access !== 'public') route.schema = { ...route.schema, security: [{ session: [] }] };
   });
 
   app.addHook('onRequest', async (request, reply) => {

@@ -1,10 +1,10 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { randomPKCECodeVerifier, randomState } from 'openid-client';
+import { randomPKCECodeVerifier } from 'openid-client';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import { addSession, deleteSession } from './auth-sessions.ts';
-import { randomId } from './ids.ts';
+import { isId, randomId } from './ids.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
 import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
@@ -32,7 +32,7 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
    * Android ends the sign-in in another browser than it began in, so nothing ties it to one.
    */
   async function begin(platform: 'browser' | 'android', visitor: Visitor): Promise<string> {
-    const state = randomState();
+    const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
     const url = await authorizationUrl({ state, codeVerifier });
     const isAndroid = platform === 'android';
@@ -55,7 +55,7 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     { state, code, error, iss }: ProviderAnswer,
     visitor: Visitor,
   ): Promise<{ sessionId: string; platform: PendingLogin['platform'] }> {
-    if (state === undefined) throw problem('login_not_valid');
+    if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
     if (login === undefined) throw problem('login_not_valid');
     if (error !== undefined) throw problem('login_refused');

@@ -18,7 +18,14 @@ async function guarded(): Promise<Server> {
   const app = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
     bodyLimit: 1000,
-    openapi: { title: 'Test', description: 'A test.', version: '1' },
+    openapi: {
+      title: 'Test',
+      description: 'A test.',
+      version: '1',
+      securitySchemes: {
+        session: { type: 'apiKey', in: 'cookie', name: 'session', description: 'A session.' },
+      },
+    },
   });
   after(() => app.close());
   guardRoutes(app, async ({ headers }) => users[String(headers['x-user'])]);
@@ -52,6 +59,7 @@ for (const [url, byUser] of expected) {
       test(`${method} ${url} as ${name} is ${status}`, async () => {
         const answer = await app.inject({ method, url, headers: { 'x-user': name } });
         assert.equal(answer.statusCode, status);
+        if (status !== 200) assert.equal(answer.headers['cache-control'], 'no-store');
       });
     }
   }
@@ -72,6 +80,15 @@ test('a route that does not declare its access stops the start', async () => {
     /\/forgotten does not declare its access/,
   );
   assert.throws(() => careless.get('/healthy', () => ({})), /does not declare its access/);
+});
+
+test('the OpenAPI document tells which routes need a session', async () => {
+  const { paths } = (await app.inject('/openapi.json')).json();
+  for (const [url, access] of Object.entries(routes)) {
+    const security = access === 'public' ? undefined : [{ session: [] }];
+    assert.deepEqual(paths[url].get.security, security, url);
+  }
+  assert.equal(paths['/health'].get.security, undefined);
 });
 
 test('what every server serves stays open, and an unknown address is 404', async () => {

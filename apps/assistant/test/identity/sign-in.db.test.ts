@@ -117,6 +117,8 @@ for (const query of [
   '',
   '?code=a',
   '?code=a&state=unknown',
+  '?code=a&state=%00',
+  `?code=a&state=${'A'.repeat(43)}`,
   '?code=a&state=unknown&state=again',
   `?code=${'a'.repeat(9000)}&state=unknown`,
   '?error=access_denied',

@@ -52,6 +52,34 @@ test('logout of nobody is no error, and clears what cookie there was', async () 
   assert.equal(unknown.cookies.length, 1);
 });
 
+for (const type of ['application/json', 'application/x-www-form-urlencoded', 'text/plain']) {
+  test(`a logout with an empty body of the type ${type} signs out`, async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    const answer = await browser.post('/auth/logout', {
+      headers: { 'content-type': type, 'content-length': '0' },
+    });
+    assert.equal(answer.statusCode, 200);
+    assert.ok(!(await ids()).includes(sid));
+  });
+}
+
+test('no answer about signing in or out is stored', async () => {
+  const browser = await signedIn(app);
+  for (const answer of [
+    await browser.get('/auth/login'),
+    await browser.get('/auth/callback'),
+    await browser.get('/auth/mobile-done'),
+    await browser.get('/auth/me'),
+    await browser.post('/auth/logout', { headers: { origin: 'https://evil.test' } }),
+    await browser.post('/auth/logout'),
+    await browser.get('/auth/me'),
+    await browser.get('/auth/nothing'),
+  ]) {
+    assert.equal(answer.headers['cache-control'], 'no-store', String(answer.statusCode));
+  }
+});
+
 for (const [headers, status] of [
   [{ 'sec-fetch-site': 'cross-site' }, 403],
   [{ 'sec-fetch-site': 'same-site' }, 403],
@@ -59,6 +87,8 @@ for (const [headers, status] of [
   [{ origin: 'https://evil.test' }, 403],
   [{ origin: 'http://assistant.test.evil.test' }, 403],
   [{ origin: 'null' }, 403],
+  [{ origin: 'ftp://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
+  [{ origin: 'https://127.0.0.1:8000', host: '127.0.0.1:8000' }, 403],
   [{ 'sec-fetch-site': 'same-origin' }, 200],
   [{ origin: 'http://assistant.test' }, 200],
   [{ origin: 'http://127.0.0.1:8000', host: '127.0.0.1:8000' }, 200],

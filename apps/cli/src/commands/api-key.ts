@@ -1,5 +1,6 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { CommandError } from '../command-error.ts';
 import type { Context } from '../program.ts';
 
 // Written out, so that --help need not load the collector; the compiler holds both lists together.
@@ -7,7 +8,7 @@ const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 type Scope = (typeof SCOPES)[number];
 
 /** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */
-export function addApiKeyCommand(program: Command, { env, print, exitWith }: Context): void {
+export function addApiKeyCommand(program: Command, { env, print }: Context): void {
   const apiKey = program
     .command('api-key')
     .description("manage the collector's API keys")
@@ -57,10 +58,9 @@ export function addApiKeyCommand(program: Command, { env, print, exitWith }: Con
     .action((id: string) =>
       withKeys(env, async (keys) => {
         if (await keys.revoke(id)) return print(`Key ${id} is revoked.`);
-        process.stderr.write(
-          `oselya: there is no active key ${JSON.stringify(id)}: see  oselya api-key list\n`,
+        throw new CommandError(
+          `there is no active key ${JSON.stringify(id)}: see  oselya api-key list`,
         );
-        exitWith(1);
       }),
     );
 }

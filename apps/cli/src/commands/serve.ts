@@ -1,18 +1,27 @@
-import { commonConfig, createLogger, loadConfig, onShutdown } from '@oselya/kit';
-import { Type } from 'typebox';
+import { createLogger, onShutdown } from '@oselya/kit';
 
-type Role = '@oselya/assistant' | '@oselya/collector' | 'worker';
+export type Role = 'assistant' | 'collector' | 'worker';
 
 /** Runs one role, configured by the environment, until the process is told to stop. */
 export async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
-  const { LOG_LEVEL: level } = loadConfig(Type.Object(commonConfig), env);
-  const log = createLogger({ level, service: role.replace('@oselya/', '') });
-  const starting = start(role, env);
+  const { level, start } = await load(role, env);
+  const log = createLogger({ level, service: role });
+  const starting = start(env);
   // Listened for from the beginning: a role that is told to stop while it starts closes all the same.
   await Promise.all([starting, onShutdown(log, async () => (await starting).close())]);
 }
 
-async function start(role: Role, env: NodeJS.ProcessEnv): Promise<{ close: () => Promise<void> }> {
-  if (role === 'worker') return (await import('@oselya/collector')).startWorker(env);
-  return (await import(role)).start(env);
+type Loaded = {
+  level: string;
+  start: (env: NodeJS.ProcessEnv) => Promise<{ close: () => Promise<void> }>;
+};
+
+async function load(role: Role, env: NodeJS.ProcessEnv): Promise<Loaded> {
+  if (role === 'assistant') {
+    const { readConfig, start } = await import('@oselya/assistant');
+    return { level: readConfig(env).LOG_LEVEL, start };
+  }
+  const { readConfig, start, startWorker } = await import('@oselya/collector');
+  const api = role === 'collector';
+  return { level: readConfig(env, { api }).LOG_LEVEL, start: api ? start : startWorker };
 }

@@ -1,23 +1,13 @@
-import { resolve } from 'node:path';
-import { configSchema as assistantConfig, start as startAssistant } from '@oselya/assistant';
-import { start as startCollector } from '@oselya/collector';
-import { connect } from '@oselya/db';
-import { commonConfig, createLogger, integer, loadConfig, onShutdown } from '@oselya/kit';
-import { Type } from 'typebox';
+import { start as startAssistant } from '@oselya/assistant';
+import { start as startCollector, type Tables } from '@oselya/collector';
+import { connect, type Database } from '@oselya/db';
+import { createLogger, onShutdown } from '@oselya/kit';
 import { startIdentityProvider } from './identity-provider.ts';
-import { loadSamples, queueDrained, type SampleOptions } from './samples.ts';
+import { temporaryKey } from './sample-key.ts';
+import { loadSamples, queueDrained, samplesLoaded, type SampleOptions } from './samples.ts';
 import { devSecrets } from './secrets.ts';
+import { HOST, readSettings } from './settings.ts';
 import { summary } from './summary.ts';
-
-const HOST = '127.0.0.1';
-const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
-
-const devConfig = Type.Object({
-  ...commonConfig,
-  ASSISTANT_PORT: port(8000),
-  DEV_IDP_PORT: port(8002),
-});
-const originConfig = Type.Pick(assistantConfig, ['BASE_URL']);
 
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the
@@ -32,7 +22,7 @@ export async function dev({
   print: (line: string) => void;
 }): Promise<void> {
   const started = performance.now();
-  const { config, appEnv } = readSettings(env);
+  const { config, appEnv, keysRequired } = readSettings(env);
   const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
   const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
@@ -63,6 +53,11 @@ export async function dev({
   running.defer(() => collector.close());
   const assistant = await startAssistant({ ...appEnv, ...secrets }, shared);
   running.defer(() => assistant.close());
+
+  // The collector's start has made its tables in the shared database.
+  const tables = database as unknown as Database<Tables>;
+  const key = keysRequired && !samplesLoaded(dataDir) ? await temporaryKey(tables) : undefined;
+  if (key !== undefined) running.defer(key.revoke);
   running.defer(() => stopping.abort());
 
   const samples: SampleOptions = {
@@ -70,6 +65,7 @@ export async function dev({
     collectorUrl: collector.url,
     imagesOrigin: appEnv.IDP_BASE_URL,
     signal: stopping.signal,
+    key,
   };
   const stopped = onShutdown(log, () => running.disposeAsync());
   try {
@@ -83,6 +79,7 @@ export async function dev({
         accounts: idp.accounts,
         seconds: (performance.now() - started) / 1000,
         samples: sent,
+        keysRequired,
       }),
     );
     if (sent > 0) void reportProcessed(samples, print);
@@ -93,31 +90,13 @@ export async function dev({
   await stopped;
 }
 
-/** What the development platform itself needs to know, and the environment that it gives the apps. */
-function readSettings(env: NodeJS.ProcessEnv) {
-  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
-  const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL'] || 'warn' };
-  const config = loadConfig(devConfig, quietEnv);
-  const { BASE_URL } = loadConfig(originConfig, {
-    BASE_URL: env['BASE_URL']?.trim() || `http://${HOST}:${config.ASSISTANT_PORT}`,
-  });
-  const appEnv = {
-    ...quietEnv,
-    BASE_URL,
-    IDP_BASE_URL: `http://${HOST}:${config.DEV_IDP_PORT}`,
-    IDP_CLIENT_ID: 'oselya',
-    IDP_REDIRECT_URI: new URL('/auth/callback', BASE_URL).href,
-    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
-  };
-  return { config: { ...config, DATA_DIR: resolve(config.DATA_DIR) }, appEnv };
-}
-
 async function reportProcessed(
   samples: SampleOptions,
   print: (line: string) => void,
 ): Promise<void> {
   try {
     const { completed = 0, invalid = 0, failed = 0 } = await queueDrained(samples);
+    await samples.key?.revoke();
     print(
       `  The sample listings are processed: ${completed} completed, ${invalid} no listing, ${failed} failed.`,
     );

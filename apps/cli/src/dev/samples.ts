@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StartError } from '@oselya/kit';
+import type { TemporaryKey } from './sample-key.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
@@ -20,17 +20,24 @@ export type SampleOptions = {
   /** Where the pictures are served. */
   imagesOrigin: string;
   signal: AbortSignal;
+  /** Where the collector asks for one. */
+  key: TemporaryKey | undefined;
 };
+
+const marker = (dataDir: string) => join(dataDir, 'samples-loaded');
+
+/** Whether the sample listings were all sent by an earlier start on this data folder. */
+export function samplesLoaded(dataDir: string): boolean {
+  return existsSync(marker(dataDir));
+}
 
 /**
  * Sends the sample listings to the public ingest API, once for a data folder. Each line has its own
  * idempotency key, so a load that was killed in the middle goes on without doubling anything.
  * @returns How many were sent now: 0 when they had been before.
- * @throws StartError where the collector asks for an API key.
  */
 export async function loadSamples(options: SampleOptions): Promise<number> {
-  const marker = join(options.dataDir, 'samples-loaded');
-  if (existsSync(marker)) return 0;
+  if (samplesLoaded(options.dataDir)) return 0;
   const text = await readFile(join(FOLDER, 'listings.jsonl'), 'utf8');
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   for (const [index, line] of lines.entries()) {
@@ -40,19 +47,23 @@ export async function loadSamples(options: SampleOptions): Promise<number> {
       options,
     );
   }
-  writeFileSync(marker, `${new Date().toISOString()}\n`);
+  writeFileSync(marker(options.dataDir), `${new Date().toISOString()}\n`);
   return lines.length;
 }
 
 async function ingest(
   payload: string,
-  key: string,
-  { collectorUrl, signal }: SampleOptions,
+  idempotencyKey: string,
+  { collectorUrl, signal, key }: SampleOptions,
 ): Promise<void> {
   for (;;) {
     const answer = await fetch(`${collectorUrl}/api/v1/ingest`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'idempotency-key': key },
+      headers: {
+        'content-type': 'application/json',
+        'idempotency-key': idempotencyKey,
+        ...authorization(key),
+      },
       body: payload,
       signal,
     });
@@ -61,12 +72,8 @@ async function ingest(
       return;
     }
     const text = await answer.text();
-    if (answer.status === 401) {
-      throw new StartError(
-        'The sample listings cannot be sent, because COLLECTOR_AUTH=required asks for an API key: run oselya dev without it',
-      );
-    }
-    if (answer.status !== 429) throw new Error(`${key} was refused with ${answer.status}: ${text}`);
+    if (answer.status !== 429)
+      throw new Error(`${idempotencyKey} was refused with ${answer.status}: ${text}`);
     const seconds = Number(answer.headers.get('retry-after') ?? 1);
     await sleep(seconds * 1000, undefined, { signal });
   }
@@ -75,11 +82,19 @@ async function ingest(
 export type QueueCounts = Record<string, number>;
 
 /** Waits until nothing is pending or in progress, and gives the counts by status. */
-export async function queueDrained({ collectorUrl, signal }: SampleOptions): Promise<QueueCounts> {
+export async function queueDrained(options: SampleOptions): Promise<QueueCounts> {
+  const { collectorUrl, signal, key } = options;
   for (;;) {
-    const answer = await fetch(`${collectorUrl}/api/v1/admin/queue`, { signal });
+    const answer = await fetch(`${collectorUrl}/api/v1/admin/queue`, {
+      headers: authorization(key),
+      signal,
+    });
     const { counts } = (await answer.json()) as { counts: QueueCounts };
     if (!counts['pending'] && !counts['processing']) return counts;
     await sleep(QUEUE_POLL_MS, undefined, { signal });
   }
+}
+
+function authorization(key: TemporaryKey | undefined): Record<string, string> {
+  return key === undefined ? {} : { authorization: `Bearer ${key.key}` };
 }

@@ -1,4 +1,5 @@
 import type { DevAccount } from '@oselya/dev-idp';
+import { DEFAULT_COLLECTOR_URL } from '../config.ts';
 
 /** What the summary tells of. */
 export type SummaryFacts = {
@@ -10,6 +11,8 @@ export type SummaryFacts = {
   seconds: number;
   /** How many sample listings were sent on this start. */
   samples: number;
+  /** Whether the collector asks for an API key. */
+  keysRequired: boolean;
 };
 
 /** What a newcomer sees when the platform is up. Every address and command in it works as printed. */
@@ -31,10 +34,29 @@ Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as print
 ${accounts.join('\n')}
 
   Try next:
-    curl -s ${collectorUrl}/api/v1/search/fulltext -H 'content-type: application/json' -d '{"query": "двокімнатна квартира", "limit": 2}'
-    curl -s ${collectorUrl}/api/v1/search/similar -H 'content-type: application/json' -d '{"query": "flat with a balcony in Lviv", "limit": 2}'
-    curl -s ${collectorUrl}/api/v1/raw/1
-    curl -s ${collectorUrl}/health
-    npx oselya inventory validate inventory/endpoints.json
+${tryNext(facts)
+  .map((line) => `    ${line}`)
+  .join('\n')}
 ${facts.samples === 0 ? '' : `\n  ${facts.samples} sample listings were sent and are being processed.\n`}`;
+}
+
+function tryNext({ collectorUrl, keysRequired }: SummaryFacts): string[] {
+  const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
+  const search = `${where}npx oselya search`;
+  const validate = 'npx oselya inventory validate inventory/endpoints.json';
+  if (keysRequired) {
+    return [
+      validate,
+      `${collectorUrl}/health`,
+      'To search, stop, make a key with  npx oselya api-key create NAME  and set COLLECTOR_API_KEY to it.',
+    ];
+  }
+  return [
+    `${search} квартира Львів --limit 3`,
+    `${search} --similar "flat with a balcony in Lviv" --limit 3`,
+    validate,
+    `${collectorUrl}/api/v1/raw/1`,
+    `${collectorUrl}/api/v1/listings/2/history`,
+    `${collectorUrl}/health`,
+  ];
 }

@@ -13,6 +13,13 @@ declare module 'fastify' {
   }
 }
 
+/** How callers show their key, for the OpenAPI document. */
+export const API_KEY_SCHEME = {
+  type: 'http',
+  scheme: 'bearer',
+  description: 'An API key with the scope of the route, where `COLLECTOR_AUTH` is `required`.',
+} as const;
+
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
@@ -23,10 +30,12 @@ const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
  */
 export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> | undefined): void {
   app.decorateRequest('apiKey', null);
-  app.addHook('onRoute', ({ method, url, config }) => {
+  app.addHook('onRoute', (route) => {
+    const { method, url, config } = route;
     if (config?.scope === undefined) {
       throw new Error(`Route ${String(method)} ${url} does not declare its scope`);
     }
+    route.schema = { ...route.schema, security: [{ api_key: [] }] };
   });
   if (keys === undefined) return;
   app.addHook('onRequest', async (request) => {

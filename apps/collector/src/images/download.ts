@@ -132,24 +132,25 @@ async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T>
     return await work;
   } catch (cause) {
     if (cause instanceof ImageError || signal.aborted) throw cause;
-    const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
-    throw new ImageError(`It could not be fetched${code}`, { retryable: true, cause });
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    const reason = typeof code === 'string' ? code : 'the answer is no HTTP';
+    throw new ImageError(`It could not be fetched (${reason})`, { retryable: true, cause });
   }
 }
 
-const DECODERS: Readonly<Record<string, () => NodeJS.ReadWriteStream & Readable>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
-};
+const DECODERS = new Map<string, () => NodeJS.ReadWriteStream & Readable>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress],
+]);
 
 /** Pictures are asked for as they are; a server that compresses all the same is undone here. */
 function decoded({ headers, body }: Answer): Readable {
   const encoding = firstOf(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;
-  const decoder = DECODERS[encoding]?.();
+  const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('It is sent in an unknown content encoding');
   // Errors reach whoever reads the decoder.
   return joinStreams(body, decoder, () => undefined);

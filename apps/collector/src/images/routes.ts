@@ -29,7 +29,7 @@ export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
     {
       config: { scope: 'search' },
       schema: {
-        tags: ['listings'],
+        tags: ['images'],
         summary: "A picture's bytes, or a smaller copy",
         params,
         querystring,

@@ -13,7 +13,7 @@ const area = () =>
 const address = (description: string) =>
   Type.String({
     format: 'uri',
-    pattern: '^[hH][tT][tT][pP][sS]?://',
+    pattern: '^[hH][tT][tT][pP][sS]?://[^/?#]',
     maxLength: 2048,
     description,
   });

@@ -3,12 +3,15 @@ import type { Payload } from './schemas.ts';
 const MAX_DEPTH = 32;
 const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 
+/** The codes of ISO 4217 that are in use, as the Unicode data of the runtime has them. */
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
+
 export type ValueError = { path: string; message: string };
 
 /**
  * The rules of a payload that its schema cannot say: what PostgreSQL cannot store (NUL characters,
- * half surrogate pairs, numbers that are not finite), how large and deep `attributes` may be, and
- * dates that the calendar does not have. Contract 4, PayloadSchema.
+ * half surrogate pairs, numbers that are not finite), how large and deep `attributes` may be, dates
+ * that the calendar does not have, and currencies that no country has. Contract 4, PayloadSchema.
  * @returns Every rule that is broken; empty for a good payload.
  */
 export function findValueErrors(payload: Payload): ValueError[] {
@@ -21,11 +24,15 @@ export function findValueErrors(payload: Payload): ValueError[] {
   if (payload.published_at !== undefined && !isDate(payload.published_at)) {
     errors.push({ path: 'body/published_at', message: 'must be a date between 1000 and 9999' });
   }
+  if (payload.currency !== undefined && !CURRENCIES.has(payload.currency)) {
+    errors.push({ path: 'body/currency', message: 'must be a currency code of ISO 4217' });
+  }
   return errors;
 }
 
 function isDate(text: string): boolean {
-  const year = new Date(text).getUTCFullYear();
+  // RFC 3339 has leap seconds, and so has PostgreSQL; JavaScript has not.
+  const year = new Date(text.replace(/:60(?=[.Zz+-])/, ':59')).getUTCFullYear();
   return year >= 1000 && year <= 9999;
 }
 

@@ -35,8 +35,15 @@ export function listSnapshots(
     .execute();
 }
 
-/** A listing's pictures in their order; one that could not be used has an error and no facts. */
-export function listImages(db: Kysely<Tables>, listingId: number) {
+/**
+ * A listing's pictures in their order, after the position `after`; one that could not be used has an
+ * error and no facts.
+ */
+export function listImages(
+  db: Kysely<Tables>,
+  listingId: number,
+  { limit, after }: { limit: number; after: number | undefined },
+) {
   return db
     .selectFrom('listing_images')
     .leftJoin('images', 'images.sha256', 'listing_images.sha256')
@@ -54,6 +61,8 @@ export function listImages(db: Kysely<Tables>, listingId: number) {
       'images.quality',
     ])
     .where('listing_images.listing_id', '=', listingId)
+    .$if(after !== undefined, (query) => query.where('listing_images.position', '>', after ?? 0))
     .orderBy('listing_images.position')
+    .limit(limit)
     .execute();
 }

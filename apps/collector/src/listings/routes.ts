@@ -2,9 +2,17 @@ import { type Server, sharedProblems } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
+import { toPage } from './page.ts';
 import { listingSchema, presentListing } from './present.ts';
 import { findListing, listImages, listingExists, listSnapshots } from './repository.ts';
-import { historyQuery, historySchema, imagesSchema, listingParams } from './schemas.ts';
+import {
+  historyQuery,
+  historySchema,
+  imagesQuery,
+  imagesSchema,
+  listingParams,
+  PAGE_SIZE,
+} from './schemas.ts';
 
 /** `GET /listings/{id}`, its history and its pictures. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
@@ -39,19 +47,13 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
         response: { 200: historySchema, ...problems },
       },
     },
-    async ({ params, query }, reply) => {
-      if (!(await listingExists(db, params.id))) throw problem('listing_not_found');
-      const { limit, cursor } = query;
-      const rows = await listSnapshots(db, params.id, { limit: limit + 1, before: cursor });
-      const page = rows.slice(0, limit);
-      const last = page.at(-1);
-      if (rows.length > limit && last !== undefined) {
-        const next = `/api/v1/listings/${params.id}/history?limit=${limit}&cursor=${last.raw_id}`;
-        void reply.header('link', `<${next}>; rel="next"`);
-      }
-      return {
-        items: page.map((row) => ({ ...row, created_at: row.created_at.toISOString() })),
-      };
+    async (request, reply) => {
+      const { id } = request.params;
+      const { limit = PAGE_SIZE, cursor } = request.query;
+      if (!(await listingExists(db, id))) throw problem('listing_not_found');
+      const rows = await listSnapshots(db, id, { limit: limit + 1, before: cursor });
+      const page = toPage(rows, { limit, cursorOf: (row) => row.raw_id, request, reply });
+      return page.map((row) => ({ ...row, created_at: row.created_at.toISOString() }));
     },
   );
 
@@ -62,12 +64,16 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       schema: {
         ...about,
         summary: "A listing's pictures in their order",
+        querystring: imagesQuery,
         response: { 200: imagesSchema, ...problems },
       },
     },
-    async ({ params }) => {
-      if (!(await listingExists(db, params.id))) throw problem('listing_not_found');
-      return { items: await listImages(db, params.id) };
+    async (request, reply) => {
+      const { id } = request.params;
+      const { limit = PAGE_SIZE, cursor } = request.query;
+      if (!(await listingExists(db, id))) throw problem('listing_not_found');
+      const rows = await listImages(db, id, { limit: limit + 1, after: cursor });
+      return toPage(rows, { limit, cursorOf: (row) => row.position, request, reply });
     },
   );
 }

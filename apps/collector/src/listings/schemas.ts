@@ -1,42 +1,54 @@
 import { Type } from 'typebox';
+import { MAX_ID } from '../limits.ts';
 import { idSchema, nullable } from '../schema.ts';
 
 export const listingParams = Type.Object({ id: idSchema });
 
-export const historyQuery = Type.Object({
-  limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
-  cursor: Type.Optional({ ...idSchema, description: 'From the `Link` of the page before.' }),
-});
+/** How many items a page has where the caller does not say. */
+export const PAGE_SIZE = 100;
 
-export const historySchema = Type.Object({
-  items: Type.Array(
-    Type.Object({
-      raw_id: Type.Integer(),
-      created_at: Type.String({ format: 'date-time' }),
-      changes: Type.Record(
-        Type.String(),
-        Type.Object({ from: Type.Unknown(), to: Type.Unknown() }),
-        { description: 'What changed since the snapshot before, by field; empty in the first.' },
-      ),
-      listing: Type.Object({}, { additionalProperties: true, description: 'What it then was.' }),
-    }),
-  ),
-});
+/** The largest `integer` of PostgreSQL, which a picture's position is. */
+const MAX_POSITION = 2 ** 31 - 1;
 
-export const imagesSchema = Type.Object({
-  items: Type.Array(
-    Type.Object({
-      position: Type.Integer(),
-      url: nullable(Type.String()),
-      sha256: nullable(Type.String({ description: 'See GET /api/v1/images/{sha256}.' })),
-      error: nullable(Type.String({ description: 'Why the picture could not be used.' })),
-      media_type: nullable(Type.String()),
-      width: nullable(Type.Integer()),
-      height: nullable(Type.Integer()),
-      bytes: nullable(Type.Integer()),
-      description: nullable(Type.String()),
-      room_type: nullable(Type.String()),
-      quality: nullable(Type.String()),
+const pageQuery = (maxCursor: number) =>
+  Type.Object({
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: PAGE_SIZE })),
+    cursor: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: maxCursor,
+        description: 'From the `Link` of the page before.',
+      }),
+    ),
+  });
+
+export const historyQuery = pageQuery(MAX_ID);
+
+export const imagesQuery = pageQuery(MAX_POSITION);
+
+export const historySchema = Type.Array(
+  Type.Object({
+    raw_id: Type.Integer(),
+    created_at: Type.String({ format: 'date-time' }),
+    changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
+      description: 'What changed since the snapshot before, by field; empty in the first.',
     }),
-  ),
-});
+    listing: Type.Object({}, { additionalProperties: true, description: 'What it then was.' }),
+  }),
+);
+
+export const imagesSchema = Type.Array(
+  Type.Object({
+    position: Type.Integer(),
+    url: nullable(Type.String()),
+    sha256: nullable(Type.String({ description: 'See GET /api/v1/images/{sha256}.' })),
+    error: nullable(Type.String({ description: 'Why the picture could not be used.' })),
+    media_type: nullable(Type.String()),
+    width: nullable(Type.Integer()),
+    height: nullable(Type.Integer()),
+    bytes: nullable(Type.Integer()),
+    description: nullable(Type.String()),
+    room_type: nullable(Type.String()),
+    quality: nullable(Type.String()),
+  }),
+);

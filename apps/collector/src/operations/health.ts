@@ -8,7 +8,8 @@ const MEBIBYTE = 1024 * 1024;
 
 /**
  * The checks of `GET /health`. Without the model payloads wait and the words can still be searched, so
- * its absence degrades the service and does not end it. Contract 4, Health.
+ * its absence, or its silence until the signal ends the wait, degrades the service and does not end it.
+ * Contract 4, Health.
  */
 export function createHealthChecks(deps: {
   db: Kysely<Tables>;

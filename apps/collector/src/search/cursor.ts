@@ -37,11 +37,17 @@ export function writeCursor(search: Search, { rank, id: last, newestId }: Positi
 /** @throws ProblemError `validation_failed` where the text is no cursor of this search. */
 export function readCursor(search: Search, text: string): Position {
   const value = decode(text);
-  if (!Value.Check(content, value) || value.q !== fingerprint(search)) {
+  if (!Value.Check(content, value) || !isReal(value.r) || value.q !== fingerprint(search)) {
     const message = 'must be the next_cursor of a page of this same search';
     throw problem('validation_failed', { errors: [{ path: 'body/cursor', message }] });
   }
   return { rank: value.r, id: value.i, newestId: value.n };
+}
+
+/** Whether PostgreSQL's `real`, the type of a rank, can hold a number. */
+function isReal(number: number): boolean {
+  const rounded = Math.fround(number);
+  return Number.isFinite(rounded) && (rounded !== 0 || number === 0);
 }
 
 function decode(text: string): unknown {

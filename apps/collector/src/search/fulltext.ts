@@ -9,14 +9,8 @@ import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
   type FulltextSearchResponse,
+  RANKED_MATCHES,
 } from './schemas.ts';
-
-/**
- * How many matches are ranked. Ranking costs some 10 µs a match, so a word that every listing has would
- * take ten seconds over a million of them; with the bound it takes a tenth of a second. When it is
- * reached the newest matches compete and the total is at least this number (`gte`).
- */
-export const RANKED_MATCHES = 10_000;
 
 export type FulltextSearch = (
   request: FulltextSearchRequest,

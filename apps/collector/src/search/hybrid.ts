@@ -2,20 +2,23 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { readCursor, type Search, writeCursor } from './cursor.ts';
 import { checkRanges } from './filters.ts';
-import { type FulltextSearch, RANKED_MATCHES } from './fulltext.ts';
+import type { FulltextSearch } from './fulltext.ts';
 import { findNearest } from './nearest.sql.ts';
 import { normaliseText } from './normalise.ts';
 import { type Embedder, embedQuery } from './query-vector.ts';
 import { rankMatches } from './ranking.sql.ts';
 import { toResults } from './results.ts';
-import { DEFAULT_LIMIT, type FulltextSearchRequest, type SearchFilters } from './schemas.ts';
+import {
+  DEFAULT_LIMIT,
+  type FulltextSearchRequest,
+  HYBRID_DEPTH,
+  RANKED_MATCHES,
+  type SearchFilters,
+} from './schemas.ts';
 import { EXACT_MATCHES } from './similar.ts';
 
 /** How much being first weighs: with a small number the two firsts decide all. Contract 4, Search. */
 const RANK_CONSTANT = 60;
-
-/** How far down each of the two rankings is read. */
-const DEPTH = 200;
 
 export type HybridSearch = (
   request: FulltextSearchRequest,
@@ -45,7 +48,7 @@ export function createHybridSearch(deps: {
     signal: AbortSignal,
   ) {
     const target = await embedQuery(model, query, signal);
-    const shared = { filters, limit: DEPTH };
+    const shared = { filters, limit: HYBRID_DEPTH };
     const { hits } = await rankMatches(db, { ...shared, text, bound: rankedMatches });
     const near = await findNearest(db, { ...shared, ...target, exactMatches });
     return [hits.map(({ id }) => id), near.map(({ id }) => id)] as const;
@@ -66,7 +69,7 @@ export function createHybridSearch(deps: {
       items: await toResults(db, shown, highlight ? text : undefined),
       total: {
         value: fused.length,
-        relation: Math.max(words.length, near.length) < DEPTH ? 'eq' : 'gte',
+        relation: Math.max(words.length, near.length) < HYBRID_DEPTH ? 'eq' : 'gte',
       },
       next_cursor: last === undefined ? null : writeCursor(search, last),
     };

@@ -1,6 +1,7 @@
 import type { Database } from '@oselya/db';
 import { type Server, sharedProblems } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import type { RateLimit } from '../access/rate-limit.ts';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
@@ -8,10 +9,16 @@ import { createFulltextSearch } from './fulltext.ts';
 import { createHybridSearch } from './hybrid.ts';
 import type { Embedder } from './query-vector.ts';
 import {
+  type FulltextSearchRequest,
   fulltextSearchRequest,
+  type FulltextSearchResponse,
   fulltextSearchResponse,
   fulltextSearchResult,
+  HYBRID_DEPTH,
+  RANKED_MATCHES,
+  type SimilarSearchRequest,
   similarSearchRequest,
+  type SimilarSearchResponse,
   similarSearchResponse,
 } from './schemas.ts';
 import { createSimilarSearch } from './similar.ts';
@@ -54,7 +61,17 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     return { ...result, took_ms: Math.round(tookMs) };
   }
 
-  app.addSchema(fulltextSearchResult);
+  for (const schema of [
+    fulltextSearchRequest,
+    fulltextSearchResult,
+    fulltextSearchResponse,
+    similarSearchRequest(deps.dimensions),
+    similarSearchResponse,
+  ]) {
+    app.addSchema(schema);
+  }
+  const fulltextBody = Type.Unsafe<FulltextSearchRequest>(Type.Ref('FulltextSearchRequest'));
+  const fulltextAnswer = Type.Unsafe<FulltextSearchResponse>(Type.Ref('FulltextSearchResponse'));
   app.post(
     '/search/fulltext',
     {
@@ -63,8 +80,11 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words',
-        body: fulltextSearchRequest,
-        response: { 200: fulltextSearchResponse, ...sharedProblems(400, 401, 403, 422, 429) },
+        description:
+          `Ranks the ${RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
+          'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
+        body: fulltextBody,
+        response: { 200: fulltextAnswer, ...sharedProblems(400, 401, 403, 422, 429) },
       },
     },
     ({ body }) => timed('fulltext', () => fulltext(body)),
@@ -77,9 +97,9 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
       schema: {
         tags: ['search'],
         summary: 'Find listings near to a text, an embedding or a listing',
-        body: similarSearchRequest(deps.dimensions),
+        body: Type.Unsafe<SimilarSearchRequest>(Type.Ref('SimilarSearchRequest')),
         response: {
-          200: similarSearchResponse,
+          200: Type.Unsafe<SimilarSearchResponse>(Type.Ref('SimilarSearchResponse')),
           ...sharedProblems(400, 401, 403, 404, 409, 422, 503),
         },
       },
@@ -95,8 +115,11 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words and their meaning together',
-        body: fulltextSearchRequest,
-        response: { 200: fulltextSearchResponse, ...sharedProblems(400, 401, 403, 422, 429, 503) },
+        description:
+          `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
+          `the ${HYBRID_DEPTH} nearest by meaning.`,
+        body: fulltextBody,
+        response: { 200: fulltextAnswer, ...sharedProblems(400, 401, 403, 422, 429, 503) },
       },
     },
     ({ body, signal }) => timed('hybrid', () => hybrid(body, signal)),

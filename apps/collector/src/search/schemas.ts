@@ -1,6 +1,16 @@
 import { type Static, Type } from 'typebox';
 import { listingSchema } from '../listings/present.ts';
 
+/**
+ * How many matches are ranked. Ranking costs some 10 µs a match, so a word that every listing has would
+ * take ten seconds over a million of them; with the bound it takes a tenth of a second. When it is
+ * reached the newest matches compete and the total is at least this number (`gte`).
+ */
+export const RANKED_MATCHES = 10_000;
+
+/** How far down each of its two rankings the hybrid search reads. */
+export const HYBRID_DEPTH = 200;
+
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
@@ -84,7 +94,10 @@ export const fulltextSearchResponse = Type.Object(
     total: Type.Object({
       value: Type.Integer(),
       relation: Type.Union([Type.Literal('eq'), Type.Literal('gte')], {
-        description: '`gte`: there are at least so many; only the newest were ranked.',
+        description:
+          `\`gte\`: there are at least so many. Of the full-text search this is when ${RANKED_MATCHES} ` +
+          'or more listings match: only the newest of them were ranked. Of the hybrid search it is ' +
+          `when one of its two rankings has ${HYBRID_DEPTH} or more: no more were fused.`,
       }),
     }),
     next_cursor: Type.Union([Type.String(), Type.Null()]),

@@ -46,6 +46,7 @@ for (const authorization of [
     assert.equal(answer.statusCode, 401);
     assert.equal(answer.json().code, 'unauthorized');
     assert.equal(answer.headers['www-authenticate'], 'Bearer');
+    assert.equal(answer.headers['cache-control'], 'no-store');
   });
 }
 

@@ -42,6 +42,9 @@ const main = await serve((request, response) => {
       return send(200, { 'content-encoding': argument }, encodings[argument]);
     case 'bomb':
       return send(200, { 'content-encoding': 'gzip' }, gzipSync(Buffer.alloc(5_000 * KB)));
+    case 'garbage':
+      response.socket?.end('this is no HTTP\r\n\r\n');
+      return;
     case 'endless': {
       const chunk = Buffer.alloc(64 * KB);
       const more = () => {
@@ -79,6 +82,7 @@ const encodings: Record<string, Buffer> = {
   zstd: zstdCompressSync(bytes),
   identity: bytes,
   unheard: bytes,
+  constructor: bytes,
 };
 
 const download = createDownload({
@@ -126,6 +130,8 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
   ['fewer bytes than announced', '/short', /could not be fetched/, 3],
   ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],
   ['an unknown encoding', '/encoded/unheard', /unknown content encoding/, 1],
+  ['an encoding named like a property', '/encoded/constructor', /unknown content encoding/, 1],
+  ['no HTTP', '/garbage', /the answer is no HTTP|HPE_/, 3],
   ['a redirect without a target', '/nowhere', /leads on to no address/, 1],
   ['redirects in a circle', '/loop', /more than 5 times/, 6],
   ['six redirects', '/hop/6', /more than 5 times/, 1],

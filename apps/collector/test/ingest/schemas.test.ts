@@ -51,7 +51,10 @@ const good: Record<string, unknown>[] = [
   { external_id: 'я'.repeat(200), title: 'т'.repeat(500), description: 'я'.repeat(50_000) },
   { description: 'emoji 🏠 and a pair \u{1F3E0}' },
   { floor: 9, floors_total: 5 },
+  { currency: 'USD' },
+  { currency: 'EUR' },
   { published_at: '2025-01-01T00:00:00.123456Z' },
+  { published_at: '2016-12-31T23:59:60Z' },
 ];
 
 for (const [index, fields] of good.entries()) {
@@ -79,6 +82,7 @@ const bad: [string, Record<string, unknown>, string][] = [
   ['a title too long', { title: 'т'.repeat(501) }, 'body/title'],
   ['null', { title: null }, 'body/title'],
   ['an address that is none', { url: 'not an address' }, 'body/url'],
+  ['an address without a host', { url: 'http://' }, 'body/url'],
   ['an ftp address', { url: 'ftp://doshka.example/1' }, 'body/url'],
   ['a javascript address', { url: 'javascript:alert(1)' }, 'body/url'],
   ['a price below 0', { price: -1 }, 'body/price'],
@@ -86,6 +90,7 @@ const bad: [string, Record<string, unknown>, string][] = [
   ['a price that the database cannot hold', { price: 1e15 }, 'body/price'],
   ['a currency that is no code', { currency: 'грн' }, 'body/currency'],
   ['a currency in lower case', { currency: 'uah' }, 'body/currency'],
+  ['a currency that no country has', { currency: 'ZZZ' }, 'body/currency'],
   ['an unknown deal', { deal_type: 'swap' }, 'body/deal_type'],
   ['rooms that are no whole number', { rooms: 1.5 }, 'body/rooms'],
   ['rooms below 0', { rooms: -1 }, 'body/rooms'],

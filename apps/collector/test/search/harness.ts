@@ -129,7 +129,7 @@ export async function openSearch() {
       });
       return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
     };
-    return { app, registry, post };
+    return { registry, post };
   }
 
   return { ...database, add, serve };

@@ -5,42 +5,91 @@ import { StartError } from '../start-error.ts';
 /** What is wrong with the configuration: each bad variable with the rule it broke, never its value. */
 export class ConfigError extends StartError {
   override readonly name = 'ConfigError';
-  readonly variables: readonly string[];
+  readonly problems: ReadonlyMap<string, string>;
 
   constructor(problems: ReadonlyMap<string, string>) {
     const lines = [...problems].map(([variable, broken]) => `  ${variable} ${broken}`);
     super(`Configuration value error:\n${lines.join('\n')}`);
-    this.variables = [...problems.keys()];
+    this.problems = problems;
+  }
+
+  get variables(): readonly string[] {
+    return [...this.problems.keys()];
   }
 }
+
+/**
+ * What several variables must be together: gives each variable that breaks the rule, with the rule. A
+ * variable that is bad by itself is not among the values; neither is an optional one that is not set.
+ */
+export type ConfigRule<Schema extends TObject> = (
+  values: Partial<Static<Schema>>,
+) => readonly (readonly [variable: keyof Static<Schema> & string, rule: string])[];
 
 /**
  * Reads a configuration out of environment variables. An empty variable counts as not set. The
  * function is pure: the same variables give the same configuration.
  * @param schema An object schema whose keys are the variables' names.
- * @throws ConfigError naming every bad variable at once.
+ * @param rules What the variables must be together; a variable that is bad by itself is told as that.
+ * @throws ConfigError naming every bad variable at once. Contract 1.
  */
 export function loadConfig<Schema extends TObject>(
   schema: Schema,
   env: Readonly<Record<string, string | undefined>>,
+  rules: readonly ConfigRule<Schema>[] = [],
 ): Static<Schema> {
   const required = new Set<string>(schema.required ?? []);
   const config: Record<string, unknown> = {};
-  const problems = new Map<string, string>();
+  const bad = new Map<string, string>();
   for (const [name, field] of Object.entries<Field>(schema.properties)) {
     const raw = env[name]?.trim();
     const value =
       raw === undefined || raw === '' ? structuredClone(field.default) : parse(field, raw);
     if (value === undefined) {
-      if (required.has(name)) problems.set(name, `is not set: it ${rule(field)}`);
+      if (required.has(name)) bad.set(name, `is not set: it ${rule(field)}`);
     } else if (Value.Check(field, value)) {
       config[name] = value;
     } else {
-      problems.set(name, rule(field));
+      bad.set(name, rule(field));
     }
   }
+  // Every value passed its field's check; required ones may still be missing while rules see them.
+  const broken = rules.flatMap((together) => together(config as Partial<Static<Schema>>));
+  const problems = firstOfEach([...bad, ...broken]);
   if (problems.size > 0) throw new ConfigError(problems);
   return config as Static<Schema>;
+}
+
+/**
+ * Reads several configurations for one process, so that what is bad in any of them is one error.
+ * @param readers Called in this order, each of them, whichever fail.
+ * @throws ConfigError naming every bad variable once; any other error as it is.
+ */
+export function loadTogether<Configs extends readonly unknown[]>(
+  ...readers: { readonly [Index in keyof Configs]: () => Configs[Index] }
+): Configs {
+  const configs: unknown[] = [];
+  const problems: [string, string][] = [];
+  for (const read of readers) {
+    try {
+      configs.push(read());
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      problems.push(...error.problems);
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(firstOfEach(problems));
+  // Without a problem each reader gave its configuration, in order.
+  return configs as unknown as Configs;
+}
+
+/** The first that is told of each variable, in the order told. */
+function firstOfEach(told: readonly (readonly [string, string])[]): Map<string, string> {
+  const problems = new Map<string, string>();
+  for (const [variable, broken] of told) {
+    if (!problems.has(variable)) problems.set(variable, broken);
+  }
+  return problems;
 }
 
 /** The JSON Schema keywords that configuration fields use. */

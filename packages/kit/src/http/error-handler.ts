@@ -1,9 +1,12 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import { ProblemError } from '../problems.ts';
-import { html, renderPage } from './page.ts';
+import { html, PAGE_STYLE_HASH, renderPage } from './page.ts';
 
 const MAX_LISTED_ERRORS = 50;
+
+const CSP = 'content-security-policy';
+const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
 /**
  * Answers an error as a problem, or as a page where a browser navigates. What is not a problem of an
@@ -25,7 +28,14 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
     request.log.debug({ code: problem.code, detail: problem.detail }, problem.title);
   }
   const errors = problem.errors?.slice(0, MAX_LISTED_ERRORS);
-  void reply.status(problem.status).headers({ ...problem.headers, 'x-request-id': request.id });
+  void reply.status(problem.status).headers({
+    // A refusal holds for this caller and this moment: caches may keep a 404 where nobody says so.
+    'cache-control': 'no-store',
+    ...problem.headers,
+    'x-request-id': request.id,
+    // What fails before a request has a route has not passed the hooks that set this.
+    ...(reply.hasHeader(CSP) ? {} : { [CSP]: ERROR_PAGE_POLICY }),
+  });
   if (wantsPage(request)) {
     const places = errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
     return reply.type('text/html; charset=utf-8').send(
@@ -85,12 +95,17 @@ function toProblem(error: FastifyError): ProblemError {
     case 429:
       return commonProblem('rate_limited', { cause: error });
     case 503:
-      return commonProblem('unavailable', { headers: { 'retry-after': '5' }, cause: error });
+      return commonProblem('unavailable', { cause: error });
     default:
       return statusCode >= 400 && statusCode < 500
-        ? commonProblem('malformed_request', { detail: error.message, cause: error })
+        ? commonProblem('malformed_request', { ...publicDetail(error), cause: error })
         : commonProblem('internal_error', { cause: error });
   }
+}
+
+/** Fastify says well what is wrong, but repeats an address with its query, where secrets travel. */
+function publicDetail({ code, message }: FastifyError): { detail: string } {
+  return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
 }
 
 /** Ajv leaves the name of an unknown key and the allowed values out of its messages. */

@@ -10,15 +10,31 @@ import { answerMalformedHttp } from './malformed-http.ts';
 import { PAGE_STYLE_HASH } from './page.ts';
 import { problemSchema } from './problem-schema.ts';
 import { RequestLog } from './request-log.ts';
+import { nameRetryTime } from './retry-after.ts';
 import { compilersFactory } from './validator.ts';
+import { ignoreTypeOfNothing } from './without-body.ts';
 
 /** A Fastify instance whose routes take their types from their TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
 
+/** How a caller says who they are, as OpenAPI describes it. */
+export type SecurityScheme = { description: string } & (
+  | { type: 'http'; scheme: 'bearer' }
+  | { type: 'apiKey'; in: 'cookie'; name: string }
+);
+
 export type ServerOptions = {
   log: Logger;
   /** For the OpenAPI document, served at `/openapi.json` with a readable page at `/docs`. */
-  openapi: { title: string; description: string; version: string };
+  openapi: {
+    title: string;
+    description: string;
+    version: string;
+    /** What the tags of the routes stand for, in the order of the page. */
+    tags?: readonly { name: string; description: string }[];
+    /** By the names that the routes use in `schema.security`. */
+    securitySchemes?: Readonly<Record<string, SecurityScheme>>;
+  };
   /** Largest body in bytes where a route does not say otherwise. */
   bodyLimit: number;
 };
@@ -37,6 +53,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.setErrorHandler(handleError);
   app.setNotFoundHandler(handleNotFound);
   app.addSchema(problemSchema);
+  // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
+  app.removeContentTypeParser('text/plain');
+  app.addHook('onRequest', ignoreTypeOfNothing);
+  app.addHook('onSend', nameRetryTime);
   app.addHook('onRequest', (request, reply, done) => {
     void reply.header('x-request-id', request.id);
     done();
@@ -83,9 +103,12 @@ function createFastify({ log, bodyLimit }: ServerOptions) {
   }).withTypeProvider<TypeBoxTypeProvider>();
 }
 
-async function describeApi(app: Server, info: ServerOptions['openapi']): Promise<void> {
+async function describeApi(
+  app: Server,
+  { tags = [], securitySchemes = {}, ...info }: ServerOptions['openapi'],
+): Promise<void> {
   await app.register(swagger, {
-    openapi: { openapi: '3.1.0', info },
+    openapi: { openapi: '3.1.0', info, tags: [...tags], components: { securitySchemes } },
     // A schema with an id keeps it as its name in the document.
     refResolver: {
       buildLocalReference: ({ $id }, _base, _fragment, index) =>

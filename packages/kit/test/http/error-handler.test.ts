@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { commonProblem, createLogger, createServer } from '../../src/index.ts';
+import { commonProblem, createLogger, createServer, defineProblems } from '../../src/index.ts';
 
 const app = await createServer({
   log: createLogger({ level: 'silent', service: 'test' }),
@@ -15,6 +15,15 @@ app.get('/fails/:status', (request) => {
 app.get('/many', () => {
   const errors = Array.from({ length: 60 }, (_, index) => ({ path: `p${index}`, message: 'bad' }));
   throw commonProblem('validation_failed', { errors });
+});
+const problem = defineProblems({
+  busy: { status: 503, title: 'Busy', advice: 'Come again.', retry: true },
+});
+app.get('/busy', () => {
+  throw problem('busy');
+});
+app.get('/busy-for-long', () => {
+  throw problem('busy', { headers: { 'retry-after': '90' } });
 });
 await app.ready();
 after(() => app.close());
@@ -45,4 +54,36 @@ test('the list of errors is bounded, in a problem and on a page', async () => {
 test('a page about an error without places has no empty list', async () => {
   const page = await app.inject({ url: '/nowhere', headers: { accept: 'text/html' } });
   assert.doesNotMatch(page.body, /<ul>/);
+});
+
+test('every 429 and 503 says when to come again, and no other answer does', async () => {
+  for (const [url, retryAfter] of [
+    ['/busy', '5'],
+    ['/busy-for-long', '90'],
+    ['/fails/503', '5'],
+    ['/fails/429', '5'],
+    ['/fails/500', undefined],
+    ['/nowhere', undefined],
+    ['/things/1', undefined],
+  ] as const) {
+    assert.equal((await app.inject(url)).headers['retry-after'], retryAfter, url);
+  }
+  const page = await app.inject({ url: '/busy', headers: { accept: 'text/html' } });
+  assert.equal(page.headers['retry-after'], '5');
+});
+
+test('an error stays in no cache', async () => {
+  for (const url of ['/nowhere', '/fails/500', '/busy']) {
+    assert.equal((await app.inject(url)).headers['cache-control'], 'no-store', url);
+  }
+  assert.equal((await app.inject('/things/1')).headers['cache-control'], undefined);
+});
+
+test('a malformed address is not repeated, and its page has the headers of every page', async () => {
+  const url = '/things%zz?sid=very-secret';
+  assert.ok(!(await app.inject(url)).body.includes('very-secret'));
+  const page = await app.inject({ url, headers: { accept: 'text/html' } });
+  assert.equal(page.statusCode, 400);
+  assert.match(page.body, /The address is not well formed/);
+  assert.match(String(page.headers['content-security-policy']), /default-src 'none'/);
 });

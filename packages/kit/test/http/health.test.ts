@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { after, test } from 'node:test';
 import { createLogger, createServer, type HealthChecks, healthRoutes } from '../../src/index.ts';
 
@@ -28,6 +30,7 @@ test('a check that fails is down; why is in the log and not in the answer', asyn
   });
   const answer = await app.inject('/health');
   assert.equal(answer.statusCode, 503);
+  assert.equal(answer.headers['retry-after'], '5');
   assert.equal(answer.json().checks.rejects.status, 'down');
   assert.equal(answer.json().checks.throws.status, 'down');
   assert.doesNotMatch(answer.body, /10\.0\.0\.7|socket/);
@@ -49,4 +52,22 @@ test('a check that does not answer is told to stop, and is down', async () => {
   const answer = await app.inject('/health');
   await stopped.promise;
   assert.equal(answer.json().checks.silent.status, 'down');
+});
+
+test('a check whose peer hangs still says itself how bad that is', async () => {
+  const silent = createTcpServer((socket) => socket.resume());
+  after(() => silent.close());
+  await once(silent.listen(0, '127.0.0.1'), 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const app = await serve({
+    peer: async (signal) => {
+      const answer = await fetch(`http://127.0.0.1:${port}`, { signal }).catch(() => undefined);
+      return { status: answer === undefined ? 'degraded' : 'ok' };
+    },
+  });
+  for (const path of ['/health', '/health/ready']) {
+    const answer = await app.inject(path);
+    assert.equal(answer.statusCode, 200);
+    assert.equal(answer.json().status, 'degraded');
+  }
 });

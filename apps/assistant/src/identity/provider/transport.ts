@@ -29,7 +29,8 @@ export function createTransport(timeoutMs: number): CustomFetch {
     let body: string;
     try {
       const signal = AbortSignal.timeout(timeoutMs);
-      response = await fetch(url, { method, headers, body: content ?? null, redirect, signal });
+      const request: RequestInit = { method, headers, body: content ?? null, redirect, signal };
+      response = await fetch(url, request);
       body = await readBounded(response);
     } catch (error) {
       throw new ProviderError('unavailable', `${pathname} ${reason(error, timeoutMs)}`);

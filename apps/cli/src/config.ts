@@ -1,0 +1,42 @@
+import { commonConfig, integer } from '@oselya/kit';
+import { Type } from 'typebox';
+
+const DEFAULT_COLLECTOR_PORT = 8001;
+
+const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
+
+/** The variables that `oselya dev` reads itself; the apps in it read theirs. Contract 1. */
+export const devConfig = Type.Object({
+  ...commonConfig,
+  ASSISTANT_PORT: port(8000),
+  DEV_IDP_PORT: port(8002),
+});
+
+/** The variables of commands that ask a running collector. Contract 1. */
+export const clientConfig = Type.Object({
+  COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
+  COLLECTOR_URL: Type.Optional(
+    Type.Refine(
+      Type.String({
+        pattern: '^https?://[^\\s/?#@]+(/[^\\s?#]*)?$',
+        description: 'must be the http or https address of the collector',
+      }),
+      (value) => URL.canParse(value),
+    ),
+  ),
+  COLLECTOR_API_KEY: Type.Optional(
+    Type.String({
+      pattern: '^[\\w.~+/-]+=*$',
+      description: 'must be a key as oselya api-key create prints it',
+      writeOnly: true,
+    }),
+  ),
+});
+
+/** Where a collector of this machine is. */
+export function collectorUrl(collectorPort: number): string {
+  return `http://127.0.0.1:${collectorPort}`;
+}
+
+/** Where the collector is unless a variable says otherwise. */
+export const DEFAULT_COLLECTOR_URL = collectorUrl(DEFAULT_COLLECTOR_PORT);

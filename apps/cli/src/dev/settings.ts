@@ -1,0 +1,52 @@
+import { resolve } from 'node:path';
+import { readConfig as readAssistant } from '@oselya/assistant';
+import { readConfig as readCollector } from '@oselya/collector';
+import { loadConfig, loadTogether } from '@oselya/kit';
+import { generateKey } from '../commands/keygen.ts';
+import { devConfig } from '../config.ts';
+
+/** Where the development platform listens unless told otherwise. */
+export const HOST = '127.0.0.1';
+
+/**
+ * What `oselya dev` itself needs to know, and the environment that it gives the apps. Everything is
+ * read here, before anything is opened.
+ * @throws ConfigError naming every bad variable of the platform once. Contract 1.
+ */
+export function readSettings(env: NodeJS.ProcessEnv) {
+  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
+  const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
+  // The defaults stand in while the apps are read, so that a bad port is not a bad address as well.
+  let config = loadConfig(devConfig, {});
+  const [, , collector] = loadTogether(
+    () => (config = loadConfig(devConfig, quietEnv)),
+    // The keys are made only when all is well.
+    () =>
+      readAssistant({
+        ...appEnvironment(quietEnv, config),
+        SVC_AUTH_ENCRYPTION_KEY: generateKey(),
+      }),
+    () => readCollector(appEnvironment(quietEnv, config)),
+  );
+  return {
+    config: { ...config, DATA_DIR: resolve(config.DATA_DIR) },
+    appEnv: appEnvironment(quietEnv, config),
+    keysRequired: collector.COLLECTOR_AUTH === 'required',
+  };
+}
+
+function appEnvironment(
+  env: NodeJS.ProcessEnv,
+  ports: { ASSISTANT_PORT: number; DEV_IDP_PORT: number },
+) {
+  const origin = env['BASE_URL']?.trim() || `http://${HOST}:${ports.ASSISTANT_PORT}`;
+  return {
+    ...env,
+    BASE_URL: origin,
+    IDP_BASE_URL: `http://${HOST}:${ports.DEV_IDP_PORT}`,
+    IDP_CLIENT_ID: 'oselya',
+    // An origin that is none is told of by its own name.
+    IDP_REDIRECT_URI: URL.parse('/auth/callback', origin)?.href ?? '',
+    SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
+  };
+}

@@ -1,0 +1,42 @@
+import { type Static, Type } from 'typebox';
+
+const text = Type.Union([Type.String(), Type.Null()]);
+const number = Type.Union([Type.Number(), Type.Null()]);
+
+const listing = Type.Object({
+  listing_id: Type.Integer(),
+  title: text,
+  summary: text,
+  description: Type.String(),
+  price: number,
+  currency: text,
+  city: text,
+  rooms: number,
+  area_total: number,
+});
+
+/** As much of a search's answer as is shown. Contract 4, Search. */
+export const answerSchema = Type.Object({
+  items: Type.Array(
+    Type.Object({
+      listing,
+      rank: Type.Optional(Type.Number()),
+      distance: Type.Optional(Type.Number()),
+    }),
+  ),
+  total: Type.Optional(
+    Type.Object({
+      value: Type.Integer(),
+      relation: Type.Union([Type.Literal('eq'), Type.Literal('gte')]),
+    }),
+  ),
+});
+
+export type Answer = Static<typeof answerSchema>;
+
+/** As much of a problem as is told (RFC 9457; Contract 2). */
+export const problemSchema = Type.Object({
+  title: Type.String(),
+  detail: Type.Optional(Type.String()),
+  errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+});

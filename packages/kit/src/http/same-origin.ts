@@ -1,0 +1,20 @@
+import type { FastifyRequest } from 'fastify';
+
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/**
+ * Whether a request could change something and was sent by a page of another origin. Browsers say so in
+ * `Sec-Fetch-Site`, older ones in `Origin` alone. A request with neither comes from no browser, where no
+ * other site can act in somebody's name.
+ * @param publicOrigin The service's origin behind a proxy, where it is not the host that was asked for.
+ */
+export function isCrossSiteChange(
+  { method, headers, protocol, host }: FastifyRequest,
+  publicOrigin?: string,
+): boolean {
+  if (SAFE_METHODS.has(method)) return false;
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none';
+  const { origin } = headers;
+  return origin !== undefined && origin !== publicOrigin && origin !== `${protocol}://${host}`;
+}
