@@ -3,13 +3,7 @@ import { addApiKeyCommand } from './commands/api-key.ts';
 import { addSearchCommand } from './commands/search.ts';
 import { serve } from './commands/serve.ts';
 import { OneLineCommand } from './one-line-command.ts';
-
-export type Context = {
-  env: NodeJS.ProcessEnv;
-  print: (line: string) => void;
-  /** Sets the exit status of a command that did its work but has bad news. */
-  exitWith: (status: number) => void;
-};
+import type { Context } from './context.ts';
 
 /**
  * The `oselya` command and all that it can do. Each command loads what it needs when it runs, so that

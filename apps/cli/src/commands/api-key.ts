@@ -1,7 +1,7 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
-import type { Context } from '../program.ts';
+import type { Context } from '../context.ts';
 
 // Written out, so that --help need not load the collector; the compiler holds both lists together.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];

@@ -1,7 +1,7 @@
 import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError } from 'commander';
 import { clientConfig, collectorUrl } from '../config.ts';
-import type { Context } from '../program.ts';
+import type { Context } from '../context.ts';
 
 /** What the API answers at most at once. Contract 4, Search. */
 const MAX_LIMIT = 100;
