@@ -19,7 +19,7 @@ import type { Tables } from './tables.ts';
 /** Nothing that is served so far takes a body. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
-export type AppOptions = { config: Config; db: Kysely<Tables>; log: Logger };
+type AppOptions = { config: Config; db: Kysely<Tables>; log: Logger };
 
 /** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
 export async function createApp({ config, db, log }: AppOptions): Promise<Server> {

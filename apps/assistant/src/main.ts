@@ -12,13 +12,14 @@ export { configSchema, readConfig } from './config.ts';
 export { errors } from './errors.ts';
 
 /** What the process has already and the assistant need not open. */
-export type Shared = {
+type Shared = {
   /** Left open by `close`. */
   database?: Pick<Database<never>, 'db' | 'pool'>;
   log?: Logger;
 };
 
-export type Running = { url: string; close: () => Promise<void> };
+/** Where the assistant listens, and how to stop it. */
+type Running = { url: string; close: () => Promise<void> };
 
 /**
  * Starts the assistant: reads the configuration, opens and migrates the database, and listens.
@@ -60,6 +61,8 @@ function open(config: Config, log: Logger): Promise<Database<never>> {
 
 /**
  * Creates or updates the assistant's tables. Specification 000, Versioning.
+ * @param _env Not read: these tables depend on no setting. It stands here because a command migrates
+ * all apps alike, and those of the collector depend on its settings.
  * @throws DatabaseError MIGRATION_FAILED.
  */
 export function migrateDatabase(

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 
-export type Endpoint = 'authorize' | 'token' | 'userinfo' | 'revoke';
+type Endpoint = 'discovery' | 'authorize' | 'token' | 'userinfo' | 'revoke';
 
 /** How an endpoint answers instead of doing its work. */
 export type Fault =
@@ -75,9 +75,21 @@ export async function startScriptedProvider() {
       calls.length = 0;
       revoked.length = 0;
       faults.clear();
+      gates.clear();
       provider.user = OLENA;
       provider.token = { rotate: true, expiresIn: 3600, extra: {} };
       provider.metadata = undefined;
+    },
+    /** Lets discovery answer with the endpoints, for an instance that was not given them. */
+    publishMetadata() {
+      provider.metadata = {
+        issuer: provider.url,
+        authorization_endpoint: `${provider.url}/oauth/authorize`,
+        token_endpoint: `${provider.url}/oauth/token`,
+        userinfo_endpoint: `${provider.url}/oauth/userinfo`,
+      };
+      // A plain OAuth provider's answer may lack it, an OpenID provider's may not.
+      provider.token.extra = { token_type: 'Bearer' };
     },
     /** Plays the browser at the provider: signs in and gives the address it is sent back to. */
     async authorize(address: string): Promise<string> {
@@ -104,10 +116,10 @@ export async function startScriptedProvider() {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', provider.url);
     if (url.pathname === '/') return json(response, 200, {});
-    if (url.pathname === '/.well-known/openid-configuration') {
-      return json(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
-    }
-    const endpoint = url.pathname.replace('/oauth/', '') as Endpoint;
+    const endpoint =
+      url.pathname === '/.well-known/openid-configuration'
+        ? 'discovery'
+        : (url.pathname.replace('/oauth/', '') as Endpoint);
     const form = new URLSearchParams(await read(request));
     calls.push({ endpoint, form: endpoint === 'authorize' ? url.searchParams : form });
     const gate = gates.get(endpoint);
@@ -120,6 +132,8 @@ export async function startScriptedProvider() {
       return void response.end(fault.body ?? '');
     }
     switch (endpoint) {
+      case 'discovery':
+        return json(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
       case 'authorize':
         return authorize(url.searchParams, response);
       case 'token':

@@ -1,3 +1,4 @@
+/** Specification 000, User record. */
 export type Role = 'user' | 'admin';
 
 /**
@@ -20,6 +21,7 @@ export const permissions = {
   'svc.debug.access': { meaning: 'access the debug panel', defaults: ['admin'] },
 } as const satisfies Record<string, { meaning: string; defaults: readonly Role[] }>;
 
+/** The slug of a permission. */
 export type Permission = keyof typeof permissions;
 
 /**

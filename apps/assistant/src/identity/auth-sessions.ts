@@ -18,11 +18,16 @@ export type AuthSession = {
   cachedUser: CachedUser | undefined;
 };
 
+/** The tokens of a session, encrypted for its row. */
 export type SealedTokens = {
   accessTokenEnc: string;
+  /** Holds an empty text where the provider gave none. */
   refreshTokenEnc: string;
   expiresInSeconds: number | undefined;
 };
+
+/** How many expired rows one sweep takes. */
+const SWEEP = 100;
 
 /** The lifetime of the cookie holds here as well: a copied cookie does not outlive it. */
 const alive = (lifetimeDays: number) =>
@@ -69,16 +74,23 @@ export async function findSession(
   };
 }
 
-/** Stores a new session, and sweeps out some whose lifetime is over. */
+/**
+ * Deletes some sessions whose lifetime is over. It passes over rows that others have locked: two that
+ * sweep at once would otherwise wait for one another.
+ */
+export async function sweepSessions(db: Kysely<Tables>, lifetimeDays: number): Promise<void> {
+  await sql`
+    delete from user_auth_sessions where id in (
+      select s.id from user_auth_sessions s where not ${alive(lifetimeDays)}
+      limit ${SWEEP} for update skip locked
+    )`.execute(db);
+}
+
+/** Stores a new session. */
 export async function addSession(
   db: Kysely<Tables>,
   session: { id: string; userId: string } & SealedTokens,
-  lifetimeDays: number,
 ): Promise<void> {
-  await sql`
-    delete from user_auth_sessions where id in (
-      select s.id from user_auth_sessions s where not ${alive(lifetimeDays)} limit 100
-    )`.execute(db);
   await db
     .insertInto('user_auth_sessions')
     .values({
@@ -100,11 +112,14 @@ export async function touchSession(db: Kysely<Tables>, id: string): Promise<void
     .execute();
 }
 
-/** Deletes a session and gives what it held, for the tokens to be revoked at the provider. */
-export function deleteSession(
-  db: Kysely<Tables>,
-  id: string,
-): Promise<Pick<AuthSession, 'id' | 'userId' | 'accessTokenEnc' | 'refreshTokenEnc'> | undefined> {
+/** What a deleted session held, for its tokens to be revoked at the provider. */
+export type EndedSession = Pick<
+  AuthSession,
+  'id' | 'userId' | 'accessTokenEnc' | 'refreshTokenEnc'
+>;
+
+/** Deletes a session and gives what it held; nothing where there was none. */
+export function deleteSession(db: Kysely<Tables>, id: string): Promise<EndedSession | undefined> {
   return db
     .deleteFrom('user_auth_sessions')
     .where('id', '=', id)
@@ -119,7 +134,10 @@ export function deleteSession(
 
 type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
 
-/** Deletes a session whose tokens were refused; one that has other tokens by now stays. */
+/**
+ * Deletes a session whose tokens were refused; one that has other tokens by now stays.
+ * @returns Whether there was one to delete.
+ */
 export async function deleteRefused(
   db: Kysely<Tables>,
   { id, tokenVersion }: Version,
@@ -135,6 +153,7 @@ export async function deleteRefused(
 /**
  * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by
  * itself when its holder is not heard of again.
+ * @returns Whether this caller got it.
  */
 export async function takeRefreshLease(
   db: Kysely<Tables>,
@@ -171,7 +190,7 @@ export async function releaseRefreshLease(
 
 /**
  * Stores new tokens over those of the version they were got with. It only updates: a session that
- * was deleted meanwhile stays deleted.
+ * was deleted meanwhile stays deleted. Done twice it does no more than once.
  */
 export async function storeRefreshedTokens(
   db: Kysely<Tables>,

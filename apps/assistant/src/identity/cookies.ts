@@ -6,8 +6,6 @@ import { PENDING_LOGIN_MINUTES } from './pending-logins.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
-export type Cookies = ReturnType<typeof createCookies>;
-
 /**
  * The two cookies of the assistant: the auth session (Specification 000, Cookie), and the browser
  * that is signing in, which lives as long as a pending login. The second is always `SameSite=Lax`: it

@@ -13,7 +13,7 @@ import { isCurrent, saveUser } from './users.ts';
 /** Who sends a request, as the provider describes them at this moment. */
 export type CurrentUser = UserData;
 
-export type CurrentUserOptions = {
+type CurrentUserOptions = {
   db: Kysely<Tables>;
   log: Logger;
   provider: Provider;

@@ -6,12 +6,14 @@ import type { Tables } from '../tables.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser, type CurrentUser, type Resolution } from './current-user.ts';
 import { createProvider } from './provider/provider.ts';
+import { createRevocation } from './revocation.ts';
 import { createSessionTokens } from './session-tokens.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
 import { createTokenRefresh } from './token-refresh.ts';
 import { createTokenVault, decodeKey } from './token-vault.ts';
 
+/** Sign-in, sign-out, and who sends a request. */
 export type Identity = ReturnType<typeof createIdentity>;
 
 const UNKNOWN: Resolution = { status: 'unknown' };
@@ -37,6 +39,7 @@ export function createIdentity({
   const providerTimeoutMs = config.IDP_TIMEOUT_MS;
   const refresh = createTokenRefresh({ db, provider, tokens, providerTimeoutMs, lifetimeDays });
   const resolve = createCurrentUser({ db, log, provider, tokens, refresh, lifetimeDays });
+  const revoke = createRevocation({ log, provider, tokens });
   const cookies = createCookies(config);
 
   /**
@@ -60,6 +63,6 @@ export function createIdentity({
     cookies,
     currentUser,
     signIn: createSignIn({ db, log, provider, tokens, lifetimeDays }),
-    signOut: createSignOut({ db, log, provider, tokens }),
+    signOut: createSignOut({ db, log, revoke }),
   };
 }

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 
+/** A sign-in that was begun. Contract 3, Login. */
 export type PendingLogin = {
   state: string;
   codeVerifier: string;
@@ -18,11 +19,15 @@ const MAX_PER_BROWSER = 10;
 /** How many expired rows one new sign-in sweeps out. */
 const SWEEP = 100;
 
-/** Keeps a pending login for ten minutes. */
+/**
+ * Keeps a pending login for ten minutes. The sweep passes over rows that others have locked: two that
+ * sweep at once would otherwise wait for one another.
+ */
 export async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
   await sql`
     delete from pending_logins where state in (
-      select state from pending_logins where expires_at <= now() limit ${SWEEP}
+      select state from pending_logins where expires_at <= now()
+      limit ${SWEEP} for update skip locked
     )`.execute(db);
   await sql`
     insert into pending_logins (state, code_verifier, platform, browser_id, earlier_session_id, expires_at)

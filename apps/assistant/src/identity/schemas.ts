@@ -12,10 +12,12 @@ export const callbackQuery = Type.Object({
   iss: parameter('The issuer, where the provider names itself.'),
 });
 
+/** What the bridge page is asked for with. */
 export const mobileDoneQuery = Type.Object({
   sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
 });
 
+/** Specification 000, Authentication endpoints. */
 export const logoutAnswer = Type.Object({ ok: Type.Literal(true) });
 
 /** Specification 000, Current-user object. */
@@ -30,9 +32,11 @@ export const currentUserSchema = Type.Object(
   { $id: 'CurrentUser' },
 );
 
+/** The schema of an answer that sends the browser elsewhere. */
 export const redirectAnswer = (description: string) =>
   Type.Null({ description, headers: { location: { type: 'string' } } });
 
+/** The schema of an answer that is a page. */
 export const pageAnswer = (description: string) => ({
   description,
   content: { 'text/html': { schema: Type.String() } },

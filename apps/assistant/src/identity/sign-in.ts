@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { addSession, deleteSession } from './auth-sessions.ts';
+import { addSession, deleteSession, sweepSessions } from './auth-sessions.ts';
 import { isId, randomId } from './ids.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
 import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
@@ -11,7 +11,7 @@ import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { saveUser } from './users.ts';
 
-export type SignInOptions = {
+type SignInOptions = {
   db: Kysely<Tables>;
   log: Logger;
   provider: Provider;
@@ -20,10 +20,10 @@ export type SignInOptions = {
 };
 
 /** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
-export type Visitor = { browserId: string | null; sessionId: string | null };
+type Visitor = { browserId: string | null; sessionId: string | null };
 
 /** What the provider's redirect brought along. */
-export type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
+type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
 
 /** Signs people in: sends them to the provider, and makes a session of what comes back. */
 export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignInOptions) {
@@ -47,8 +47,12 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
   }
 
   /**
-   * Ends a sign-in with a new session. The state is judged first: with one that is not valid the code
-   * is never redeemed. Specification 000, Auth session; Contract 3, Login.
+   * Ends a sign-in with a new session, and the browser's earlier one with it. The state is judged
+   * first: with one that is not valid the code is never redeemed. Specification 000, Auth session;
+   * Contract 3, Login.
+   *
+   * The earlier session's tokens are not revoked at the provider: many keep one grant for all sign-ins
+   * of a browser, and would end the new one too.
    * @throws `login_not_valid`, `login_refused`, `token_exchange_failed`, `provider_unavailable`.
    */
   async function complete(
@@ -68,10 +72,11 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     const session = { id: randomId(), userId: user.id };
     const sealed = await tokens.seal(redeemed, session);
     const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
+    await sweepSessions(db, lifetimeDays);
     await db.transaction().execute(async (trx) => {
       for (const id of new Set(earlier)) if (id !== null) await deleteSession(trx, id);
       await saveUser(trx, user);
-      await addSession(trx, { ...session, ...sealed }, lifetimeDays);
+      await addSession(trx, { ...session, ...sealed });
     });
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
     return { sessionId: session.id, platform: login.platform };

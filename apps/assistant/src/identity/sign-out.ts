@@ -1,27 +1,26 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
 import { deleteSession } from './auth-sessions.ts';
-import type { SignInOptions } from './sign-in.ts';
+import type { Revocation } from './revocation.ts';
 
 /**
- * Signs out: the session goes first, then the provider is told, as far as it listens. A provider that
- * does not answer delays the answer by IDP_TIMEOUT_MS at most, and keeps nobody signed in.
+ * Signs out: the session goes first, then the provider is told. One that does not answer delays the
+ * answer for a while, and keeps nobody signed in.
  */
-export function createSignOut({ db, log, provider, tokens }: Omit<SignInOptions, 'lifetimeDays'>) {
+export function createSignOut({
+  db,
+  log,
+  revoke,
+}: {
+  db: Kysely<Tables>;
+  log: Logger;
+  revoke: Revocation;
+}) {
   return async (sessionId: string): Promise<void> => {
     const session = await deleteSession(db, sessionId);
     if (session === undefined) return;
     log.info({ user_id: session.userId }, 'signed out');
-    const results = await Promise.allSettled([
-      tokens.openRefreshToken(session).then((token) => revoke(token, 'refresh_token')),
-      tokens.openAccessToken(session).then((token) => revoke(token, 'access_token')),
-    ]);
-    for (const result of results) {
-      if (result.status === 'rejected') {
-        log.warn({ err: result.reason }, 'a token could not be revoked at the provider');
-      }
-    }
+    await revoke(session);
   };
-
-  async function revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void> {
-    if (token !== '') await provider.revoke(token, kind);
-  }
 }

@@ -6,6 +6,7 @@ import {
   deleteRefused,
   findSession,
   releaseRefreshLease,
+  type SealedTokens,
   storeRefreshedTokens,
   takeRefreshLease,
 } from './auth-sessions.ts';
@@ -19,11 +20,13 @@ import type { Provider, Tokens } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
 
-/** What a lease lasts beyond the longest call: enough to write the answer on a busy database. */
+/** What a lease lasts beyond the one call under it: enough to write the answer, all tries included. */
 const LEASE_MARGIN_MS = 10_000;
+/** The waits between six tries to write the answer; 3.1 s in all. */
+const STORE_AGAIN_MS = { first: 100, most: 1600 };
 const POLL_MS = { first: 25, most: 250 };
 
-export type TokenRefreshOptions = {
+type TokenRefreshOptions = {
   db: Kysely<Tables>;
   provider: Provider;
   tokens: SessionTokens;
@@ -34,9 +37,12 @@ export type TokenRefreshOptions = {
 /**
  * Refreshes the tokens of a session once, however many requests on however many instances find them
  * expired. The winner holds a lease in the row while it calls the provider; nobody holds a database
- * connection meanwhile. Contract 3, Refresh.
+ * connection meanwhile. Discovery comes before the lease, which is measured for one call: if it ran
+ * out under two, another process would redeem the same token. Contract 3, Refresh.
  *
  * ```text
+ *   discovery ──fails──▶ 503
+ *       ▼
  *   take lease ──no──▶ wait for the row ──▶ new version: use it
  *       │                      ├──▶ gone: signed out
  *      yes                     ├──▶ lease given back: the provider did not answer, 503
@@ -55,13 +61,23 @@ export function createTokenRefresh({ db, provider, tokens, ...limits }: TokenRef
   const find = (id: string) => findSession(db, id, limits.lifetimeDays);
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
+    await prepare();
     const deadline = Date.now() + 2 * leaseMs;
     while (Date.now() < deadline) {
-      if (await takeRefreshLease(db, session, leaseMs)) return redeem(session);
+      const leaseEnd = Date.now() + leaseMs;
+      if (await takeRefreshLease(db, session, leaseMs)) return redeem(session, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'abandoned') return winner;
     }
     throw providerUnavailable();
+  }
+
+  async function prepare(): Promise<void> {
+    try {
+      await provider.prepare();
+    } catch (error) {
+      throw outageAsProblem(error);
+    }
   }
 
   async function waitForWinner(
@@ -82,7 +98,7 @@ export function createTokenRefresh({ db, provider, tokens, ...limits }: TokenRef
     throw providerUnavailable();
   }
 
-  async function redeem(session: AuthSession): Promise<AuthSession | undefined> {
+  async function redeem(session: AuthSession, leaseEnd: number): Promise<AuthSession | undefined> {
     let renewed: Tokens & { refreshToken: string };
     try {
       const refreshToken = await tokens.openRefreshToken(session);
@@ -98,9 +114,24 @@ export function createTokenRefresh({ db, provider, tokens, ...limits }: TokenRef
       await releaseRefreshLease(db, session);
       throw outageAsProblem(error);
     }
-    await storeRefreshedTokens(db, session, await tokens.seal(renewed, session));
+    await store(session, await tokens.seal(renewed, session), leaseEnd);
     // Whatever the row holds now is what counts: it can be gone, or renewed by a faster process.
     return find(session.id);
+  }
+
+  /**
+   * The provider has spent the earlier refresh token, so nobody could ever refresh again without this
+   * write. One that failed may also have been done; repeating it then changes nothing.
+   */
+  async function store(session: AuthSession, sealed: SealedTokens, leaseEnd: number) {
+    for (let delayMs = STORE_AGAIN_MS.first; ; delayMs *= 2) {
+      try {
+        return await storeRefreshedTokens(db, session, sealed);
+      } catch (error) {
+        if (delayMs > STORE_AGAIN_MS.most || Date.now() + delayMs >= leaseEnd) throw error;
+        await sleep(delayMs);
+      }
+    }
   }
 
   return (session: AuthSession) =>

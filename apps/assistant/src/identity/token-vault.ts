@@ -8,6 +8,7 @@ export type TokenPlace = {
   column: 'access_token_enc' | 'refresh_token_enc';
 };
 
+/** Encrypts and decrypts tokens, each for its place. */
 export type TokenVault = {
   /** Encrypts a token with the current key, as a compact JWE (RFC 7516). */
   seal(token: string, place: TokenPlace): Promise<string>;

@@ -9,7 +9,7 @@ import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../scripted-provider.ts';
 
-export const KEY = Buffer.alloc(32, 7).toString('base64url');
+const KEY = Buffer.alloc(32, 7).toString('base64url');
 
 /**
  * The assistant for one test file: a database, a scripted provider, and as many instances of the app
@@ -59,10 +59,11 @@ export async function openAssistant(env: Record<string, string> = {}) {
     return app;
   }
 
-  const { db } = database;
+  const { db, engine } = database;
 
   return {
     db,
+    engine,
     provider,
     lines,
     instance,

@@ -104,6 +104,70 @@ for (const [name, fault] of [
   });
 }
 
+for (const status of [400, 401, 403]) {
+  test(`a provider that answers discovery with ${status} signs nobody out`, async () => {
+    const fresh = await instance({ IDP_DISCOVERY: 'true' });
+    const browser = await signedIn(app);
+    const me = () => browser.get('/auth/me', { app: fresh });
+    provider.publishMetadata();
+    provider.faults.set('discovery', { status, body: '{"error":"invalid_grant"}' });
+    const before = await row(browser.sid);
+    assert.equal((await me()).statusCode, 503, 'with a token that is valid');
+    await expire(browser);
+    assert.equal((await me()).statusCode, 503, 'with a token that has expired');
+    const after = await row(browser.sid);
+    assert.equal(after?.access_token_enc, before?.access_token_enc);
+    assert.equal(after?.refresh_lease_until, null);
+    provider.faults.clear();
+    assert.equal((await me()).statusCode, 200);
+  });
+}
+
+test('the lease is for one call: it is taken when discovery has answered', async () => {
+  const fresh = await instance({ IDP_DISCOVERY: 'true' });
+  const browser = await signedIn(app);
+  await expire(browser);
+  provider.publishMetadata();
+  const answerDiscovery = provider.holdNext('discovery');
+  const answerToken = provider.holdNext('token');
+  const request = browser.get('/auth/me', { app: fresh });
+  await until(() => provider.count('discovery') === 1);
+  assert.equal((await row(browser.sid))?.refresh_lease_until, null);
+  answerDiscovery();
+  await until(() => provider.count('token') === 1);
+  assert.notEqual((await row(browser.sid))?.refresh_lease_until, null);
+  answerToken();
+  assert.equal((await request).statusCode, 200);
+});
+
+test('refreshed tokens that the database does not take at once are not lost', async (context) => {
+  // Unlike a table, a sequence keeps its count when the failed statement is undone.
+  await sql`create sequence failures`.execute(db);
+  await sql`
+    create function fail_once() returns trigger language plpgsql as $$
+    begin
+      if nextval('failures') = 1 then raise exception 'the database fails over'; end if;
+      return new;
+    end $$`.execute(db);
+  await sql`
+    create trigger fail_once before update of access_token_enc on user_auth_sessions
+    for each row execute function fail_once()`.execute(db);
+  context.after(async () => {
+    await sql`drop function fail_once cascade`.execute(db);
+    await sql`drop sequence failures`.execute(db);
+  });
+  const browser = await signedIn(app);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  const tries = await sql<{
+    count: string;
+  }>`select last_value::text as count from failures`.execute(db);
+  assert.deepEqual(tries.rows, [{ count: '2' }]);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200, 'the rotated token was kept');
+  assert.equal(provider.count('token'), 2);
+});
+
 test('those who wait for a refresh that is not answered do not try it again', async () => {
   const browser = await signedIn(app);
   await expire(browser);

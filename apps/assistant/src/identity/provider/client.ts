@@ -11,10 +11,13 @@ import {
 } from 'openid-client';
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
+import { ProviderError, toProviderError } from './provider-error.ts';
 
 /**
  * Gives the OAuth client, made on first use. Without discovery the endpoints are the configured paths
  * on IDP_BASE_URL; with it they come from the provider, which is asked again until it has answered.
+ * @returns A function that throws `sign_in_not_configured`, and ProviderError `unavailable`: a
+ * discovery that fails says nothing about anybody's token, whatever its status.
  */
 export function createClient(config: Config, transport: CustomFetch): () => Promise<Configuration> {
   let client: Promise<Configuration> | undefined;
@@ -24,7 +27,7 @@ export function createClient(config: Config, transport: CustomFetch): () => Prom
       config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport)
     ).catch((error: unknown) => {
       client = undefined;
-      throw error;
+      throw new ProviderError('unavailable', toProviderError(error).message);
     });
     return client;
   };

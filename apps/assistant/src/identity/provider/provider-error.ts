@@ -1,3 +1,4 @@
+import { ProblemError } from '@oselya/kit';
 import { problem } from '../../errors.ts';
 
 /**
@@ -23,6 +24,20 @@ export class ProviderError extends Error {
 /** Whether an error is the provider's refusal. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'refused';
+}
+
+/**
+ * Takes an error that openid-client threw. The transport's own come back wrapped by it; what else it
+ * throws means that an answer with a success status was not what the protocol asks for.
+ */
+export function toProviderError(error: unknown): ProviderError | ProblemError {
+  if (error instanceof ProviderError || error instanceof ProblemError) return error;
+  if (error instanceof Error) {
+    if (error.cause instanceof ProviderError) return error.cause;
+    const code = 'code' in error ? ` (${String(error.code)})` : '';
+    return new ProviderError('unavailable', `the answer is not usable${code}`);
+  }
+  return new ProviderError('unavailable', 'the answer is not usable');
 }
 
 /** Seconds after which a client may ask again when the provider did not answer. */

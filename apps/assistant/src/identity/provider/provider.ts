@@ -8,13 +8,13 @@ import {
   refreshTokenGrant,
   tokenRevocation,
 } from 'openid-client';
-import { ProblemError } from '@oselya/kit';
 import type { Config } from '../../config.ts';
 import { createClient } from './client.ts';
-import { ProviderError } from './provider-error.ts';
+import { ProviderError, toProviderError } from './provider-error.ts';
 import { createTransport } from './transport.ts';
 import { readUserData, type UserData } from './user-data.ts';
 
+/** What the provider gives for a code or a refresh token. */
 export type Tokens = {
   accessToken: string;
   /** Undefined where the provider gave none: at a refresh the earlier one stays valid. */
@@ -23,8 +23,16 @@ export type Tokens = {
   expiresInSeconds: number | undefined;
 };
 
-/** The identity provider. Every function but the first throws ProviderError when it fails. */
+/**
+ * The identity provider. Every function but the last throws ProviderError when it fails, and
+ * `sign_in_not_configured` without a client id.
+ */
 export type Provider = {
+  /**
+   * Asks for discovery, unless that is done or not configured. Each of the other functions does so by
+   * itself; after this one they make one call only.
+   */
+  prepare(): Promise<void>;
   /** Where the browser goes to sign in. Specification 000, Rules for login. */
   authorizationUrl(login: { state: string; codeVerifier: string }): Promise<string>;
   /** Exchanges a code for tokens, and names the user where an ID token did. */
@@ -33,7 +41,9 @@ export type Provider = {
     iss: string | undefined;
     codeVerifier: string;
   }): Promise<Tokens & { subject: string | undefined }>;
+  /** Exchanges a refresh token for tokens. RFC 6749 §6. */
   refresh(refreshToken: string): Promise<Tokens>;
+  /** Describes the user that an access token stands for. Contract 3, Identity provider. */
   fetchUser(accessToken: string): Promise<UserData>;
   /** RFC 7009. Does nothing where the provider has no such endpoint. */
   revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
@@ -68,6 +78,8 @@ export function createProvider(
   }
 
   return {
+    prepare: () => call(async () => {}),
+
     authorizationUrl: ({ state, codeVerifier }) =>
       call(async (client) => {
         const url = buildAuthorizationUrl(client, {
@@ -149,18 +161,4 @@ async function readJson(response: Response): Promise<unknown> {
   } catch {
     throw new ProviderError('unavailable', 'userinfo answered with something else than JSON');
   }
-}
-
-/**
- * The transport's own errors come back wrapped by openid-client. What else it throws means that an
- * answer with a success status was not what the protocol asks for.
- */
-function toProviderError(error: unknown): Error {
-  if (error instanceof ProviderError || error instanceof ProblemError) return error;
-  if (error instanceof Error) {
-    if (error.cause instanceof ProviderError) return error.cause;
-    const code = 'code' in error ? ` (${String(error.code)})` : '';
-    return new ProviderError('unavailable', `the answer is not usable${code}`);
-  }
-  return new ProviderError('unavailable', 'the answer is not usable');
 }

@@ -12,7 +12,8 @@ export type UserData = {
   permissions: string[];
 };
 
-export type UserDataRules = {
+/** Where the user data says who may do what. Contract 1. */
+type UserDataRules = {
   clientId: string;
   adminRoleSlug: string;
   /** Dotted paths into the user data; empty where `client_access_list` is what counts. */

@@ -98,16 +98,20 @@ test('messages hold statuses and codes, never what was sent or answered', async 
   await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
 });
 
+for (const status of [400, 401, 403]) {
+  test(`a discovery answered with ${status} refuses nobody's token`, async () => {
+    const discovered = configured({ IDP_DISCOVERY: 'true' });
+    scripted.faults.set('discovery', { status, body: '{"error":"invalid_grant"}' });
+    await assert.rejects(discovered.refresh('refresh'), failure('unavailable'));
+    await assert.rejects(discovered.fetchUser('access'), failure('unavailable'));
+  });
+}
+
 test('with discovery the endpoints come from the provider, as soon as it answers', async () => {
   const discovered = configured({ IDP_DISCOVERY: 'true', IDP_TOKEN_PATH: '/nowhere' });
   const login = { state: 's', codeVerifier };
   await assert.rejects(discovered.authorizationUrl(login), failure('unavailable'));
-  scripted.metadata = {
-    issuer: scripted.url,
-    authorization_endpoint: `${scripted.url}/oauth/authorize`,
-    token_endpoint: `${scripted.url}/oauth/token`,
-    userinfo_endpoint: `${scripted.url}/oauth/userinfo`,
-  };
+  scripted.publishMetadata();
   const back = new URL(await scripted.authorize(await discovered.authorizationUrl(login)));
   const answer = { code: back.searchParams.get('code') ?? '', codeVerifier };
   await assert.rejects(
@@ -115,7 +119,6 @@ test('with discovery the endpoints come from the provider, as soon as it answers
     failure('unavailable'),
   );
   assert.equal(scripted.count('token'), 0, 'a code of another issuer is not sent to this one');
-  scripted.token.extra = { token_type: 'Bearer' };
   const tokens = await discovered.redeem({ ...answer, iss: scripted.url });
   assert.equal((await discovered.fetchUser(tokens.accessToken)).id, 'u-1');
   await discovered.revoke(tokens.accessToken, 'access_token');
