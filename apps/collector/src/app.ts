@@ -10,6 +10,8 @@ import { createIngest } from './ingest/service.ts';
 import { BODY_LIMIT } from './limits.ts';
 import { listingRoutes } from './listings/routes.ts';
 import { createHealthChecks } from './operations/health.ts';
+import { createReadQueue } from './operations/queue-figures.ts';
+import { readQueueFigures } from './operations/queue-figures.sql.ts';
 import { registerQueueMetrics } from './operations/queue-metrics.ts';
 import { createRetry } from './operations/retry.ts';
 import { operationRoutes } from './operations/routes.ts';
@@ -44,8 +46,9 @@ export async function createApp(config: Config, services: Services): Promise<Ser
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   registerHttpMetrics(app, registry);
+  const readQueue = createReadQueue(() => readQueueFigures(db));
   registerQueueMetrics(registry, {
-    db,
+    readQueue,
     onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
   });
   healthRoutes(
@@ -76,7 +79,8 @@ export async function createApp(config: Config, services: Services): Promise<Ser
         limit: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
         metrics,
       });
-      operationRoutes(api, { db, model, retry: createRetry({ db, onRetried: hints.raise }) });
+      const retry = createRetry({ db, onRetried: hints.raise });
+      operationRoutes(api, { readQueue, model, retry });
     },
     { prefix: '/api/v1' },
   );

@@ -17,6 +17,7 @@ import {
   type Shared,
   type SharedDatabase,
 } from './services.ts';
+import { type Close, closeServer, closeTogether } from './shutdown.ts';
 
 export { createApiKeys, SCOPES } from './access/api-keys.ts';
 export { configSchema, readConfig } from './config.ts';
@@ -26,7 +27,7 @@ export type { Shared } from './services.ts';
 
 export type Running = { url: string; close: () => Promise<void> };
 
-/** All that jobs in progress at shutdown get. Contract 4, Queue. */
+/** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
 const SHUTDOWN_MS = 60_000;
 
 /**
@@ -40,13 +41,16 @@ export async function start(
 ): Promise<Running> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // What was opened is closed in the opposite order, also when the start fails half-way.
+  // What was opened is closed in the opposite order, also when the start fails half-way; the API and
+  // the worker end together, since a worker must not go on claiming while slow requests end.
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   opened.defer(services.close);
-  if (config.COLLECTOR_WORKER) opened.defer((await work(config, services)).close);
+  const parts: Close[] = [];
+  opened.defer(() => closeTogether(parts));
+  if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
   const app = await createApp(config, services);
-  opened.defer(async () => app.close());
+  parts.push(() => closeServer(app, SHUTDOWN_MS));
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   announceOpenAccess(services.log, config);
@@ -126,8 +130,8 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
   return {
     async close() {
       forget();
-      await unlisten();
-      await worker.stop({ timeoutMs: SHUTDOWN_MS });
+      // A connection that is gone must not keep the worker claiming until that is noticed.
+      await closeTogether([() => worker.stop({ timeoutMs: SHUTDOWN_MS }), unlisten]);
     },
   };
 }

@@ -1,5 +1,4 @@
 import { type TSchema, type TUnsafe, Type } from 'typebox';
-import { MAX_ID } from './limits.ts';
 
 /** One of some words. */
 export function choice<const Words extends readonly string[]>(
@@ -17,6 +16,3 @@ export function choice<const Words extends readonly string[]>(
 /** A value, or null where it is not known. */
 export const nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()]);
-
-/** An id of the database. */
-export const idSchema = Type.Integer({ minimum: 1, maximum: MAX_ID });

@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Tables } from './database.ts';
 import { checkVectorSupport } from './vector-support.ts';
-import { createImages, type Images } from './images/index.ts';
+import { createImages, type Images, removeLeftovers } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { migrations } from './migrations.ts';
 import { createHints, type Hints } from './queue/hints.ts';
@@ -42,10 +42,12 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   const registry = new Registry();
   const metrics = createMetrics(registry);
   const model = openModel(config, metrics);
+  const imageFolder = join(config.DATA_DIR, 'images');
   const { database, close } = await openDatabase(config, log, shared.database);
   try {
     await migrate(database, migrations(config));
     await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
+    await removeLeftovers(imageFolder);
   } catch (error) {
     await close();
     throw error;
@@ -56,7 +58,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   });
   const images = createImages({
     db: database.db,
-    folder: join(config.DATA_DIR, 'images'),
+    folder: imageFolder,
     allow: config.SSRF_ALLOW,
     model,
     observe: (outcome) => metrics.images.inc({ outcome }),

@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Database } from './database.ts';
 import { DatabaseError } from './errors.ts';
+import { kyselyPool } from './kysely-pool.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgres } from './postgres.ts';
 
@@ -11,6 +12,8 @@ export type ConnectOptions = {
   /** Folder of the embedded database; without one it is in memory. */
   dataDir?: string | undefined;
   maxConnections?: number;
+  /** How long PostgreSQL may take to answer a query, 30 s unless told; migrations are exempt. */
+  queryTimeoutMs?: number;
   /** Told of connections that broke while nobody was using them. */
   onError?: (error: Error) => void;
 };
@@ -22,9 +25,11 @@ export type ConnectOptions = {
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
-  const { url, dataDir, maxConnections = 10, onError = () => undefined } = options;
+  const { url, dataDir, maxConnections = 10, queryTimeoutMs, onError = () => undefined } = options;
   const engine =
-    url === undefined ? await openPglite(dataDir) : openPostgres({ url, maxConnections, onError });
+    url === undefined
+      ? await openPglite(dataDir)
+      : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
   try {
     await checkServer(engine.pool);
   } catch (error) {
@@ -33,7 +38,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
   }
   return {
     engine: url === undefined ? 'pglite' : 'postgres',
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: engine.pool }) }),
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: kyselyPool(engine.pool) }) }),
     pool: engine.pool,
     listen: engine.listen,
     close: engine.close,

@@ -23,6 +23,12 @@ const FILE_NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
 const LOCK_KEY = 0x6f73656c;
 
 /**
+ * The longest that a timer takes, since node-postgres knows no "never" for one query: a migration of
+ * large tables takes its time, and so does the wait for another process's.
+ */
+const UNHURRIED_MS = 2 ** 31 - 1;
+
+/**
  * Brings the tables of one component up to date, all files in one transaction under an advisory lock,
  * so that processes starting together wait for the first and then find nothing to do, and a file that
  * fails leaves the database as it was. Files are forward only: an applied file must not change.
@@ -37,7 +43,7 @@ export async function migrate(
   let failure: unknown;
   try {
     await client.query('begin');
-    await client.query(`select pg_advisory_xact_lock(${LOCK_KEY})`);
+    await client.query(unhurried(`select pg_advisory_xact_lock(${LOCK_KEY})`));
     const applied = await applyMissing(client, component, migrations);
     await client.query('commit');
     return { component, applied };
@@ -48,6 +54,10 @@ export async function migrate(
   } finally {
     client.release(failure instanceof Error);
   }
+}
+
+function unhurried(text: string): pg.QueryConfig & { query_timeout: number } {
+  return { text, query_timeout: UNHURRIED_MS };
 }
 
 async function applyMissing(
@@ -91,7 +101,7 @@ async function apply(
   migration: Migration,
 ): Promise<void> {
   try {
-    await client.query(migration.sql);
+    await client.query(unhurried(migration.sql));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new DatabaseError(

@@ -7,10 +7,19 @@ export type PostgresOptions = {
   url: string;
   maxConnections: number;
   onError: (error: Error) => void;
+  queryTimeoutMs?: number | undefined;
 };
 
+/**
+ * A server that vanishes without a reset (a NAT that forgets, a host that is gone) never answers, and
+ * whoever asked would wait for ever. No query of the platform takes longer than seconds, except
+ * migrations, which set a limit of their own.
+ */
+const QUERY_TIMEOUT_MS = 30_000;
+
 /** Opens a pool of connections to a PostgreSQL server, and one more for notifications when asked. */
-export function openPostgres({ url, maxConnections, onError }: PostgresOptions): Engine {
+export function openPostgres(options: PostgresOptions): Engine {
+  const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
   const connection = {
     connectionString: url,
     application_name: 'oselya',
@@ -21,6 +30,7 @@ export function openPostgres({ url, maxConnections, onError }: PostgresOptions):
     ...connection,
     max: maxConnections,
     idle_in_transaction_session_timeout: 60_000,
+    query_timeout: queryTimeoutMs,
     types,
   });
   pool.on('error', onError);

@@ -20,6 +20,8 @@ export interface ModelClient {
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
   /** Embeds texts; the vectors have been validated and are in the order of the texts. */
   embed(texts: readonly string[], options?: { signal?: AbortSignal }): Promise<EmbedResult>;
+  /** The configured name of the model that embeds: vectors of different models cannot be compared. */
+  readonly embeddingModel: string;
   /** Whether the server is being left alone; half-open means that one call may try it. */
   readonly breaker: BreakerView;
   /** Asks the server for its list of models, with a short timeout and beside the breaker. */
@@ -71,6 +73,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   return {
     generateObject: (request) => track(() => generateObject(deps, request)),
     embed: (texts, { signal } = {}) => track(() => embed(deps, texts, signal)),
+    embeddingModel: backend.embedding.modelId,
     breaker,
     async health({ signal } = {}) {
       const { mode } = options;

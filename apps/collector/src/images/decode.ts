@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import sharp, { type SharpOptions } from 'sharp';
 import { ImageError } from './image-error.ts';
 import { detectMediaType, type MediaType } from './media-type.ts';
@@ -20,15 +20,18 @@ export type Picture = { mediaType: MediaType; width: number; height: number };
 
 /**
  * Reads a picture to its end, so that a broken one is found now and not by whoever looks at it.
- * @throws ImageError where the content is none of the types, broken, or has more than 50 megapixels.
+ * @throws ImageError where the content is none of the types, broken, or has more than 50 megapixels;
+ *   what the file system throws, which says nothing of the picture.
  */
 export async function inspectPicture(path: string): Promise<Picture> {
-  const mediaType = detectMediaType(await readStart(path));
+  // Read here and not by sharp, whose errors do not tell a broken picture from a file out of reach.
+  const content = await readFile(path);
+  const mediaType = detectMediaType(content);
   if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
   try {
-    const { autoOrient } = await sharp(path, OPTIONS).metadata();
+    const { autoOrient } = await sharp(content, OPTIONS).metadata();
     // All lines are read for the smallest result too.
-    await sharp(path, OPTIONS).resize(1).raw().toBuffer();
+    await sharp(content, OPTIONS).resize(1).raw().toBuffer();
     return { mediaType, ...autoOrient };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -49,14 +52,4 @@ export function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
     .flatten({ background: 'white' })
     .jpeg({ quality: 85 })
     .toBuffer();
-}
-
-async function readStart(path: string): Promise<Buffer> {
-  const file = await open(path);
-  try {
-    const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(32) });
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
 }

@@ -6,10 +6,10 @@ import type { Tables } from '../database.ts';
 import { cleanText } from '../pipeline/clean.ts';
 import type { Fence } from '../queue/job.ts';
 import { choice } from '../schema.ts';
-import { toJpeg, VISION_SIDE } from './decode.ts';
+import { VISION_SIDE } from './decode.ts';
 import { mapParallel } from './map-parallel.ts';
 import { findUndescribed, saveDescription } from './repository.ts';
-import type { ImageStore } from './store.ts';
+import type { Resizes } from './resizes.ts';
 
 export const descriptionSchema = Type.Object({
   description: Type.String(),
@@ -33,15 +33,15 @@ export type Describer = Pick<ModelClient, 'generateObject'>;
  * @throws ModelError, LeaseLostError.
  */
 export async function describeImages(
-  deps: { db: Kysely<Tables>; store: ImageStore; model: Describer; parallel: number },
+  deps: { db: Kysely<Tables>; resizes: Resizes; model: Describer; parallel: number },
   job: { hints: ReadonlyMap<string, string>; fence: Fence; signal: AbortSignal },
 ): Promise<void> {
-  const { db, store, model, parallel } = deps;
+  const { db, resizes, model, parallel } = deps;
   const { hints, fence, signal } = job;
   const undescribed = await findUndescribed(db, [...hints.keys()]);
   await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
     signal.throwIfAborted();
-    const bytes = await toJpeg(await store.read(sha256), VISION_SIDE);
+    const bytes = await resizes.make(sha256, VISION_SIDE);
     try {
       const { value, model: describedBy } = await model.generateObject({
         operation: 'image_description',

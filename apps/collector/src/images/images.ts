@@ -1,11 +1,10 @@
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Fence } from '../queue/job.ts';
 import type { Lookup } from './address.ts';
-import { inspectPicture, toJpeg } from './decode.ts';
+import { inspectPicture } from './decode.ts';
 import { describeImages, type Describer } from './describe.ts';
 import { createDownload, type DownloadLimits, type TemporaryFile } from './download.ts';
 import { createSafeFetch } from './fetch.ts';
@@ -13,7 +12,8 @@ import { ImageError } from './image-error.ts';
 import { mapParallel } from './map-parallel.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
 import { findFetched, findImages, replaceImages, type StoredImage } from './repository.ts';
-import { createImageStore } from './store.ts';
+import { createResizes } from './resizes.ts';
+import { createImageStore, incomingFolder } from './store.ts';
 
 /** How many pictures of one listing are fetched, or described, at once. Specification 001, Limits. */
 const PARALLEL = 3;
@@ -41,6 +41,7 @@ export type Images = {
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
+   * @throws ProblemError `unavailable` where too many wait for a smaller copy.
    */
   open(sha256: string, side?: number): Promise<OpenImage | undefined>;
 };
@@ -69,9 +70,10 @@ type Place = { url: string | null; name: string; result: Result };
 export function createImages(options: ImagesOptions): Images {
   const { db, folder, allow, model, lookup, limits, observe = () => undefined } = options;
   const store = createImageStore(folder);
+  const resizes = createResizes(store);
   const download = createDownload({
     fetch: createSafeFetch({ allow, lookup }),
-    folder: join(folder, 'incoming'),
+    folder: incomingFolder(folder),
     limits,
   });
 
@@ -121,7 +123,7 @@ export function createImages(options: ImagesOptions): Images {
         .toReversed()
         .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
     );
-    await describeImages({ db, store, model, parallel: PARALLEL }, { hints, fence, signal });
+    await describeImages({ db, resizes, model, parallel: PARALLEL }, { hints, fence, signal });
     return outcomes;
   }
 
@@ -162,7 +164,7 @@ export function createImages(options: ImagesOptions): Images {
       if (side === undefined) {
         return { mediaType: image.media_type, content: await store.stream(sha256) };
       }
-      return { mediaType: 'image/jpeg', content: await toJpeg(await store.read(sha256), side) };
+      return { mediaType: 'image/jpeg', content: await resizes.makeSoon(sha256, side) };
     },
   };
 }

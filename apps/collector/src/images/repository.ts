@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
-import { heldClaim } from '../queue/fence.ts';
+import { heldClaim, heldListing } from '../queue/fence.ts';
 import type { ImageOutcome } from './outcome.ts';
-import { type Fence, LeaseLostError } from '../queue/job.ts';
+import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';
 
 /** The facts of stored bytes. */
 export type StoredImage = {
@@ -44,7 +44,8 @@ export async function findFetched(
 
 /**
  * Replaces the pictures of a listing, all at once.
- * @throws LeaseLostError where the claim is no longer held; then nothing changed.
+ * @throws LeaseLostError where the claim is no longer held, SupersededError where the listing was made
+ *   from a newer payload meanwhile; then nothing changed.
  */
 export async function replaceImages(
   db: Kysely<Tables>,
@@ -57,8 +58,9 @@ export async function replaceImages(
 ): Promise<void> {
   const { listingId, outcomes, stored, fence } = change;
   await db.transaction().execute(async (trx) => {
-    const claim = await heldClaim(fence).execute(trx);
-    if (claim.rows.length === 0) throw new LeaseLostError(fence);
+    const [claim] = (await heldListing(fence, listingId).execute(trx)).rows;
+    if (claim === undefined) throw new LeaseLostError(fence);
+    if (!claim.is_current) throw new SupersededError(fence);
     await sql`insert into images (sha256, media_type, width, height, bytes)
       select * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
         as image (sha256 text, media_type text, width integer, height integer, bytes bigint)

@@ -39,7 +39,7 @@ export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
             content: { 'image/*': { schema: bytes } },
           },
           304: Type.Null({ description: 'The copy that the caller has is good' }),
-          ...sharedProblems(401, 403, 404, 422),
+          ...sharedProblems(401, 403, 404, 422, 503),
         },
       },
     },

@@ -31,6 +31,13 @@ export function createImageStore(folder: string): ImageStore {
   };
 }
 
+const INCOMING = 'incoming';
+
+/** Where unfinished files of a store are. */
+export function incomingFolder(folder: string): string {
+  return join(folder, INCOMING);
+}
+
 function keyOf(sha256: string): string {
   return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}`;
 }
@@ -38,7 +45,7 @@ function keyOf(sha256: string): string {
 /** flydrive writes a file in place: a crash would leave half a picture under the name of a whole one. */
 class AtomicFolder extends FSDriver {
   override async putStream(...[key, contents, options]: Parameters<FSDriver['putStream']>) {
-    const unfinished = `incoming/${randomUUID()}`;
+    const unfinished = `${INCOMING}/${randomUUID()}`;
     const { location } = this.options;
     try {
       await super.putStream(unfinished, contents, options);

@@ -32,23 +32,37 @@ export async function insertRawOnce(
       .where('idempotency_key', '=', idempotencyKey)
       .where('created_at', '<', sql<Date>`now() - interval '24 hours'`)
       .execute();
-    const inserted = await insert(trx, { ...raw, idempotency_key: idempotencyKey })
-      .onConflict((conflict) =>
-        conflict
-          .columns(['source_slug', 'idempotency_key'])
-          .where('idempotency_key', 'is not', null)
-          .doNothing(),
-      )
-      .executeTakeFirst();
-    if (inserted !== undefined) return { id: inserted.id, contentHash: raw.content_hash };
-    const earlier = await trx
-      .selectFrom('raw_data')
-      .select(['id', 'content_hash'])
-      .where('source_slug', '=', raw.source_slug)
-      .where('idempotency_key', '=', idempotencyKey)
-      .executeTakeFirstOrThrow();
-    return { id: earlier.id, contentHash: earlier.content_hash };
+    // What stood in the way may have its 24 hours end before it is looked for: then the key is free.
+    const stored =
+      (await insertOrFind(trx, raw, idempotencyKey)) ??
+      (await insertOrFind(trx, raw, idempotencyKey));
+    if (stored === undefined) throw new Error('An idempotency key was freed twice at one moment');
+    return stored;
   });
+}
+
+/** Undefined where the payload that stood in the way of an insertion lost its key meanwhile. */
+async function insertOrFind(
+  db: Kysely<Tables>,
+  raw: NewRaw,
+  idempotencyKey: string,
+): Promise<{ id: number; contentHash: string } | undefined> {
+  const inserted = await insert(db, { ...raw, idempotency_key: idempotencyKey })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['source_slug', 'idempotency_key'])
+        .where('idempotency_key', 'is not', null)
+        .doNothing(),
+    )
+    .executeTakeFirst();
+  if (inserted !== undefined) return { id: inserted.id, contentHash: raw.content_hash };
+  const earlier = await db
+    .selectFrom('raw_data')
+    .select(['id', 'content_hash'])
+    .where('source_slug', '=', raw.source_slug)
+    .where('idempotency_key', '=', idempotencyKey)
+    .executeTakeFirst();
+  return earlier && { id: earlier.id, contentHash: earlier.content_hash };
 }
 
 function insert(db: Kysely<Tables>, raw: NewRaw & { idempotency_key?: string }) {

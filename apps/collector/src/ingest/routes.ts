@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import { mayUseSource } from '../access/guard.ts';
 import type { RateLimit } from '../access/rate-limit.ts';
 import { problem } from '../errors.ts';
+import { parseId } from '../ids.ts';
 import type { Metrics } from '../metrics.ts';
 import {
   acceptedSchema,
@@ -67,7 +68,7 @@ export function ingestRoutes(
       },
     },
     async (request) => {
-      const raw = await ingest.find(request.params.raw_id);
+      const raw = await ingest.find(parseId(request.params.raw_id));
       if (raw === undefined || !mayUseSource(request, raw.source_slug)) {
         throw problem('raw_not_found');
       }

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { choice, idSchema, nullable } from '../schema.ts';
+import { idParam } from '../ids.ts';
+import { choice, nullable } from '../schema.ts';
 
 /** What PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)` hold, rounded down to whole units. */
 const MAX_PRICE = 99_999_999_999_999;
@@ -89,7 +90,7 @@ export const acceptedSchema = Type.Object({
   status: Type.Literal('pending'),
 });
 
-export const rawParams = Type.Object({ raw_id: idSchema });
+export const rawParams = Type.Object({ raw_id: idParam });
 
 /** A payload's way through the pipeline. Contract 4, Answers. */
 export const rawSchema = Type.Object({

@@ -1,3 +1,4 @@
+import { normaliseText } from '../search/normalise.ts';
 import type { Payload } from './schemas.ts';
 
 const MAX_DEPTH = 32;
@@ -10,8 +11,9 @@ export type ValueError = { path: string; message: string };
 
 /**
  * The rules of a payload that its schema cannot say: what PostgreSQL cannot store (NUL characters,
- * half surrogate pairs, numbers that are not finite), how large and deep `attributes` may be, dates
- * that the calendar does not have, and currencies that no country has. Contract 4, PayloadSchema.
+ * half surrogate pairs, numbers that are not finite), how large and deep `attributes` may be, a
+ * description in which search finds no word (it may look like text and be invisible), dates that the
+ * calendar does not have, and currencies that no country has. Contract 4, PayloadSchema.
  * @returns Every rule that is broken; empty for a good payload.
  */
 export function findValueErrors(payload: Payload): ValueError[] {
@@ -20,6 +22,9 @@ export function findValueErrors(payload: Payload): ValueError[] {
   if (errors.length > 0) return errors;
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
     errors.push({ path: 'body/attributes', message: 'must be at most 64 KiB of JSON' });
+  }
+  if (normaliseText(payload.description) === '') {
+    errors.push({ path: 'body/description', message: 'must have a letter or a digit' });
   }
   if (payload.published_at !== undefined && !isDate(payload.published_at)) {
     errors.push({ path: 'body/published_at', message: 'must be a date between 1000 and 9999' });

@@ -2,6 +2,7 @@ import { type Server, sharedProblems } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
+import { parseId } from '../ids.ts';
 import { toPage } from './page.ts';
 import { listingSchema, presentListing } from './present.ts';
 import { findListing, listImages, listingExists, listSnapshots } from './repository.ts';
@@ -30,7 +31,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       schema: { ...about, summary: 'A listing', response: { 200: listingSchema, ...problems } },
     },
     async ({ params }) => {
-      const row = await findListing(db, params.id);
+      const row = await findListing(db, parseId(params.id));
       if (row === undefined) throw problem('listing_not_found');
       return presentListing(row);
     },
@@ -48,7 +49,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       },
     },
     async (request, reply) => {
-      const { id } = request.params;
+      const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
       if (!(await listingExists(db, id))) throw problem('listing_not_found');
       const rows = await listSnapshots(db, id, { limit: limit + 1, before: cursor });
@@ -69,7 +70,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       },
     },
     async (request, reply) => {
-      const { id } = request.params;
+      const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
       if (!(await listingExists(db, id))) throw problem('listing_not_found');
       const rows = await listImages(db, id, { limit: limit + 1, after: cursor });

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
+import { idParam } from '../ids.ts';
 import { MAX_ID } from '../limits.ts';
-import { idSchema, nullable } from '../schema.ts';
+import { nullable } from '../schema.ts';
 
-export const listingParams = Type.Object({ id: idSchema });
+export const listingParams = Type.Object({ id: idParam });
 
 /** How many items a page has where the caller does not say. */
 export const PAGE_SIZE = 100;

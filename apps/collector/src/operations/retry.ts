@@ -1,9 +1,10 @@
 import type { Kysely } from 'kysely';
-import { sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
+import { findStatus, putBackOne, putBackSome, readTime, type RetryStatus } from './repository.ts';
 
-export type RetryStatus = 'failed' | 'invalid';
+/** How many payloads one statement puts back: each holds its locks for a moment only. */
+const BATCH = 1000;
 
 export type Retry = {
   /**
@@ -11,7 +12,7 @@ export type Retry = {
    * @throws ProblemError `raw_not_found`, or `not_retryable` where it has not ended badly.
    */
   one(rawId: number): Promise<void>;
-  /** Puts all payloads of a status back in the queue, and gives how many. */
+  /** Puts all payloads of a status back in the queue, batch after batch, and gives how many. */
   all(filter: { status: RetryStatus; source_slug?: string | undefined }): Promise<number>;
 };
 
@@ -22,38 +23,24 @@ export type Retry = {
  */
 export function createRetry(deps: { db: Kysely<Tables>; onRetried: () => void }): Retry {
   const { db, onRetried } = deps;
-  const putBack = () =>
-    db.updateTable('raw_data').set({
-      status: 'pending',
-      attempts: 0,
-      error: null,
-      stages: '[]',
-      updated_at: sql<Date>`now()`,
-    });
   return {
     async one(rawId) {
-      const { numUpdatedRows } = await putBack()
-        .where('id', '=', rawId)
-        .where('status', 'in', ['failed', 'invalid'])
-        .executeTakeFirst();
-      if (numUpdatedRows === 0n) {
-        const raw = await db
-          .selectFrom('raw_data')
-          .select('status')
-          .where('id', '=', rawId)
-          .executeTakeFirst();
-        if (raw === undefined) throw problem('raw_not_found');
-        throw problem('not_retryable', { detail: `The payload is ${raw.status}.` });
+      if (!(await putBackOne(db, rawId))) {
+        const status = await findStatus(db, rawId);
+        if (status === undefined) throw problem('raw_not_found');
+        throw problem('not_retryable', { detail: `The payload is ${status}.` });
       }
       onRetried();
     },
     async all({ status, source_slug: source }) {
-      const { numUpdatedRows } = await putBack()
-        .where('status', '=', status)
-        .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
-        .executeTakeFirst();
-      if (numUpdatedRows > 0n) onRetried();
-      return Number(numUpdatedRows);
+      // What fails again while this goes on is not put back a second time: it might never end.
+      const endedBefore = await readTime(db);
+      let retried = 0;
+      for (let batch = BATCH; batch === BATCH; retried += batch) {
+        batch = await putBackSome(db, { status, source, endedBefore, limit: BATCH });
+        if (batch > 0) onRetried();
+      }
+      return retried;
     },
   };
 }

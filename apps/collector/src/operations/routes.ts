@@ -1,11 +1,10 @@
 import { type Server, sharedProblems } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
-import type { Tables } from '../database.ts';
+import { parseId } from '../ids.ts';
 import { rawParams, sourceSlugSchema } from '../ingest/schemas.ts';
 import { choice, nullable } from '../schema.ts';
-import { readQueueFigures } from './queue-figures.sql.ts';
+import type { ReadQueue } from './queue-figures.ts';
 import type { Retry } from './retry.ts';
 
 const queueSchema = Type.Object({
@@ -31,9 +30,9 @@ const retryBody = Type.Object(
 /** `GET /admin/queue` and the retries. Contract 4, Operations. */
 export function operationRoutes(
   app: Server,
-  deps: { db: Kysely<Tables>; model: Pick<ModelClient, 'breaker'>; retry: Retry },
+  deps: { readQueue: ReadQueue; model: Pick<ModelClient, 'breaker'>; retry: Retry },
 ): void {
-  const { db, model, retry } = deps;
+  const { readQueue, model, retry } = deps;
   const config = { scope: 'admin' } as const;
   const tags = ['operations'];
 
@@ -48,7 +47,8 @@ export function operationRoutes(
       },
     },
     async () => {
-      const figures = await readQueueFigures(db);
+      // Whoever has just put payloads back wants to see them: only a query in progress is shared.
+      const figures = await readQueue({ maxAgeMs: 0 });
       return {
         counts: figures.counts,
         oldest_pending_seconds: figures.oldestPendingSeconds,
@@ -73,8 +73,9 @@ export function operationRoutes(
       },
     },
     async ({ params }) => {
-      await retry.one(params.raw_id);
-      return { raw_id: params.raw_id, status: 'pending' as const };
+      const rawId = parseId(params.raw_id);
+      await retry.one(rawId);
+      return { raw_id: rawId, status: 'pending' as const };
     },
   );
 

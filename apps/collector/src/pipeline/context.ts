@@ -12,7 +12,7 @@ import type { StageResult } from './outcome.ts';
 /** What stages work with. */
 export type PipelineDeps = {
   db: Kysely<Tables>;
-  model: Pick<ModelClient, 'generateObject' | 'embed'>;
+  model: Pick<ModelClient, 'generateObject' | 'embed' | 'embeddingModel'>;
   images: Pick<Images, 'processRemote'>;
   log: Logger;
 };

@@ -40,6 +40,7 @@ export type Merged = { facts: Facts; provenance: Provenance };
 
 const MAX_SUMMARY = 2000;
 const MAX_LANGUAGE = 20;
+const MAX_FEATURE = 100;
 
 /**
  * Merges what the source says with what the model read. The source's own fields win. What the model
@@ -58,7 +59,7 @@ export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
     known[key] = key === 'property_type' ? String(value).toLowerCase() : value;
     provenance[key] = origin;
   }
-  const facts: Facts = { ...known, features: cleanList(extraction.features) };
+  const facts: Facts = { ...known, features: cleanList(extraction.features, MAX_FEATURE) };
   const summary = cleanText(extraction.summary ?? '').slice(0, MAX_SUMMARY);
   if (summary !== '') facts.summary = summary.toWellFormed();
   const language = cleanText(extraction.language ?? '').toLowerCase();

@@ -11,6 +11,15 @@ export type Job = Fence & {
   contentHash: string;
 };
 
+/** The listing was made from a newer payload meanwhile: the job has nothing more to add to it. */
+export class SupersededError extends Error {
+  override readonly name = 'SupersededError';
+
+  constructor({ rawId }: Fence) {
+    super(`The listing of raw record ${rawId} was made from a newer payload meanwhile`);
+  }
+}
+
 /** The claim is no longer this worker's: whatever the job still wanted to write must not be written. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';

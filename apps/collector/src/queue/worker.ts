@@ -57,14 +57,15 @@ export function startWorker(options: WorkerOptions): Worker {
   const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
-  /** The last job that was let through to try a model that had failed, and whether it is one now. */
+  /** The last job that met a model still failing, when it was let through to try it. */
   let probed: number | undefined;
-  let probing = false;
+  /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
+  let probingJob: Job | undefined;
   let restUntil = 0;
 
   async function work(job: Job, probe: boolean, signal: AbortSignal): Promise<void> {
     const outcome = await runJob(job, { probe, signal });
-    if (probe) probing = false;
+    if (probingJob === job) probingJob = undefined;
     if (outcome !== 'postponed') return;
     // The model was not there for it. Asking again at once would only turn in a circle.
     restUntil = Date.now() + pollMs;
@@ -80,14 +81,16 @@ export function startWorker(options: WorkerOptions): Worker {
       await returnJob(db, job);
       return false;
     }
-    if (probe) probing = true;
+    if (probe) probingJob = job;
     slots.run(job, (signal) => work(job, probe, signal));
     return true;
   }
 
   function mayClaim(): boolean {
     if (stopping.signal.aborted || !slots.free || Date.now() < restUntil) return false;
-    return breaker.state === 'closed' || (breaker.state === 'half-open' && !probing);
+    return (
+      breaker.state === 'closed' || (breaker.state === 'half-open' && probingJob === undefined)
+    );
   }
 
   async function loop(): Promise<void> {
@@ -117,7 +120,10 @@ export function startWorker(options: WorkerOptions): Worker {
     await slots.empty(ABORT_GRACE_MS);
   }
 
-  const forgetBreaker = breaker.onChange(alarm.ring);
+  const forgetBreaker = breaker.onChange((state) => {
+    if (state !== 'half-open') probingJob = undefined;
+    alarm.ring();
+  });
   const upkeep = [
     keepLeases({ db, slots, log, leaseMs }, ended.signal),
     rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: alarm.ring }, ended.signal),

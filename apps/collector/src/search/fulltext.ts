@@ -36,8 +36,14 @@ export function createFulltextSearch(deps: {
     if (text === '') return NOTHING;
 
     // One more than the page shows whether there is another page.
-    const page = { text, filters, limit: limit + 1, bound: rankedMatches, after };
-    const { hits, ranked, newestId } = await rankMatches(db, page);
+    const { hits, ranked, newestId } = await rankMatches(db, {
+      text,
+      filters,
+      limit: limit + 1,
+      bound: rankedMatches,
+      after,
+      newestId: after?.newestId,
+    });
     const shown = hits.slice(0, limit);
     const last = hits.length > limit ? shown.at(-1) : undefined;
     return {

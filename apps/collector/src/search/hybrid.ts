@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import { readCursor, type Search, writeCursor } from './cursor.ts';
+import { type Position, readCursor, type Search, writeCursor } from './cursor.ts';
 import { checkRanges } from './filters.ts';
 import type { FulltextSearch } from './fulltext.ts';
 import { findNearest } from './nearest.sql.ts';
@@ -40,18 +40,25 @@ export function createHybridSearch(deps: {
 }): HybridSearch {
   const { db, model, rankedMatches = RANKED_MATCHES, exactMatches = EXACT_MATCHES } = deps;
 
-  /** The ids of both rankings. The model is asked first: no connection waits for it. */
+  /** Both rankings, and the newest id in them. The model is asked first: no connection waits for it. */
   async function rankBoth(
     query: string,
     text: string,
     filters: SearchFilters,
+    after: Position | undefined,
     signal: AbortSignal,
   ) {
     const target = await embedQuery(model, query, signal);
     const shared = { filters, limit: HYBRID_DEPTH };
-    const { hits } = await rankMatches(db, { ...shared, text, bound: rankedMatches });
-    const near = await findNearest(db, { ...shared, ...target, exactMatches });
-    return [hits.map(({ id }) => id), near.map(({ id }) => id)] as const;
+    const newestId = after?.newestId;
+    const matches = await rankMatches(db, { ...shared, text, bound: rankedMatches, newestId });
+    const neighbours = await findNearest(db, { ...shared, ...target, exactMatches, newestId });
+    const near = neighbours.map(({ id }) => id);
+    return {
+      words: matches.hits.map(({ id }) => id),
+      near,
+      newestId: newestId ?? Math.max(matches.newestId ?? 0, ...near),
+    };
   }
 
   return async (request, signal) => {
@@ -60,7 +67,8 @@ export function createHybridSearch(deps: {
     const text = normaliseText(query);
     const search: Search = { kind: 'hybrid', text, filters };
     const after = cursor === undefined ? undefined : readCursor(search, cursor);
-    const [words, near] = text === '' ? [[], []] : await rankBoth(query, text, filters, signal);
+    const { words, near, newestId } =
+      text === '' ? NOTHING : await rankBoth(query, text, filters, after, signal);
     const fused = fuse([words, near]);
     const rest = after === undefined ? fused : fused.filter((hit) => compare(after, hit) < 0);
     const shown = rest.slice(0, limit);
@@ -71,10 +79,12 @@ export function createHybridSearch(deps: {
         value: fused.length,
         relation: Math.max(words.length, near.length) < HYBRID_DEPTH ? 'eq' : 'gte',
       },
-      next_cursor: last === undefined ? null : writeCursor(search, last),
+      next_cursor: last === undefined ? null : writeCursor(search, { ...last, newestId }),
     };
   };
 }
+
+const NOTHING = { words: [], near: [], newestId: undefined };
 
 /** Best first. */
 function compare(a: Hit, b: Hit): number {

@@ -16,12 +16,14 @@ export type Neighbour = { id: number; distance: number };
  * Embeddings of another model than the vector's are left out: distances between models mean nothing.
  * @param vector As PostgreSQL writes it; not the zero vector.
  * @param exclude A listing that is left out.
+ * @param newestId Listings that came after this one are left out.
  */
 export async function findNearest(
   db: Kysely<Tables>,
   options: QueryVector & {
     filters: SearchFilters;
     exclude?: number | undefined;
+    newestId?: number | undefined;
     limit: number;
     exactMatches: number;
   },
@@ -39,11 +41,13 @@ function isCandidate(options: {
   filters: SearchFilters;
   embeddingModel: string | null;
   exclude?: number | undefined;
+  newestId?: number | undefined;
 }): Expression<SqlBool> {
-  const { filters, embeddingModel, exclude } = options;
+  const { filters, embeddingModel, exclude, newestId } = options;
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions = [matchesFilters(filters), eb('embedding', 'is not', null)];
   if (exclude !== undefined) conditions.push(eb('id', '<>', exclude));
+  if (newestId !== undefined) conditions.push(eb('id', '<=', newestId));
   if (embeddingModel !== null) {
     conditions.push(
       eb.or([eb('embedding_model', '=', embeddingModel), eb('embedding_model', 'is', null)]),

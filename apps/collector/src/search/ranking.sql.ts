@@ -18,6 +18,7 @@ export type RankedIds = {
  * search vector of every match, so only the `bound` newest matches are ranked.
  * @param text A normalised query.
  * @param after Where the page before ended.
+ * @param newestId Listings that came after this one are left out.
  */
 export async function rankMatches(
   db: Kysely<Tables>,
@@ -26,17 +27,18 @@ export async function rankMatches(
     filters: SearchFilters;
     limit: number;
     bound: number;
-    after?: Position | undefined;
+    after?: Omit<Position, 'newestId'> | undefined;
+    newestId?: number | undefined;
   },
 ): Promise<RankedIds> {
-  const { text, filters, limit, bound, after } = options;
+  const { text, filters, limit, bound, after, newestId } = options;
   const query = sql`plainto_tsquery('simple', ${text})`;
   const newest = db
     .selectFrom('property_listings')
     .select(['id', 'search_vector'])
     .where(sql<boolean>`search_vector @@ ${query}`)
     .where(matchesFilters(filters))
-    .where('id', '<=', after?.newestId ?? Number.MAX_SAFE_INTEGER)
+    .where('id', '<=', newestId ?? Number.MAX_SAFE_INTEGER)
     .orderBy('id', 'desc')
     .limit(bound);
   const place =

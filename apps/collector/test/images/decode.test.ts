@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { inspectPicture, toJpeg } from '../../src/images/decode.ts';
@@ -44,6 +46,23 @@ for (const format of FORMATS) {
     });
   });
 }
+
+test('a file that vanishes is no broken picture', async () => {
+  const path = join(folder, 'vanishing.png');
+  const content = await picture('png');
+  // Removed a little later each time: before it is opened, while it is read, after it was.
+  for (let turns = 0; turns < 60; turns += 1) {
+    await writeFile(path, content);
+    const end = inspectPicture(path).then(
+      ({ mediaType }) => mediaType,
+      ({ code }: NodeJS.ErrnoException) => code,
+    );
+    for (let turn = 0; turn < turns; turn += 1) await setImmediate();
+    rmSync(path, { force: true });
+    const seen = await end;
+    assert.ok(seen === 'image/png' || seen === 'ENOENT', `${turns} turns: ${seen}`);
+  }
+});
 
 test('the sides are those of the upright picture', async () => {
   const turned = await picture('jpeg', { orientation: 6 });

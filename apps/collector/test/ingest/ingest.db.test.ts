@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { startCollector } from '../support/collector.ts';
@@ -133,6 +134,22 @@ test('after 24 hours an idempotency key is free again', async () => {
   assert.notEqual(answer.json<Accepted>().raw_id, first);
 });
 
+test('a key that is freed between the conflict and the look is taken anew', async () => {
+  const payload = payloadOf({ source_slug: 'at-the-mark' });
+  const headers = { 'idempotency-key': 'mark' };
+  const first = (await ingest(payload, headers)).json<Accepted>().raw_id;
+  // It runs after each insertion, also after one that met a conflict.
+  await sql`create function free_first() returns trigger language plpgsql as ${sql.lit(
+    `begin update raw_data set idempotency_key = null where id = ${first}; return null; end`,
+  )}`.execute(db);
+  await sql`create trigger free_first after insert on raw_data
+    for each statement execute function free_first()`.execute(db);
+  const answer = await ingest({ ...payload, price: 5 }, headers);
+  await sql`drop trigger free_first on raw_data`.execute(db);
+  assert.equal(answer.status, 202, answer.text);
+  assert.notEqual(answer.json<Accepted>().raw_id, first);
+});
+
 const send = (source_slug: string, overrides = {}) =>
   limited.post('/api/v1/ingest', { ...payloadOf({ source_slug }), ...overrides });
 
@@ -156,9 +173,28 @@ test('a payload that is not there is 404, a bad id 422', async () => {
   const missing = await unlimited.get('/api/v1/raw/999999999');
   assert.equal(missing.status, 404);
   assert.equal(missing.json<Problem>().code, 'raw_not_found');
-  for (const id of ['0', '-1', 'abc', '1e400', '9223372036854775808']) {
-    assert.equal((await unlimited.get(`/api/v1/raw/${id}`)).status, 422, id);
+  const ids = [
+    '0',
+    '-1',
+    'abc',
+    '1e400',
+    '9223372036854775808',
+    '0x1',
+    '1e2',
+    '+1',
+    '%201',
+    '1.0',
+    '01',
+  ];
+  for (const id of ids) {
+    for (const path of [`raw/${id}`, `listings/${id}`, `listings/${id}/images`]) {
+      const answer = await unlimited.get(`/api/v1/${path}`);
+      assert.equal(answer.status, 422, path);
+      assert.equal(answer.json<Problem>().code, 'validation_failed');
+    }
+    assert.equal((await unlimited.post(`/api/v1/admin/raw/${id}/retry`)).status, 422, id);
   }
+  assert.equal((await unlimited.get('/api/v1/raw/9999999999999999')).status, 404);
 });
 
 test('a database that fails is 500, and says nothing of its inside', async () => {

@@ -78,6 +78,8 @@ const bad: [string, Record<string, unknown>, string][] = [
   ['a number for text', { external_id: 17 }, 'body/external_id'],
   ['an empty description', { description: '' }, 'body/description'],
   ['a description of spaces', { description: ' \n ' }, 'body/description'],
+  ['a description of zero-width spaces', { description: '\u200B\u200B' }, 'body/description'],
+  ['a description of a stress mark', { description: ' \u0301' }, 'body/description'],
   ['a description too long', { description: 'я'.repeat(50_001) }, 'body/description'],
   ['a title too long', { title: 'т'.repeat(501) }, 'body/title'],
   ['null', { title: null }, 'body/title'],

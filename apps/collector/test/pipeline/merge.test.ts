@@ -114,3 +114,9 @@ test('what the model writes is storable: no NUL, no half pairs, no repetition', 
   assert.equal(facts.summary, 'x\uFFFD');
   assert.deepEqual(facts.features, ['balcony']);
 });
+
+test('a feature that is a whole text is left out', () => {
+  const longest = 'б'.repeat(100);
+  const { facts } = merge({}, { features: ['б'.repeat(101), longest] });
+  assert.deepEqual(facts.features, [longest]);
+});

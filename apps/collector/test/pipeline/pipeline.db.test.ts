@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { sql } from 'kysely';
 import { createStages } from '../../src/pipeline/pipeline.ts';
+import { SupersededError } from '../../src/queue/job.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
@@ -303,6 +304,7 @@ for (const [whereTo, loss] of Object.entries(losses)) {
       const model = countedModel();
       const outcome = await createHarness(db, {
         model: {
+          embeddingModel: model.embeddingModel,
           async generateObject(request) {
             const answer = await model.generateObject(request);
             await pass('generateObject');
@@ -328,6 +330,78 @@ for (const [whereTo, loss] of Object.entries(losses)) {
     });
   }
 }
+
+for (const moment of ['processRemote', 'embed'] as const) {
+  test(`a listing made from a newer payload during ${moment} is left as that made it`, async () => {
+    const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
+    const older = await store(db, payload);
+    let before: Awaited<ReturnType<typeof everything>> | undefined;
+    const pass = async (now: typeof moment) => {
+      if (now !== moment) return;
+      // Committed later, but visible only now: its id was taken before the older one was claimed.
+      const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
+      await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
+      await createHarness(db).runNext();
+      await db
+        .updateTable('raw_data')
+        .set({ status: 'processing' })
+        .where('id', '=', older)
+        .execute();
+      assert.equal((await listingOf(db, payload))?.raw_id, newer);
+      before = await everything();
+    };
+    const model = countedModel();
+    const outcome = await createHarness(db, {
+      model: {
+        ...model,
+        async embed(texts, options) {
+          await pass('embed');
+          return model.embed(texts, options);
+        },
+      },
+      images: {
+        async processRemote() {
+          await pass('processRemote');
+          return [];
+        },
+      },
+    }).runNext();
+    assert.equal(outcome, 'completed');
+    const now = await everything();
+    assert.ok(before);
+    assert.deepEqual({ ...now, raws: [] }, { ...before, raws: [] });
+    const ending = moment === 'embed' ? 'embed' : 'enrich';
+    assert.equal(outcomes(await rawRecord(db, older))[ending], 'superseded');
+  });
+}
+
+test('pictures of a listing made from a newer payload meanwhile end the job', async () => {
+  const fence = { rawId: 1, attempt: 1 };
+  const images = { processRemote: () => Promise.reject(new SupersededError(fence)) };
+  const raw = await createHarness(db, { images }).process(payloadOf());
+  assert.equal(raw.status, 'completed');
+  assert.equal(outcomes(raw)['images'], 'superseded');
+});
+
+test('another embedding model makes another embedding of the same text', async () => {
+  const payload = payloadOf();
+  await createHarness(db).process(payload);
+  const model = countedModel();
+  const renamed = {
+    ...model,
+    embeddingModel: 'another',
+    embed: async (...call: Parameters<typeof model.embed>) => ({
+      ...(await model.embed(...call)),
+      model: 'another',
+    }),
+  };
+  const raw = await createHarness(db, { model: renamed }).process({
+    ...payload,
+    contact_name: 'Оксана',
+  });
+  assert.equal(outcomes(raw)['embed'], 'done');
+  assert.equal((await listingOf(db, payload))?.embedding_model, 'another');
+});
 
 test('a payload that failed after its update does not let the one before pass as unchanged', async () => {
   const payload = payloadOf({ price: 100 });

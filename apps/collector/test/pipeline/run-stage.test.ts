@@ -28,7 +28,7 @@ const deps: PipelineDeps = {
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   }),
-  model: { generateObject: never, embed: never },
+  model: { generateObject: never, embed: never, embeddingModel: 'none' },
   images: { processRemote: never },
   log: createLogger({ level: 'silent', service: 'test' }),
 };

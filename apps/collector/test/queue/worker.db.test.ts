@@ -183,6 +183,29 @@ test('half-open lets one job through, the next when it ends, and no stampede', a
   await empty();
 });
 
+test('a probe that goes on after the model answered does not keep the next one back', async () => {
+  await storeMany(2);
+  const breaker = fakeBreaker('half-open');
+  const { promise, resolve } = Promise.withResolvers<ProcessResult>();
+  const probes: number[] = [];
+  const worker = start(
+    (job) => {
+      probes.push(job.rawId);
+      return promise;
+    },
+    { breaker, slots: 2 },
+  );
+  await until('a probe', () => probes.length === 1);
+  // The model answers, but fails again before the job ends; nothing is claimed between the two.
+  breaker.set('open');
+  breaker.set('half-open');
+  await until('another probe', () => probes.length === 2);
+  resolve(completed);
+  await reach({ completed: 2 });
+  await worker.stop(LONG);
+  await empty();
+});
+
 test('shutdown waits for jobs in progress', async () => {
   const id = await store(db, payloadOf());
   const { promise, resolve } = Promise.withResolvers<ProcessResult>();

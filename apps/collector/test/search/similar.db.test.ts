@@ -291,3 +291,24 @@ test('the hybrid search fuses both rankings and walks them with a cursor', async
   assert.equal(elsewhere.status, 422);
   assert.deepEqual((await ok('hybrid', { query: '?!' })).items, []);
 });
+
+test('listings that come between two pages of the hybrid search shift nothing', async () => {
+  const source = { source_slug: 'growing' };
+  const seed = { ...source, description: 'тиха вулиця', embedding: at(30) };
+  const [first, second, third] = await add(
+    { ...seed, description: 'тиха вулиця, тиха вулиця', embedding: at(10) },
+    { ...seed, embedding: at(20) },
+    { ...source, description: 'спокійне місце', embedding: at(90) },
+  );
+  const request = { query: 'тиха вулиця', ...source, limit: 1 };
+  const walked = [];
+  let cursor: string | undefined;
+  do {
+    const page = await ok('hybrid', { ...request, ...(cursor && { cursor }) });
+    walked.push(...idsOf(page));
+    cursor = page.next_cursor ?? undefined;
+    // Better than all by words and by meaning.
+    await add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: at(0) });
+  } while (cursor !== undefined);
+  assert.deepEqual(walked, [first, second, third]);
+});

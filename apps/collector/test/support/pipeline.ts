@@ -24,6 +24,7 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
   const calls = { chat: 0, embed: 0 };
   return {
     calls,
+    embeddingModel: client.embeddingModel,
     generateObject: ((request) => {
       calls.chat += 1;
       return client.generateObject(request);

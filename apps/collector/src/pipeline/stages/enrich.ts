@@ -1,11 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database.ts';
-import { heldClaim } from '../../queue/fence.ts';
+import { heldListing } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
 import { product, type StageRun } from '../context.ts';
 import { PROMPT_VERSION } from '../extraction.ts';
 import type { Facts } from '../merge.ts';
-import { done } from '../outcome.ts';
+import { done, superseded } from '../outcome.ts';
 
 /** The enrichments that this stage owns: one that no longer holds is removed. */
 const KINDS = ['price_per_m2', 'images', 'provenance'] as const;
@@ -28,20 +28,21 @@ export const enrich: StageRun = async (context, { db }) => {
       prompt: PROMPT_VERSION,
     },
   };
-  const { rows } = await sql<{ held: boolean }>`
-    with claim as materialized (${heldClaim(job)}),
+  const { rows } = await sql<{ is_current: boolean }>`
+    with claim as materialized (${heldListing(job, listingId)}),
     removed as (
       delete from listing_enrichments using claim
-      where listing_id = ${listingId} and kind = any(${[...KINDS]})
+      where claim.is_current and listing_id = ${listingId} and kind = any(${[...KINDS]})
         and not (${Object.keys(enrichments)}::text[] @> array[kind])),
     written as (
       insert into listing_enrichments (listing_id, kind, value)
       select ${listingId}::bigint, enrichment.key, enrichment.value
       from claim, jsonb_each(${JSON.stringify(enrichments)}::jsonb) as enrichment
+      where claim.is_current
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(job);
-  return done;
+    select is_current from claim`.execute(db);
+  if (rows[0] === undefined) throw new LeaseLostError(job);
+  return rows[0].is_current ? done : superseded;
 };
 
 function pricePerSquareMetre({ price, currency, area_total: area }: Facts): Enrichments {

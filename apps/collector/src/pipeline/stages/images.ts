@@ -1,5 +1,6 @@
+import { SupersededError } from '../../queue/job.ts';
 import { product, type StageRun } from '../context.ts';
-import { done, skipped } from '../outcome.ts';
+import { done, skipped, superseded } from '../outcome.ts';
 
 /**
  * Fetches and describes the pictures that the payload names; the listing then has these and no others.
@@ -8,11 +9,16 @@ import { done, skipped } from '../outcome.ts';
 export const images: StageRun = async (context, deps, signal) => {
   const urls = product(context, 'payload').image_urls ?? [];
   const { rawId, attempt } = context.job;
-  await deps.images.processRemote({
-    listingId: product(context, 'listingId'),
-    urls,
-    fence: { rawId, attempt },
-    signal,
-  });
+  try {
+    await deps.images.processRemote({
+      listingId: product(context, 'listingId'),
+      urls,
+      fence: { rawId, attempt },
+      signal,
+    });
+  } catch (error) {
+    if (error instanceof SupersededError) return superseded;
+    throw error;
+  }
   return urls.length === 0 ? skipped : done;
 };

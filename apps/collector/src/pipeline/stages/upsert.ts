@@ -3,8 +3,9 @@ import { heldClaim } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
 import { normaliseText } from '../../search/normalise.ts';
 import { product, type StageRun } from '../context.ts';
-import { type ListingState, listingState } from '../listing-state.ts';
+import { listingState } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
+import { searchText } from '../search-text.ts';
 
 /**
  * Creates or updates the listing, unless it was made from a newer payload already. It comes back from
@@ -42,18 +43,3 @@ export const upsert: StageRun = async (context, { db }) => {
   products.listingId = stored.id;
   return done;
 };
-
-/** The words by which the listing is found, as the search knows words. */
-function searchText(state: ListingState): string {
-  const texts = [
-    state.title,
-    state.summary,
-    state.description,
-    state.property_type,
-    state.city,
-    state.district,
-    state.address,
-    ...state.features,
-  ];
-  return normaliseText(texts.filter((text) => text !== null).join('\n'));
-}

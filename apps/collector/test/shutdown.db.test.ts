@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { listen } from '@oselya/kit';
+import { fastify } from 'fastify';
+import { closeServer, closeTogether } from '../src/shutdown.ts';
+import { startCollector } from './support/collector.ts';
+import { openDatabase } from './support/database.ts';
+import { until } from './support/until.ts';
+
+test('a worker ends while a slow request still does', async () => {
+  const database = await openDatabase();
+  let unlistened = false;
+  const collector = await startCollector({
+    ...database,
+    async listen(channel, notify) {
+      const unlisten = await database.listen(channel, notify);
+      return async () => {
+        unlistened = true;
+        await unlisten();
+      };
+    },
+  });
+  // The server asks for the body, which does not come: the request is in progress from then on.
+  const { hostname, port } = new URL(collector.url);
+  const socket = connect(Number(port), hostname);
+  socket.write(
+    'POST /api/v1/raw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n' +
+      'Content-Length: 9\r\nExpect: 100-continue\r\n\r\n',
+  );
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  assert.match(answer.toString(), /100 Continue/);
+
+  const closing = collector.close();
+  await until('the worker to be told', () => unlistened);
+  assert.equal(socket.closed, false);
+  socket.destroy();
+  await closing;
+});
+
+test('requests that do not end in time are cut off', { timeout: 20_000 }, async () => {
+  const app = fastify();
+  app.get('/', () => new Promise(() => undefined));
+  const url = await listen(app, { host: '127.0.0.1', port: 0, variable: 'PORT' });
+  const started = once(app.server, 'request');
+  const cutOff = assert.rejects(fetch(url));
+  await started;
+  await closeServer(app, 20);
+  await cutOff;
+});
+
+test('what closes together begins at once, and a failure is told when all have ended', async () => {
+  const slow = Promise.withResolvers<void>();
+  let ended = false;
+  const closing = closeTogether([
+    () => Promise.reject(new Error('broken')),
+    async () => {
+      await slow.promise;
+      ended = true;
+    },
+  ]);
+  slow.resolve();
+  await assert.rejects(closing, /broken/);
+  assert.ok(ended);
+});

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Kysely, sql } from 'kysely';
+import { connect, type Database, migrate } from '../src/index.ts';
+import { openTestDatabase } from '../src/testing.ts';
+import { startSilentProxy } from './silent-proxy.ts';
+
+const QUERY_TIMEOUT_MS = 200;
+const direct = await openTestDatabase();
+const one = (db: Kysely<unknown>) => sql`select 1 as one`.execute(db);
+
+test('a connection that breaks in use fails its query only', async () => {
+  const { db } = direct;
+  if (direct.engine === 'postgres') {
+    await assert.rejects(sql`select pg_terminate_backend(pg_backend_pid())`.execute(db));
+  } else {
+    await assert.rejects(sql`select no_such_function()`.execute(db));
+  }
+  assert.deepEqual((await one(db)).rows, [{ one: 1 }]);
+});
+
+// The embedded database is in this process: there is no connection that could go silent.
+const address = direct.url;
+if (address !== undefined) {
+  suite('connections that go silent', () => {
+    const url = new URL(address);
+    let proxy: Awaited<ReturnType<typeof startSilentProxy>>;
+    let database: Database<unknown>;
+
+    before(async () => {
+      proxy = await startSilentProxy(url);
+      database = await connect<unknown>({
+        url: proxy.url,
+        maxConnections: 1,
+        queryTimeoutMs: QUERY_TIMEOUT_MS,
+      });
+    });
+    after(async () => {
+      await database.close();
+      await proxy.close();
+    });
+
+    const uses: Record<string, () => Promise<unknown>> = {
+      'a query': () => one(database.db),
+      'a transaction': () => database.db.transaction().execute(one),
+      'a query of the pool': () => database.pool.query('select 1'),
+    };
+    for (const [name, use] of Object.entries(uses)) {
+      test(`${name} on a connection gone silent fails, and the next gets another`, async () => {
+        await use();
+        proxy.silence();
+        await assert.rejects(use(), /timeout/);
+        await use();
+      });
+    }
+
+    test('migrations wait for another process longer than queries may', async () => {
+      const holder = await direct.pool.connect();
+      try {
+        await holder.query('begin');
+        await holder.query('select pg_advisory_xact_lock(1869833580)');
+        const folder = join(import.meta.dirname, 'migrations/good');
+        const options = { component: 'good', folder, variables: { dimensions: 3 } };
+        const migrating = migrate(database, options);
+        const failed = migrating.then(
+          () => false,
+          () => true,
+        );
+        const waited = async () => {
+          const { rows } = await holder.query(
+            `select from pg_stat_activity where datname = current_database()
+             and wait_event = 'advisory' and clock_timestamp() - query_start > $1::interval`,
+            [`${2 * QUERY_TIMEOUT_MS} milliseconds`],
+          );
+          return rows.length > 0;
+        };
+        while (!(await waited())) assert.equal(await Promise.race([failed, sleep(20)]), undefined);
+        await holder.query('commit');
+        assert.equal((await migrating).applied.length, 2);
+      } finally {
+        holder.release(true);
+      }
+    });
+  });
+}
