@@ -41,6 +41,7 @@ export async function migrate(
   const migrations = await readMigrations(folder, variables);
   const client = await pool.connect();
   let failure: unknown;
+  client.on('error', heard);
   try {
     await client.query('begin');
     await client.query(unhurried(`select pg_advisory_xact_lock(${LOCK_KEY})`));
@@ -52,9 +53,13 @@ export async function migrate(
     await client.query('rollback').catch(() => undefined);
     throw error;
   } finally {
+    client.removeListener('error', heard);
     client.release(failure instanceof Error);
   }
 }
+
+/** A connection that breaks fails the query in progress; its event, unheard, would end the process. */
+function heard(): void {}
 
 function unhurried(text: string): pg.QueryConfig & { query_timeout: number } {
   return { text, query_timeout: UNHURRIED_MS };
