@@ -1,29 +1,8 @@
 import type { Payload } from '../ingest/schemas.ts';
-import type { Facts } from './merge.ts';
+import { type Facts, SHARED } from './merge.ts';
 
 /** The facts whose changes are a listing's history. */
-export const TRACKED = [
-  'url',
-  'title',
-  'description',
-  'deal_type',
-  'property_type',
-  'price',
-  'currency',
-  'city',
-  'district',
-  'address',
-  'rooms',
-  'area_total',
-  'area_living',
-  'area_kitchen',
-  'floor',
-  'floors_total',
-  'latitude',
-  'longitude',
-  'contact_name',
-  'phones',
-] as const;
+export const TRACKED = ['url', 'description', ...SHARED, 'latitude', 'longitude'] as const;
 
 /** A listing as one payload makes it: what is missing in it is null. */
 export type ListingState = ReturnType<typeof listingState>;

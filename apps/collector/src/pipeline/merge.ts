@@ -5,7 +5,7 @@ import type { Extraction } from './extraction.ts';
 import { dropImpossible } from './plausible.ts';
 
 /** The facts that both the payload and the model may name, under the names of both. */
-const SHARED = [
+export const SHARED = [
   'title',
   'deal_type',
   'property_type',
