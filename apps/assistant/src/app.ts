@@ -50,7 +50,7 @@ export async function createApp({ config, db, log }: AppOptions): Promise<Server
   guardRoutes(app, identity.currentUser);
 
   identityRoutes(app, { config, identity });
-  homeRoutes(app, identity);
+  homeRoutes(app, { identity, baseUrl: config.BASE_URL });
   healthRoutes(app, {
     async database() {
       await sql`select 1`.execute(db);

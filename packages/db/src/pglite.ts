@@ -5,6 +5,7 @@ import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import type { Engine } from './database.ts';
+import { DatabaseError } from './errors.ts';
 import { lockFolder } from './lock.ts';
 import { types } from './types.ts';
 
@@ -31,10 +32,7 @@ async function open(dataDir: string | undefined, release: () => void): Promise<E
     // PGlite writes files that everybody may read, among them encrypted tokens and people's phones.
     chmodSync(folder, 0o700);
   }
-  const lite = await PGlite.create({
-    ...(folder === undefined ? {} : { dataDir: folder }),
-    extensions: { vector },
-  });
+  const lite = await create(folder);
 
   // A client that failed is thrown away by the pool, and its successor speaks to the same backend: it
   // needs a connection object of its own; a transaction that was left open has to be ended first, and
@@ -72,4 +70,20 @@ async function open(dataDir: string | undefined, release: () => void): Promise<E
 
 async function resetSession(client: pg.ClientBase): Promise<void> {
   await client.query('rollback; deallocate all');
+}
+
+async function create(folder: string | undefined): Promise<PGlite> {
+  try {
+    return await PGlite.create({
+      ...(folder === undefined ? {} : { dataDir: folder }),
+      extensions: { vector },
+    });
+  } catch (error) {
+    // What a WebAssembly program says when it cannot go on is of no help to anybody but its authors.
+    throw new DatabaseError(
+      'DATABASE_UNSUITABLE',
+      `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, its files are damaged: restore a copy of them, or delete the data folder to start afresh`,
+      { cause: error },
+    );
+  }
 }

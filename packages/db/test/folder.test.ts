@@ -60,3 +60,13 @@ test('a folder that cannot be used is an error that says why and what to do', as
   });
   await assert.rejects(connect({ dataDir: join(dataDir, 'below') }), { code: 'FOLDER_UNUSABLE' });
 });
+
+test('a damaged database is told of in one line', async () => {
+  const dataDir = join(root, 'damaged');
+  await (await connect({ dataDir })).close();
+  await writeFile(join(dataDir, 'database/global/pg_control'), '');
+  await assert.rejects(connect({ dataDir }), {
+    code: 'DATABASE_UNSUITABLE',
+    message: /^The embedded database in .*damaged.*delete the data folder[^\n]*$/,
+  });
+});

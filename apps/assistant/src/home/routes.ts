@@ -7,7 +7,10 @@ import { homePage } from './page.ts';
 const SCRIPT = readFileSync(new URL('app.js', import.meta.url));
 
 /** `/`, for people, and the script of its button. */
-export function homeRoutes(app: Server, { currentUser }: Pick<Identity, 'currentUser'>): void {
+export function homeRoutes(
+  app: Server,
+  { identity, baseUrl }: { identity: Pick<Identity, 'currentUser'>; baseUrl: string },
+): void {
   app.get(
     '/',
     {
@@ -18,13 +21,13 @@ export function homeRoutes(app: Server, { currentUser }: Pick<Identity, 'current
       },
     },
     async (request, reply) => {
-      const user = await currentUser(request, reply);
+      const user = await identity.currentUser(request, reply);
       const policy = String(reply.getHeader('content-security-policy'));
       return reply
         .header('content-security-policy', `${policy};script-src 'self';connect-src 'self'`)
         .header('cache-control', 'no-store')
         .type('text/html; charset=utf-8')
-        .send(homePage(user));
+        .send(homePage(user, baseUrl));
     },
   );
 

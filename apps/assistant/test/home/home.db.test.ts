@@ -9,7 +9,8 @@ const app = await instance();
 test('a stranger finds the way in', async () => {
   const answer = await app.inject('/');
   assert.equal(answer.statusCode, 200);
-  assert.match(answer.body, /href="\/auth\/login"/);
+  // The public origin, so that whoever came by another name of this service can sign in.
+  assert.match(answer.body, /href="http:\/\/assistant\.test\/auth\/login"/);
   assert.match(answer.body, /href="\/docs"/);
   assert.doesNotMatch(answer.body, /Sign out/);
 });

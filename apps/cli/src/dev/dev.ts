@@ -72,7 +72,7 @@ export async function dev({
     const sent = await loadSamples(samples);
     print(
       summary({
-        assistantUrl: assistant.url,
+        assistantUrl: appEnv.BASE_URL,
         collectorUrl: collector.url,
         idpUrl: appEnv.IDP_BASE_URL,
         dataDir,

@@ -39,7 +39,9 @@ function appEnvironment(
   env: NodeJS.ProcessEnv,
   ports: { ASSISTANT_PORT: number; DEV_IDP_PORT: number },
 ) {
-  const origin = env['BASE_URL']?.trim() || `http://${HOST}:${ports.ASSISTANT_PORT}`;
+  // As an origin is written: without the port that http has anyway.
+  const origin =
+    env['BASE_URL']?.trim() || new URL(`http://${HOST}:${ports.ASSISTANT_PORT}`).origin;
   return {
     ...env,
     BASE_URL: origin,

@@ -69,7 +69,17 @@ export const PayloadSchema = Type.Object(
       ),
     ),
   },
-  { $id: 'PayloadSchema', additionalProperties: false },
+  {
+    $id: 'PayloadSchema',
+    additionalProperties: false,
+    examples: [
+      {
+        source_slug: 'my-notes',
+        external_id: '1',
+        description: 'Здам 2-к кв на Сихові, 5/9 эт., 60/40/9, євроремонт. 15 тис. грн + комуналка',
+      },
+    ],
+  },
 );
 
 export type Payload = Static<typeof PayloadSchema>;

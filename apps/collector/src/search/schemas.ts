@@ -65,7 +65,11 @@ export const fulltextSearchRequest = Type.Object(
     ),
     highlight: Type.Optional(Type.Boolean({ default: false })),
   },
-  { $id: 'FulltextSearchRequest', additionalProperties: false },
+  {
+    $id: 'FulltextSearchRequest',
+    additionalProperties: false,
+    examples: [{ query: 'квартира Львів', limit: 3, highlight: true }],
+  },
 );
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
@@ -127,6 +131,7 @@ export const similarSearchRequest = (dimensions: number) =>
     },
     {
       $id: 'SimilarSearchRequest',
+      examples: [{ query: 'flat with a balcony in Lviv', limit: 3 }],
       additionalProperties: false,
       description: 'Exactly one of `query`, `embedding` and `listing_id` says what to be near to.',
     },
