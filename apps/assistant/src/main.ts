@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { connect, type Database, migrate, type MigrationResult } from '@oselya/db';
+import { connect, type Database, migrate, type MigrationResult, offlineDatabase } from '@oselya/db';
 import { createLogger, listen, type Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { createApp } from './app.ts';
 import { type Config, readConfig, unsafeSettings } from './config.ts';
-import { offlineDatabase } from './offline-database.ts';
 import type { Tables } from './tables.ts';
 
 export { configSchema, readConfig } from './config.ts';

@@ -3,4 +3,5 @@ export type { Database, Notify } from './database.ts';
 export { DatabaseError } from './errors.ts';
 export { lockFolder, type FolderLock } from './lock.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
+export { offlineDatabase } from './offline-database.ts';
 export { toVector } from './vector.ts';

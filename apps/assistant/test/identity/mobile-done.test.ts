@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { createLogger } from '@oselya/kit';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { offlineDatabase } from '../../src/offline-database.ts';
+import { offlineDatabase } from '@oselya/db';
 
 const app = await createApp({
   config: readConfig({

@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { listingColumns } from './present.ts';
 
+/** The columns of a listing that the API shows; undefined where there is none. */
 export function findListing(db: Kysely<Tables>, listingId: number) {
   return db
     .selectFrom('property_listings')
@@ -10,6 +11,7 @@ export function findListing(db: Kysely<Tables>, listingId: number) {
     .executeTakeFirst();
 }
 
+/** Whether there is a listing, archived or not. */
 export async function listingExists(db: Kysely<Tables>, listingId: number): Promise<boolean> {
   const row = await db
     .selectFrom('property_listings')

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-} from 'kysely';
 import type { Tables } from '../../src/database.ts';
 import type { Context, PipelineDeps, Stage, StageRun } from '../../src/pipeline/context.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
@@ -20,14 +14,7 @@ const context: Context = {
 };
 const never = () => Promise.reject(new Error('not used'));
 const deps: PipelineDeps = {
-  db: new Kysely<Tables>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (db) => new PostgresIntrospector(db),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-  }),
+  db: offlineDatabase<Tables>(),
   model: { generateObject: never, embed: never, embeddingModel: 'none' },
   images: { processRemote: never },
   log: createLogger({ level: 'silent', service: 'test' }),
