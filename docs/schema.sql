@@ -1,5 +1,21 @@
 -- All migrations together. Made by `npm run generate`; the migrations are what runs.
 
+create table agent_steps (
+  id text not null default (gen_random_uuid())::text,
+  session_id text not null,
+  turn_id text not null,
+  kind text not null,
+  title text not null,
+  status text not null,
+  detail text,
+  started_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
+  position bigint not null generated always as identity,
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (id)
+);
+CREATE INDEX agent_steps_session ON public.agent_steps USING btree (session_id, "position");
+
 create table api_keys (
   id text not null,
   name text not null,
@@ -12,6 +28,51 @@ create table api_keys (
   PRIMARY KEY (id),
   UNIQUE (key_hash)
 );
+
+create table assistant_rate_limits (
+  key character varying(255) not null,
+  points integer not null default 0,
+  expire bigint,
+  PRIMARY KEY (key)
+);
+
+create table audit_log (
+  id bigint not null generated always as identity,
+  created_at timestamp with time zone not null default now(),
+  action text not null,
+  actor_id text,
+  user_id text,
+  details jsonb not null default '{}'::jsonb,
+  PRIMARY KEY (id)
+);
+CREATE INDEX audit_log_created_at ON public.audit_log USING btree (created_at);
+CREATE INDEX audit_log_user_id ON public.audit_log USING btree (user_id, id);
+
+create table conversation_messages (
+  id text not null default (gen_random_uuid())::text,
+  session_id text not null,
+  role text not null,
+  content text not null,
+  created_at timestamp with time zone default now(),
+  tool_calls jsonb,
+  position bigint not null generated always as identity,
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (id)
+);
+CREATE INDEX conversation_messages_session ON public.conversation_messages USING btree (session_id, "position");
+
+create table conversation_sessions (
+  id text not null default (gen_random_uuid())::text,
+  user_id text,
+  profile_id text,
+  name text,
+  pinned boolean default false,
+  created_at timestamp with time zone default now(),
+  last_active timestamp with time zone default now(),
+  PRIMARY KEY (id)
+);
+CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (last_active DESC, id DESC);
+CREATE INDEX conversation_sessions_owner ON public.conversation_sessions USING btree (user_id, last_active DESC, id DESC);
 
 create table images (
   sha256 text not null,
@@ -26,6 +87,15 @@ create table images (
   created_at timestamp with time zone not null default now(),
   CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   PRIMARY KEY (sha256)
+);
+
+create table invalidations (
+  id bigint not null generated always as identity,
+  user_id text,
+  kind text not null,
+  created_at timestamp with time zone not null default now(),
+  CHECK ((kind = ANY (ARRAY['sessions'::text, 'access'::text]))),
+  PRIMARY KEY (id)
 );
 
 create table listing_enrichments (
@@ -63,6 +133,28 @@ create table listing_snapshots (
   PRIMARY KEY (id),
   UNIQUE (listing_id, raw_id)
 );
+
+create table memory_facts (
+  id text not null default (gen_random_uuid())::text,
+  category text not null,
+  key text not null,
+  value text not null,
+  user_id text,
+  source_session_id text,
+  created_at timestamp with time zone default now(),
+  updated_at timestamp with time zone default now(),
+  PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX memory_facts_identity ON public.memory_facts USING btree (user_id, category, key);
+
+create table memory_summaries (
+  id text not null default (gen_random_uuid())::text,
+  summary text not null,
+  user_id text,
+  updated_at timestamp with time zone default now(),
+  PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX memory_summaries_owner ON public.memory_summaries USING btree (user_id);
 
 create table pending_logins (
   state text not null,
@@ -168,6 +260,18 @@ create table schema_migrations (
   PRIMARY KEY (component, name)
 );
 
+create table session_files (
+  session_id text not null,
+  name text not null,
+  size_bytes integer not null,
+  sha256 text not null,
+  content bytea not null,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (session_id, name)
+);
+
 create table sources (
   slug text not null,
   created_at timestamp with time zone not null default now(),
@@ -182,6 +286,7 @@ create table svc_users (
   permissions text not null default '[]'::text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  access_generation bigint not null default 0,
   CHECK ((role = ANY (ARRAY['user'::text, 'admin'::text]))),
   PRIMARY KEY (id)
 );
@@ -196,8 +301,27 @@ create table user_auth_sessions (
   last_used_at timestamp with time zone not null default now(),
   token_version integer not null default 0,
   refresh_lease_until timestamp with time zone,
+  user_checked_at timestamp with time zone,
+  checked_generation bigint,
+  user_agent text,
+  address text,
   FOREIGN KEY (user_id) REFERENCES svc_users(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
 CREATE INDEX user_auth_sessions_created_at ON public.user_auth_sessions USING btree (created_at);
 CREATE INDEX user_auth_sessions_user_id ON public.user_auth_sessions USING btree (user_id);
+
+create table webhook_events (
+  id bigint not null generated always as identity,
+  received_at timestamp with time zone not null default now(),
+  delivery_id text,
+  signature text not null,
+  event text not null,
+  user_id text,
+  outcome text not null,
+  sessions_ended integer not null default 0,
+  body_sha256 text not null,
+  PRIMARY KEY (id),
+  UNIQUE (delivery_id)
+);
+CREATE INDEX webhook_events_received_at ON public.webhook_events USING btree (received_at);

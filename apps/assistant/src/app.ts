@@ -6,7 +6,8 @@ import {
   registerHttpMetrics,
   type Server,
 } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import type { Database } from '@oselya/db';
+import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
@@ -16,22 +17,33 @@ import { createIdentity } from './identity/identity.ts';
 import { identityRoutes } from './identity/routes.ts';
 import type { Tables } from './tables.ts';
 
-/** Nothing that is served so far takes a body. */
+/** For everything but files, whose routes say otherwise. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
-type AppOptions = { config: Config; db: Kysely<Tables>; log: Logger };
+/** The assistant's database, as far as it is used. */
+export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen'>;
+
+type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 
 /** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
-export async function createApp({ config, db, log }: AppOptions): Promise<Server> {
+export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
+  const { db } = database;
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT_BYTES,
+    trustedProxies: config.TRUSTED_PROXIES,
     openapi: {
       title: 'Oselya assistant',
-      description: 'Sign-in through an identity provider, roles and permissions.',
+      description:
+        'Sign-in through an identity provider, roles and permissions, conversations and memory.',
       version: '0.1.0',
       tags: [
         { name: 'sign-in', description: 'In, out, and who is signed in.' },
+        { name: 'sessions', description: 'Conversations, with their messages and files.' },
+        { name: 'memory', description: 'What the assistant knows of a user.' },
+        { name: 'profiles', description: 'The agents that a conversation can be held with.' },
+        { name: 'admin', description: 'For administrators.' },
+        { name: 'webhooks', description: 'What the identity provider tells.' },
         { name: 'operations', description: 'For those who run it.' },
       ],
       securitySchemes: {

@@ -4,6 +4,7 @@ import {
   flag,
   integer,
   loadConfig,
+  proxyConfig,
   secret,
   text,
 } from '@oselya/kit';
@@ -35,6 +36,7 @@ const endpoint = (path: string) =>
 /** The assistant's variables. Specification 000, Configuration; Contract 1. */
 export const configSchema = Type.Object({
   ...commonConfig,
+  ...proxyConfig,
   ASSISTANT_HOST: text('127.0.0.1'),
   ASSISTANT_PORT: integer({ default: 8000, max: 65_535 }),
   BASE_URL: Type.Refine(
@@ -71,6 +73,13 @@ export const configSchema = Type.Object({
   IDP_REVOKE_PATH: endpoint('/oauth/revoke'),
   IDP_ROLES_CLAIM: text(''),
   IDP_PERMISSIONS_CLAIM: text(''),
+  IDP_USER_MAX_AGE_SECONDS: integer({ default: 0, max: 86_400 }),
+  IDP_WEBHOOK_SECRET: secret(),
+  IDP_WEBHOOK_SIGNATURE_HEADER: Type.String({
+    default: 'x-webhook-signature',
+    pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$",
+    description: 'must be the name of a header, such as x-webhook-signature',
+  }),
   IDP_TIMEOUT_MS: integer({ default: 5000, min: 1, max: 120_000 }),
   SVC_AUTH_ENCRYPTION_KEY: Type.String({
     default: '',
@@ -94,6 +103,11 @@ export const configSchema = Type.Object({
     { default: 'lax' },
   ),
   SVC_AUTH_COOKIE_MAX_AGE_DAYS: integer({ default: 30, min: 1, max: MAX_COOKIE_DAYS }),
+  LOGIN_PER_MINUTE: integer({ default: 600 }),
+  SOCKETS_PER_USER: integer({ default: 20, min: 1 }),
+  SOCKETS_PER_ADDRESS: integer({ default: 200, min: 1 }),
+  AUDIT_RETENTION_DAYS: integer({ default: 365, min: 1, max: 36_500 }),
+  PROFILES_DIR: Type.Optional(Type.String({ minLength: 1 })),
   ANDROID_APP_PACKAGE: Type.String({
     default: 'app.oselya.android',
     pattern: '^[A-Za-z]\\w*(\\.[A-Za-z]\\w*)+$',

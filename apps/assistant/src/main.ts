@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { connect, type Database, migrate, type MigrationResult, offlineDatabase } from '@oselya/db';
 import { createLogger, listen, type Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import { createApp } from './app.ts';
+import { type AssistantDatabase, createApp } from './app.ts';
 import { type Config, readConfig, unsafeSettings } from './config.ts';
 import type { Tables } from './tables.ts';
 
@@ -13,7 +12,7 @@ export { errors } from './errors.ts';
 /** What the process has already and the assistant need not open. */
 type Shared = {
   /** Left open by `close`. */
-  database?: Pick<Database<never>, 'db' | 'pool'>;
+  database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
   log?: Logger;
 };
 
@@ -33,12 +32,12 @@ export async function start(
   for (const warning of unsafeSettings(config)) log.warn(warning);
 
   await using opened = new AsyncDisposableStack();
-  const database = shared.database ?? opened.adopt(await open(config, log), (own) => own.close());
+  const database = shared.database ?? opened.adopt(await open(config, log), (it) => it.close());
   await migrateDatabase(env, database);
 
   // A shared database is typed for none of its users: after the migration it has these tables.
-  const db = database.db as unknown as Kysely<Tables>;
-  const app = await createApp({ config, db, log });
+  const own = database as unknown as AssistantDatabase;
+  const app = await createApp({ config, database: own, log });
   opened.defer(() => app.close());
   const url = await listen(app, {
     host: config.ASSISTANT_HOST,
@@ -78,7 +77,7 @@ export function migrateDatabase(
 export async function openapi(): Promise<unknown> {
   const app = await createApp({
     config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
-    db: offlineDatabase<Tables>(),
+    database: offlineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'assistant' }),
   });
   try {

@@ -3,17 +3,27 @@ import type { ColumnType, Generated } from 'kysely';
 /** A timestamp that the database sets unless it is given. */
 type DefaultedTimestamp = ColumnType<Date, Date | undefined, Date>;
 
+/** A timestamp that the database sets unless it is given, and that rows of an older system may lack. */
+type LooseTimestamp = ColumnType<Date | null, Date | undefined, Date>;
+
+/** Written as a JSON text, read as what it says. */
+type Json = ColumnType<unknown, string | undefined, string>;
+
+/** Given by the database. */
+type Numbered = ColumnType<number, never, never>;
+
 /** The assistant's tables. Specification 000, Resources and their fields; Contract 3, Tables. */
 export type Tables = {
   svc_users: {
     id: string;
     email: string;
     display_name: string | null;
-    role: string;
+    role: Generated<string>;
     /** A JSON array of permission slugs. */
-    permissions: string;
+    permissions: Generated<string>;
     created_at: DefaultedTimestamp;
     updated_at: DefaultedTimestamp;
+    access_generation: Generated<number>;
   };
   user_auth_sessions: {
     /** The value of the session cookie. */
@@ -27,6 +37,10 @@ export type Tables = {
     last_used_at: DefaultedTimestamp;
     token_version: Generated<number>;
     refresh_lease_until: ColumnType<Date | null, Date | null | undefined, Date | null>;
+    user_checked_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+    checked_generation: ColumnType<number | null, number | null | undefined, number | null>;
+    user_agent: string | null;
+    address: string | null;
   };
   pending_logins: {
     state: string;
@@ -35,5 +49,85 @@ export type Tables = {
     browser_id: string | null;
     earlier_session_id: string | null;
     expires_at: Date;
+  };
+  invalidations: {
+    id: Numbered;
+    user_id: string | null;
+    kind: 'sessions' | 'access';
+    created_at: DefaultedTimestamp;
+  };
+  audit_log: {
+    id: Numbered;
+    created_at: DefaultedTimestamp;
+    action: string;
+    actor_id: string | null;
+    user_id: string | null;
+    details: Json;
+  };
+  webhook_events: {
+    id: Numbered;
+    received_at: DefaultedTimestamp;
+    delivery_id: string | null;
+    signature: string;
+    event: string;
+    user_id: string | null;
+    outcome: 'applied' | 'ignored';
+    sessions_ended: Generated<number>;
+    body_sha256: string;
+  };
+  conversation_sessions: {
+    id: Generated<string>;
+    user_id: string | null;
+    profile_id: string | null;
+    name: string | null;
+    pinned: ColumnType<boolean | null, boolean | undefined, boolean>;
+    created_at: LooseTimestamp;
+    last_active: LooseTimestamp;
+  };
+  conversation_messages: {
+    id: Generated<string>;
+    session_id: string;
+    role: string;
+    content: string;
+    created_at: LooseTimestamp;
+    tool_calls: ColumnType<unknown, string | null | undefined, string | null>;
+    position: Generated<number>;
+  };
+  agent_steps: {
+    id: Generated<string>;
+    session_id: string;
+    turn_id: string;
+    kind: string;
+    title: string;
+    status: string;
+    detail: string | null;
+    started_at: DefaultedTimestamp;
+    finished_at: Date | null;
+    position: Generated<number>;
+  };
+  session_files: {
+    session_id: string;
+    name: string;
+    size_bytes: number;
+    sha256: string;
+    content: Buffer;
+    created_at: DefaultedTimestamp;
+    updated_at: DefaultedTimestamp;
+  };
+  memory_facts: {
+    id: Generated<string>;
+    user_id: string | null;
+    category: string;
+    key: string;
+    value: string;
+    source_session_id: string | null;
+    created_at: LooseTimestamp;
+    updated_at: LooseTimestamp;
+  };
+  memory_summaries: {
+    id: Generated<string>;
+    user_id: string | null;
+    summary: string;
+    updated_at: LooseTimestamp;
   };
 };

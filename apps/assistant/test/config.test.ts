@@ -31,12 +31,20 @@ test('the defaults are those of the specification and the contract', () => {
     IDP_ROLES_CLAIM: '',
     IDP_PERMISSIONS_CLAIM: '',
     IDP_TIMEOUT_MS: 5000,
+    IDP_USER_MAX_AGE_SECONDS: 0,
+    IDP_WEBHOOK_SECRET: '',
+    IDP_WEBHOOK_SIGNATURE_HEADER: 'x-webhook-signature',
     SVC_AUTH_ENCRYPTION_KEYS_OLD: [],
     SVC_AUTH_COOKIE_NAME: 'svc_auth_session',
     SVC_AUTH_COOKIE_SECURE: false,
     SVC_AUTH_COOKIE_SAMESITE: 'lax',
     SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30,
     ANDROID_APP_PACKAGE: 'app.oselya.android',
+    LOGIN_PER_MINUTE: 600,
+    SOCKETS_PER_USER: 20,
+    SOCKETS_PER_ADDRESS: 200,
+    AUDIT_RETENTION_DAYS: 365,
+    TRUSTED_PROXIES: [],
   });
 });
 

@@ -50,10 +50,20 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
   const running = await start(env, { database, log });
   after(running.close);
   assert.deepEqual(await tables(), [
+    'agent_steps',
+    'assistant_rate_limits',
+    'audit_log',
+    'conversation_messages',
+    'conversation_sessions',
+    'invalidations',
+    'memory_facts',
+    'memory_summaries',
     'pending_logins',
     'schema_migrations',
+    'session_files',
     'svc_users',
     'user_auth_sessions',
+    'webhook_events',
   ]);
   const { rows } = await sql`select id from svc_users`.execute(database.db);
   assert.deepEqual(rows, [{ id: 'u-old' }]);
@@ -70,11 +80,12 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
 });
 
 test('a busy port is explained, and the shared database stays open', async () => {
+  const before = await tables();
   const running = await start(env, { database, log });
   const { port } = new URL(running.url);
   await assert.rejects(start({ ...env, ASSISTANT_PORT: port }, { database, log }), StartError);
   await running.close();
-  assert.equal((await tables()).length, 4);
+  assert.deepEqual(await tables(), before);
 });
 
 test('on its own it opens the embedded database and closes it', async () => {

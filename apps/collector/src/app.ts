@@ -1,8 +1,13 @@
-import { createServer, healthRoutes, registerHttpMetrics, type Server } from '@oselya/kit';
+import {
+  createRateLimit,
+  createServer,
+  healthRoutes,
+  registerHttpMetrics,
+  type Server,
+} from '@oselya/kit';
 import { createApiKeys } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
 import { refuseOtherPages } from './access/local-only.ts';
-import { createRateLimit } from './access/rate-limit.ts';
 import type { Config } from './config.ts';
 import { imageRoutes } from './images/index.ts';
 import { ingestRoutes } from './ingest/routes.ts';
@@ -61,7 +66,8 @@ export async function createApp(config: Config, services: Services): Promise<Ser
     }),
   );
 
-  const limit = (name: string, perMinute: number) => createRateLimit({ pool, name, perMinute });
+  const limit = (name: string, perMinute: number) =>
+    createRateLimit({ pool, table: 'rate_limits', name, perMinute });
   await app.register(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);

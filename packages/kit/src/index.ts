@@ -1,4 +1,4 @@
-export { commonConfig } from './config/common.ts';
+export { commonConfig, proxyConfig } from './config/common.ts';
 export { flag, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
@@ -8,6 +8,8 @@ export { isCrossSiteChange } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
 export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
 export { sharedProblems } from './http/problem-schema.ts';
+export { cursors, pageQuery, toPage } from './http/pagination.ts';
+export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { createLogger, type Logger } from './logging.ts';
 export {
   defineProblems,

@@ -16,6 +16,19 @@ export type AuthSession = {
   /** Whether the time of last use is worth writing again. */
   isLastUseOld: boolean;
   cachedUser: CachedUser | undefined;
+  /** How often the user's cached access was cleared, at the moment of `readAt`. */
+  accessGeneration: number;
+  /** When the row was read, by the database's clock. */
+  readAt: Date;
+  /** Whether this session's provider described the user so lately that it need not be asked again. */
+  isUserFresh: boolean;
+};
+
+/** How a session is looked up. */
+export type SessionRules = {
+  lifetimeDays: number;
+  /** How old user data may be; with 0 it is never fresh. IDP_USER_MAX_AGE_SECONDS. */
+  userMaxAgeSeconds: number;
 };
 
 /** The tokens of a session, encrypted for its row. */
@@ -40,7 +53,7 @@ const expiry = (seconds: number | undefined) =>
 export async function findSession(
   db: Kysely<Tables>,
   id: string,
-  lifetimeDays: number,
+  { lifetimeDays, userMaxAgeSeconds }: SessionRules,
 ): Promise<AuthSession | undefined> {
   const row = await db
     .selectFrom('user_auth_sessions as s')
@@ -48,13 +61,18 @@ export async function findSession(
     .where('s.id', '=', id)
     .where(alive(lifetimeDays))
     .select(['s.id', 's.user_id', 's.access_token_enc', 's.refresh_token_enc', 's.token_version'])
-    .select(['u.email', 'u.display_name', 'u.role', 'u.permissions'])
+    .select(['u.email', 'u.display_name', 'u.role', 'u.permissions', 'u.access_generation'])
     .select([
       sql<boolean>`coalesce(s.expires_at <= now(), false)`.as('is_expired'),
       sql<AuthSession['refreshLease']>`case when s.refresh_lease_until is null then 'none'
         when s.refresh_lease_until > now() then 'held' else 'abandoned' end`.as('lease'),
       sql<boolean>`coalesce(s.last_used_at < now() - interval '1 minute', true)`.as(
         'is_last_use_old',
+      ),
+      sql<Date>`now()`.as('read_at'),
+      sql<boolean>`coalesce(s.checked_generation = u.access_generation
+        and s.user_checked_at > now() - make_interval(secs => ${userMaxAgeSeconds}), false)`.as(
+        'is_user_fresh',
       ),
     ])
     .executeTakeFirst();
@@ -71,6 +89,9 @@ export async function findSession(
     refreshLease: row.lease,
     isLastUseOld: row.is_last_use_old,
     cachedUser: hasUser ? { email, display_name, role, permissions } : undefined,
+    accessGeneration: row.access_generation ?? 0,
+    readAt: row.read_at,
+    isUserFresh: row.is_user_fresh,
   };
 }
 
@@ -86,10 +107,19 @@ export async function sweepSessions(db: Kysely<Tables>, lifetimeDays: number): P
     )`.execute(db);
 }
 
+/** When the provider described the user, and the generation of the access that was cached then. */
+export type CheckedUser = { at: Date; generation: number };
+
+/** What tells people their sign-ins apart. */
+export type ClientNote = { userAgent: string | null; address: string | null };
+
 /** Stores a new session. */
 export async function addSession(
   db: Kysely<Tables>,
-  session: { id: string; userId: string } & SealedTokens,
+  session: { id: string; userId: string } & SealedTokens & {
+      checked: CheckedUser | undefined;
+      client: ClientNote;
+    },
 ): Promise<void> {
   await db
     .insertInto('user_auth_sessions')
@@ -99,15 +129,26 @@ export async function addSession(
       access_token_enc: session.accessTokenEnc,
       refresh_token_enc: session.refreshTokenEnc,
       expires_at: expiry(session.expiresInSeconds),
+      user_checked_at: session.checked?.at ?? null,
+      checked_generation: session.checked?.generation ?? null,
+      user_agent: session.client.userAgent,
+      address: session.client.address,
     })
     .execute();
 }
 
-/** Notes that a session was used. */
-export async function touchSession(db: Kysely<Tables>, id: string): Promise<void> {
+/** Notes that a session was used and, where it was, that the provider described its user. */
+export async function noteUse(
+  db: Kysely<Tables>,
+  id: string,
+  checked?: CheckedUser,
+): Promise<void> {
   await db
     .updateTable('user_auth_sessions')
-    .set({ last_used_at: sql<Date>`now()` })
+    .set({
+      last_used_at: sql<Date>`now()`,
+      ...(checked && { user_checked_at: checked.at, checked_generation: checked.generation }),
+    })
     .where('id', '=', id)
     .execute();
 }
@@ -118,17 +159,20 @@ export type EndedSession = Pick<
   'id' | 'userId' | 'accessTokenEnc' | 'refreshTokenEnc'
 >;
 
+/** The columns of an {@link EndedSession}. */
+export const endedColumns = [
+  'id',
+  'user_id as userId',
+  'access_token_enc as accessTokenEnc',
+  'refresh_token_enc as refreshTokenEnc',
+] as const;
+
 /** Deletes a session and gives what it held; nothing where there was none. */
 export function deleteSession(db: Kysely<Tables>, id: string): Promise<EndedSession | undefined> {
   return db
     .deleteFrom('user_auth_sessions')
     .where('id', '=', id)
-    .returning([
-      'id',
-      'user_id as userId',
-      'access_token_enc as accessTokenEnc',
-      'refresh_token_enc as refreshTokenEnc',
-    ])
+    .returning(endedColumns)
     .executeTakeFirst();
 }
 

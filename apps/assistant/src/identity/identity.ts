@@ -6,7 +6,7 @@ import type { Tables } from '../tables.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser, type CurrentUser, type Resolution } from './current-user.ts';
 import { createProvider } from './provider/provider.ts';
-import { createRevocation } from './revocation.ts';
+import { createRevocation } from './token-revocation.ts';
 import { createSessionTokens } from './session-tokens.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
@@ -29,6 +29,7 @@ export function createIdentity({
   log: Logger;
 }) {
   const lifetimeDays = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS;
+  const rules = { lifetimeDays, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
   const provider = createProvider(config);
   const tokens = createSessionTokens(
     createTokenVault(
@@ -37,8 +38,8 @@ export function createIdentity({
     ),
   );
   const providerTimeoutMs = config.IDP_TIMEOUT_MS;
-  const refresh = createTokenRefresh({ db, provider, tokens, providerTimeoutMs, lifetimeDays });
-  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, lifetimeDays });
+  const refresh = createTokenRefresh({ db, provider, tokens, providerTimeoutMs, rules });
+  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, rules });
   const revoke = createRevocation({ log, provider, tokens });
   const cookies = createCookies(config);
 
@@ -62,6 +63,8 @@ export function createIdentity({
     provider,
     cookies,
     currentUser,
+    resolve,
+    revoke,
     signIn: createSignIn({ db, log, provider, tokens, lifetimeDays }),
     signOut: createSignOut({ db, log, revoke }),
   };

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { signedIn } from '../access/guards.ts';
 import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
+import type { ClientNote } from './auth-sessions.ts';
 import type { Identity } from './identity.ts';
 import { randomId } from './ids.ts';
 import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
@@ -78,6 +79,7 @@ export function identityRoutes(
       const { sessionId, platform } = await signIn.complete(request.query, {
         browserId: cookies.browserId(request),
         sessionId: cookies.sessionId(request),
+        client: clientNote(request),
       });
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
@@ -139,6 +141,14 @@ export function identityRoutes(
       return { ...user, display_name: user.display_name ?? '' };
     },
   );
+}
+
+/** Far longer than the names of browsers. */
+const MAX_USER_AGENT = 300;
+
+/** What the owner of a sign-in is shown of where it came from. */
+function clientNote({ headers, ip }: FastifyRequest): ClientNote {
+  return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null, address: ip };
 }
 
 /** Answers about who is signed in belong in no cache. */

@@ -1,15 +1,17 @@
 import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
+import { recordAudit } from '../audit/record.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { addSession, deleteSession, sweepSessions } from './auth-sessions.ts';
+import { addSession, type ClientNote, deleteSession, sweepSessions } from './auth-sessions.ts';
 import { isId, randomId } from './ids.ts';
+import { invalidatedSince, latestInvalidation, tellUserChanged } from './invalidation.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
 import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import { saveUser } from './users.ts';
+import { upsertUser } from './users.ts';
 
 type SignInOptions = {
   db: Kysely<Tables>;
@@ -53,11 +55,12 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
    *
    * The earlier session's tokens are not revoked at the provider: many keep one grant for all sign-ins
    * of a browser, and would end the new one too.
+   * A user who is signed out everywhere while the sign-in is on its way does not come in by it.
    * @throws `login_not_valid`, `login_refused`, `token_exchange_failed`, `provider_unavailable`.
    */
   async function complete(
     { state, code, error, iss }: ProviderAnswer,
-    visitor: Visitor,
+    visitor: Visitor & { client: ClientNote },
   ): Promise<{ sessionId: string; platform: PendingLogin['platform'] }> {
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
@@ -65,6 +68,7 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     if (error !== undefined) throw problem('login_refused');
     if (code === undefined) throw problem('login_not_valid');
 
+    const began = await latestInvalidation(db);
     const { subject, ...redeemed } = await redeem(code, iss, login.codeVerifier);
     const user = await fetchUser(redeemed.accessToken);
     if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
@@ -74,9 +78,14 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
     await sweepSessions(db, lifetimeDays);
     await db.transaction().execute(async (trx) => {
-      for (const id of new Set(earlier)) if (id !== null) await deleteSession(trx, id);
-      await saveUser(trx, user);
-      await addSession(trx, { ...session, ...sealed });
+      const invalidated = await invalidatedSince(trx, { userId: user.id, began });
+      if (invalidated.has('sessions')) throw problem('login_refused');
+      for (const id of new Set(earlier)) if (id !== null) await endEarlier(trx, id);
+      const generation = await upsertUser(trx, user, !invalidated.has('access'));
+      const checked = invalidated.has('access') ? undefined : { at: began.readAt, generation };
+      await addSession(trx, { ...session, ...sealed, checked, client: visitor.client });
+      const details = { platform: login.platform ?? 'browser', address: visitor.client.address };
+      await recordAudit(trx, { action: 'signed_in', actorId: user.id, userId: user.id, details });
     });
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
     return { sessionId: session.id, platform: login.platform };
@@ -110,4 +119,9 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
   }
 
   return { begin, complete };
+}
+
+async function endEarlier(trx: Transaction<Tables>, id: string): Promise<void> {
+  const ended = await deleteSession(trx, id);
+  if (ended !== undefined) await tellUserChanged(trx, ended.userId);
 }

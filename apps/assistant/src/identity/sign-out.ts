@@ -1,8 +1,10 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
+import { recordAudit } from '../audit/record.ts';
 import { deleteSession } from './auth-sessions.ts';
-import type { Revocation } from './revocation.ts';
+import { tellUserChanged } from './invalidation.ts';
+import type { Revocation } from './token-revocation.ts';
 
 /**
  * Signs out: the session goes first, then the provider is told. One that does not answer delays the
@@ -18,7 +20,14 @@ export function createSignOut({
   revoke: Revocation;
 }) {
   return async (sessionId: string): Promise<void> => {
-    const session = await deleteSession(db, sessionId);
+    const session = await db.transaction().execute(async (trx) => {
+      const ended = await deleteSession(trx, sessionId);
+      if (ended === undefined) return undefined;
+      const { userId } = ended;
+      await recordAudit(trx, { action: 'signed_out', actorId: userId, userId });
+      await tellUserChanged(trx, userId);
+      return ended;
+    });
     if (session === undefined) return;
     log.info({ user_id: session.userId }, 'signed out');
     await revoke(session);

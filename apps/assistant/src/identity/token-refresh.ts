@@ -7,6 +7,7 @@ import {
   findSession,
   releaseRefreshLease,
   type SealedTokens,
+  type SessionRules,
   storeRefreshedTokens,
   takeRefreshLease,
 } from './auth-sessions.ts';
@@ -31,7 +32,7 @@ type TokenRefreshOptions = {
   provider: Provider;
   tokens: SessionTokens;
   providerTimeoutMs: number;
-  lifetimeDays: number;
+  rules: SessionRules;
 };
 
 /**
@@ -55,10 +56,16 @@ type TokenRefreshOptions = {
  * @returns A function that gives the session with newer tokens, or nothing when it is over. It throws
  * `provider_unavailable`, and UnreadableTokenError.
  */
-export function createTokenRefresh({ db, provider, tokens, ...limits }: TokenRefreshOptions) {
+export function createTokenRefresh({
+  db,
+  provider,
+  tokens,
+  rules,
+  ...limits
+}: TokenRefreshOptions) {
   const leaseMs = limits.providerTimeoutMs + LEASE_MARGIN_MS;
   const share = singleFlight<AuthSession | undefined>();
-  const find = (id: string) => findSession(db, id, limits.lifetimeDays);
+  const find = (id: string) => findSession(db, id, rules);
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
     await prepare();

@@ -45,7 +45,7 @@ export async function openAssistant(env: Record<string, string> = {}) {
         ...env,
         ...overrides,
       }),
-      db: (own ?? database).db,
+      database: own ?? database,
       log: createLogger({
         level: 'trace',
         service: 'assistant',

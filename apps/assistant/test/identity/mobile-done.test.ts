@@ -11,7 +11,7 @@ const app = await createApp({
     ANDROID_APP_PACKAGE: 'test.oselya.app',
     SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
   }),
-  db: offlineDatabase(),
+  database: offlineDatabase(),
   log: createLogger({ level: 'silent', service: 'test' }),
 });
 after(() => app.close());

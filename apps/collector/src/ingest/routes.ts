@@ -1,8 +1,7 @@
-import { type Server, sharedProblems } from '@oselya/kit';
+import { type RateLimit, type Server, sharedProblems } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { mayUseSource } from '../access/guard.ts';
-import type { RateLimit } from '../access/rate-limit.ts';
 import { problem } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import type { Metrics } from '../metrics.ts';

@@ -1,9 +1,8 @@
-import { type Server, sharedProblems } from '@oselya/kit';
+import { type Server, sharedProblems, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
 import { parseId } from '../ids.ts';
-import { toPage } from './page.ts';
 import { listingSchema, presentListing } from './present.ts';
 import { findListing, listImages, listingExists, listSnapshots } from './repository.ts';
 import {

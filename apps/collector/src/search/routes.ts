@@ -1,8 +1,7 @@
 import type { Database } from '@oselya/db';
-import { type Server, sharedProblems } from '@oselya/kit';
+import { type RateLimit, type Server, sharedProblems } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { RateLimit } from '../access/rate-limit.ts';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
 import { createFulltextSearch } from './fulltext.ts';

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
-import { ProblemError } from '@oselya/kit';
-import { createRateLimit } from '../../src/access/rate-limit.ts';
+import { createRateLimit, ProblemError } from '@oselya/kit';
 import type { Tables } from '../../src/database.ts';
 
 const { db, pool } = await openTestDatabase<Tables>([
@@ -16,7 +15,7 @@ const { db, pool } = await openTestDatabase<Tables>([
 
 test('uses are counted for each key, together for all processes and at once', async () => {
   const processes = Array.from({ length: 3 }, () =>
-    createRateLimit({ pool, name: 'shared', perMinute: 10 }),
+    createRateLimit({ pool, table: 'rate_limits', name: 'shared', perMinute: 10 }),
   );
   const uses = processes.flatMap((limit) => Array.from({ length: 10 }, () => limit('a key')));
   const outcomes = await Promise.allSettled(uses);
@@ -27,12 +26,12 @@ test('uses are counted for each key, together for all processes and at once', as
 });
 
 test('limits of different names do not count together', async () => {
-  await createRateLimit({ pool, name: 'one', perMinute: 1 })('key');
-  await createRateLimit({ pool, name: 'two', perMinute: 1 })('key');
+  await createRateLimit({ pool, table: 'rate_limits', name: 'one', perMinute: 1 })('key');
+  await createRateLimit({ pool, table: 'rate_limits', name: 'two', perMinute: 1 })('key');
 });
 
 test('a refusal says when to come back, and then it works again', async () => {
-  const limit = createRateLimit({ pool, name: 'return', perMinute: 1 });
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'return', perMinute: 1 });
   const headers = await limit('key');
   assert.deepEqual([headers['ratelimit-limit'], headers['ratelimit-remaining']], ['1', '0']);
   await assert.rejects(limit('key'), (error) => {
@@ -51,7 +50,7 @@ test('a refusal says when to come back, and then it works again', async () => {
 });
 
 test('0 is no limit and counts nothing', async () => {
-  const limit = createRateLimit({ pool, name: 'unlimited', perMinute: 0 });
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'unlimited', perMinute: 0 });
   for (let use = 0; use < 5; use += 1) assert.deepEqual(await limit('key'), {});
   const counted = await db
     .selectFrom('rate_limits')
@@ -63,7 +62,7 @@ test('0 is no limit and counts nothing', async () => {
 
 test('a database that fails is an error, not a free pass', async () => {
   await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
-  const limit = createRateLimit({ pool, name: 'failing', perMinute: 1 });
+  const limit = createRateLimit({ pool, table: 'rate_limits', name: 'failing', perMinute: 1 });
   await assert.rejects(limit('key'), { code: '42P01' });
   await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
   await limit('key');

@@ -14,7 +14,7 @@ const context: Context = {
 };
 const never = () => Promise.reject(new Error('not used'));
 const deps: PipelineDeps = {
-  db: offlineDatabase<Tables>(),
+  db: offlineDatabase<Tables>().db,
   model: { generateObject: never, embed: never, embeddingModel: 'none' },
   images: { processRemote: never },
   log: createLogger({ level: 'silent', service: 'test' }),

@@ -2,10 +2,9 @@ import { after } from 'node:test';
 import { join } from 'node:path';
 import { toVector } from '@oselya/db';
 import { openTestDatabase } from '@oselya/db/testing';
-import { createLogger, createServer } from '@oselya/kit';
+import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { Histogram, Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
-import { createRateLimit } from '../../src/access/rate-limit.ts';
 import type { Tables } from '../../src/database.ts';
 import { normaliseText } from '../../src/search/normalise.ts';
 import { type SearchDeps, searchRoutes } from '../../src/search/routes.ts';
@@ -107,7 +106,7 @@ export async function openSearch() {
         db,
         model: modelOf({}),
         dimensions: DIMENSIONS,
-        limit: createRateLimit({ pool, name: 'fulltext', perMinute }),
+        limit: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
         metrics: {
           searchDuration: new Histogram({
             name: 'collector_search_duration_seconds',

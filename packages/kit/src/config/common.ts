@@ -1,5 +1,9 @@
 import { Type } from 'typebox';
+import ipaddr from 'ipaddr.js';
 import { text } from './fields.ts';
+
+/** Whether a text is an address or a range of addresses, such as 10.0.0.0/8. */
+const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
@@ -11,4 +15,13 @@ export const commonConfig = {
     LEVELS.map((level) => Type.Literal(level)),
     { default: 'info' },
   ),
+};
+
+/** What servers behind a reverse proxy read, to know their callers' addresses. */
+export const proxyConfig = {
+  TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isRange), {
+    default: [],
+    description:
+      'holds the addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
+  }),
 };

@@ -37,6 +37,8 @@ export type ServerOptions = {
   };
   /** Largest body in bytes where a route does not say otherwise. */
   bodyLimit: number;
+  /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed; none by default. */
+  trustedProxies?: readonly string[];
 };
 
 /** An OpenID subject, the longest thing that stands in an address, has 255 characters at most. */
@@ -81,13 +83,14 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   return app;
 }
 
-function createFastify({ log, bodyLimit }: ServerOptions) {
+function createFastify({ log, bodyLimit, trustedProxies = [] }: ServerOptions) {
   // As the plain type, so that routes and plugins need not know which logger it is.
   const loggerInstance: FastifyBaseLogger = log;
   return fastify({
     loggerInstance,
     logController: new RequestLog(),
     bodyLimit,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestTimeout: 120_000,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',

@@ -1,6 +1,5 @@
-import type { Database } from '@oselya/db';
-import { commonProblem } from '@oselya/kit';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
+import { commonProblem } from '../common-errors.ts';
 
 /**
  * Counts one use by the caller that `key` names, and gives the headers that tell where it stands.
@@ -13,20 +12,23 @@ const WINDOW_SECONDS = 60;
 /**
  * A limit of uses a minute for each key, held for all processes of the platform together. The minute
  * begins with a key's first use. Specification 001, Limits; headers as in Contract 2.
- * @param name Sets this limit's counts apart from those of others.
+ * @param pool A node-postgres pool.
+ * @param table Has the columns that rate-limiter-flexible writes: `key`, `points`, `expire`.
+ * @param name Sets this limit's counts apart from those of others in the table.
  * @param perMinute 0 is no limit: nothing is counted.
  */
 export function createRateLimit(options: {
-  pool: Database<unknown>['pool'];
+  pool: object;
+  table: string;
   name: string;
   perMinute: number;
 }): RateLimit {
-  const { pool, name, perMinute } = options;
+  const { pool, table, name, perMinute } = options;
   if (perMinute === 0) return () => Promise.resolve({});
   const limiter = new RateLimiterPostgres({
     storeClient: pool,
     storeType: 'pool',
-    tableName: 'rate_limits',
+    tableName: table,
     tableCreated: true,
     keyPrefix: name,
     points: perMinute,

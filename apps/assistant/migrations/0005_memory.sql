@@ -1,0 +1,38 @@
+-- Specification 000, Ownership columns; Contract 3, Tables. As in 0004, older rows stay as they are.
+
+create table if not exists memory_facts (
+  id text primary key default gen_random_uuid()::text,
+  category text not null,
+  key text not null,
+  value text not null
+);
+
+alter table memory_facts
+  -- Null marks a legacy fact, visible only to admins.
+  add column if not exists user_id text,
+  add column if not exists source_session_id text,
+  add column if not exists created_at timestamptz default now(),
+  add column if not exists updated_at timestamptz default now();
+
+-- A fact is identified within a user by (category, key): of older doubles the newest stays.
+delete from memory_facts older using memory_facts newer
+where older.user_id = newer.user_id and older.category = newer.category and older.key = newer.key
+  and (older.updated_at, older.id) < (newer.updated_at, newer.id);
+
+create unique index if not exists memory_facts_identity on memory_facts (user_id, category, key);
+
+create table if not exists memory_summaries (
+  id text primary key default gen_random_uuid()::text,
+  summary text not null
+);
+
+alter table memory_summaries
+  -- Null marks a legacy summary, visible only to admins.
+  add column if not exists user_id text,
+  add column if not exists updated_at timestamptz default now();
+
+delete from memory_summaries older using memory_summaries newer
+where older.user_id = newer.user_id
+  and (older.updated_at, older.id) < (newer.updated_at, newer.id);
+
+create unique index if not exists memory_summaries_owner on memory_summaries (user_id);

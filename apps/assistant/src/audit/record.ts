@@ -1,0 +1,51 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+
+/** Everything that the audit trail tells of. Contract 3, Further endpoints. */
+export type AuditAction =
+  /** Somebody signed in, out, or ended another sign-in of their own. */
+  | 'signed_in'
+  | 'signed_out'
+  | 'sign_in_ended'
+  /** All sign-ins of a user, or of everybody, were ended: by an admin, or by the provider's webhook. */
+  | 'sign_ins_ended'
+  /** The provider refuses the session's tokens. */
+  | 'sign_in_refused'
+  /** The cached role changed: at the provider, by its webhook, or by an admin. */
+  | 'role_changed'
+  | 'access_cleared'
+  /** Data without an owner got one. */
+  | 'legacy_assigned'
+  /** Somebody read or changed what is another's. */
+  | 'others_data_read'
+  | 'others_data_changed';
+
+/** One line of the trail. */
+export type AuditEntry = {
+  action: AuditAction;
+  /** Who did it; null for the provider and for the operator's command. */
+  actorId: string | null;
+  /** Whose data or sign-in it was; null where it was everybody's. */
+  userId: string | null;
+  /** Further facts, none of them secret. */
+  details?: Readonly<Record<string, string | number | boolean | null>>;
+};
+
+/**
+ * Adds a line to the audit trail. What must not happen unnoticed is recorded in the same transaction,
+ * or before it is answered.
+ */
+export async function recordAudit(
+  db: Kysely<Tables>,
+  { action, actorId, userId, details = {} }: AuditEntry,
+): Promise<void> {
+  await db
+    .insertInto('audit_log')
+    .values({
+      action,
+      actor_id: actorId,
+      user_id: userId,
+      details: sql<string>`${JSON.stringify(details)}::jsonb`,
+    })
+    .execute();
+}
