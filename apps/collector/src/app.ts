@@ -1,3 +1,4 @@
+import { isDatabaseOutage } from '@oselya/db';
 import {
   createRateLimit,
   createServer,
@@ -38,6 +39,7 @@ export async function createApp(config: Config, services: Services): Promise<Ser
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT,
+    isOutage: isDatabaseOutage,
     openapi: {
       title: 'Oselya collector',
       description: 'Takes property listings in, has a language model read them, and searches them.',

@@ -1,4 +1,4 @@
-import { commonErrors, defineProblems, type ErrorDefinition } from '@oselya/kit';
+import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } from '@oselya/kit';
 
 /**
  * Every error that the collector answers, and every reason it records for a payload that ended
@@ -105,3 +105,6 @@ export type ErrorCode = keyof typeof errors;
 
 /** Builds the collector's errors. */
 export const problem = defineProblems(errors);
+
+/** Describes which of them a route can answer, by code or by status. */
+export const problemAnswers = describeProblems(errors);

@@ -1,7 +1,7 @@
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Database } from './database.ts';
-import { DatabaseError } from './errors.ts';
+import { DatabaseError, databaseUnreachable } from './errors.ts';
 import { kyselyPool } from './kysely-pool.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgres } from './postgres.ts';
@@ -77,20 +77,10 @@ async function ask<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string):
     if (row === undefined) throw new Error('an empty answer');
     return row;
   } catch (error) {
-    throw new DatabaseError(
-      'DATABASE_UNREACHABLE',
-      `The database does not answer (${reason(error)}): check DATABASE_URL and that the server runs`,
-      { cause: error },
-    );
+    throw databaseUnreachable(error);
   }
 }
 
 function unsuitable(why: string): never {
   throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${why}`);
-}
-
-/** The short reason of a connection error; node-postgres's own messages hold no password. */
-function reason(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return reason(error.errors[0]);
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,8 @@
 export { connect, type ConnectOptions } from './connect.ts';
 export type { Database, Notify } from './database.ts';
-export { DatabaseError } from './errors.ts';
+export { DatabaseError, isDatabaseOutage } from './errors.ts';
 export { lockFolder, type FolderLock } from './lock.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
 export { offlineDatabase } from './offline-database.ts';
+export { prepare } from './prepared.ts';
 export { toVector } from './vector.ts';

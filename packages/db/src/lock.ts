@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DatabaseError } from './errors.ts';
@@ -21,6 +21,7 @@ export function lockFolder(folder: string): FolderLock {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     file = new DatabaseSync(join(folder, 'lock'));
     file.exec('begin exclusive');
+    writeFileSync(pidFile(folder), `${process.pid}\n`);
   } catch (error) {
     file?.close();
     throw refusal(folder, error);
@@ -29,11 +30,25 @@ export function lockFolder(folder: string): FolderLock {
   return { release: () => held.close() };
 }
 
+// Beside the lock and not in it: a process that only opened and closed the locked file would end the
+// lock where it holds that itself.
+const pidFile = (folder: string) => join(folder, 'lock.pid');
+
+/** Who took the folder last, in words; nothing where that cannot be read. */
+function holder(folder: string): string {
+  try {
+    const pid = Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10);
+    return Number.isNaN(pid) ? '' : ` (process ${pid})`;
+  } catch {
+    return '';
+  }
+}
+
 function refusal(folder: string, error: unknown): DatabaseError {
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     return new DatabaseError(
       'FOLDER_LOCKED',
-      `The data folder ${folder} is in use by another Oselya process: stop that one, or set DATA_DIR to another folder`,
+      `The data folder ${folder} is in use by another Oselya process${holder(folder)}: stop that one, or set DATA_DIR to another folder`,
       { cause: error },
     );
   }

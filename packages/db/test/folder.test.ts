@@ -46,7 +46,10 @@ test('nobody else may look into the folder of the database', async () => {
 test('a released folder can be taken again in the same process', () => {
   const dataDir = join(root, 'released');
   const lock = lockFolder(dataDir);
-  assert.throws(() => lockFolder(dataDir), { code: 'FOLDER_LOCKED' });
+  assert.throws(() => lockFolder(dataDir), {
+    code: 'FOLDER_LOCKED',
+    message: new RegExp(`another Oselya process \\(process ${process.pid}\\): stop that one`),
+  });
   lock.release();
   lockFolder(dataDir).release();
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
-import { connect, type Database, migrate } from '../src/index.ts';
+import { connect, type Database, isDatabaseOutage, migrate } from '../src/index.ts';
 import { openTestDatabase } from '../src/testing.ts';
 import { startSilentProxy } from './silent-proxy.ts';
 
@@ -14,9 +14,14 @@ const one = (db: Kysely<unknown>) => sql`select 1 as one`.execute(db);
 test('a connection that breaks in use fails its query only', async () => {
   const { db } = direct;
   if (direct.engine === 'postgres') {
-    await assert.rejects(sql`select pg_terminate_backend(pg_backend_pid())`.execute(db));
+    const kill = sql`select pg_terminate_backend(pg_backend_pid())`;
+    await assert.rejects(kill.execute(db), isDatabaseOutage);
+    await assert.rejects(db.transaction().execute(kill.execute.bind(kill)), isDatabaseOutage);
   } else {
-    await assert.rejects(sql`select no_such_function()`.execute(db));
+    await assert.rejects(
+      sql`select no_such_function()`.execute(db),
+      (error) => !isDatabaseOutage(error),
+    );
   }
   assert.deepEqual((await one(db)).rows, [{ one: 1 }]);
 });

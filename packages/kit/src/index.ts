@@ -4,10 +4,11 @@ export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
-export { isCrossSiteChange } from './http/same-origin.ts';
+export { problemBody } from './http/error-handler.ts';
+export { isCrossSiteChange, isForeignOrigin } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
 export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
-export { sharedProblems } from './http/problem-schema.ts';
+export { describeProblems, type ProblemBody } from './http/problem-schema.ts';
 export { cursors, pageQuery, toPage } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { createLogger, type Logger } from './logging.ts';

@@ -65,6 +65,7 @@ test('every bad value is reported at once, by name and rule, never by value', ()
       for (const value of Object.values(bad)) assert.ok(!error.message.includes(value));
       assert.match(error.message, /PORT must be a whole number, 0 to 65535/);
       assert.match(error.message, /LOG_LEVEL must be one of: trace, /);
+      assert.match(error.message, /DATABASE_URL must begin with postgres:\/\/ or postgresql:\/\//);
       assert.match(error.message, /NEEDED is not set: it must be set to a name/);
       return true;
     },

@@ -4,14 +4,15 @@ import { after, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import {
+  commonErrors,
   createLogger,
   createServer,
   defineProblems,
+  describeProblems,
   healthRoutes,
   html,
   registerHttpMetrics,
   renderPage,
-  sharedProblems,
 } from '../src/index.ts';
 
 const lines: string[] = [];
@@ -20,9 +21,13 @@ const log = createLogger({
   service: 'test',
   destination: { write: (line) => lines.push(line) },
 });
-const problem = defineProblems({
+const table = {
+  ...commonErrors,
   tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
-});
+  no_milk: { status: 409, title: 'No milk', advice: 'Take it as it is.', retry: false },
+};
+const problem = defineProblems(table);
+const problemAnswers = describeProblems(table);
 
 const app = await createServer({
   log,
@@ -47,7 +52,10 @@ app.post(
         { name: Type.String(), cups: Type.Integer() },
         { additionalProperties: false },
       ),
-      response: { 200: Type.Object({ size: Type.Integer() }), ...sharedProblems(409, 422) },
+      response: {
+        200: Type.Object({ size: Type.Integer() }),
+        ...problemAnswers('tea_only', 'no_milk', 422),
+      },
     },
   },
   ({ params, body }) => {
@@ -217,8 +225,25 @@ test('the OpenAPI document describes the routes and the problem', async () => {
   const document = (await app.inject('/openapi.json')).json();
   assert.ok(document.paths['/pots/{size}'].post.responses['409']);
   assert.ok(document.components.schemas.Problem.properties.request_id);
+  const { responses } = document.paths['/pots/{size}'].post;
+  assert.deepEqual(Object.keys(responses), ['200', '409', '422', '500']);
+  assert.equal(responses['409'].description, 'Tea only; No milk');
+  const { examples } = responses['409'].content['application/problem+json'];
+  assert.deepEqual(Object.keys(examples), ['tea_only', 'no_milk']);
+  assert.deepEqual(examples.no_milk.value, {
+    type: 'urn:oselya:error:no_milk',
+    title: 'No milk',
+    status: 409,
+    detail: 'Take it as it is.',
+    code: 'no_milk',
+    request_id: examples.no_milk.value.request_id,
+  });
   assert.equal(document.components.securitySchemes.key.scheme, 'bearer');
   assert.deepEqual(document.tags, [{ name: 'operations', description: 'For those who run it.' }]);
   const page = await app.inject('/docs');
   assert.ok([200, 302].includes(page.statusCode));
+});
+
+test('a status that no error of the table has cannot be described', () => {
+  assert.throws(() => problemAnswers(418), /no error of status 418/);
 });

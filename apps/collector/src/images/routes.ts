@@ -1,6 +1,6 @@
-import { type Server, sharedProblems } from '@oselya/kit';
+import type { Server } from '@oselya/kit';
 import { Type } from 'typebox';
-import { problem } from '../errors.ts';
+import { problem, problemAnswers } from '../errors.ts';
 import type { Images, OpenImage } from './images.ts';
 
 const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
@@ -39,7 +39,7 @@ export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
             content: { 'image/*': { schema: bytes } },
           },
           304: Type.Null({ description: 'The copy that the caller has is good' }),
-          ...sharedProblems(401, 403, 404, 422, 503),
+          ...problemAnswers(401, 403, 'image_not_found', 422, 503),
         },
       },
     },

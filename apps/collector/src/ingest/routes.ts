@@ -1,8 +1,8 @@
-import { type RateLimit, type Server, sharedProblems } from '@oselya/kit';
+import type { RateLimit, Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { mayUseSource } from '../access/guard.ts';
-import { problem } from '../errors.ts';
+import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import type { Metrics } from '../metrics.ts';
 import {
@@ -36,7 +36,7 @@ export function ingestRoutes(
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...sharedProblems(400, 401, 403, 409, 413, 415, 422, 429, 503),
+          ...problemAnswers(400, 401, 403, 'idempotency_conflict', 413, 415, 422, 429, 503),
         },
       },
       onResponse: async (request, reply) => {
@@ -63,7 +63,7 @@ export function ingestRoutes(
         tags: ['ingest'],
         summary: "A payload's way through the pipeline",
         params: rawParams,
-        response: { 200: rawSchema, ...sharedProblems(401, 403, 404, 422) },
+        response: { 200: rawSchema, ...problemAnswers(401, 403, 'raw_not_found', 422) },
       },
     },
     async (request) => {

@@ -1,7 +1,7 @@
-import { type Server, sharedProblems, toPage } from '@oselya/kit';
+import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import { problem } from '../errors.ts';
+import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import { listingSchema, presentListing } from './present.ts';
 import { findListing, listImages, listingExists, listSnapshots } from './repository.ts';
@@ -21,7 +21,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
     tags: ['listings'],
     params: listingParams,
   };
-  const problems = sharedProblems(401, 403, 404, 422);
+  const problems = problemAnswers(401, 403, 'listing_not_found', 422);
 
   app.get(
     '/listings/:id',

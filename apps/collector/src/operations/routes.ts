@@ -1,6 +1,7 @@
-import { type Server, sharedProblems } from '@oselya/kit';
+import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { Type } from 'typebox';
+import { problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import { rawParams, sourceSlugSchema } from '../ingest/schemas.ts';
 import { choice, nullable } from '../schema.ts';
@@ -43,7 +44,7 @@ export function operationRoutes(
       schema: {
         tags,
         summary: 'How the queue stands',
-        response: { 200: queueSchema, ...sharedProblems(401, 403) },
+        response: { 200: queueSchema, ...problemAnswers(401, 403) },
       },
     },
     async () => {
@@ -68,7 +69,7 @@ export function operationRoutes(
         params: rawParams,
         response: {
           200: Type.Object({ raw_id: Type.Integer(), status: Type.Literal('pending') }),
-          ...sharedProblems(401, 403, 404, 409, 422),
+          ...problemAnswers(401, 403, 'raw_not_found', 'not_retryable', 422),
         },
       },
     },
@@ -89,7 +90,7 @@ export function operationRoutes(
         body: retryBody,
         response: {
           200: Type.Object({ retried: Type.Integer() }),
-          ...sharedProblems(400, 401, 403, 422),
+          ...problemAnswers(400, 401, 403, 422),
         },
       },
     },

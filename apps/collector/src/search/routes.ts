@@ -1,8 +1,9 @@
 import type { Database } from '@oselya/db';
-import { type RateLimit, type Server, sharedProblems } from '@oselya/kit';
+import type { RateLimit, Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Tables } from '../database.ts';
+import { problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { createFulltextSearch } from './fulltext.ts';
 import { createHybridSearch } from './hybrid.ts';
@@ -83,7 +84,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
           `Ranks the ${RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
           'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
-        response: { 200: fulltextAnswer, ...sharedProblems(400, 401, 403, 422, 429) },
+        response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429) },
       },
     },
     ({ body }) => timed('fulltext', () => fulltext(body)),
@@ -99,7 +100,15 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         body: Type.Unsafe<SimilarSearchRequest>(Type.Ref('SimilarSearchRequest')),
         response: {
           200: Type.Unsafe<SimilarSearchResponse>(Type.Ref('SimilarSearchResponse')),
-          ...sharedProblems(400, 401, 403, 404, 409, 422, 503),
+          ...problemAnswers(
+            400,
+            401,
+            403,
+            'listing_not_found',
+            'listing_not_embedded',
+            422,
+            'model_unavailable',
+          ),
         },
       },
     },
@@ -118,7 +127,10 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
           `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
           `the ${HYBRID_DEPTH} nearest by meaning.`,
         body: fulltextBody,
-        response: { 200: fulltextAnswer, ...sharedProblems(400, 401, 403, 422, 429, 503) },
+        response: {
+          200: fulltextAnswer,
+          ...problemAnswers(400, 401, 403, 422, 429, 'model_unavailable'),
+        },
       },
     },
     ({ body, signal }) => timed('hybrid', () => hybrid(body, signal)),

@@ -9,7 +9,13 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as
 
 /** What every process reads. Contract 1. */
 export const commonConfig = {
-  DATABASE_URL: Type.Optional(Type.String({ pattern: '^postgres(ql)?://', writeOnly: true })),
+  DATABASE_URL: Type.Optional(
+    Type.String({
+      pattern: '^postgres(ql)?://',
+      description: 'must begin with postgres:// or postgresql://',
+      writeOnly: true,
+    }),
+  ),
   DATA_DIR: text('var'),
   LOG_LEVEL: Type.Union(
     LEVELS.map((level) => Type.Literal(level)),

@@ -2,6 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import { ProblemError } from '../problems.ts';
 import { html, PAGE_STYLE_HASH, renderPage } from './page.ts';
+import type { ProblemBody } from './problem-schema.ts';
 
 const MAX_LISTED_ERRORS = 50;
 
@@ -12,7 +13,11 @@ const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; fra
  * Answers an error as a problem, or as a page where a browser navigates. What is not a problem of an
  * error table is 500 with nothing said about its inside; the log has it.
  */
-export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
+export function handleError(
+  error: FastifyError | ProblemError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
   return sendProblem(toProblem(error), request, reply);
 }
 
@@ -62,18 +67,26 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   return reply
     .type('application/problem+json')
     .serializer((body: unknown) => JSON.stringify(body))
-    .send({
-      type: `urn:oselya:error:${problem.code}`,
-      title: problem.title,
-      status: problem.status,
-      detail: problem.detail,
-      code: problem.code,
-      request_id: request.id,
-      ...(errors && { errors }),
-    });
+    .send(problemBody(problem, request.id));
 }
 
-function toProblem(error: FastifyError): ProblemError {
+/** A problem as it is answered, over HTTP and sockets alike. Contract 2. */
+export function problemBody(
+  { code, title, status, detail, errors }: ProblemError,
+  requestId: string,
+): ProblemBody {
+  return {
+    type: `urn:oselya:error:${code}`,
+    title,
+    status,
+    detail,
+    code,
+    request_id: requestId,
+    ...(errors && { errors: errors.slice(0, MAX_LISTED_ERRORS) }),
+  };
+}
+
+function toProblem(error: FastifyError | ProblemError): ProblemError {
   if (error instanceof ProblemError) return error;
   if (error.validation !== undefined) {
     return commonProblem('validation_failed', {
@@ -103,9 +116,15 @@ function toProblem(error: FastifyError): ProblemError {
   }
 }
 
-/** Fastify says well what is wrong, but repeats an address with its query, where secrets travel. */
+/** What is said in place of messages that repeat the address: secrets travel there. */
+const BAD_ADDRESSES = new Map([
+  ['FST_ERR_BAD_URL', 'The address is not well formed.'],
+  ['FST_ERR_MAX_PARAM_LENGTH', 'A part of the address is too long.'],
+]);
+
+/** Fastify says well what is wrong, except for those. */
 function publicDetail({ code, message }: FastifyError): { detail: string } {
-  return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
+  return { detail: BAD_ADDRESSES.get(code) ?? message };
 }
 
 /** Ajv leaves the name of an unknown key and the allowed values out of its messages. */

@@ -13,13 +13,25 @@ const GIVE_UP_MS = 3000;
 
 const DOWN: HealthReport = { status: 'down', detail: 'The check failed; see the log.' };
 
-const reportSchema = Type.Object({
-  status: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
-  checks: Type.Record(
-    Type.String(),
-    Type.Object({ status: Type.String() }, { additionalProperties: true }),
-  ),
-});
+const reportSchema = (description: string, databaseStatus: 'ok' | 'down') =>
+  Type.Object(
+    {
+      status: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
+      checks: Type.Record(
+        Type.String(),
+        Type.Object({ status: Type.String() }, { additionalProperties: true }),
+      ),
+    },
+    {
+      description,
+      examples: [{ status: databaseStatus, checks: { database: { status: databaseStatus } } }],
+    },
+  );
+
+const liveSchema = Type.Object(
+  { status: Type.Literal('ok') },
+  { description: 'It does.', examples: [{ status: 'ok' }] },
+);
 
 /**
  * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the
@@ -30,7 +42,10 @@ const reportSchema = Type.Object({
 export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {
     tags: ['operations'],
-    response: { 200: reportSchema, 503: reportSchema },
+    response: {
+      200: reportSchema('It can, or does at least a part of it.', 'ok'),
+      503: reportSchema('It cannot.', 'down'),
+    },
   };
   const report = async (log: FastifyBaseLogger) => {
     const results = await Promise.all(
@@ -67,7 +82,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
       schema: {
         tags: ['operations'],
         summary: 'Whether the process answers',
-        response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+        response: { 200: liveSchema },
       },
     },
     () => ({ status: 'ok' as const }),

@@ -1,4 +1,6 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import { type ErrorDefinition, ProblemError } from '../problems.ts';
+import { problemBody } from './error-handler.ts';
 
 /** The body of every error answer: RFC 9457, with the platform's own members. Contract 2. */
 export const problemSchema = Type.Object(
@@ -14,29 +16,55 @@ export const problemSchema = Type.Object(
   { $id: 'Problem' },
 );
 
-const problem = (description: string) => ({
-  description,
-  content: { 'application/problem+json': { schema: Type.Ref('Problem') } },
-});
+/** What {@link problemSchema} describes. */
+export type ProblemBody = Static<typeof problemSchema>;
 
-const DESCRIPTIONS = {
-  400: 'The request could not be read',
-  401: 'Not signed in',
-  403: 'Not allowed',
-  404: 'No such thing',
-  409: 'In conflict with what is stored',
-  413: 'The body is too large',
-  415: 'The content type is not supported',
-  422: 'A value breaks its rule',
-  429: 'Too many requests',
-  500: 'The service failed',
-  502: 'What this service asked for failed',
-  503: 'Something that this service needs does not answer',
-} as const;
+/**
+ * Makes the function that describes which errors of an app's table a route can answer: response
+ * schemas, with an example of each error. It takes codes, and statuses for the first error of the
+ * table that has them, as in `answers(401, 'tea_only', 422)`; 500 is added to all.
+ * @throws Error where no error has a status; routes are described at the start.
+ */
+export function describeProblems<Code extends string>(
+  table: Readonly<Record<Code, ErrorDefinition>>,
+) {
+  // The keys of a table are its codes, which its type says and Object.keys forgets.
+  const codes = Object.keys(table) as Code[];
 
-/** Response schemas for the error statuses that a route can answer; 500 is added to all. */
-export function sharedProblems(...statuses: (keyof typeof DESCRIPTIONS)[]) {
-  return Object.fromEntries(
-    [...statuses, 500 as const].map((status) => [status, problem(DESCRIPTIONS[status])]),
-  );
+  function toCode(answer: Code | number): Code {
+    if (typeof answer === 'string') return answer;
+    const first = codes.find((code) => table[code].status === answer);
+    if (first === undefined) throw new Error(`The error table has no error of status ${answer}`);
+    return first;
+  }
+
+  return (...answers: readonly (Code | number)[]) => {
+    const named = [...answers, 500].map(toCode);
+    const byStatus = Map.groupBy(named, (code) => table[code].status);
+    return Object.fromEntries(
+      [...byStatus].map(([status, of]) => [
+        status,
+        {
+          description: of.map((code) => table[code].title).join('; '),
+          content: {
+            'application/problem+json': {
+              schema: Type.Ref('Problem'),
+              examples: Object.fromEntries(
+                of.map((code) => [code, { value: exampleOf(code, table[code]) }]),
+              ),
+            },
+          },
+        },
+      ]),
+    );
+  };
+}
+
+const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
+
+/** The answer where nothing more is known of the error than its row in the table. */
+function exampleOf(code: string, definition: ErrorDefinition): ProblemBody {
+  const errors = [{ path: 'query/limit', message: 'must be >= 1' }];
+  const details = code === 'validation_failed' ? { errors } : {};
+  return problemBody(new ProblemError(code, definition, details), REQUEST_ID);
 }

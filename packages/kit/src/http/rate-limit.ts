@@ -3,7 +3,8 @@ import { commonProblem } from '../common-errors.ts';
 
 /**
  * Counts one use by the caller that `key` names, and gives the headers that tell where it stands.
- * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the minute's uses are spent.
+ * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the minute's uses are spent;
+ * `unavailable` (503) where they cannot be counted.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
 
@@ -38,7 +39,10 @@ export function createRateLimit(options: {
     try {
       return standing(perMinute, await limiter.consume(key));
     } catch (refusal) {
-      if (!(refusal instanceof RateLimiterRes)) throw refusal;
+      // Without the count nobody knows whether the limit is reached.
+      if (!(refusal instanceof RateLimiterRes)) {
+        throw commonProblem('unavailable', { cause: refusal });
+      }
       const headers = standing(perMinute, refusal);
       throw commonProblem('rate_limited', {
         detail: `No more than ${perMinute} of these requests a minute: wait for ${headers['ratelimit-reset']} s, then send it again.`,

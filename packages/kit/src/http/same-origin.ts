@@ -15,6 +15,17 @@ export function isCrossSiteChange(
   if (SAFE_METHODS.has(method)) return false;
   const site = headers['sec-fetch-site'];
   if (site !== undefined) return site !== 'same-origin' && site !== 'none';
-  const { origin } = headers;
+  return isForeignOrigin({ headers, protocol, host }, publicOrigin);
+}
+
+/**
+ * Whether a page of another origin sent a request, by its `Origin` alone: browsers send that with every
+ * change and every WebSocket handshake.
+ * @param publicOrigin As in {@link isCrossSiteChange}.
+ */
+export function isForeignOrigin(
+  { headers: { origin }, protocol, host }: Pick<FastifyRequest, 'headers' | 'protocol' | 'host'>,
+  publicOrigin?: string,
+): boolean {
   return origin !== undefined && origin !== publicOrigin && origin !== `${protocol}://${host}`;
 }

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import helmet from '@fastify/helmet';
+import type { IncomingMessage } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyBaseLogger } from 'fastify';
+import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
+import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { answerMalformedHttp } from './malformed-http.ts';
-import { PAGE_STYLE_HASH } from './page.ts';
 import { problemSchema } from './problem-schema.ts';
 import { RequestLog } from './request-log.ts';
 import { nameRetryTime } from './retry-after.ts';
+import { securityHeaders } from './security-headers.ts';
 import { compilersFactory } from './validator.ts';
 import { ignoreTypeOfNothing } from './without-body.ts';
 
@@ -39,6 +40,16 @@ export type ServerOptions = {
   bodyLimit: number;
   /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed; none by default. */
   trustedProxies?: readonly string[];
+  /**
+   * Whether an error means that something this service needs is out of reach, such as its database:
+   * that is 503, not 500.
+   */
+  isOutage?: (error: unknown) => boolean;
+  /**
+   * Whether a request with `Upgrade` goes to whatever listens for upgrades; by default none does. The
+   * others are answered as if they had not asked for another protocol (RFC 9110 §7.8).
+   */
+  acceptsUpgrade?: (request: IncomingMessage) => boolean;
 };
 
 /** An OpenID subject, the longest thing that stands in an address, has 255 characters at most. */
@@ -52,7 +63,14 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   const app = createFastify(options);
-  app.setErrorHandler(handleError);
+  const { isOutage = () => false } = options;
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    handleError(
+      isOutage(error) ? commonProblem('unavailable', { cause: error }) : error,
+      request,
+      reply,
+    ),
+  );
   app.setNotFoundHandler(handleNotFound);
   app.addSchema(problemSchema);
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
@@ -60,34 +78,20 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addHook('onRequest', ignoreTypeOfNothing);
   app.addHook('onSend', nameRetryTime);
   app.addHook('onRequest', (request, reply, done) => {
-    void reply.header('x-request-id', request.id);
+    void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
-  });
-  await app.register(helmet, {
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: ["'none'"],
-        styleSrc: ["'self'", PAGE_STYLE_HASH],
-        imgSrc: ["'self'"],
-        formAction: ["'self'"],
-        frameAncestors: ["'none'"],
-        baseUri: ["'none'"],
-      },
-    },
-    referrerPolicy: { policy: 'no-referrer' },
-    // Transport security belongs to whatever ends TLS in front; over plain HTTP it means nothing.
-    strictTransportSecurity: false,
   });
   await describeApi(app, options.openapi);
   return app;
 }
 
-function createFastify({ log, bodyLimit, trustedProxies = [] }: ServerOptions) {
+function createFastify(options: ServerOptions) {
+  const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
   // As the plain type, so that routes and plugins need not know which logger it is.
   const loggerInstance: FastifyBaseLogger = log;
   return fastify({
     loggerInstance,
+    http: { shouldUpgradeCallback: acceptsUpgrade },
     logController: new RequestLog(),
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,

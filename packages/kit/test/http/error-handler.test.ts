@@ -6,11 +6,15 @@ const app = await createServer({
   log: createLogger({ level: 'silent', service: 'test' }),
   bodyLimit: 1000,
   openapi: { title: 'Test', description: 'A test.', version: '1' },
+  isOutage: (error) => error instanceof Error && error.message === 'nobody is at home',
 });
 app.get('/things/:id', () => 'a thing');
 app.get('/fails/:status', (request) => {
   const { status } = request.params as { status: string };
   throw Object.assign(new Error('as a plugin says it'), { statusCode: Number(status) });
+});
+app.get('/outage', () => {
+  throw new Error('nobody is at home');
 });
 app.get('/many', () => {
   const errors = Array.from({ length: 60 }, (_, index) => ({ path: `p${index}`, message: 'bad' }));
@@ -32,6 +36,7 @@ test('a mistake of the caller is never answered as a fault of the service', asyn
   const long = await app.inject(`/things/${'x'.repeat(5000)}`);
   assert.equal(long.statusCode, 400);
   assert.equal(long.json().code, 'malformed_request');
+  assert.equal(long.json().detail, 'A part of the address is too long.');
   for (const [thrown, status, code] of [
     [406, 400, 'malformed_request'],
     [413, 413, 'body_too_large'],
@@ -43,6 +48,13 @@ test('a mistake of the caller is never answered as a fault of the service', asyn
     const answer = await app.inject(`/fails/${thrown}`);
     assert.deepEqual([answer.statusCode, answer.json().code], [status, code]);
   }
+});
+
+test('what is needed and out of reach is 503, and says nothing of its inside', async () => {
+  const answer = await app.inject('/outage');
+  assert.deepEqual([answer.statusCode, answer.json().code], [503, 'unavailable']);
+  assert.equal(answer.headers['retry-after'], '5');
+  assert.ok(!answer.body.includes('nobody is at home'));
 });
 
 test('the list of errors is bounded, in a problem and on a page', async () => {
