@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { permissions } from './permissions.ts';
 
 /** A person the development provider can sign in. There are no passwords. */
 export type DevAccount = {
@@ -13,26 +14,6 @@ export type DevAccount = {
 /** What an account may do in the client, as `userinfo` reports it. */
 export type DevAccess = Pick<DevAccount, 'role_ids' | 'permission_ids'>;
 
-// Specification 000, Permissions and defaults.
-const userPermissions = [
-  'svc.sessions.read_own',
-  'svc.sessions.delete_own',
-  'svc.memory.read_own',
-  'svc.files.read_own',
-  'svc.profiles.use',
-  'svc.tools.use',
-];
-const adminPermissions = [
-  ...userPermissions,
-  'svc.sessions.read_all',
-  'svc.sessions.delete_all',
-  'svc.memory.read_all',
-  'svc.files.read_all',
-  'svc.profiles.manage',
-  'svc.admin.access',
-  'svc.debug.access',
-];
-
 /** One user and one administrator, with the permissions the specification gives to each by default. */
 export const sampleAccounts: readonly DevAccount[] = [
   {
@@ -40,7 +21,7 @@ export const sampleAccounts: readonly DevAccount[] = [
     email: 'olena@example.test',
     display_name: 'Olena Koval',
     role_ids: ['svc_user'],
-    permission_ids: userPermissions,
+    permission_ids: permissions.filter(({ forUsers }) => forUsers).map(({ slug }) => slug),
     blocked: false,
   },
   {
@@ -48,7 +29,7 @@ export const sampleAccounts: readonly DevAccount[] = [
     email: 'taras@example.test',
     display_name: 'Taras Melnyk',
     role_ids: ['svc_admin'],
-    permission_ids: adminPermissions,
+    permission_ids: permissions.map(({ slug }) => slug),
     blocked: false,
   },
 ];

@@ -1,15 +1,16 @@
-import type { EventEmitter } from 'node:events';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import type { Provider } from 'oidc-provider';
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { createAccounts, type DevAccess, type DevAccount, sampleAccounts } from './accounts.ts';
-import { homeRoutes } from './home.ts';
+import { createActs } from './control/acts.ts';
+import { controlRoutes } from './control/routes.ts';
 import { interactionRoutes } from './interactions.ts';
-import { assertLoopback, LoopbackServer } from './loopback.ts';
+import { assertLoopback } from './loopback.ts';
 import { protocolRoutes } from './mount.ts';
 import { createProvider } from './provider.ts';
+import { createServer } from './server.ts';
 import { createArtifacts } from './store/artifacts.ts';
 import { openDatabase } from './store/database.ts';
 import { loadKeys } from './store/keys.ts';
+import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks/webhooks.ts';
 
 /** How to set up the provider. */
 export interface DevIdpOptions {
@@ -25,31 +26,47 @@ export interface DevIdpOptions {
   accessTokenSeconds?: number;
   /** Longest time in seconds that a sign-in can be refreshed; 30 days by default. */
   refreshTokenSeconds?: number;
+  /** Who is told of changes to accounts and of ended sign-ins; nobody by default. */
+  webhook?: WebhookTarget;
   /** Where unexpected errors go; nowhere by default. Requests are not logged. */
   log?: FastifyBaseLogger;
 }
 
-/** A running provider. Changes are kept in the store and hold for the very next request. */
+/**
+ * A running provider. Changes are kept in the store and hold for the very next request; each is told
+ * by webhook after that, where one is set up. What changes nothing is not told.
+ */
 export interface DevIdp {
   /** The caller makes it listen, and may add development routes of its own before that. */
   app: FastifyInstance;
   /** The accounts as they are at this moment. */
   readonly accounts: readonly DevAccount[];
+  /** The latest webhooks as they are at this moment, the last one first. */
+  readonly deliveries: readonly WebhookDelivery[];
   /**
-   * Blocks an account, which also ends all its sign-ins, or lets it sign in again.
+   * Blocks an account, which also ends all its sign-ins (`user.blocked`), or lets it sign in again
+   * (`user.unblocked`).
    *
    * @throws {RangeError} when there is no such account
    */
   setBlocked: (sub: string, blocked: boolean) => void;
   /**
-   * Replaces an account's roles and permissions in the client.
+   * Replaces an account's roles (`client.roles_changed`) and permissions
+   * (`client.permissions_changed`) in the client.
    *
    * @throws {RangeError} when there is no such account
    */
   setAccess: (sub: string, access: DevAccess) => void;
-  /** Ends all sign-ins of an account: its access and refresh tokens are refused from now on. */
+  /**
+   * Ends all sign-ins of an account: its access and refresh tokens are refused from now on
+   * (`session.revoked`).
+   */
   revokeSessions: (sub: string) => void;
-  /** Stops listening and closes the store. */
+  /** Ends all sign-ins of all accounts (`auth.global_logout`). */
+  logOutEverybody: () => void;
+  /** Resolves when every webhook of the changes so far was delivered or given up. */
+  webhooksSettled: () => Promise<void>;
+  /** Stops listening, gives up webhooks that wait, and closes the store. */
   close: () => Promise<void>;
 }
 
@@ -73,10 +90,13 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   assertPositiveInteger('accessTokenSeconds', accessTokenSeconds);
   assertPositiveInteger('refreshTokenSeconds', refreshTokenSeconds);
 
+  const webhooks = createWebhooks(options.webhook);
+
   const database = openDatabase(options.storeFile);
   try {
     const accounts = createAccounts(database, options.accounts ?? sampleAccounts);
     const artifacts = createArtifacts(database);
+    const acts = createActs(accounts, artifacts, webhooks);
     const keys = await loadKeys(database);
     const { issuer, client } = options;
     const provider = await createProvider({
@@ -89,64 +109,32 @@ export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
       keys,
     });
 
-    const app = createApp(options, provider);
-    await app.register(protocolRoutes, { provider });
     const { redirectUris } = client;
-    await app.register(homeRoutes, { accounts, redirectUris });
+    const app = createServer({ issuer, provider, redirectUris, log: options.log });
+    await app.register(protocolRoutes, { provider });
+    await app.register(controlRoutes, { accounts, acts, webhooks, redirectUris });
     await app.register(interactionRoutes, { provider, accounts, redirectUris });
-    app.addHook('onClose', async () => database.close());
+    app.addHook('onClose', async () => {
+      await webhooks.close();
+      database.close();
+    });
 
     return {
       app,
       get accounts() {
         return accounts.list();
       },
-      setBlocked(sub, blocked) {
-        accounts.setBlocked(sub, blocked);
-        if (blocked) artifacts.revokeAccount(sub);
+      get deliveries() {
+        return webhooks.recent();
       },
-      setAccess: accounts.setAccess,
-      revokeSessions: artifacts.revokeAccount,
+      ...acts,
+      webhooksSettled: webhooks.settled,
       close: () => app.close(),
     };
   } catch (error) {
     database.close();
     throw error;
   }
-}
-
-function createApp({ issuer, log }: DevIdpOptions, provider: Provider): FastifyInstance {
-  const app = Fastify({
-    serverFactory: (handler) => new LoopbackServer(handler),
-    logController: new LogController({ disableRequestLogging: true }),
-    ...(log && { loggerInstance: log }),
-  });
-  logErrors(provider, app.log);
-  refuseOtherHosts(app, issuer);
-  return app;
-}
-
-// Koa prints what it cannot answer unless somebody listens to its `error` event, which the provider's
-// types leave out.
-function logErrors(provider: Provider, log: FastifyBaseLogger): void {
-  const application: EventEmitter = provider;
-  application.on('error', (error) => log.error(error));
-  provider.on('server_error', (_ctx, error) => log.error(error));
-}
-
-/**
- * A website can make its own name resolve to 127.0.0.1 and so reach this server from a visitor's
- * browser. It cannot change the `Host` header, which then carries the website's name.
- */
-function refuseOtherHosts(app: FastifyInstance, issuer: string): void {
-  const { host } = new URL(issuer);
-  app.addHook('onRequest', (request, reply, done) => {
-    if (request.host === host) return done();
-    reply
-      .code(421)
-      .type('text/plain; charset=utf-8')
-      .send(`The development identity provider answers at ${issuer} only. Use that address.\n`);
-  });
 }
 
 function assertIssuer(issuer: string): void {

@@ -2,7 +2,8 @@ import formBody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errors, type InteractionResults, type Provider } from 'oidc-provider';
 import type { Accounts } from './accounts.ts';
-import { lostInteractionPage, pickerPage, sendToFastify, unavailableAccountPage } from './pages.ts';
+import { sendToFastify } from './pages/layout.ts';
+import { lostInteractionPage, pickerPage, unavailableAccountPage } from './pages/sign-in.ts';
 import { interactionPath } from './provider.ts';
 
 /** What the pages need: the provider whose interactions they are, and whom one may sign in as. */

@@ -1,6 +1,7 @@
 import { type Configuration, Provider } from 'oidc-provider';
 import type { Accounts } from './accounts.ts';
-import { refusalPage, sendToKoa } from './pages.ts';
+import { sendToKoa } from './pages/layout.ts';
+import { refusalPage } from './pages/sign-in.ts';
 import { endSessionWithSignIn, grantWhatIsAsked, pickWithoutConsent } from './sign-in-policy.ts';
 import type { Artifacts } from './store/artifacts.ts';
 import type { ProviderKeys } from './store/keys.ts';

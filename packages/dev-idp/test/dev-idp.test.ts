@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
-import { createDevIdp } from '../src/index.ts';
+import { createDevIdp, type DevIdp } from '../src/index.ts';
 import { Browser, locationOf } from './helpers/browser.ts';
 import {
   authorization,
@@ -22,6 +22,7 @@ import {
   userInfo,
 } from './helpers/client.ts';
 import { send } from './helpers/http.ts';
+import { assertSigned, eventOf, startReceiver } from './helpers/receiver.ts';
 import { freeIssuer, startIdp, storeFileFor } from './helpers/start.ts';
 
 describe('options', () => {
@@ -178,6 +179,89 @@ describe('changes to accounts hold at once', () => {
     assert.deepEqual(await refusalOf(await refresh(issuer, tokens)), [400, 'invalid_grant']);
     assert.equal((await userInfo(issuer, others)).status, 200);
     assert.equal((await userInfo(issuer, await signIn(issuer, 'u-olena'))).status, 200);
+  });
+});
+
+describe('ended sign-ins stay ended', () => {
+  // A refresh that is under way when the revocation comes saves its tokens after it.
+  for (const [name, end] of [
+    ['revoked sessions', (idp: DevIdp) => idp.revokeSessions('u-olena')],
+    ['a log-out of everybody', (idp: DevIdp) => idp.logOutEverybody()],
+  ] as const) {
+    test(`${name}: tokens written meanwhile are refused`, async (t) => {
+      const storeFile = storeFileFor(t);
+      const { idp, issuer } = await startIdp(t, { storeFile });
+      const tokens = await signIn(issuer);
+      const store = new DatabaseSync(storeFile);
+      t.after(() => store.close());
+      store.exec(
+        `create table late as select model, id, payload, expires_at from artifacts
+         where model in ('AccessToken', 'RefreshToken')`,
+      );
+      end(idp);
+      const late = store.prepare(
+        'insert into artifacts (model, id, payload, expires_at) select * from late',
+      );
+      assert.equal(late.run().changes, 2);
+      assert.deepEqual(await refusalOf(await userInfo(issuer, tokens)), [401, 'invalid_token']);
+      assert.deepEqual(await refusalOf(await refresh(issuer, tokens)), [400, 'invalid_grant']);
+    });
+  }
+});
+
+describe('webhooks', () => {
+  const secret = 'whsec_ZGV2ZWxvcG1lbnQ=';
+
+  test('tell of every change made by a call, in order', async (t) => {
+    const { url, messages } = await startReceiver(t);
+    const { idp } = await startIdp(t, { webhook: { url, secret } });
+    idp.setBlocked('u-olena', true);
+    idp.setBlocked('u-olena', false);
+    idp.setAccess('u-olena', { role_ids: ['svc_admin'], permission_ids: [] });
+    idp.revokeSessions('u-taras');
+    idp.logOutEverybody();
+    await idp.webhooksSettled();
+    assert.deepEqual(messages.map(eventOf), [
+      ['user.blocked', 'u-olena'],
+      ['user.unblocked', 'u-olena'],
+      ['client.roles_changed', 'u-olena'],
+      ['client.permissions_changed', 'u-olena'],
+      ['session.revoked', 'u-taras'],
+      ['auth.global_logout', undefined],
+    ]);
+    for (const message of messages) assertSigned(message, Buffer.from('development'));
+    assert.deepEqual(
+      idp.deliveries.map(({ event, state }) => [event, state]),
+      messages.map((message) => [eventOf(message)[0], 'delivered']).toReversed(),
+    );
+  });
+
+  test('that wait end with the provider', async (t) => {
+    const { url, arrived } = await startReceiver(t, ['never']);
+    const { idp } = await startIdp(t, { webhook: { url, secret } });
+    idp.revokeSessions('u-olena');
+    idp.revokeSessions('u-taras');
+    await arrived(1);
+    await idp.close();
+    assert.deepEqual(
+      idp.deliveries.map(({ state, detail }) => [state, detail]),
+      [
+        ['failed', 'the provider was stopped'],
+        ['failed', 'the provider was stopped'],
+      ],
+    );
+  });
+
+  test('are refused at the start where their address or secret cannot work', async () => {
+    const issuer = 'http://127.0.0.1:8002';
+    const url = 'http://127.0.0.1:8000/webhooks/idp';
+    for (const webhook of [
+      { url: '127.0.0.1:8000', secret },
+      { url, secret: '' },
+      { url, secret: 'whsec_?' },
+    ]) {
+      await assert.rejects(createDevIdp({ issuer, client, webhook }), /^TypeError: webhook\./);
+    }
   });
 });
 

@@ -7,6 +7,8 @@ export interface Artifacts {
   adapterFor: (model: string) => Adapter;
   /** Deletes every token, code and grant of the account. */
   revokeAccount: (sub: string) => void;
+  /** Deletes every token, code and grant of every account. */
+  revokeEverybody: () => void;
 }
 
 const secondsBetweenSweeps = 60;
@@ -41,6 +43,7 @@ export function createArtifacts(database: DatabaseSync, now: () => number = unix
     ),
     revokeByGrantId: database.prepare('delete from artifacts where model = ? and grant_id = ?'),
     revokeAccount: database.prepare('delete from artifacts where account_id = ?'),
+    revokeEverybody: database.prepare('delete from artifacts where account_id is not null'),
     sweep: database.prepare(
       `delete from artifacts where (model, id) in
          (select model, id from artifacts where expires_at <= ? limit ?)`,
@@ -95,6 +98,9 @@ export function createArtifacts(database: DatabaseSync, now: () => number = unix
     adapterFor,
     revokeAccount(sub) {
       statements.revokeAccount.run(sub);
+    },
+    revokeEverybody() {
+      statements.revokeEverybody.run();
     },
   };
 }

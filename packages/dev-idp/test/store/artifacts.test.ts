@@ -84,6 +84,17 @@ test('revoking an account deletes everything it owns and nothing else', async ()
   assert.equal(countRows(), 2);
 });
 
+test('revoking everybody deletes what accounts own, and leaves a choice that is open', async () => {
+  for (const model of ['Grant', 'AuthorizationCode', 'AccessToken', 'RefreshToken', 'Session']) {
+    await artifacts.adapterFor(model).upsert('a', { accountId: 'u-1' }, 60);
+    await artifacts.adapterFor(model).upsert('b', { accountId: 'u-2' }, 60);
+  }
+  await artifacts.adapterFor('Interaction').upsert('c', { uid: 'c' }, 60);
+  artifacts.revokeEverybody();
+  assert.equal(countRows(), 1);
+  assert.deepEqual(await artifacts.adapterFor('Interaction').find('c'), { uid: 'c' });
+});
+
 describe('expired rows', () => {
   test('are all deleted at the start', async () => {
     const tokens = artifacts.adapterFor('AccessToken');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { lostInteractionPage, pickerPage, refusalPage } from '../src/pages.ts';
+import { lostInteractionPage, pickerPage, refusalPage } from '../../src/pages/sign-in.ts';
 
 const redirectUris = ['http://127.0.0.1:8000/auth/callback', 'http://localhost:8000/auth/callback'];
 const hostile = `"><img src=x onerror='alert(1)'>&`;
@@ -22,7 +22,7 @@ describe('pages', () => {
       refusalPage(error, redirectUris),
     ]) {
       assert.doesNotMatch(html, /<img/);
-      assert.ok(html.includes('&quot;&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;'));
+      assert.ok(html.includes('&#34;&#62;&#60;img src=x onerror=&#39;alert(1)&#39;&#62;&#38;'));
     }
   });
 
