@@ -1,0 +1,34 @@
+import { type Server, toPage } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { problemAnswers } from '../errors.ts';
+import type { Tables } from '../tables.ts';
+import { listWebhooks } from './repository.ts';
+import { LEDGER_PAGE, ledgerCursors, ledgerPage, ledgerQuery } from './schemas.ts';
+
+/** `GET /admin/webhooks`. Contract 3, Webhooks. */
+export function ledgerRoutes(app: Server, db: Kysely<Tables>): void {
+  app.get(
+    '/admin/webhooks',
+    {
+      config: { access: { role: 'admin' } },
+      schema: {
+        tags: ['admin', 'webhooks'],
+        summary: 'The webhooks that were accepted, newest first',
+        querystring: ledgerQuery,
+        response: {
+          200: ledgerPage,
+          ...problemAnswers(401, 'admin_only', 422, 'provider_unavailable'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { limit = LEDGER_PAGE.limit, cursor } = request.query;
+      const before = ledgerCursors.read(cursor);
+      const rows = await listWebhooks(db, { before, limit: limit + 1 });
+      const page = toPage(rows, { limit, cursorOf, request, reply });
+      return page.map((row) => ({ ...row, received_at: row.received_at.toISOString() }));
+    },
+  );
+}
+
+const cursorOf = ({ id }: { id: number }) => ledgerCursors.write(id);

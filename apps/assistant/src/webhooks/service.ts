@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Kysely, Transaction } from 'kysely';
+import { recordAudit } from '../audit/record.ts';
+import { clearAccess, endAllSessions, endSessions } from '../identity/invalidation.ts';
+import type { Tables } from '../tables.ts';
+import { readEvent } from './event-body.ts';
+import { type Effect, effectOf } from './events.ts';
+import { addWebhook, noteSessionsEnded, sweepWebhooks } from './repository.ts';
+import type { SignatureRefusal, VerifySignature } from './signature.ts';
+
+/** What became of a webhook. */
+export type Receipt =
+  | {
+      outcome: 'applied' | 'ignored' | 'duplicate';
+      event: string | null;
+      userId: string | null;
+      sessionsEnded: number;
+    }
+  | { outcome: 'refused'; reason: SignatureRefusal | 'body_malformed' };
+
+/** Takes webhooks of the identity provider in. */
+export type ReceiveWebhook = (request: {
+  headers: IncomingHttpHeaders;
+  body: Uint8Array;
+}) => Promise<Receipt>;
+
+/**
+ * Acts on the webhooks of the identity provider. What one does, its row in the ledger and its line in
+ * the audit trail are one transaction: where that fails nothing has happened, and the delivery that the
+ * provider then repeats is acted on. Contract 3, Webhooks.
+ */
+export function createWebhooks({
+  db,
+  verify,
+  retentionDays,
+}: {
+  db: Kysely<Tables>;
+  verify: VerifySignature;
+  retentionDays: number;
+}): ReceiveWebhook {
+  return async ({ headers, body }) => {
+    const verified = verify(headers, body);
+    if ('refusal' in verified) return { outcome: 'refused', reason: verified.refusal };
+    const event = readEvent(body);
+    if (event === undefined) return { outcome: 'refused', reason: 'body_malformed' };
+
+    const { name, userId, eventId } = event;
+    const effect = effectOf(event);
+    const outcome = effect === undefined ? 'ignored' : 'applied';
+    // Only what is signed can tell a repeated delivery from a new one. A signature over the body alone
+    // signs no id of the delivery, and two equal bodies may well be two events: somebody is blocked,
+    // unblocked and blocked again. Leaving the second one out would leave them in, while acting once too
+    // often costs a sign-in or a fetch. So such a body counts as repeated only where it names an id.
+    const deliveryId = verified.form === 'standard' ? verified.deliveryId : eventId;
+
+    return db.transaction().execute(async (trx) => {
+      await sweepWebhooks(trx, retentionDays);
+      const id = await addWebhook(trx, {
+        delivery_id: deliveryId,
+        signature: verified.form,
+        event: name,
+        user_id: userId,
+        outcome,
+        body_sha256: createHash('sha256').update(body).digest('hex'),
+      });
+      if (id === undefined) {
+        return { outcome: 'duplicate', event: name, userId, sessionsEnded: 0 };
+      }
+      const sessionsEnded = effect === undefined ? 0 : await apply(trx, effect, name);
+      if (sessionsEnded > 0) await noteSessionsEnded(trx, id, sessionsEnded);
+      return { outcome, event: name, userId, sessionsEnded };
+    });
+  };
+}
+
+/** Gives the number of sessions that ended. */
+async function apply(
+  trx: Transaction<Tables>,
+  { does, whose }: Effect,
+  event: string | null,
+): Promise<number> {
+  const of = { actorId: null, userId: whose === 'everybody' ? null : whose.userId };
+  if (does === 'clear_access') {
+    await clearAccess(trx, whose);
+    await recordAudit(trx, { action: 'access_cleared', ...of, details: { event } });
+    return 0;
+  }
+  const sessions =
+    whose === 'everybody' ? await endAllSessions(trx) : (await endSessions(trx, whose)).length;
+  await recordAudit(trx, { action: 'sign_ins_ended', ...of, details: { event, sessions } });
+  return sessions;
+}

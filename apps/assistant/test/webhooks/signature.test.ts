@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { createVerifier } from '../../src/webhooks/signature.ts';
+import { hmac, SECRET, standardHeaders } from './sender.ts';
+
+const NOW = new Date('2026-11-21T08:30:00.900Z');
+const BODY = '{"event":"user.blocked","user_id":"u-1"}';
+const signatureHeader = 'X-Webhook-Signature';
+
+const verifier = (secret = SECRET, header = signatureHeader) =>
+  createVerifier({ secret, signatureHeader: header, now: () => NOW.getTime() });
+
+type Headers = Record<string, string | string[] | undefined>;
+const verify = (headers: Headers, body: string | Buffer = BODY) =>
+  verifier()(headers, Buffer.from(body));
+
+const own = (value: string | string[]) => ({ 'x-webhook-signature': value });
+const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000);
+
+const hex = hmac(BODY).toString('hex');
+const base64 = hmac(BODY).toString('base64');
+const base64url = hmac(BODY).toString('base64url');
+const signed = standardHeaders(BODY, { id: 'msg_1', at: NOW });
+const [, v1 = ''] = signed['webhook-signature'].split(',');
+
+for (const [name, value] of [
+  ['hex', hex],
+  ['hex in capitals', hex.toUpperCase()],
+  ['base64', base64],
+  ['base64 without padding', base64.replace('=', '')],
+  ['base64url', base64url],
+  ['base64url with padding', `${base64url}=`],
+] as const) {
+  for (const prefix of ['', 'sha256=', 'SHA256=']) {
+    test(`an HMAC of the body as ${prefix}${name} is verified`, () => {
+      assert.deepEqual(verify(own(prefix + value)), { form: 'hmac', deliveryId: null });
+      assert.deepEqual(verify(own(prefix + value), `${BODY} `), { refusal: 'signature_wrong' });
+    });
+  }
+}
+
+for (const [name, value] of [
+  ['an empty text', ''],
+  ['a prefix alone', 'sha256='],
+  ['another algorithm', `sha512=${hex}`],
+  ['two prefixes', `sha256=sha256=${hex}`],
+  ['hex that is too short', hex.slice(2)],
+  ['hex that is too long', `${hex}00`],
+  ['base64 that is too short', base64.slice(4)],
+  ['base64 with too much padding', `${base64}=`],
+  ['letters that are not ASCII', 'ї'.repeat(64)],
+  ['the header twice', `${hex}, ${hex}`],
+  ['a list', [hex]],
+] as const) {
+  test(`${name} is a malformed signature`, () => {
+    assert.deepEqual(verify(own(value as string)), { refusal: 'signature_malformed' });
+  });
+}
+
+test('without any signature, or without a secret, nothing is verified', () => {
+  assert.deepEqual(verify({}), { refusal: 'signature_missing' });
+  for (const headers of [own(hmac(BODY, '').toString('hex')), own(hex), signed]) {
+    assert.deepEqual(verifier('')(headers, Buffer.from(BODY)), { refusal: 'secret_not_set' });
+  }
+});
+
+test('the header of the body’s HMAC has the configured name, in whatever case', () => {
+  const github = verifier(SECRET, 'X-Hub-Signature-256');
+  const headers = { 'x-hub-signature-256': `sha256=${hex}` };
+  assert.deepEqual(github(headers, Buffer.from(BODY)), { form: 'hmac', deliveryId: null });
+  assert.deepEqual(github(own(hex), Buffer.from(BODY)), { refusal: 'signature_missing' });
+});
+
+test('a header that Standard Webhooks uses too can carry the body’s HMAC', () => {
+  const shared = verifier(SECRET, 'webhook-signature');
+  const alone = { 'webhook-signature': hex };
+  assert.deepEqual(shared(alone, Buffer.from(BODY)), { form: 'hmac', deliveryId: null });
+  assert.deepEqual(shared(signed, Buffer.from(BODY)), { form: 'standard', deliveryId: 'msg_1' });
+});
+
+test('what is signed is bytes, whatever they stand for', () => {
+  const body = Buffer.from([0xff, 0x00, 0xef, 0xbb, 0xbf, 0xc3]);
+  assert.deepEqual(verify(own(hmac(body).toString('hex')), body), {
+    form: 'hmac',
+    deliveryId: null,
+  });
+});
+
+for (const [name, signatures] of [
+  ['one signature', `v1,${v1}`],
+  ['a signature without padding', `v1,${v1.replace('=', '')}`],
+  ['a signature after one of another key', `v1,${hmac('other').toString('base64')} v1,${v1}`],
+  ['a signature before one of another key', `v1,${v1} v1,${hmac('other').toString('base64')}`],
+  ['a signature among those of other versions', `v1a,c2ln v2,${v1} v1,${v1}`],
+  ['a signature beside a short one', `v1,c2ln v1,${v1}`],
+] as const) {
+  test(`Standard Webhooks: ${name} is verified`, () => {
+    const headers = { ...signed, 'webhook-signature': signatures };
+    assert.deepEqual(verify(headers), { form: 'standard', deliveryId: 'msg_1' });
+  });
+}
+
+for (const [name, headers, refusal] of [
+  ['no id', { 'webhook-id': undefined }, 'signature_missing'],
+  ['no timestamp', { 'webhook-timestamp': undefined }, 'signature_missing'],
+  ['no signature', { 'webhook-signature': undefined }, 'signature_missing'],
+  ['another id', { 'webhook-id': 'msg_2' }, 'signature_wrong'],
+  ['an empty id', { 'webhook-id': '' }, 'signature_malformed'],
+  ['the id twice', { 'webhook-id': 'msg_1, msg_1' }, 'signature_malformed'],
+  ['an id that is not ASCII', { 'webhook-id': 'ї' }, 'signature_malformed'],
+  ['an id without end', { 'webhook-id': 'm'.repeat(256) }, 'signature_malformed'],
+  ['an id as a list', { 'webhook-id': ['msg_1'] }, 'signature_malformed'],
+  ['a timestamp of another second', { 'webhook-timestamp': '1795249801' }, 'signature_wrong'],
+  ['a timestamp that is a date', { 'webhook-timestamp': '2026-11-21' }, 'signature_malformed'],
+  ['a negative timestamp', { 'webhook-timestamp': '-1795249800' }, 'signature_malformed'],
+  ['a fraction', { 'webhook-timestamp': '1795249800.0' }, 'signature_malformed'],
+  ['hex', { 'webhook-signature': `v1,${hex}` }, 'signature_wrong'],
+  ['no version', { 'webhook-signature': v1 }, 'signature_malformed'],
+  ['other versions only', { 'webhook-signature': `v1a,${v1} v2,${v1}` }, 'signature_wrong'],
+  ['an empty signature', { 'webhook-signature': 'v1,' }, 'signature_malformed'],
+  ['the signature twice', { 'webhook-signature': `v1,${v1}, v1,${v1}` }, 'signature_malformed'],
+  ['two spaces', { 'webhook-signature': `v1,${v1}  v1,${v1}` }, 'signature_malformed'],
+  ['a short signature', { 'webhook-signature': 'v1,c2ln' }, 'signature_wrong'],
+] as const) {
+  test(`Standard Webhooks: ${name} is ${refusal}`, () => {
+    assert.deepEqual(verify({ ...signed, ...(headers as Headers) }), { refusal });
+  });
+}
+
+test('Standard Webhooks: another body, another key, and the key of the secret’s base64', () => {
+  const key = randomBytes(24);
+  const byKey = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
+  assert.deepEqual(verify(signed, `${BODY} `), { refusal: 'signature_wrong' });
+  assert.deepEqual(verify(byKey), { refusal: 'signature_wrong' });
+  for (const encoding of ['base64', 'base64url'] as const) {
+    const secret = `whsec_${key.toString(encoding)}`;
+    const body = Buffer.from(BODY);
+    assert.deepEqual(verifier(secret)(byKey, body), { form: 'standard', deliveryId: 'msg_1' });
+    // The form that signs the body alone knows no such prefix: there the whole text is the key.
+    const plain = own(hmac(BODY, secret).toString('hex'));
+    assert.deepEqual(verifier(secret)(plain, body), { form: 'hmac', deliveryId: null });
+    assert.deepEqual(verifier(secret)(signed, body), { refusal: 'signature_wrong' });
+  }
+});
+
+for (const secret of ['whsec_', 'whsec_no base64', 'whsec_A']) {
+  test(`Standard Webhooks: "${secret}" is a plain text, since no key is encoded in it`, () => {
+    const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key: Buffer.from(secret) });
+    const result = verifier(secret)(headers, Buffer.from(BODY));
+    assert.deepEqual(result, { form: 'standard', deliveryId: 'msg_1' });
+  });
+}
+
+for (const [seconds, isTaken] of [
+  [-301, false],
+  [-300, true],
+  [0, true],
+  [300, true],
+  [301, false],
+] as const) {
+  test(`Standard Webhooks: ${seconds} s from now is ${isTaken ? 'near' : 'too far'}`, () => {
+    const headers = standardHeaders(BODY, { id: 'msg_1', at: later(seconds) });
+    assert.deepEqual(
+      verify(headers),
+      isTaken
+        ? { form: 'standard', deliveryId: 'msg_1' }
+        : { refusal: 'timestamp_out_of_tolerance' },
+    );
+  });
+}
+
+test('where a header of Standard Webhooks is there, an HMAC of the body does not count', () => {
+  for (const [name, value] of Object.entries(signed)) {
+    const result = verify({ ...own(hex), [name]: value });
+    assert.deepEqual(result, { refusal: 'signature_missing' }, name);
+  }
+});
+
+test('arbitrary headers and bodies are refused without an exception', () => {
+  const value = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 100 }),
+    fc.constantFrom(hex, base64, `v1,${v1}`, `v1,${v1} v1,${v1}`, 'msg_1', String(NOW.getTime())),
+    fc.array(fc.string(), { maxLength: 3 }),
+  );
+  const headers = fc.record(
+    {
+      'x-webhook-signature': value,
+      'webhook-id': value,
+      'webhook-timestamp': fc.oneof(value, fc.constant(signed['webhook-timestamp'])),
+      'webhook-signature': value,
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(headers, fc.uint8Array({ maxLength: 50 }), (given, body) => {
+      assert.ok('refusal' in verifier()(given, body));
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test('any body is verified with its own signature, and with no byte or key changed', () => {
+  const sample = fc.tuple(fc.uint8Array({ minLength: 1, maxLength: 200 }), fc.nat());
+  fc.assert(
+    fc.property(sample, fc.string({ minLength: 1, unit: 'grapheme' }), ([body, at], secret) => {
+      const headers = own(hmac(Buffer.from(body), secret).toString('base64url'));
+      assert.ok('form' in verifier(secret)(headers, body));
+      assert.ok('refusal' in verifier(`${secret}.`)(headers, body));
+      const changed = Uint8Array.from(body);
+      changed[at % body.length] = (changed[at % body.length] ?? 0) ^ 1;
+      assert.ok('refusal' in verifier(secret)(headers, changed));
+    }),
+    { numRuns: 2000 },
+  );
+});
