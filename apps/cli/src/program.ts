@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import manifest from '../package.json' with { type: 'json' };
 import { addApiKeyCommand } from './commands/api-key.ts';
+import { addAssignLegacyCommand } from './commands/assign-legacy.ts';
 import { addSearchCommand } from './commands/search.ts';
 import { serve } from './commands/serve.ts';
 import { OneLineCommand } from './one-line-command.ts';
@@ -13,6 +15,7 @@ export function createProgram(context: Context): Command {
   const { env, print } = context;
   const program = new OneLineCommand('oselya')
     .description('Collect, process and search property listings on your own machine.')
+    .version(manifest.version, '-V, --version', 'print the version')
     .exitOverride()
     .showSuggestionAfterError()
     // What follows `inventory` is read by that command alone.
@@ -26,6 +29,13 @@ export function createProgram(context: Context): Command {
       const { dev } = await import('./dev/dev.ts');
       await dev({ env, print });
     });
+  // What npm calls it. Whoever looks for it here is told the name.
+  program
+    .command('start', { hidden: true })
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => program.error("unknown command 'start' (Did you mean dev?)"));
   program
     .command('assistant')
     .description('serve the assistant: sign-in, roles, ownership')
@@ -52,6 +62,7 @@ export function createProgram(context: Context): Command {
       const { generateKey } = await import('./commands/keygen.ts');
       print(generateKey());
     });
+  addAssignLegacyCommand(program, context);
   addSearchCommand(program, context);
   addApiKeyCommand(program, context);
   program

@@ -1,4 +1,5 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
+import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
@@ -84,7 +85,7 @@ async function withKeys(
 ): Promise<void> {
   const collector = await import('@oselya/collector');
   const { openDatabase } = await import('./database.ts');
-  await using database = await openDatabase<Tables>(env);
+  await using database = await openDatabase<Tables>(loadConfig(collector.configSchema, env));
   await collector.migrateDatabase(env, database);
   await work(collector.createApiKeys(database));
 }

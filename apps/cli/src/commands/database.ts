@@ -1,16 +1,14 @@
-import { configSchema as collectorConfig } from '@oselya/collector';
-import { connect, type Database } from '@oselya/db';
-import { loadConfig } from '@oselya/kit';
+import { connect, type ConnectOptions, type Database } from '@oselya/db';
 
 /**
- * Opens the database that the environment names, for one command.
- * @throws ConfigError also for what the migrations then read of the collector's variables, so that
- * all bad values are told at once.
+ * Opens the database that the configuration names, for one command.
+ * @throws DatabaseError, with a message for who gave the command.
  */
 export async function openDatabase<Schema>(
-  env: NodeJS.ProcessEnv,
+  config: { DATABASE_URL?: string; DATA_DIR: string },
+  options: Pick<ConnectOptions, 'queryTimeoutMs'> = {},
 ): Promise<Database<Schema> & AsyncDisposable> {
-  const config = loadConfig(collectorConfig, env);
-  const database = await connect<Schema>({ url: config.DATABASE_URL, dataDir: config.DATA_DIR });
+  const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
+  const database = await connect<Schema>({ url, dataDir, ...options });
   return { ...database, [Symbol.asyncDispose]: database.close };
 }

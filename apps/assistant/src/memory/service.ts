@@ -1,0 +1,131 @@
+import type { Kysely } from 'kysely';
+import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { recordOthersData } from '../audit/others-data.ts';
+import { problem } from '../errors.ts';
+import { type Reach, reachOf } from '../sessions/reach.ts';
+import type { Tables } from '../tables.ts';
+import type { Position } from './newest-first.ts';
+import { countFacts, deleteFact, type Fact, listFacts, MAX_FACTS, putFact } from './repository.ts';
+import { findSummary, listSummaries, type Summary } from './summary-repository.ts';
+
+/** Memory under its rules of ownership. */
+export type Memory = ReturnType<typeof createMemory>;
+
+/** Whose facts somebody asks for, and which of them. */
+type Asked = {
+  scope: 'own' | 'all';
+  /** Of all, those of one user. */
+  userId?: string | undefined;
+  category?: string | undefined;
+  /** Words that all stand somewhere in a fact. */
+  q?: string | undefined;
+};
+
+type Page = { limit: number; after: Position | undefined };
+
+type FactName = { category: string; key: string };
+
+/**
+ * What can be done with memory, by whom, and with what is recorded of it: everybody has their own, who
+ * has `svc.memory.read_all` sees that of all users, and admins beside it what has no owner.
+ * Specification 000, Ownership columns; Contract 3, Further endpoints.
+ */
+export function createMemory({ db }: { db: Kysely<Tables> }) {
+  return {
+    /**
+     * Facts, the most recently written first; that others' are among them is recorded.
+     * @returns Up to `limit`, each with its position for the next page.
+     * @throws ProblemError `permission_missing`.
+     */
+    async listFacts(user: SignedInUser, { limit, after, ...asked }: Asked & Page) {
+      const filter = { category: asked.category, words: toWords(asked.q) };
+      const facts = await listFacts(db, memoryReach(user, asked), { ...filter, limit, after });
+      await noteReading(user, facts, { ownerId: asked.userId ?? null, data: 'memory_facts' });
+      return facts;
+    },
+
+    /**
+     * How many facts `listFacts` gives on all its pages.
+     * @throws ProblemError `permission_missing`.
+     */
+    countFacts(user: SignedInUser, asked: Asked): Promise<number> {
+      const filter = { category: asked.category, words: toWords(asked.q) };
+      return countFacts(db, memoryReach(user, asked), filter);
+    },
+
+    /**
+     * Writes a fact of the user's own: a new one, or over the value of the one of that name.
+     * @throws ProblemError `memory_full` where a new one would be too many.
+     */
+    async putFact(
+      user: SignedInUser,
+      fact: FactName & { value: string },
+    ): Promise<{ fact: Fact; isNew: boolean }> {
+      const written = await putFact(db, { userId: user.id, sourceSessionId: null, ...fact });
+      if (written === undefined) {
+        throw problem('memory_full', {
+          detail: `You have ${MAX_FACTS} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
+        });
+      }
+      return written;
+    },
+
+    /**
+     * Deletes a fact of the user's own.
+     * @throws ProblemError `fact_not_found`.
+     */
+    async deleteFact(user: SignedInUser, name: FactName): Promise<void> {
+      if (!(await deleteFact(db, { userId: user.id, ...name }))) throw problem('fact_not_found');
+    },
+
+    /**
+     * The user's own summary, an empty one where there is none.
+     * @throws ProblemError `permission_missing`.
+     */
+    async findSummary(user: SignedInUser): Promise<Summary> {
+      checkAccess(user, { permission: 'svc.memory.read_own' });
+      const none = { user_id: user.id, summary: '', updated_at: null };
+      return (await findSummary(db, user.id)) ?? none;
+    },
+
+    /**
+     * The summaries of everybody that the user may see, the most recently updated first; that others'
+     * are among them is recorded.
+     * @returns Up to `limit`, each with its position for the next page.
+     * @throws ProblemError `permission_missing`.
+     */
+    async listSummaries(user: SignedInUser, page: Page) {
+      const summaries = await listSummaries(db, memoryReach(user, { scope: 'all' }), page);
+      await noteReading(user, summaries, { ownerId: null, data: 'memory_summaries' });
+      return summaries;
+    },
+  };
+
+  async function noteReading(
+    user: SignedInUser,
+    rows: readonly { user_id: string | null }[],
+    { ownerId, data }: { ownerId: string | null; data: string },
+  ): Promise<void> {
+    if (rows.every(({ user_id }) => user_id === user.id)) return;
+    await recordOthersData(db, 'others_data_read', {
+      actorId: user.id,
+      ownerId,
+      details: { data },
+    });
+  }
+}
+
+/** @throws ProblemError `permission_missing`. */
+function memoryReach(user: SignedInUser, { scope, userId }: Asked): Reach {
+  if (scope === 'own') {
+    checkAccess(user, { permission: 'svc.memory.read_own' });
+    return { userId: user.id };
+  }
+  checkAccess(user, { permission: 'svc.memory.read_all' });
+  return userId === undefined ? reachOf(user, 'svc.memory.read_all') : { userId };
+}
+
+/** The words of a search, each once. */
+function toWords(text = ''): string[] {
+  return [...new Set(text.split(/\s+/u).filter(Boolean))];
+}

@@ -1,0 +1,47 @@
+import type { Kysely } from 'kysely';
+import type { Reach } from '../sessions/reach.ts';
+import type { Tables } from '../tables.ts';
+import { newestFirst, type Position } from './newest-first.ts';
+
+/** What the assistant knows of a user in a few sentences. */
+export type Summary = {
+  /** Null marks a legacy summary, visible only to admins. */
+  user_id: string | null;
+  summary: string;
+  /** Rows of an older system may lack it. */
+  updated_at: Date | null;
+};
+
+const updated = newestFirst('updated_at');
+
+/** A user's summary; nothing where there is none. */
+export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
+  return db
+    .selectFrom('memory_summaries')
+    .select(['user_id', 'summary', 'updated_at'])
+    .where('user_id', '=', userId)
+    .executeTakeFirst();
+}
+
+/**
+ * Summaries, the most recently updated first.
+ * @param after Where the page before ended.
+ * @returns At most `limit` summaries, each with its position.
+ */
+export async function listSummaries(
+  db: Kysely<Tables>,
+  reach: Reach,
+  { limit, after }: { limit: number; after: Position | undefined },
+): Promise<(Summary & { position: Position })[]> {
+  let query = db
+    .selectFrom('memory_summaries')
+    .select(['id', 'user_id', 'summary', 'updated_at', updated.microseconds.as('updated_us')])
+    .orderBy(updated.time, 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (reach === 'every-user') query = query.where('user_id', 'is not', null);
+  else if (reach !== 'everything') query = query.where('user_id', '=', reach.userId);
+  if (after !== undefined) query = query.where(updated.isAfter(after));
+  const rows = await query.execute();
+  return rows.map(({ id, updated_us, ...summary }) => ({ ...summary, position: [updated_us, id] }));
+}

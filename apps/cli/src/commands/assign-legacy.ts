@@ -1,0 +1,33 @@
+import type { Tables } from '@oselya/assistant';
+import { commonConfig, loadConfig } from '@oselya/kit';
+import type { Command } from 'commander';
+import { Type } from 'typebox';
+import { CommandError } from '../command-error.ts';
+import type { Context } from '../context.ts';
+import { oneLine } from '../terminal.ts';
+
+/** A store of many years takes longer than the queries of a service do. */
+const QUERY_TIMEOUT_MS = 600_000;
+
+/** `oselya assign-legacy`. Specification 000, Legacy data; Contract 1. */
+export function addAssignLegacyCommand(program: Command, { env, print }: Context): void {
+  program
+    .command('assign-legacy')
+    .description('give a user the sessions and the memory that have no owner')
+    .argument('<user-id>', 'who is to own them: the id at the identity provider')
+    .option('--dry-run', 'only tell what would happen')
+    .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {
+      const config = loadConfig(Type.Object(commonConfig), env);
+      const { assignLegacy, migrateDatabase, UnknownUserError } = await import('@oselya/assistant');
+      const { openDatabase } = await import('./database.ts');
+      const { describeAdoption } = await import('./legacy-report.ts');
+      await using database = await openDatabase<Tables>(config, {
+        queryTimeoutMs: QUERY_TIMEOUT_MS,
+      });
+      await migrateDatabase(env, database);
+      const report = await assignLegacy(database, { userId, dryRun }).catch((error: unknown) => {
+        throw error instanceof UnknownUserError ? new CommandError(oneLine(error.message)) : error;
+      });
+      for (const line of describeAdoption(report, { userId, dryRun })) print(line);
+    });
+}
