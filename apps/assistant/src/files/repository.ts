@@ -1,0 +1,119 @@
+import { hash } from 'node:crypto';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { isSessionWithin, isWithin, type Reach } from '../sessions/reach.ts';
+import type { Tables } from '../tables.ts';
+
+/** What a file is, without its content. */
+export type FileInfo = {
+  name: string;
+  size_bytes: number;
+  /** Of the content, in hex. */
+  sha256: string;
+  created_at: Date;
+  updated_at: Date;
+};
+
+/** Which file, and who asks for it. The name is as `toFileName` gives it. */
+export type FileKey = { sessionId: string; name: string; reach: Reach };
+
+const infoColumns = ['name', 'size_bytes', 'sha256', 'created_at', 'updated_at'] as const;
+
+/** The files of a session within reach, by their names. */
+export function listFiles(
+  db: Kysely<Tables>,
+  { sessionId, reach }: Omit<FileKey, 'name'>,
+): Promise<FileInfo[]> {
+  return db
+    .selectFrom('session_files')
+    .select(infoColumns)
+    .where('session_id', '=', sessionId)
+    .where(isSessionWithin(reach, 'session_files.session_id'))
+    .orderBy('name')
+    .execute();
+}
+
+/** A file of a session within reach, and whose session it is; nothing where there is none. */
+export function findFile(
+  db: Kysely<Tables>,
+  { sessionId, name, reach }: FileKey,
+): Promise<{ content: Buffer; user_id: string | null } | undefined> {
+  return db
+    .selectFrom('session_files')
+    .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
+    .select(['session_files.content', 'conversation_sessions.user_id'])
+    .where('session_files.session_id', '=', sessionId)
+    .where('session_files.name', '=', name)
+    .where(isWithin(reach))
+    .executeTakeFirst();
+}
+
+/**
+ * Locks a session within reach until the transaction ends: one file after another comes into it, so
+ * that they can be counted. Messages can be added meanwhile.
+ * @returns Whose it is; nothing where there is none.
+ */
+export function lockSession(
+  trx: Transaction<Tables>,
+  { sessionId, reach }: Omit<FileKey, 'name'>,
+): Promise<{ user_id: string | null } | undefined> {
+  return trx
+    .selectFrom('conversation_sessions')
+    .select('user_id')
+    .where('id', '=', sessionId)
+    .where(isWithin(reach))
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+}
+
+/** How many files of other names a session has, and whether it has one of this name. */
+export async function countFiles(
+  trx: Transaction<Tables>,
+  { sessionId, name }: Omit<FileKey, 'reach'>,
+): Promise<{ others: number; exists: boolean }> {
+  const { all, same } = await trx
+    .selectFrom('session_files')
+    .select(({ fn }) => [
+      fn.countAll<number>().as('all'),
+      fn.countAll<number>().filterWhere('name', '=', name).as('same'),
+    ])
+    .where('session_id', '=', sessionId)
+    .executeTakeFirstOrThrow();
+  return { others: all - same, exists: same > 0 };
+}
+
+/** Stores a file, over the one of that name where there is one. */
+export function writeFile(
+  trx: Transaction<Tables>,
+  { sessionId, name, content }: { sessionId: string; name: string; content: Buffer },
+): Promise<FileInfo> {
+  const file = { size_bytes: content.length, sha256: hash('sha256', content), content };
+  return trx
+    .insertInto('session_files')
+    .values({ session_id: sessionId, name, ...file })
+    .onConflict((conflict) =>
+      conflict.columns(['session_id', 'name']).doUpdateSet((eb) => ({
+        size_bytes: eb.ref('excluded.size_bytes'),
+        sha256: eb.ref('excluded.sha256'),
+        content: eb.ref('excluded.content'),
+        updated_at: sql<Date>`now()`,
+      })),
+    )
+    .returning(infoColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Deletes a file of a session within reach, and tells whose session it is where there was one. */
+export function deleteFile(
+  db: Kysely<Tables>,
+  { sessionId, name, reach }: FileKey,
+): Promise<{ user_id: string | null } | undefined> {
+  return db
+    .deleteFrom('session_files')
+    .using('conversation_sessions')
+    .where('session_files.session_id', '=', sessionId)
+    .where('session_files.name', '=', name)
+    .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
+    .where(isWithin(reach))
+    .returning('conversation_sessions.user_id')
+    .executeTakeFirst();
+}

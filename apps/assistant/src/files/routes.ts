@@ -1,0 +1,142 @@
+import type { Server } from '@oselya/kit';
+import { create as contentDisposition } from 'content-disposition';
+import { Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
+import { problemAnswers } from '../errors.ts';
+import { okAnswer } from '../schema.ts';
+import { sessionParams } from '../sessions/schemas.ts';
+import { toFileName } from './file-name.ts';
+import { fileParams, filesAnswer, presentFile, presentStored, storedFile } from './schemas.ts';
+import type { Files } from './service.ts';
+
+/** The largest file. It is in memory while it is stored, and while it is sent. */
+export const MAX_FILE_BYTES = 10 * 1024 * 1024;
+
+const PATH = '/sessions/:id/files/:name';
+
+/** Bytes have no JSON schema. */
+const bytes = Type.Unsafe<Buffer>(Type.Unknown());
+
+const tags = ['sessions'];
+const config = { access: 'signed-in' } as const;
+const refusals = [
+  401,
+  'session_not_yours',
+  'session_not_found',
+  422,
+  'provider_unavailable',
+] as const;
+
+/** `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
+export async function fileRoutes(app: Server, files: Files): Promise<void> {
+  app.get(
+    '/sessions/:id/files',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'The files of a session',
+        params: sessionParams,
+        response: { 200: filesAnswer, ...problemAnswers(...refusals) },
+      },
+    },
+    async (request) => {
+      const list = await files.listFiles(signedIn(request), request.params.id);
+      return list.map(presentFile);
+    },
+  );
+
+  app.get(
+    PATH,
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Downloads a file of a session',
+        params: fileParams,
+        response: {
+          200: {
+            description: 'The file, as an attachment.',
+            content: { 'application/octet-stream': { schema: bytes } },
+          },
+          ...problemAnswers(...refusals, 'file_not_found'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const name = toFileName(request.params.name);
+      const content = await files.readFile(signedIn(request), {
+        sessionId: request.params.id,
+        name,
+      });
+      // Whatever it is, no browser may run it as a page of this origin, and no cache may keep it.
+      return reply
+        .headers({
+          'content-disposition': contentDisposition(name),
+          'content-security-policy': "default-src 'none'; sandbox",
+          'x-content-type-options': 'nosniff',
+          'cache-control': 'private, no-store',
+        })
+        .type('application/octet-stream')
+        .send(content);
+    },
+  );
+
+  app.delete(
+    PATH,
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Deletes a file of a session',
+        params: fileParams,
+        response: {
+          200: okAnswer,
+          ...problemAnswers(...refusals, 'cross_site_request', 'file_not_found'),
+        },
+      },
+    },
+    async (request) => {
+      const name = toFileName(request.params.name);
+      await files.deleteFile(signedIn(request), { sessionId: request.params.id, name });
+      return { ok: true as const };
+    },
+  );
+
+  await app.register(async (scope) => uploadRoute(scope, files));
+}
+
+/** A scope of its own: nowhere else is a body taken as it is, whatever its type. */
+function uploadRoute(app: Server, files: Files): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+
+  app.put(
+    PATH,
+    {
+      config,
+      bodyLimit: MAX_FILE_BYTES,
+      schema: {
+        tags,
+        summary: 'Stores a file of a session, or replaces it',
+        description: 'The body is the file, as it is: any content type, up to 10 MiB.',
+        params: fileParams,
+        body: { content: { 'application/octet-stream': { schema: bytes } } },
+        response: {
+          200: { ...storedFile, description: 'It replaced the file of that name.' },
+          201: { ...storedFile, description: 'It is new.' },
+          ...problemAnswers(400, ...refusals, 'cross_site_request', 'too_many_files', 413, 415),
+        },
+      },
+    },
+    async (request, reply) => {
+      const name = toFileName(request.params.name);
+      const { id: sessionId } = request.params;
+      // A request without a body has nothing to parse: that is an empty file.
+      const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+      const user = signedIn(request);
+      const { file, isNew } = await files.writeFile(user, { sessionId, name, content });
+      return reply.status(isNew ? 201 : 200).send(presentStored(file));
+    },
+  );
+}

@@ -1,0 +1,116 @@
+import type { Kysely } from 'kysely';
+import type { SignedInUser } from '../access/guards.ts';
+import { recordOthersData } from '../audit/others-data.ts';
+import { problem } from '../errors.ts';
+import { reachOf } from '../sessions/reach.ts';
+import { requireSession } from '../sessions/service.ts';
+import type { Tables } from '../tables.ts';
+import {
+  countFiles,
+  deleteFile,
+  type FileInfo,
+  findFile,
+  listFiles,
+  lockSession,
+  writeFile,
+} from './repository.ts';
+
+/** The files of sessions under their rules of ownership. */
+export type Files = ReturnType<typeof createFiles>;
+
+/** How many files one session may have. */
+const MAX_FILES = 100;
+
+/** A file of a session; the name is as `toFileName` gives it. */
+type FileName = { sessionId: string; name: string };
+
+/**
+ * What can be done with the files of a session, by whom, and with what is recorded of it: the owner of
+ * the session, admins, and for reading who has `svc.files.read_all`. All of it throws
+ * `session_not_found` or `session_not_yours`. Specification 000, Ownership rules on session endpoints.
+ */
+export function createFiles({ db }: { db: Kysely<Tables> }) {
+  return {
+    /** The files of a session, by their names. */
+    async listFiles(user: SignedInUser, sessionId: string): Promise<FileInfo[]> {
+      const reach = reachOf(user, 'svc.files.read_all');
+      const { userId: ownerId } = await requireSession(db, { sessionId, reach });
+      await recordOthersData(db, 'others_data_read', {
+        actorId: user.id,
+        ownerId,
+        details: { data: 'session_files', session_id: sessionId },
+      });
+      return listFiles(db, { sessionId, reach });
+    },
+
+    /**
+     * The content of a file.
+     * @throws ProblemError `file_not_found`.
+     */
+    async readFile(user: SignedInUser, { sessionId, name }: FileName): Promise<Buffer> {
+      const reach = reachOf(user, 'svc.files.read_all');
+      const file = await findFile(db, { sessionId, name, reach });
+      if (file === undefined) {
+        await requireSession(db, { sessionId, reach });
+        throw problem('file_not_found');
+      }
+      await recordOthersData(db, 'others_data_read', {
+        actorId: user.id,
+        ownerId: file.user_id,
+        details: { data: 'session_file', session_id: sessionId, name },
+      });
+      return file.content;
+    },
+
+    /**
+     * Stores a file, over the one of that name where there is one.
+     * @throws ProblemError `too_many_files` where a new one would be.
+     */
+    writeFile(
+      user: SignedInUser,
+      { sessionId, name, content }: FileName & { content: Buffer },
+    ): Promise<{ file: FileInfo; isNew: boolean }> {
+      const reach = reachOf(user);
+      return db.transaction().execute(async (trx) => {
+        const session = await lockSession(trx, { sessionId, reach });
+        if (session === undefined) {
+          await requireSession(trx, { sessionId, reach });
+          throw problem('session_not_found');
+        }
+        const { others, exists } = await countFiles(trx, { sessionId, name });
+        if (others >= MAX_FILES) {
+          throw problem('too_many_files', {
+            detail: `It has ${MAX_FILES}, which is the most. Delete one that is not needed any more, then send this one again.`,
+          });
+        }
+        const file = await writeFile(trx, { sessionId, name, content });
+        await recordOthersData(trx, 'others_data_changed', {
+          actorId: user.id,
+          ownerId: session.user_id,
+          details: { data: 'session_file', session_id: sessionId, name },
+        });
+        return { file, isNew: !exists };
+      });
+    },
+
+    /**
+     * Deletes a file.
+     * @throws ProblemError `file_not_found`.
+     */
+    async deleteFile(user: SignedInUser, { sessionId, name }: FileName): Promise<void> {
+      const reach = reachOf(user);
+      await db.transaction().execute(async (trx) => {
+        const deleted = await deleteFile(trx, { sessionId, name, reach });
+        if (deleted === undefined) {
+          await requireSession(trx, { sessionId, reach });
+          throw problem('file_not_found');
+        }
+        await recordOthersData(trx, 'others_data_changed', {
+          actorId: user.id,
+          ownerId: deleted.user_id,
+          details: { data: 'session_file', session_id: sessionId, name, deleted: true },
+        });
+      });
+    },
+  };
+}

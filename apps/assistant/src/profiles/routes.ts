@@ -1,0 +1,97 @@
+import type { Server } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { signedIn } from '../access/guards.ts';
+import { recordAudit } from '../audit/record.ts';
+import { problem, problemAnswers } from '../errors.ts';
+import type { Tables } from '../tables.ts';
+import type { Profiles } from './profiles.ts';
+import {
+  availability,
+  availabilityAnswer,
+  presentProfile,
+  profileItem,
+  profileParams,
+  profilesAnswer,
+} from './schemas.ts';
+
+const refusals = [401, 'permission_missing', 'provider_unavailable'] as const;
+
+/**
+ * `GET /profiles`, and what admins see of profiles and may ask for. Specification 000, Admin endpoints;
+ * Contract 3, Answers.
+ */
+export function profileRoutes(
+  app: Server,
+  { db, profiles }: { db: Kysely<Tables>; profiles: Profiles },
+): void {
+  app.addSchema(profileItem);
+
+  app.get(
+    '/profiles',
+    {
+      config: { access: { permission: 'svc.profiles.use' } },
+      schema: {
+        tags: ['profiles'],
+        summary: 'The profiles that the user may choose',
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+      },
+    },
+    (request) => profiles.usable(signedIn(request)).map(presentProfile),
+  );
+
+  const config = { access: { permission: 'svc.profiles.manage' } } as const;
+
+  app.get(
+    '/admin/profiles',
+    {
+      config,
+      schema: {
+        tags: ['admin', 'profiles'],
+        summary: 'All profiles, those for admins only too',
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+      },
+    },
+    () => profiles.all.map(presentProfile),
+  );
+
+  app.patch(
+    '/admin/profiles/:profile_id/availability',
+    {
+      config,
+      schema: {
+        tags: ['admin', 'profiles'],
+        summary: 'Says where the availability of a profile is managed; it changes nothing',
+        params: profileParams,
+        body: availability,
+        response: {
+          200: availabilityAnswer,
+          ...problemAnswers(
+            400,
+            ...refusals,
+            'cross_site_request',
+            'profile_not_found',
+            413,
+            415,
+            422,
+          ),
+        },
+      },
+    },
+    async (request) => {
+      const { is_admin_only: asked } = request.body;
+      const profile = profiles.find(request.params.profile_id);
+      if (profile === undefined) throw problem('profile_not_found');
+      const { profile_id, is_admin_only } = profile;
+      await recordAudit(db, {
+        action: 'profile_availability_asked',
+        actorId: signedIn(request).id,
+        userId: null,
+        details: { profile_id, is_admin_only: asked },
+      });
+      return {
+        ok: true as const,
+        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; change it there and restart.`,
+      };
+    },
+  );
+}

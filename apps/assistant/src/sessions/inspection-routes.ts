@@ -1,0 +1,71 @@
+import { cursors, type Server, toPage } from '@oselya/kit';
+import { Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
+import { problemAnswers } from '../errors.ts';
+import { presentFact } from '../memory/schemas.ts';
+import type { Inspection } from './inspection.ts';
+import { contextAnswer, planningAnswer, presentStep } from './inspection-schemas.ts';
+import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from './schemas.ts';
+
+const refusals = [401, 'admin_only', 'session_not_found', 422, 'provider_unavailable'] as const;
+
+const stepNumbers = cursors(
+  Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+);
+
+/**
+ * `GET /sessions/{id}/context` and `/planning`: what stands behind a conversation. Specification 000,
+ * Ownership rules on session endpoints.
+ */
+export function inspectionRoutes(app: Server, inspection: Inspection): void {
+  const config = { access: { role: 'admin' } } as const;
+  const tags = ['sessions', 'admin'];
+
+  app.get(
+    '/sessions/:id/context',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'What the model would be sent now',
+        params: sessionParams,
+        response: { 200: contextAnswer, ...problemAnswers(...refusals) },
+      },
+    },
+    async (request) => {
+      const context = await inspection.readContext(signedIn(request), request.params.id);
+      return {
+        session_id: context.sessionId,
+        profile_id: context.profileId,
+        system: context.system,
+        memory: context.memory.map(presentFact),
+        messages: context.messages.map(presentMessage),
+        token_estimate: context.tokenEstimate,
+      };
+    },
+  );
+
+  app.get(
+    '/sessions/:id/planning',
+    {
+      config,
+      schema: {
+        tags,
+        summary: "The agent's steps",
+        params: sessionParams,
+        querystring: latestQuery,
+        response: { 200: planningAnswer, ...problemAnswers(...refusals) },
+      },
+    },
+    async (request, reply) => {
+      const { id: sessionId } = request.params;
+      const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
+      const before = stepNumbers.read(cursor);
+      const asked = { sessionId, before, limit: limit + 1 };
+      const rows = await inspection.listSteps(signedIn(request), asked);
+      const cursorOf = ({ position }: { position: number }) => stepNumbers.write(position);
+      const page = toPage(rows, { limit, cursorOf, request, reply });
+      return { session_id: sessionId, steps: page.toReversed().map(presentStep) };
+    },
+  );
+}

@@ -1,0 +1,98 @@
+import { type Static, Type } from 'typebox';
+import { factRef } from '../memory/schemas.ts';
+import { nullable, timestamp } from '../schema.ts';
+import { exampleMessage, messageRef } from './schemas.ts';
+import type { Step } from './steps.ts';
+
+/** What the model would be sent now. Contract 3, Answers. */
+export const contextAnswer = Type.Object(
+  {
+    session_id: Type.String(),
+    profile_id: Type.String(),
+    system: Type.String({
+      description: "The profile's; empty where there is no such profile now.",
+    }),
+    memory: Type.Array(factRef, { description: 'The most recently written first.' }),
+    messages: Type.Array(messageRef, {
+      description: 'The latest that there is room for, in their order.',
+    }),
+    token_estimate: Type.Integer({ description: 'About how many tokens all of it is.' }),
+  },
+  {
+    description: 'What the model would be sent now.',
+    examples: [
+      {
+        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        profile_id: 'default',
+        system: 'You help one person to find a home.',
+        memory: [
+          {
+            id: 'b5f7a1de-6f0c-4d44-9d0a-0f6a4a3f2c11',
+            user_id: 'u-1',
+            category: 'preferences',
+            key: 'district',
+            value: 'Near the park',
+            source_session_id: null,
+            created_at: '2026-03-02T09:15:00.000Z',
+            updated_at: '2026-03-04T17:42:10.000Z',
+          },
+        ],
+        messages: [exampleMessage],
+        token_estimate: 41,
+      },
+    ],
+  },
+);
+
+const stepSchema = Type.Object({
+  id: Type.String(),
+  turn_id: Type.String(),
+  kind: Type.String(),
+  title: Type.String(),
+  status: Type.String(),
+  detail: nullable(Type.String()),
+  started_at: timestamp(),
+  finished_at: nullable(timestamp('Null while it runs.')),
+});
+
+/** A step as the API answers it. */
+export function presentStep(step: Step): Static<typeof stepSchema> {
+  return {
+    id: step.id,
+    turn_id: step.turn_id,
+    kind: step.kind,
+    title: step.title,
+    status: step.status,
+    detail: step.detail,
+    started_at: step.started_at.toISOString(),
+    finished_at: step.finished_at?.toISOString() ?? null,
+  };
+}
+
+/** What the agent did. Contract 3, Answers. */
+export const planningAnswer = Type.Object(
+  {
+    session_id: Type.String(),
+    steps: Type.Array(stepSchema, { description: 'In their order.' }),
+  },
+  {
+    description: 'The latest steps. `Link: …; rel="next"` leads to those before them.',
+    examples: [
+      {
+        session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+        steps: [
+          {
+            id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',
+            turn_id: 't-7',
+            kind: 'tool',
+            title: 'search_listings',
+            status: 'done',
+            detail: null,
+            started_at: '2026-03-04T17:42:10.000Z',
+            finished_at: '2026-03-04T17:42:11.250Z',
+          },
+        ],
+      },
+    ],
+  },
+);

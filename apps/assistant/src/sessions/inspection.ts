@@ -1,0 +1,70 @@
+import type { Kysely } from 'kysely';
+import type { SignedInUser } from '../access/guards.ts';
+import { recordOthersData } from '../audit/others-data.ts';
+import { problem } from '../errors.ts';
+import { listFacts } from '../memory/repository.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import type { Tables } from '../tables.ts';
+import { buildContext } from './context.ts';
+import { listMessages } from './messages.ts';
+import { findSession } from './repository.ts';
+import { requireSession } from './service.ts';
+import { listSteps } from './steps.ts';
+
+/** A session as admins look into it. */
+export type Inspection = ReturnType<typeof createInspection>;
+
+/** More than there is room for in a context, short as they may be. */
+const MAX_FACTS = 500;
+const MAX_MESSAGES = 1000;
+
+/**
+ * What only admins see of a session, with the record that they did. Specification 000, Ownership rules
+ * on session endpoints; Contract 3, Answers.
+ */
+export function createInspection({ db, profiles }: { db: Kysely<Tables>; profiles: Profiles }) {
+  const reach = 'everything';
+
+  return {
+    /**
+     * What the model would be sent now.
+     * @throws ProblemError `session_not_found`.
+     */
+    async readContext(user: SignedInUser, sessionId: string) {
+      const session = await findSession(db, { sessionId, reach });
+      if (session === undefined) throw problem('session_not_found');
+      const { user_id: ownerId, profile_id: profileId } = session;
+      await noteReading(user, { ownerId, sessionId, data: 'session_context' });
+      const [facts, messages] = await Promise.all([
+        // The facts that nobody owns are nobody's memory.
+        ownerId === null ? [] : listFacts(db, { userId: ownerId }, { limit: MAX_FACTS }),
+        listMessages(db, { sessionId, reach, limit: MAX_MESSAGES }),
+      ]);
+      const system = profiles.find(profileId)?.system ?? '';
+      return { sessionId, profileId, ...buildContext({ system, facts, messages }) };
+    },
+
+    /**
+     * What the agent did, the newest step first.
+     * @param before The number of the last step of the page before.
+     * @returns At most `limit`, each with its number.
+     * @throws ProblemError `session_not_found`.
+     */
+    async listSteps(
+      user: SignedInUser,
+      { sessionId, ...page }: { sessionId: string; before?: number | undefined; limit: number },
+    ) {
+      const { userId: ownerId } = await requireSession(db, { sessionId, reach });
+      await noteReading(user, { ownerId, sessionId, data: 'session_planning' });
+      return listSteps(db, { sessionId, ...page });
+    },
+  };
+
+  function noteReading(
+    user: SignedInUser,
+    { ownerId, sessionId, data }: { ownerId: string | null; sessionId: string; data: string },
+  ): Promise<void> {
+    const details = { data, session_id: sessionId };
+    return recordOthersData(db, 'others_data_read', { actorId: user.id, ownerId, details });
+  }
+}

@@ -1,0 +1,147 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+import { newestFirst, type Position } from '../memory/newest-first.ts';
+import { isWithin, type Reach } from './reach.ts';
+
+/** How recently a session was active. The indexes hold the same expression. */
+const active = newestFirst('last_active', 'created_at');
+
+/** What a session summary shows, with what rows of an older system lack filled in. */
+const summaryColumns = [
+  sql<string>`conversation_sessions.id`.as('session_id'),
+  sql<string>`coalesce(profile_id, '')`.as('profile_id'),
+  sql<string | null>`user_id`.as('user_id'),
+  sql<string>`coalesce(name, '')`.as('name'),
+  sql<number>`(select count(*) from conversation_messages
+    where conversation_messages.session_id = conversation_sessions.id)`.as('message_count'),
+  sql<boolean>`coalesce(pinned, false)`.as('pinned'),
+  sql<Date>`coalesce(created_at, last_active, timestamptz 'epoch')`.as('created_at'),
+  sql<Date>`coalesce(last_active, created_at, timestamptz 'epoch')`.as('last_active'),
+] as const;
+
+/** A session as it is summarised. Specification 000, Session summary item. */
+export type SessionSummary = {
+  session_id: string;
+  profile_id: string;
+  /** Null for a session of an older system, which has no owner yet. */
+  user_id: string | null;
+  name: string;
+  message_count: number;
+  pinned: boolean;
+  created_at: Date;
+  last_active: Date;
+};
+
+/**
+ * Sessions within reach, the most recently active first; those of one moment by id.
+ * @param userId Whose only; everybody's within reach without it.
+ * @param after Where the page before ended.
+ * @returns At most `limit` sessions, each with its position.
+ */
+export async function listSessions(
+  db: Kysely<Tables>,
+  { reach, userId, after, limit }: SessionPage & { reach: Reach },
+): Promise<(SessionSummary & { position: Position })[]> {
+  let query = db
+    .selectFrom('conversation_sessions')
+    .select([...summaryColumns, active.microseconds.as('active_us')])
+    .where(isWithin(reach))
+    .orderBy(active.time, 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (userId !== undefined) query = query.where('user_id', '=', userId);
+  if (after !== undefined) query = query.where(active.isAfter(after));
+  const rows = await query.execute();
+  return rows.map(({ active_us, ...session }) => ({
+    ...session,
+    position: [active_us, session.session_id],
+  }));
+}
+
+/** A session within reach; nothing where there is none. */
+export function findSession(
+  db: Kysely<Tables>,
+  { sessionId, reach }: { sessionId: string; reach: Reach },
+): Promise<SessionSummary | undefined> {
+  return db
+    .selectFrom('conversation_sessions')
+    .select(summaryColumns)
+    .where('id', '=', sessionId)
+    .where(isWithin(reach))
+    .executeTakeFirst();
+}
+
+/** Which of the sessions within reach. */
+export type SessionPage = {
+  userId?: string | undefined;
+  after?: Position | undefined;
+  limit: number;
+};
+
+/** Whose a session is, and whether it is within reach; nothing where there is none. */
+export async function findOwner(
+  db: Kysely<Tables>,
+  { sessionId, reach }: { sessionId: string; reach: Reach },
+): Promise<{ userId: string | null; isWithinReach: boolean } | undefined> {
+  const row = await db
+    .selectFrom('conversation_sessions')
+    .select(['user_id', isWithin(reach).as('is_within')])
+    .where('id', '=', sessionId)
+    .executeTakeFirst();
+  return row && { userId: row.user_id, isWithinReach: row.is_within === true };
+}
+
+/** Creates a session, active as of now. Specification 000, WebSocket. */
+export function insertSession(
+  db: Kysely<Tables>,
+  { userId, profileId, name }: { userId: string; profileId: string; name: string },
+): Promise<SessionSummary> {
+  return db
+    .insertInto('conversation_sessions')
+    .values({ user_id: userId, profile_id: profileId, name })
+    .returning(summaryColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Changes a session within reach, and gives it as it now is; nothing where there is none. */
+export function updateSession(
+  db: Kysely<Tables>,
+  {
+    sessionId,
+    reach,
+    changes,
+  }: { sessionId: string; reach: Reach; changes: { name?: string; pinned?: boolean } },
+): Promise<SessionSummary | undefined> {
+  return db
+    .updateTable('conversation_sessions')
+    .set(changes)
+    .where('id', '=', sessionId)
+    .where(isWithin(reach))
+    .returning(summaryColumns)
+    .executeTakeFirst();
+}
+
+/**
+ * Deletes a session within reach with its messages, steps and files. They are deleted one by one: a
+ * table of an older system may lack the reference, or the cascade.
+ * @param trx A transaction: the session stays locked until all of it is gone.
+ * @returns Whose it was; nothing where there is none.
+ */
+export async function deleteSession(
+  trx: Kysely<Tables>,
+  { sessionId, reach }: { sessionId: string; reach: Reach },
+): Promise<{ userId: string | null } | undefined> {
+  const session = await trx
+    .selectFrom('conversation_sessions')
+    .select('user_id')
+    .where('id', '=', sessionId)
+    .where(isWithin(reach))
+    .forUpdate()
+    .executeTakeFirst();
+  if (session === undefined) return undefined;
+  for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
+    await trx.deleteFrom(table).where('session_id', '=', sessionId).execute();
+  }
+  await trx.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
+  return { userId: session.user_id };
+}

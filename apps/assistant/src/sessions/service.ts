@@ -1,0 +1,152 @@
+import type { Kysely } from 'kysely';
+import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { recordOthersData } from '../audit/others-data.ts';
+import { problem } from '../errors.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import type { Tables } from '../tables.ts';
+import { listMessages, type MessagePage } from './messages.ts';
+import { type Reach, reachOf } from './reach.ts';
+import {
+  deleteSession,
+  findOwner,
+  findSession,
+  insertSession,
+  listSessions,
+  type SessionPage,
+  type SessionSummary,
+  updateSession,
+} from './repository.ts';
+
+/** Conversation sessions under their rules of ownership. */
+export type Sessions = ReturnType<typeof createSessions>;
+
+/**
+ * What can be done with conversation sessions, by whom, and with what is recorded of it. Specification
+ * 000, Ownership rules on session endpoints; Contract 3, Errors: a session that is not theirs is
+ * `session_not_yours`, one that does not exist is `session_not_found`.
+ */
+export function createSessions({ db, profiles }: { db: Kysely<Tables>; profiles: Profiles }) {
+  return {
+    /**
+     * Creates a session of `user`.
+     * @param profileId The default profile without it.
+     * @throws ProblemError `permission_missing` without `svc.profiles.use`, `profile_not_found`, or
+     * `admin_only` for a profile that is.
+     */
+    async createSession(
+      user: SignedInUser,
+      { profileId, name = '' }: { profileId?: string | undefined; name?: string | undefined },
+    ): Promise<SessionSummary> {
+      checkAccess(user, { permission: 'svc.profiles.use' });
+      const { profile_id } = profiles.choose(user, profileId);
+      return insertSession(db, { userId: user.id, profileId: profile_id, name });
+    },
+
+    /**
+     * A session that `user` may see; that it is another's is recorded.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    async findSession(user: SignedInUser, sessionId: string): Promise<SessionSummary> {
+      const reach = reachOf(user, 'svc.sessions.read_all');
+      const session =
+        (await findSession(db, { sessionId, reach })) ?? (await refuse(db, { sessionId, reach }));
+      await recordOthersData(db, 'others_data_read', {
+        actorId: user.id,
+        ownerId: session.user_id,
+        details: { data: 'session', session_id: sessionId },
+      });
+      return session;
+    },
+
+    /**
+     * The sessions that `user` may see, the most recently active first; that others' are among them is
+     * recorded.
+     * @returns At most `limit`, each with its position, for the page after it.
+     */
+    async listSessions(user: SignedInUser, page: SessionPage) {
+      const reach = reachOf(user, 'svc.sessions.read_all');
+      const sessions = await listSessions(db, { reach, ...page });
+      if (sessions.some(({ user_id }) => user_id !== user.id)) {
+        await recordOthersData(db, 'others_data_read', {
+          actorId: user.id,
+          ownerId: page.userId ?? null,
+          details: { data: 'sessions' },
+        });
+      }
+      return sessions;
+    },
+
+    /**
+     * The messages of a session that `user` may see, the newest first. See `findSession`, which says
+     * whether they may, and records it.
+     * @returns At most `limit`, each with its position, for the page after it.
+     */
+    listMessages: (user: SignedInUser, page: MessagePage) =>
+      listMessages(db, { reach: reachOf(user, 'svc.sessions.read_all'), ...page }),
+
+    /**
+     * Renames a session, pins or unpins it: its owner may, and an admin, whose change is recorded.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    changeSession(
+      user: SignedInUser,
+      sessionId: string,
+      changes: { name?: string; pinned?: boolean },
+    ): Promise<SessionSummary> {
+      const reach = reachOf(user);
+      return db.transaction().execute(async (trx) => {
+        const session =
+          (await updateSession(trx, { sessionId, reach, changes })) ??
+          (await refuse(trx, { sessionId, reach }));
+        await recordOthersData(trx, 'others_data_changed', {
+          actorId: user.id,
+          ownerId: session.user_id,
+          details: { data: 'session', session_id: sessionId },
+        });
+        return session;
+      });
+    },
+
+    /**
+     * Deletes a session with all that is in it; that it was another's is recorded.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    async deleteSession(user: SignedInUser, sessionId: string): Promise<void> {
+      const reach = reachOf(user, 'svc.sessions.delete_all');
+      await db.transaction().execute(async (trx) => {
+        const deleted =
+          (await deleteSession(trx, { sessionId, reach })) ??
+          (await refuse(trx, { sessionId, reach }));
+        await recordOthersData(trx, 'others_data_changed', {
+          actorId: user.id,
+          ownerId: deleted.userId,
+          details: { data: 'session', session_id: sessionId, deleted: true },
+        });
+      });
+    },
+  };
+}
+
+/**
+ * The owner of a session within reach.
+ * @throws ProblemError `session_not_found` or `session_not_yours`.
+ */
+export async function requireSession(
+  db: Kysely<Tables>,
+  { sessionId, reach }: { sessionId: string; reach: Reach },
+): Promise<{ userId: string | null }> {
+  const owner = await findOwner(db, { sessionId, reach });
+  if (owner === undefined) throw problem('session_not_found');
+  if (!owner.isWithinReach) throw problem('session_not_yours');
+  return owner;
+}
+
+/** Says why a statement found no session within reach. */
+async function refuse(
+  db: Kysely<Tables>,
+  session: { sessionId: string; reach: Reach },
+): Promise<never> {
+  await requireSession(db, session);
+  // It came within reach since the statement looked.
+  throw problem('session_not_found');
+}

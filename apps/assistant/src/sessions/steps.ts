@@ -1,0 +1,35 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+
+/** A step of the agent, within a turn of the conversation. Contract 3, Answers. */
+export type Step = {
+  id: string;
+  turn_id: string;
+  kind: string;
+  title: string;
+  status: string;
+  detail: string | null;
+  started_at: Date;
+  /** Null while it runs. */
+  finished_at: Date | null;
+};
+
+/**
+ * The steps of a session, whoever's it is, the newest first: for admins.
+ * @param before The number of the last step of the page before.
+ * @returns At most `limit`, each with its number.
+ */
+export function listSteps(
+  db: Kysely<Tables>,
+  { sessionId, before, limit }: { sessionId: string; before?: number | undefined; limit: number },
+): Promise<(Step & { position: number })[]> {
+  let query = db
+    .selectFrom('agent_steps')
+    .select(['id', 'turn_id', 'kind', 'title', 'status', 'detail', 'started_at', 'finished_at'])
+    .select('position')
+    .where('session_id', '=', sessionId)
+    .orderBy('position', 'desc')
+    .limit(limit);
+  if (before !== undefined) query = query.where('position', '<', before);
+  return query.execute();
+}

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { offlineDatabase } from '@oselya/db';
+import { createLogger, StartError } from '@oselya/kit';
+import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { openAssistant } from '../helpers/assistant.ts';
+import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+
+const { db, instance, settings, signedIn } = await openAssistant(SEVERAL_PEOPLE);
+const app = await instance();
+const user = await signedIn(app, person('u-1', { permissions: ['svc.profiles.use'] }));
+const stranger = await signedIn(app, person('u-2'));
+const manager = await signedIn(app, person('u-3', { permissions: ['svc.profiles.manage'] }));
+const admin = await signedIn(app, person('u-4', { isAdmin: true }));
+
+const ids = (answer: { json(): { profile_id: string }[] }) =>
+  answer.json().map(({ profile_id }) => profile_id);
+
+test('who may use profiles sees those for everybody, an admin those for admins too', async () => {
+  assert.deepEqual(ids(await user.get('/profiles')), ['default', 'market']);
+  assert.deepEqual(ids(await admin.get('/profiles')), ['default', 'diagnostics', 'market']);
+  for (const browser of [stranger, manager]) {
+    const answer = await browser.get('/profiles');
+    assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing']);
+  }
+});
+
+test('a profile is answered without its instructions', async () => {
+  const [profile] = (await user.get('/profiles')).json();
+  assert.deepEqual(profile, {
+    profile_id: 'default',
+    name: 'Search assistant',
+    description: 'Finds flats and houses to rent or buy, and remembers what matters to you.',
+    model: '',
+    tools: ['search_listings', 'similar_listings', 'get_listing', 'remember_fact', 'forget_fact'],
+    is_admin_only: false,
+  });
+});
+
+test('who manages profiles sees all of them', async () => {
+  for (const browser of [manager, admin]) {
+    const all = ['default', 'diagnostics', 'market'];
+    assert.deepEqual(ids(await browser.get('/admin/profiles')), all);
+  }
+  for (const browser of [user, stranger]) {
+    assert.equal((await browser.get('/admin/profiles')).statusCode, 403);
+  }
+});
+
+const PATH = '/admin/profiles/default/availability';
+
+test('asking for another availability changes nothing, says where to, and is recorded', async () => {
+  const payload = { is_admin_only: true };
+  const answer = await manager.request('PATCH', PATH, { payload });
+  assert.equal(answer.statusCode, 200);
+  const { ok, note } = answer.json();
+  assert.equal(ok, true);
+  assert.match(note, /availability is managed via profile config files/);
+  assert.deepEqual(ids(await user.get('/profiles')), ['default', 'market']);
+  const lines = await db
+    .selectFrom('audit_log')
+    .select(['actor_id', 'user_id', 'details'])
+    .where('action', '=', 'profile_availability_asked')
+    .execute();
+  assert.deepEqual(lines, [
+    { actor_id: 'u-3', user_id: null, details: { profile_id: 'default', is_admin_only: true } },
+  ]);
+});
+
+test('it takes the permission, a profile that exists, and a yes or no', async () => {
+  const payload = { is_admin_only: true };
+  for (const browser of [user, stranger]) {
+    assert.equal((await browser.request('PATCH', PATH, { payload })).statusCode, 403);
+  }
+  const unknown = PATH.replace('default', 'none');
+  const answer = await manager.request('PATCH', unknown, { payload });
+  assert.deepEqual([answer.statusCode, answer.json().code], [404, 'profile_not_found']);
+  for (const bad of [
+    {},
+    { is_admin_only: 'true' },
+    { is_admin_only: null },
+    { ...payload, x: 1 },
+  ]) {
+    assert.equal((await manager.request('PATCH', PATH, { payload: bad })).statusCode, 422);
+  }
+});
+
+test('the start is refused before anything is served where profiles cannot be used', async () => {
+  const config = readConfig(settings({ PROFILES_DIR: '/nowhere/at/all' }));
+  const log = createLogger({ level: 'silent', service: 'test' });
+  await assert.rejects(createApp({ config, database: offlineDatabase(), log }), StartError);
+});

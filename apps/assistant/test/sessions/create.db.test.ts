@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ProblemError } from '@oselya/kit';
+import { createProfiles } from '../../src/profiles/profiles.ts';
+import { createSessions } from '../../src/sessions/service.ts';
+import { openAssistant } from '../helpers/assistant.ts';
+
+const { db } = await openAssistant();
+const profile = (profile_id: string, is_admin_only = false) => ({
+  profile_id,
+  name: profile_id,
+  description: '',
+  system: 'Help.',
+  model: '',
+  tools: [],
+  is_admin_only,
+});
+const profiles = [profile('a'), profile('default'), profile('secret', true)];
+const sessions = createSessions({ db, profiles: createProfiles(profiles) });
+
+const user = {
+  id: 'u-1',
+  email: 'u-1@example.test',
+  display_name: null,
+  role: 'user' as const,
+  permissions: ['svc.profiles.use'],
+};
+const admin = { ...user, id: 'u-2', role: 'admin' as const, permissions: [] };
+const ids = () => db.selectFrom('conversation_sessions').select('id').execute();
+const isProblem = (code: string) => (error: unknown) =>
+  error instanceof ProblemError && error.code === code;
+
+test('a new session belongs to who made it, is empty, and active as of now', async () => {
+  const before = Date.now();
+  const session = await sessions.createSession(user, { profileId: 'a', name: 'Львів' });
+  const { session_id, created_at, last_active, ...rest } = session;
+  assert.deepEqual(rest, {
+    profile_id: 'a',
+    user_id: 'u-1',
+    name: 'Львів',
+    message_count: 0,
+    pinned: false,
+  });
+  assert.match(session_id, /^[0-9a-f-]{36}$/);
+  assert.deepEqual(created_at, last_active);
+  assert.ok(Math.abs(created_at.getTime() - before) < 60_000);
+});
+
+test('without a profile it has the default one, without a name none', async () => {
+  const session = await sessions.createSession(user, {});
+  assert.deepEqual([session.profile_id, session.name], ['default', '']);
+});
+
+test('a profile that does not exist or is for admins only makes no session', async () => {
+  const { length } = await ids();
+  await assert.rejects(
+    sessions.createSession(user, { profileId: 'none' }),
+    isProblem('profile_not_found'),
+  );
+  await assert.rejects(
+    sessions.createSession(user, { profileId: 'secret' }),
+    isProblem('admin_only'),
+  );
+  assert.equal((await ids()).length, length);
+  assert.equal((await sessions.createSession(admin, { profileId: 'secret' })).profile_id, 'secret');
+});
+
+test('it takes the permission to use profiles, which an admin has', async () => {
+  const without = { ...user, permissions: ['svc.tools.use'] };
+  await assert.rejects(sessions.createSession(without, {}), isProblem('permission_missing'));
+  assert.equal((await sessions.createSession(admin, {})).user_id, 'u-2');
+});
