@@ -1,0 +1,211 @@
+import type { Logger } from '@oselya/kit';
+import { problem } from '../errors.ts';
+import type { CurrentUser, Resolution } from '../identity/current-user.ts';
+import type { SocketLimits } from './limits.ts';
+
+/** An auth session that sockets of this process are open with. */
+type LiveSession = {
+  readonly id: string;
+  /** Called when it ends; one for each of its sockets. */
+  readonly holders: Set<() => void>;
+  user: CurrentUser | undefined;
+  /** When the last resolution that succeeded began, and what had been heard until then. */
+  checkedAt: number;
+  checkedHints: number;
+  /** How often it was heard that something of the user's may have changed. */
+  hints: number;
+  dueAt: number;
+  check: Promise<void> | undefined;
+  isOver: boolean;
+};
+
+/** What auth sessions are asked of, as identity gives it. */
+export type AuthSessions = {
+  resolve: (sessionId: string) => Promise<Resolution>;
+  /** Which of some auth sessions are there. */
+  living: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
+};
+
+/** One socket's hold on the user of its auth session. */
+export type LiveUser = {
+  /**
+   * The user, as resolved at most 30 s ago and after the last change that was heard of.
+   * @throws ProblemError `not_signed_in`, `provider_unavailable`, or what the database throws.
+   */
+  current(): Promise<CurrentUser>;
+  release(): void;
+};
+
+/**
+ * Keeps the users of live sockets current. Sockets of one auth session share what is known of it.
+ *
+ * - A message is judged by a user who was resolved at most 30 s ago; one who was not is resolved first.
+ * - So that sockets close that nobody writes to, each session is resolved again before 30 s are over,
+ *   at a moment of its own between, and a few at a time.
+ * - On a notification (`identity/invalidation.ts`) one statement finds the sessions that ended, and their
+ *   sockets close at once, however many there are and whether or not the provider answers. The others
+ *   are resolved again: before their next message, and in any case soon.
+ *
+ * A provider or database that does not answer ends nothing. Contract 3, WebSocket.
+ */
+export function createLiveUsers({
+  resolve,
+  living,
+  limits,
+  log,
+}: AuthSessions & { limits: SocketLimits; log: Pick<Logger, 'warn'> }) {
+  const sessions = new Map<string, LiveSession>();
+  const hinted = new Set<LiveSession>();
+  let isLooking = false;
+  let isSweeping = false;
+  const timer = setInterval(() => void sweep(), limits.sweepIntervalMs);
+  timer.unref();
+
+  /** After six to nine tenths of the time that there is, so that sessions do not stay in step. */
+  const nextTurn = (from: number) => from + limits.userMaxAgeMs * (0.6 + 0.3 * Math.random());
+
+  function hold(sessionId: string, onSignedOut: () => void): LiveUser {
+    const session = sessions.get(sessionId) ?? add(sessionId);
+    // A callback of its own for each socket, whatever was given.
+    const holder = () => onSignedOut();
+    session.holders.add(holder);
+    return {
+      current: () => current(session),
+      release() {
+        session.holders.delete(holder);
+        if (session.holders.size === 0) forget(session);
+      },
+    };
+  }
+
+  /** It is known before it is resolved: what is heard meanwhile counts. */
+  function add(id: string): LiveSession {
+    const session: LiveSession = {
+      id,
+      holders: new Set(),
+      user: undefined,
+      checkedAt: -Infinity,
+      checkedHints: 0,
+      hints: 0,
+      dueAt: performance.now(),
+      check: undefined,
+      isOver: false,
+    };
+    sessions.set(id, session);
+    return session;
+  }
+
+  function forget(session: LiveSession): void {
+    if (sessions.get(session.id) === session) sessions.delete(session.id);
+  }
+
+  function end(session: LiveSession): void {
+    if (session.isOver) return;
+    session.isOver = true;
+    forget(session);
+    for (const signOut of session.holders) signOut();
+  }
+
+  async function current(session: LiveSession): Promise<CurrentUser> {
+    const { hints } = session;
+    if (!isFresh(session)) {
+      await check(session);
+      // That may have begun before what was heard last.
+      if (session.checkedHints < hints) await check(session);
+    }
+    if (session.isOver || session.user === undefined) throw problem('not_signed_in');
+    return session.user;
+  }
+
+  function isFresh({ user, checkedAt, checkedHints, hints }: LiveSession): boolean {
+    const isOld = performance.now() - checkedAt > limits.userMaxAgeMs;
+    return user !== undefined && checkedHints === hints && !isOld;
+  }
+
+  function check(session: LiveSession): Promise<void> {
+    session.check ??= resolveAgain(session).finally(() => {
+      session.check = undefined;
+    });
+    return session.check;
+  }
+
+  async function resolveAgain(session: LiveSession): Promise<void> {
+    const { hints } = session;
+    const began = performance.now();
+    session.dueAt = began + limits.userRetryMs;
+    const resolution = await resolve(session.id);
+    if (resolution.status !== 'signed-in') return end(session);
+    session.user = resolution.user;
+    session.checkedAt = began;
+    session.checkedHints = hints;
+    // Where something was heard meanwhile its turn has been set by that.
+    if (session.hints === hints) session.dueAt = nextTurn(began);
+  }
+
+  /** Resolves those again whose turn has come, a few at a time. */
+  async function sweep(): Promise<void> {
+    if (isSweeping) return;
+    isSweeping = true;
+    const now = performance.now();
+    const due = [...sessions.values()].filter(({ dueAt }) => dueAt <= now);
+    const failures: unknown[] = [];
+    const work = async () => {
+      for (let session = due.pop(); session !== undefined; session = due.pop()) {
+        await check(session).catch((error: unknown) => failures.push(error));
+      }
+    };
+    await Promise.all(Array.from({ length: limits.sweepConcurrency }, work));
+    if (failures.length > 0) {
+      log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
+    }
+    isSweeping = false;
+  }
+
+  /**
+   * Takes a notification.
+   * @param userId Who changed; empty for everybody, or where notifications may have been missed.
+   */
+  function hear(userId: string): void {
+    const isEverybody = userId === '';
+    const now = performance.now();
+    for (const session of sessions.values()) {
+      if (!isEverybody && session.user !== undefined && session.user.id !== userId) continue;
+      session.hints += 1;
+      // Everybody at once would be more than the provider is asked otherwise.
+      session.dueAt = isEverybody ? Math.min(session.dueAt, now + spread(limits.userRetryMs)) : now;
+      hinted.add(session);
+    }
+    void look();
+  }
+
+  /** Ends the sessions that are gone; what is heard meanwhile is looked at together, after it. */
+  async function look(): Promise<void> {
+    if (isLooking) return;
+    isLooking = true;
+    try {
+      while (hinted.size > 0) {
+        const asked = [...hinted];
+        hinted.clear();
+        const found = await living(asked.map(({ id }) => id));
+        for (const session of asked) if (!found.has(session.id)) end(session);
+      }
+    } catch (error) {
+      // They are due: the next sweep finds out for each of them.
+      log.warn({ err: error }, 'ended sessions could not be looked for');
+    }
+    isLooking = false;
+    await sweep();
+  }
+
+  return {
+    hold,
+    hear,
+    /** How many auth sessions are watched. */
+    get size() {
+      return sessions.size;
+    },
+    stop: () => clearInterval(timer),
+  };
+}
+
+const spread = (ms: number) => ms * Math.random();

@@ -1,0 +1,95 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Access, SignedInUser } from '../access/guards.ts';
+import { problem } from '../errors.ts';
+import { type ClientFrame, MAX_ID_LENGTH, type ServerFrame } from './frames.ts';
+
+/** Sends an answer, which repeats the message's `id`; as often as there is something to tell. */
+export type Answer = (frame: ServerFrame) => void;
+
+type UserAccess = Exclude<Access, 'public'>;
+
+/**
+ * A type of message as the dispatch uses it: who may send it, and how it is handled whatever its members
+ * are. Handling throws `validation_failed`, and what the handler throws.
+ */
+export type MessageType =
+  | { access: 'public'; handle: (frame: ClientFrame, context: { answer: Answer }) => Promise<void> }
+  | {
+      access: UserAccess;
+      handle: (
+        frame: ClientFrame,
+        context: { user: SignedInUser; answer: Answer },
+      ) => Promise<void>;
+    };
+
+/** Every type of message that clients may send, by name. */
+export type MessageTypes = Readonly<Record<string, MessageType>>;
+
+/** Makes a type of message that anybody may send. */
+export function publicMessage<Members extends TProperties>(
+  members: Members,
+  handle: (context: { message: Message<Members>; answer: Answer }) => void | Promise<void>,
+): MessageType {
+  const read = reader(members);
+  return {
+    access: 'public',
+    handle: async (frame, { answer }) => handle({ message: read(frame), answer }),
+  };
+}
+
+/**
+ * Makes a type of message for who is signed in.
+ * @param access Held against the user for each message, before its members are looked at.
+ */
+export function userMessage<Members extends TProperties>(
+  access: UserAccess,
+  members: Members,
+  handle: (context: {
+    message: Message<Members>;
+    user: SignedInUser;
+    answer: Answer;
+  }) => void | Promise<void>,
+): MessageType {
+  const read = reader(members);
+  return {
+    access,
+    handle: async (frame, { user, answer }) => handle({ message: read(frame), user, answer }),
+  };
+}
+
+type Message<Members extends TProperties> = Static<TObject<Members>>;
+
+/** What a longer name of an unknown member is cut to. */
+const SHOWN_LENGTH = 60;
+
+/** Checks the members of messages; others than those named are errors. */
+function reader<Members extends TProperties>(members: Members) {
+  const id = Type.Optional(Type.String({ maxLength: MAX_ID_LENGTH }));
+  const validator = Compile(
+    Type.Object({ ...members, type: Type.String(), id }, { additionalProperties: false }),
+  );
+  // The validator's own type is lost in the members that are not known here.
+  const isMessage = (frame: unknown): frame is Message<Members> => validator.Check(frame);
+  return (frame: ClientFrame): Message<Members> => {
+    if (isMessage(frame)) return frame;
+    throw problem('validation_failed', { errors: describe(validator.Errors(frame)) });
+  };
+}
+
+type ValidationErrors = ReturnType<ReturnType<typeof Compile>['Errors']>;
+
+function describe(errors: ValidationErrors) {
+  return (
+    errors
+      // An unknown member is told of once, not also as a value that no schema allows.
+      .filter(({ keyword }) => keyword !== 'boolean')
+      .map((error) => ({ path: `message${error.instancePath}`, message: describeRule(error) }))
+  );
+}
+
+function describeRule(error: ValidationErrors[number]): string {
+  if (error.keyword !== 'additionalProperties') return error.message;
+  const names = error.params.additionalProperties.map((name) => name.slice(0, SHOWN_LENGTH));
+  return `${error.message}: ${names.join(', ')}`;
+}

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createTally, perMinute } from '../../src/sockets/counting.ts';
+
+test('a budget is for a minute from its first use', (t) => {
+  let now = 1_000_000;
+  t.mock.method(performance, 'now', () => now);
+  const spend = perMinute(2);
+  assert.deepEqual([spend(), spend(), spend(), spend()], [true, true, false, false]);
+  now += 59_999;
+  assert.ok(!spend());
+  now += 1;
+  assert.deepEqual([spend(), spend(), spend()], [true, true, false]);
+});
+
+test('a tally counts by key and keeps nothing of a key without a count', () => {
+  const tally = createTally();
+  assert.equal(tally.of('a'), 0);
+  assert.deepEqual([tally.add('a'), tally.add('a'), tally.add('b')], [1, 2, 1]);
+  assert.deepEqual([tally.of('a'), tally.size], [2, 2]);
+  tally.remove('a');
+  tally.remove('b');
+  assert.deepEqual([tally.of('a'), tally.of('b'), tally.size], [1, 0, 1]);
+  tally.remove('a');
+  tally.remove('unknown');
+  assert.equal(tally.size, 0);
+});

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { test } from 'node:test';
+import { closings } from '../../src/sockets/closings.ts';
+import { refusal, SocketClient } from '../helpers/socket-client.ts';
+import { HANDSHAKE, openSockets, ping, sid } from '../helpers/sockets.ts';
+import { until } from '../helpers/until.ts';
+
+for (const [origin, status] of [
+  [undefined, 101],
+  ['https://assistant.test', 101],
+  ['own host', 101],
+  ['null', 403],
+  ['https://evil.test', 403],
+  ['https://assistant.test.evil.test', 403],
+  ['http://assistant.test', 403],
+  ['https://assistant.test:8443', 403],
+  ['own port, other host', 403],
+  ['', 403],
+] as const) {
+  test(`a handshake with the origin ${origin} is ${status}`, async () => {
+    const { url, sockets } = await openSockets({ types: { ping } });
+    const given =
+      origin === 'own host'
+        ? url
+        : origin === 'own port, other host'
+          ? url.replace('127.0.0.1', 'localhost')
+          : origin;
+    const options = given === undefined ? {} : { headers: { origin: given } };
+    if (status === 101) {
+      const client = await SocketClient.open(url, options);
+      assert.equal(await client.outcome({ type: 'ping' }), 'ok');
+    } else {
+      assert.deepEqual(await refusal(url, options), { status: 403, code: 'cross_site_request' });
+      assert.equal(sockets.size.connections, 0);
+    }
+  });
+}
+
+test('a request that is no handshake is 426 and says what it takes', async () => {
+  const { url } = await openSockets();
+  const answer = await fetch(`${url}/ws`, { headers: { origin: 'https://evil.test' } });
+  assert.equal(answer.status, 426);
+  assert.equal(answer.headers.get('upgrade'), 'websocket');
+  assert.equal(answer.headers.get('content-type'), 'application/problem+json');
+  const body: unknown = await answer.json();
+  assert.ok(typeof body === 'object' && body !== null && 'detail' in body);
+  assert.match(String(body.detail), /WebSocket client/);
+});
+
+/** Sends a request that asks for another protocol, and gives the status of its answer. */
+async function upgrade(
+  url: string,
+  { method = 'GET', headers = {}, body }: { method?: string; headers?: object; body?: string },
+): Promise<number | undefined> {
+  const sent = request(url, { method, headers: { connection: 'upgrade', ...headers } });
+  sent.end(body);
+  const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
+  answer.destroy();
+  return answer.statusCode;
+}
+
+for (const [name, path, options, status] of [
+  ['a handshake', '/ws', { headers: HANDSHAKE }, 101],
+  ['a handshake with a query', '/ws?a=1', { headers: HANDSHAKE }, 101],
+  ['a handshake in capitals', '/ws', { headers: { ...HANDSHAKE, upgrade: 'WebSocket' } }, 101],
+  ['another version', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-version': '8' } }, 426],
+  ['a short key', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-key': 'short' } }, 426],
+  ['HTTP/2 without TLS', '/ws', { headers: { upgrade: 'h2c' } }, 426],
+  ['a handshake by POST', '/ws', { method: 'POST', headers: HANDSHAKE }, 404],
+  ['a handshake elsewhere', '/health/live', { headers: HANDSHAKE }, 404],
+  ['HTTP/2 elsewhere', '/openapi.json', { headers: { upgrade: 'h2c' } }, 200],
+  [
+    'a body that asks to upgrade',
+    '/echo',
+    {
+      method: 'POST',
+      headers: { ...HANDSHAKE, 'content-type': 'application/json' },
+      body: '{"a":1}',
+    },
+    200,
+  ],
+] as const) {
+  test(`${name} is ${status}`, async () => {
+    const { url } = await openSockets();
+    assert.equal(await upgrade(url + path, options), status);
+  });
+}
+
+test('an address has so many sockets and no more, until one of them closes', async () => {
+  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const first = await SocketClient.open(url);
+  await SocketClient.open(url);
+  assert.deepEqual(await refusal(url), { status: 429, code: 'too_many_connections' });
+  first.socket.close();
+  await until(() => sockets.size.connections === 1);
+  const third = await SocketClient.open(url);
+  assert.equal(await third.outcome({ type: 'ping' }), 'ok');
+});
+
+for (const [name, value] of [
+  ['an unknown', sid('z')],
+  ['a malformed', 'short'],
+  ['an empty', ''],
+] as const) {
+  test(`${name} cookie closes the socket with 4401`, async () => {
+    const { url, sockets } = await openSockets({ types: { ping } });
+    const client = SocketClient.begin(url, { sid: value });
+    assert.deepEqual(await client.closed, closings.signedOut);
+    await until(() => sockets.size.connections === 0);
+  });
+}
