@@ -19,8 +19,10 @@ create table if not exists webhook_events (
   received_at timestamptz not null default now(),
   -- The signed id of the delivery, which is acted on once; null where the provider signs none.
   delivery_id text unique,
+  -- How it was signed: 'hmac', over the body alone, or 'standard', as Standard Webhooks says.
   signature text not null,
-  event text not null,
+  -- Null where the body names none.
+  event text,
   user_id text,
   -- 'applied', or 'ignored' where the event changes nothing here.
   outcome text not null,

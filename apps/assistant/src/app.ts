@@ -1,21 +1,46 @@
 import cookie from '@fastify/cookie';
 import {
+  createRateLimit,
   createServer,
   healthRoutes,
   type Logger,
   registerHttpMetrics,
   type Server,
 } from '@oselya/kit';
-import type { Database } from '@oselya/db';
+import { type Database, isDatabaseOutage } from '@oselya/db';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
+import { adminRoutes } from './admin/routes.ts';
+import { keepAuditShort } from './audit/retention.ts';
+import { auditRoutes } from './audit/routes.ts';
 import type { Config } from './config.ts';
+import { fileRoutes } from './files/routes.ts';
+import { createFiles } from './files/service.ts';
 import { homeRoutes } from './home/routes.ts';
 import { createIdentity } from './identity/identity.ts';
+import { createIdentityMetrics } from './identity/metrics.ts';
+import { ownSignInRoutes } from './identity/own-sign-ins-routes.ts';
+import { USER_CHANNEL } from './identity/invalidation.ts';
 import { identityRoutes } from './identity/routes.ts';
+import { adminMemoryRoutes } from './memory/admin-routes.ts';
+import { memoryRoutes } from './memory/routes.ts';
+import { createMemory } from './memory/service.ts';
+import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
+import { createProfiles } from './profiles/profiles.ts';
+import { profileRoutes } from './profiles/routes.ts';
+import { inspectionRoutes } from './sessions/inspection-routes.ts';
+import { createInspection } from './sessions/inspection.ts';
+import { sessionRoutes } from './sessions/routes.ts';
+import { createSessions } from './sessions/service.ts';
+import { isSocketHandshake } from './sockets/handshake.ts';
+import { socketLimits } from './sockets/limits.ts';
+import { createMessageTypes } from './sockets/messages.ts';
+import { socketRoutes } from './sockets/routes.ts';
+import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
 
 /** For everything but files, whose routes say otherwise. */
 const BODY_LIMIT_BYTES = 64 * 1024;
@@ -28,10 +53,13 @@ type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 /** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
 export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
   const { db } = database;
+  const profiles = createProfiles(await loadProfiles(config.PROFILES_DIR ?? SHIPPED_PROFILES));
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT_BYTES,
     trustedProxies: config.TRUSTED_PROXIES,
+    isOutage: isDatabaseOutage,
+    acceptsUpgrade: isSocketHandshake,
     openapi: {
       title: 'Oselya assistant',
       description:
@@ -56,13 +84,54 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       },
     },
   });
-  const identity = createIdentity({ config, db, log });
+  const registry = new Registry();
+  const metrics = createIdentityMetrics(registry);
+  const identity = createIdentity({ config, db, log, metrics });
   await app.register(cookie);
   refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });
   guardRoutes(app, identity.currentUser);
+  // Before the routes: a scope has the hooks that were there when it was made.
+  registerHttpMetrics(app, registry);
 
-  identityRoutes(app, { config, identity });
+  identityRoutes(app, {
+    config,
+    identity,
+    loginLimit: createRateLimit({
+      pool: database.pool,
+      table: 'assistant_rate_limits',
+      name: 'login',
+      perMinute: config.LOGIN_PER_MINUTE,
+    }),
+  });
+  ownSignInRoutes(app, identity);
+  auditRoutes(app, db);
+  keepAuditShort(app, { db, log, retentionDays: config.AUDIT_RETENTION_DAYS });
+  const memory = createMemory({ db });
+  memoryRoutes(app, memory);
+  adminMemoryRoutes(app, memory);
   homeRoutes(app, { identity, baseUrl: config.BASE_URL });
+  await webhookRoutes(app, { config, db, registry, metrics });
+  const sessions = createSessions({ db, profiles });
+  sessionRoutes(app, sessions);
+  inspectionRoutes(app, createInspection({ db, profiles }));
+  await fileRoutes(app, createFiles({ db }));
+  profileRoutes(app, { db, profiles });
+  adminRoutes(app, { db, log, metrics, revoke: identity.revoke, sessions });
+  const sockets = createSockets({
+    identity,
+    types: createMessageTypes(sessions),
+    caps: { perUser: config.SOCKETS_PER_USER, perAddress: config.SOCKETS_PER_ADDRESS },
+    limits: socketLimits,
+    registry,
+    log,
+  });
+  await socketRoutes(app, {
+    sockets,
+    cookies: identity.cookies,
+    listen: (hear) => database.listen(USER_CHANNEL, hear),
+    baseUrl: config.BASE_URL,
+    limits: socketLimits,
+  });
   healthRoutes(app, {
     async database() {
       await sql`select 1`.execute(db);
@@ -74,7 +143,6 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       return { status: (await identity.provider.isReachable(signal)) ? 'ok' : 'degraded' };
     },
   });
-  registerHttpMetrics(app, new Registry());
   await app.ready();
   return app;
 }

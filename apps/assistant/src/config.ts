@@ -82,7 +82,6 @@ export const configSchema = Type.Object({
   }),
   IDP_TIMEOUT_MS: integer({ default: 5000, min: 1, max: 120_000 }),
   SVC_AUTH_ENCRYPTION_KEY: Type.String({
-    default: '',
     pattern: KEY_PATTERN,
     description: KEY_RULE,
     writeOnly: true,

@@ -1,4 +1,4 @@
-import { commonErrors, defineProblems, type ErrorDefinition } from '@oselya/kit';
+import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } from '@oselya/kit';
 
 /** Every error that the assistant answers. Contract 2; docs/errors.md is made from this table. */
 export const errors = {
@@ -22,6 +22,13 @@ export const errors = {
     title: 'The sign-in could not be completed',
     advice:
       'The identity provider did not give tokens for this sign-in. Sign in again; if it stays, look in the service log.',
+    retry: false,
+  },
+  webhook_not_verified: {
+    status: 400,
+    title: 'This webhook is not verified',
+    advice:
+      'The signature is missing, out of date, or not made with IDP_WEBHOOK_SECRET. Look in the service log for which of these it is.',
     retry: false,
   },
   not_signed_in: {
@@ -48,6 +55,84 @@ export const errors = {
     advice: 'Requests that change something are taken from pages of this service only.',
     retry: false,
   },
+  session_not_yours: {
+    status: 403,
+    title: 'The session is not yours',
+    advice: 'It belongs to somebody else, or to nobody yet. Ask an administrator.',
+    retry: false,
+  },
+  session_not_found: {
+    status: 404,
+    title: 'No such session',
+    advice: 'It was deleted, or never was. GET /sessions lists yours.',
+    retry: false,
+  },
+  file_not_found: {
+    status: 404,
+    title: 'No such file',
+    advice: 'The session has no file of that name. GET /sessions/{id}/files lists what it has.',
+    retry: false,
+  },
+  fact_not_found: {
+    status: 404,
+    title: 'No such fact',
+    advice: 'It was deleted, or never was. GET /memory/facts lists yours.',
+    retry: false,
+  },
+  memory_full: {
+    status: 409,
+    title: 'The memory is full',
+    advice: 'Delete a fact that is not needed any more, then send this one again.',
+    retry: false,
+  },
+  profile_not_found: {
+    status: 404,
+    title: 'No such profile',
+    advice: 'GET /profiles lists those that can be used.',
+    retry: false,
+  },
+  too_many_files: {
+    status: 409,
+    title: 'The session has too many files',
+    advice: 'Delete one that is not needed any more, then send this one again.',
+    retry: false,
+  },
+  sign_in_not_found: {
+    status: 404,
+    title: 'No such sign-in',
+    advice: 'It ended already, or is not one of yours. List yours with GET /auth/sessions.',
+    retry: false,
+  },
+  user_not_found: {
+    status: 404,
+    title: 'No such user',
+    advice: 'Nobody with this id has signed in here. List the users with GET /admin/users.',
+    retry: false,
+  },
+  upgrade_required: {
+    status: 426,
+    title: 'A WebSocket is needed here',
+    advice: 'Connect with a WebSocket client: docs/protocol.md describes the messages.',
+    retry: false,
+  },
+  too_many_connections: {
+    status: 429,
+    title: 'Too many connections',
+    advice: 'Your address has as many open connections as it may have. Close some, then try again.',
+    retry: true,
+  },
+  malformed_message: {
+    status: 400,
+    title: 'Malformed message',
+    advice: 'Send a JSON object with a `type`, in a text frame.',
+    retry: false,
+  },
+  unknown_message_type: {
+    status: 422,
+    title: 'Unknown type of message',
+    advice: 'Send a message of one of the types that docs/protocol.md lists.',
+    retry: false,
+  },
   sign_in_not_configured: {
     status: 503,
     title: 'Sign-in is not configured',
@@ -64,3 +149,6 @@ export const errors = {
 
 /** Builds the assistant's errors. */
 export const problem = defineProblems(errors);
+
+/** Describes which of them a route can answer, by code or by status. */
+export const problemAnswers = describeProblems(errors);

@@ -8,6 +8,13 @@ import type { Tables } from './tables.ts';
 
 export { configSchema, readConfig } from './config.ts';
 export { errors } from './errors.ts';
+export {
+  assignLegacy,
+  foundNothing,
+  type LegacyReport,
+  UnknownUserError,
+} from './legacy/assign-legacy.ts';
+export type { Tables } from './tables.ts';
 
 /** What the process has already and the assistant need not open. */
 type Shared = {

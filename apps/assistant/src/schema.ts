@@ -23,4 +23,7 @@ export const userId = storableText({
 });
 
 /** The answer of what succeeds without anything to tell. */
-export const okAnswer = Type.Object({ ok: Type.Literal(true) });
+export const okAnswer = Type.Object(
+  { ok: Type.Literal(true) },
+  { description: 'It is done.', examples: [{ ok: true }] },
+);

@@ -68,8 +68,8 @@ export type Tables = {
     id: Numbered;
     received_at: DefaultedTimestamp;
     delivery_id: string | null;
-    signature: string;
-    event: string;
+    signature: 'hmac' | 'standard';
+    event: string | null;
     user_id: string | null;
     outcome: 'applied' | 'ignored';
     sessions_ended: Generated<number>;

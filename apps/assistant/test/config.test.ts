@@ -100,6 +100,13 @@ for (const [name, key] of Object.entries(rejectedKeys)) {
   });
 }
 
+test('a key that is not set is told as that', () => {
+  assert.throws(
+    () => readConfig({}),
+    /SVC_AUTH_ENCRYPTION_KEY is not set: it must be 32 bytes as url-safe base64/,
+  );
+});
+
 for (const [variable, value] of [
   ['BASE_URL', 'https://oselya.example/path'],
   ['BASE_URL', 'oselya.example'],

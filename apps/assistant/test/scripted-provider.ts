@@ -9,7 +9,9 @@ type Endpoint = 'discovery' | 'authorize' | 'token' | 'userinfo' | 'revoke';
 export type Fault =
   | { status: number; body?: string; headers?: Record<string, string> }
   /** Closes the connection without an answer. */
-  | 'disconnect';
+  | 'disconnect'
+  /** Answers as no well-behaved server would. */
+  | ((response: ServerResponse) => void);
 
 export type ScriptedProvider = Awaited<ReturnType<typeof startScriptedProvider>>;
 
@@ -127,6 +129,7 @@ export async function startScriptedProvider() {
     await gate;
     const fault = faults.get(endpoint);
     if (fault === 'disconnect') return void response.destroy();
+    if (typeof fault === 'function') return fault(response);
     if (fault !== undefined) {
       response.writeHead(fault.status, { 'content-type': 'application/json', ...fault.headers });
       return void response.end(fault.body ?? '');

@@ -57,11 +57,16 @@ export function guardRoutes(
     if (user === undefined) throw problem('not_signed_in');
     checkAccess(user, access);
     request.user = user;
+    // What one user is answered is nobody else's, and on this machine nobody's after signing out.
+    void reply.header('cache-control', 'no-store');
   });
 }
 
-/** @throws `admin_only` or `permission_missing`. */
-function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'>): void {
+/**
+ * Holds what somebody asks for against who they are, for routes and socket messages alike.
+ * @throws `admin_only` or `permission_missing`.
+ */
+export function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'>): void {
   if (access === 'signed-in') return;
   if ('role' in access) {
     if (user.role !== access.role) throw problem('admin_only');

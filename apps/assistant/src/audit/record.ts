@@ -2,23 +2,31 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 
 /** Everything that the audit trail tells of. Contract 3, Further endpoints. */
-export type AuditAction =
+export const auditActions = [
   /** Somebody signed in, out, or ended another sign-in of their own. */
-  | 'signed_in'
-  | 'signed_out'
-  | 'sign_in_ended'
+  'signed_in',
+  'signed_out',
+  'sign_in_ended',
   /** All sign-ins of a user, or of everybody, were ended: by an admin, or by the provider's webhook. */
-  | 'sign_ins_ended'
+  'sign_ins_ended',
   /** The provider refuses the session's tokens. */
-  | 'sign_in_refused'
+  'sign_in_refused',
   /** The cached role changed: at the provider, by its webhook, or by an admin. */
-  | 'role_changed'
-  | 'access_cleared'
+  'role_changed',
+  'access_cleared',
   /** Data without an owner got one. */
-  | 'legacy_assigned'
+  'legacy_assigned',
   /** Somebody read or changed what is another's. */
-  | 'others_data_read'
-  | 'others_data_changed';
+  'others_data_read',
+  'others_data_changed',
+  /** Somebody asked for another availability of a profile, which its file decides. */
+  'profile_availability_asked',
+] as const;
+
+export type AuditAction = (typeof auditActions)[number];
+
+/** Further facts about what was done, none of them secret. */
+export type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 
 /** One line of the trail. */
 export type AuditEntry = {
@@ -27,8 +35,7 @@ export type AuditEntry = {
   actorId: string | null;
   /** Whose data or sign-in it was; null where it was everybody's. */
   userId: string | null;
-  /** Further facts, none of them secret. */
-  details?: Readonly<Record<string, string | number | boolean | null>>;
+  details?: AuditDetails;
 };
 
 /**

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { type Server, sharedProblems } from '@oselya/kit';
+import type { Server } from '@oselya/kit';
+import { problemAnswers } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
 import { pageAnswer } from '../identity/schemas.ts';
 import { homePage } from './page.ts';
@@ -17,7 +18,10 @@ export function homeRoutes(
       config: { access: 'public' },
       schema: {
         hide: true,
-        response: { 200: pageAnswer('Who is signed in.'), ...sharedProblems(503) },
+        response: {
+          200: pageAnswer('Who is signed in.'),
+          ...problemAnswers('provider_unavailable'),
+        },
       },
     },
     async (request, reply) => {

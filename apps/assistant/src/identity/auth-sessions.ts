@@ -24,13 +24,6 @@ export type AuthSession = {
   isUserFresh: boolean;
 };
 
-/** How a session is looked up. */
-export type SessionRules = {
-  lifetimeDays: number;
-  /** How old user data may be; with 0 it is never fresh. IDP_USER_MAX_AGE_SECONDS. */
-  userMaxAgeSeconds: number;
-};
-
 /** The tokens of a session, encrypted for its row. */
 export type SealedTokens = {
   accessTokenEnc: string;
@@ -43,56 +36,22 @@ export type SealedTokens = {
 const SWEEP = 100;
 
 /** The lifetime of the cookie holds here as well: a copied cookie does not outlive it. */
-const alive = (lifetimeDays: number) =>
+export const alive = (lifetimeDays: number) =>
   sql<boolean>`s.created_at > now() - make_interval(days => ${lifetimeDays})`;
 
 const expiry = (seconds: number | undefined) =>
   seconds === undefined ? null : sql<Date>`now() + make_interval(secs => ${seconds})`;
 
-/** Finds a session by the value of its cookie, unless its lifetime is over. */
-export async function findSession(
+/** Which of some sessions are there, by their ids; those whose lifetime is over are not. */
+export async function livingSessions(
   db: Kysely<Tables>,
-  id: string,
-  { lifetimeDays, userMaxAgeSeconds }: SessionRules,
-): Promise<AuthSession | undefined> {
-  const row = await db
-    .selectFrom('user_auth_sessions as s')
-    .leftJoin('svc_users as u', 'u.id', 's.user_id')
-    .where('s.id', '=', id)
-    .where(alive(lifetimeDays))
-    .select(['s.id', 's.user_id', 's.access_token_enc', 's.refresh_token_enc', 's.token_version'])
-    .select(['u.email', 'u.display_name', 'u.role', 'u.permissions', 'u.access_generation'])
-    .select([
-      sql<boolean>`coalesce(s.expires_at <= now(), false)`.as('is_expired'),
-      sql<AuthSession['refreshLease']>`case when s.refresh_lease_until is null then 'none'
-        when s.refresh_lease_until > now() then 'held' else 'abandoned' end`.as('lease'),
-      sql<boolean>`coalesce(s.last_used_at < now() - interval '1 minute', true)`.as(
-        'is_last_use_old',
-      ),
-      sql<Date>`now()`.as('read_at'),
-      sql<boolean>`coalesce(s.checked_generation = u.access_generation
-        and s.user_checked_at > now() - make_interval(secs => ${userMaxAgeSeconds}), false)`.as(
-        'is_user_fresh',
-      ),
-    ])
-    .executeTakeFirst();
-  if (row === undefined) return undefined;
-  const { email, display_name, role, permissions } = row;
-  const hasUser = email !== null && role !== null && permissions !== null;
-  return {
-    id: row.id,
-    userId: row.user_id,
-    accessTokenEnc: row.access_token_enc,
-    refreshTokenEnc: row.refresh_token_enc,
-    tokenVersion: row.token_version,
-    isAccessTokenExpired: row.is_expired,
-    refreshLease: row.lease,
-    isLastUseOld: row.is_last_use_old,
-    cachedUser: hasUser ? { email, display_name, role, permissions } : undefined,
-    accessGeneration: row.access_generation ?? 0,
-    readAt: row.read_at,
-    isUserFresh: row.is_user_fresh,
-  };
+  ids: readonly string[],
+  lifetimeDays: number,
+): Promise<Set<string>> {
+  const { rows } = await sql<{ id: string }>`
+    select s.id from user_auth_sessions s
+    where s.id = any(${ids}) and ${alive(lifetimeDays)}`.execute(db);
+  return new Set(rows.map(({ id }) => id));
 }
 
 /**

@@ -2,13 +2,9 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { recordAudit } from '../audit/record.ts';
 import type { Tables } from '../tables.ts';
-import {
-  type AuthSession,
-  deleteRefused,
-  findSession,
-  noteUse,
-  type SessionRules,
-} from './auth-sessions.ts';
+import { type AuthSession, noteUse } from './auth-sessions.ts';
+import type { EndRefused } from './end-refused.ts';
+import { findSession, type SessionRules } from './find-session.sql.ts';
 import { isRefusal, outageAsProblem } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { UserData } from './provider/user-data.ts';
@@ -26,6 +22,7 @@ type CurrentUserOptions = {
   provider: Provider;
   tokens: SessionTokens;
   refresh: (session: AuthSession) => Promise<AuthSession | undefined>;
+  endRefused: EndRefused;
   rules: SessionRules;
 };
 
@@ -49,6 +46,7 @@ export function createCurrentUser({
   provider,
   tokens,
   refresh,
+  endRefused,
   rules,
 }: CurrentUserOptions) {
   const share = singleFlight<UserData>();
@@ -74,8 +72,7 @@ export function createCurrentUser({
   }
 
   async function end(session: AuthSession): Promise<undefined> {
-    if (!(await deleteRefused(db, session))) return;
-    log.info({ user_id: session.userId }, 'signed out: the provider refuses the access token');
+    await endRefused(session);
   }
 
   /** Gives nothing where the provider refuses the token, or names somebody else for it. */

@@ -3,9 +3,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
+import { livingSessions } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser, type CurrentUser, type Resolution } from './current-user.ts';
+import { createEndRefused } from './end-refused.ts';
+import type { IdentityMetrics } from './metrics.ts';
+import { createOwnSignIns } from './own-sign-ins.ts';
 import { createProvider } from './provider/provider.ts';
+import { createTransport } from './provider/transport.ts';
 import { createRevocation } from './token-revocation.ts';
 import { createSessionTokens } from './session-tokens.ts';
 import { createSignIn } from './sign-in.ts';
@@ -23,14 +28,16 @@ export function createIdentity({
   config,
   db,
   log,
+  metrics,
 }: {
   config: Config;
   db: Kysely<Tables>;
   log: Logger;
+  metrics: IdentityMetrics;
 }) {
   const lifetimeDays = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS;
   const rules = { lifetimeDays, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
-  const provider = createProvider(config);
+  const provider = createProvider(config, metrics.measured(createTransport(config.IDP_TIMEOUT_MS)));
   const tokens = createSessionTokens(
     createTokenVault(
       decodeKey(config.SVC_AUTH_ENCRYPTION_KEY),
@@ -38,8 +45,17 @@ export function createIdentity({
     ),
   );
   const providerTimeoutMs = config.IDP_TIMEOUT_MS;
-  const refresh = createTokenRefresh({ db, provider, tokens, providerTimeoutMs, rules });
-  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, rules });
+  const endRefused = createEndRefused({ db, log, metrics });
+  const refresh = createTokenRefresh({
+    db,
+    provider,
+    tokens,
+    endRefused,
+    metrics,
+    providerTimeoutMs,
+    rules,
+  });
+  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, endRefused, rules });
   const revoke = createRevocation({ log, provider, tokens });
   const cookies = createCookies(config);
 
@@ -64,8 +80,10 @@ export function createIdentity({
     cookies,
     currentUser,
     resolve,
+    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetimeDays),
     revoke,
-    signIn: createSignIn({ db, log, provider, tokens, lifetimeDays }),
-    signOut: createSignOut({ db, log, revoke }),
+    signIn: createSignIn({ db, log, provider, tokens, metrics, lifetimeDays }),
+    signOut: createSignOut({ db, log, revoke, metrics }),
+    ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetimeDays }),
   };
 }

@@ -9,7 +9,7 @@ import { type EndedSession, endedColumns } from './auth-sessions.ts';
  * - a refresh only updates, so that it brings no session back;
  * - a sign-in stores its session under a lock shared with others of its kind and looks for what was
  *   invalidated since it began (`invalidatedSince`), while an invalidation holds that lock alone;
- * - live sockets hear of it by a notification that comes with the commit (`user-changes.ts`).
+ * - live sockets hear of it by a notification that comes with the commit (`sockets/live-users.ts`).
  *
  * Specification 000, Auth session and Cached role and permissions; Contract 3, Webhooks.
  */
@@ -20,18 +20,31 @@ const LOCK_KEY = 0x7369676e;
 /** Longer than any sign-in is in flight: the provider's calls are bounded. */
 const KEPT = sql`interval '1 hour'`;
 
-/** The channel of `user-changes.ts`; the payload is the user's id, or empty for everybody. */
+/** The channel of `sockets/live-users.ts`; the payload is the user's id, or empty for everybody. */
 export const USER_CHANNEL = 'assistant_user_changed';
 
-/** Ends all sessions of a user, or of everybody, sign-ins in flight included. */
+/** Ends all sessions of a user, sign-ins in flight included, and gives what they held. */
 export async function endSessions(
   trx: Transaction<Tables>,
-  whose: { userId: string } | 'everybody',
+  { userId }: { userId: string },
 ): Promise<EndedSession[]> {
-  await invalidate(trx, 'sessions', whose);
-  let query = trx.deleteFrom('user_auth_sessions').returning(endedColumns);
-  if (whose !== 'everybody') query = query.where('user_id', '=', whose.userId);
-  return query.execute();
+  await invalidate(trx, 'sessions', { userId });
+  return trx
+    .deleteFrom('user_auth_sessions')
+    .where('user_id', '=', userId)
+    .returning(endedColumns)
+    .execute();
+}
+
+/**
+ * Ends all sessions of everybody, sign-ins in flight included. What they held is not read: of 200,000
+ * sessions it would take 600 MB.
+ * @returns How many there were.
+ */
+export async function endAllSessions(trx: Transaction<Tables>): Promise<number> {
+  await invalidate(trx, 'sessions', 'everybody');
+  const result = await trx.deleteFrom('user_auth_sessions').executeTakeFirst();
+  return Number(result.numDeletedRows);
 }
 
 /**

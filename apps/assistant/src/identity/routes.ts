@@ -1,8 +1,9 @@
-import { html, renderPage, type Server, sharedProblems } from '@oselya/kit';
+import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { signedIn } from '../access/guards.ts';
 import type { Config } from '../config.ts';
-import { problem } from '../errors.ts';
+import { problem, problemAnswers } from '../errors.ts';
+import { okAnswer } from '../schema.ts';
 import type { ClientNote } from './auth-sessions.ts';
 import type { Identity } from './identity.ts';
 import { randomId } from './ids.ts';
@@ -10,7 +11,6 @@ import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
 import {
   callbackQuery,
   currentUserSchema,
-  logoutAnswer,
   mobileDoneQuery,
   pageAnswer,
   redirectAnswer,
@@ -24,7 +24,7 @@ const tags = ['sign-in'];
 /** `/auth/*`. Specification 000, Authentication endpoints. */
 export function identityRoutes(
   app: Server,
-  { config, identity }: { config: Config; identity: Identity },
+  { config, identity, loginLimit }: { config: Config; identity: Identity; loginLimit: RateLimit },
 ): void {
   const { cookies, signIn, signOut } = identity;
   app.addSchema(currentUserSchema);
@@ -38,10 +38,15 @@ export function identityRoutes(
       schema: {
         tags,
         summary: 'Begins a sign-in',
-        response: { 302: redirectAnswer('To the identity provider.'), ...sharedProblems(503) },
+        description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
+        response: {
+          302: redirectAnswer('To the identity provider.'),
+          ...problemAnswers(429, 'provider_unavailable', 'sign_in_not_configured'),
+        },
       },
     },
     async (request, reply) => {
+      reply.headers(await loginLimit(request.ip));
       const isAndroid = ANDROID.test(request.headers['user-agent'] ?? '');
       const browserId = cookies.browserId(request) ?? randomId();
       const url = await signIn.begin(isAndroid ? 'android' : 'browser', {
@@ -70,7 +75,12 @@ export function identityRoutes(
             'A page that goes on to / by itself, where the cookie is SameSite=Strict.',
           ),
           302: redirectAnswer('To / with the cookie, or for Android to /auth/mobile-done.'),
-          ...sharedProblems(400, 503),
+          ...problemAnswers(
+            'login_not_valid',
+            'login_refused',
+            'token_exchange_failed',
+            'provider_unavailable',
+          ),
         },
       },
     },
@@ -96,7 +106,7 @@ export function identityRoutes(
         tags,
         summary: 'Hands a session over to the Android application',
         querystring: mobileDoneQuery,
-        response: { 200: pageAnswer('The bridge page.'), ...sharedProblems(422) },
+        response: { 200: pageAnswer('The bridge page.'), ...problemAnswers(422) },
       },
     },
     async (request, reply) =>
@@ -114,13 +124,14 @@ export function identityRoutes(
       schema: {
         tags,
         summary: 'Signs out; who is not signed in stays so',
-        response: { 200: logoutAnswer, ...sharedProblems(403) },
+        response: { 200: okAnswer, ...problemAnswers('cross_site_request', 503) },
       },
     },
     async (request, reply) => {
       const sessionId = cookies.sessionId(request);
-      if (cookies.hasSession(request)) cookies.clearSession(reply);
+      // Where this fails the browser keeps the cookie: without it nobody could end the session.
       if (sessionId !== null) await signOut(sessionId);
+      if (cookies.hasSession(request)) cookies.clearSession(reply);
       return { ok: true as const };
     },
   );
@@ -133,7 +144,7 @@ export function identityRoutes(
       schema: {
         tags,
         summary: 'The signed-in user',
-        response: { 200: currentUserSchema, ...sharedProblems(401, 503) },
+        response: { 200: currentUserSchema, ...problemAnswers(401, 'provider_unavailable') },
       },
     },
     (request) => {

@@ -17,9 +17,6 @@ export const mobileDoneQuery = Type.Object({
   sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
 });
 
-/** Specification 000, Authentication endpoints. */
-export const logoutAnswer = Type.Object({ ok: Type.Literal(true) });
-
 /** Specification 000, Current-user object. */
 export const currentUserSchema = Type.Object(
   {
@@ -29,7 +26,19 @@ export const currentUserSchema = Type.Object(
     role: Type.Union([Type.Literal('user'), Type.Literal('admin')]),
     permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
   },
-  { $id: 'CurrentUser' },
+  {
+    $id: 'CurrentUser',
+    description: 'Who sent the request.',
+    examples: [
+      {
+        id: 'u-1',
+        email: 'olena@example.test',
+        display_name: 'Olena',
+        role: 'user',
+        permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
+      },
+    ],
+  },
 );
 
 /** The schema of an answer that sends the browser elsewhere. */

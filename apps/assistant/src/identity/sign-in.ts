@@ -7,6 +7,7 @@ import type { Tables } from '../tables.ts';
 import { addSession, type ClientNote, deleteSession, sweepSessions } from './auth-sessions.ts';
 import { isId, randomId } from './ids.ts';
 import { invalidatedSince, latestInvalidation, tellUserChanged } from './invalidation.ts';
+import type { IdentityMetrics } from './metrics.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
 import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
@@ -18,6 +19,7 @@ type SignInOptions = {
   log: Logger;
   provider: Provider;
   tokens: SessionTokens;
+  metrics: Pick<IdentityMetrics, 'countSignIn' | 'countEnded'>;
   lifetimeDays: number;
 };
 
@@ -28,7 +30,7 @@ type Visitor = { browserId: string | null; sessionId: string | null };
 type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
 
 /** Signs people in: sends them to the provider, and makes a session of what comes back. */
-export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignInOptions) {
+export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays }: SignInOptions) {
   /**
    * Begins a sign-in, and gives the address at the provider to send the browser to.
    * Android ends the sign-in in another browser than it began in, so nothing ties it to one.
@@ -77,16 +79,18 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     const sealed = await tokens.seal(redeemed, session);
     const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
     await sweepSessions(db, lifetimeDays);
-    await db.transaction().execute(async (trx) => {
+    const replaced = await db.transaction().execute(async (trx) => {
       const invalidated = await invalidatedSince(trx, { userId: user.id, began });
       if (invalidated.has('sessions')) throw problem('login_refused');
-      for (const id of new Set(earlier)) if (id !== null) await endEarlier(trx, id);
+      const ended = await endEarlier(trx, new Set(earlier));
       const generation = await upsertUser(trx, user, !invalidated.has('access'));
       const checked = invalidated.has('access') ? undefined : { at: began.readAt, generation };
       await addSession(trx, { ...session, ...sealed, checked, client: visitor.client });
       const details = { platform: login.platform ?? 'browser', address: visitor.client.address };
       await recordAudit(trx, { action: 'signed_in', actorId: user.id, userId: user.id, details });
+      return ended;
     });
+    metrics.countEnded('replaced', replaced);
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
     return { sessionId: session.id, platform: login.platform };
   }
@@ -118,10 +122,24 @@ export function createSignIn({ db, log, provider, tokens, lifetimeDays }: SignIn
     }
   }
 
-  return { begin, complete };
+  return {
+    begin,
+    complete: (...args: Parameters<typeof complete>) =>
+      metrics.countSignIn(() => complete(...args)),
+  };
 }
 
-async function endEarlier(trx: Transaction<Tables>, id: string): Promise<void> {
-  const ended = await deleteSession(trx, id);
-  if (ended !== undefined) await tellUserChanged(trx, ended.userId);
+/** Gives how many there were. */
+async function endEarlier(
+  trx: Transaction<Tables>,
+  ids: ReadonlySet<string | null>,
+): Promise<number> {
+  let count = 0;
+  for (const id of ids) {
+    const ended = id === null ? undefined : await deleteSession(trx, id);
+    if (ended === undefined) continue;
+    await tellUserChanged(trx, ended.userId);
+    count += 1;
+  }
+  return count;
 }

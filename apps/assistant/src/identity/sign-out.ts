@@ -4,6 +4,7 @@ import type { Tables } from '../tables.ts';
 import { recordAudit } from '../audit/record.ts';
 import { deleteSession } from './auth-sessions.ts';
 import { tellUserChanged } from './invalidation.ts';
+import type { IdentityMetrics } from './metrics.ts';
 import type { Revocation } from './token-revocation.ts';
 
 /**
@@ -14,10 +15,12 @@ export function createSignOut({
   db,
   log,
   revoke,
+  metrics,
 }: {
   db: Kysely<Tables>;
   log: Logger;
   revoke: Revocation;
+  metrics: Pick<IdentityMetrics, 'countEnded'>;
 }) {
   return async (sessionId: string): Promise<void> => {
     const session = await db.transaction().execute(async (trx) => {
@@ -29,6 +32,7 @@ export function createSignOut({
       return ended;
     });
     if (session === undefined) return;
+    metrics.countEnded('signed_out');
     log.info({ user_id: session.userId }, 'signed out');
     await revoke(session);
   };

@@ -3,15 +3,16 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import {
   type AuthSession,
-  deleteRefused,
-  findSession,
   releaseRefreshLease,
   type SealedTokens,
-  type SessionRules,
   storeRefreshedTokens,
   takeRefreshLease,
 } from './auth-sessions.ts';
+import type { EndRefused } from './end-refused.ts';
+import { findSession, type SessionRules } from './find-session.sql.ts';
+import type { IdentityMetrics } from './metrics.ts';
 import {
+  isProviderOutage,
   isRefusal,
   outageAsProblem,
   ProviderError,
@@ -23,14 +24,16 @@ import { singleFlight } from './single-flight.ts';
 
 /** What a lease lasts beyond the one call under it: enough to write the answer, all tries included. */
 const LEASE_MARGIN_MS = 10_000;
-/** The waits between six tries to write the answer; 3.1 s in all. */
-const STORE_AGAIN_MS = { first: 100, most: 1600 };
+/** The waits between the tries to write the answer, which go on for as long as the lease lasts. */
+const STORE_AGAIN_MS = { first: 100, most: 1000 };
 const POLL_MS = { first: 25, most: 250 };
 
 type TokenRefreshOptions = {
   db: Kysely<Tables>;
   provider: Provider;
   tokens: SessionTokens;
+  endRefused: EndRefused;
+  metrics: Pick<IdentityMetrics, 'countRefresh'>;
   providerTimeoutMs: number;
   rules: SessionRules;
 };
@@ -60,6 +63,8 @@ export function createTokenRefresh({
   db,
   provider,
   tokens,
+  endRefused,
+  metrics,
   rules,
   ...limits
 }: TokenRefreshOptions) {
@@ -74,7 +79,9 @@ export function createTokenRefresh({
       const leaseEnd = Date.now() + leaseMs;
       if (await takeRefreshLease(db, session, leaseMs)) return redeem(session, leaseEnd);
       const winner = await waitForWinner(session, deadline);
-      if (winner !== 'abandoned') return winner;
+      if (winner === 'abandoned') continue;
+      metrics.countRefresh('waited');
+      return winner;
     }
     throw providerUnavailable();
   }
@@ -115,13 +122,15 @@ export function createTokenRefresh({
       renewed = { ...answer, refreshToken: answer.refreshToken ?? refreshToken };
     } catch (error) {
       if (isRefusal(error)) {
-        const isOver = await deleteRefused(db, session);
+        const isOver = await endRefused(session);
+        metrics.countRefresh(isOver ? 'refused' : 'waited');
         return isOver ? undefined : find(session.id);
       }
       await releaseRefreshLease(db, session);
       throw outageAsProblem(error);
     }
     await store(session, await tokens.seal(renewed, session), leaseEnd);
+    metrics.countRefresh('refreshed');
     // Whatever the row holds now is what counts: it can be gone, or renewed by a faster process.
     return find(session.id);
   }
@@ -131,16 +140,29 @@ export function createTokenRefresh({
    * write. One that failed may also have been done; repeating it then changes nothing.
    */
   async function store(session: AuthSession, sealed: SealedTokens, leaseEnd: number) {
-    for (let delayMs = STORE_AGAIN_MS.first; ; delayMs *= 2) {
+    for (
+      let delayMs = STORE_AGAIN_MS.first;
+      ;
+      delayMs = Math.min(delayMs * 2, STORE_AGAIN_MS.most)
+    ) {
       try {
         return await storeRefreshedTokens(db, session, sealed);
       } catch (error) {
-        if (delayMs > STORE_AGAIN_MS.most || Date.now() + delayMs >= leaseEnd) throw error;
+        if (Date.now() + delayMs >= leaseEnd) throw error;
         await sleep(delayMs);
       }
     }
   }
 
+  async function counted(session: AuthSession): Promise<AuthSession | undefined> {
+    try {
+      return await refresh(session);
+    } catch (error) {
+      if (isProviderOutage(error)) metrics.countRefresh('unavailable');
+      throw error;
+    }
+  }
+
   return (session: AuthSession) =>
-    share(`${session.id} ${session.tokenVersion}`, () => refresh(session));
+    share(`${session.id} ${session.tokenVersion}`, () => counted(session));
 }

@@ -3,13 +3,16 @@ import { fileURLToPath } from 'node:url';
 import { connect } from '@oselya/db';
 import { openTestDatabase } from '@oselya/db/testing';
 import { createLogger, type Server } from '@oselya/kit';
-import { sql } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../scripted-provider.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64url');
+
+/** See {@link openAssistant}. */
+export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 
 /**
  * The assistant for one test file: a database, a scripted provider, and as many instances of the app
@@ -30,22 +33,29 @@ export async function openAssistant(env: Record<string, string> = {}) {
   const provider = await startScriptedProvider();
   const lines: string[] = [];
 
-  async function instance(overrides: Record<string, string> = {}): Promise<Server> {
+  const settings = (overrides: Record<string, string> = {}): Record<string, string> => ({
+    BASE_URL: 'http://assistant.test',
+    IDP_BASE_URL: provider.url,
+    IDP_CLIENT_ID: provider.client.id,
+    IDP_CLIENT_SECRET: provider.client.secret,
+    SVC_AUTH_ENCRYPTION_KEY: KEY,
+    ...env,
+    ...overrides,
+  });
+
+  /** @param watch Is told of each statement of the instance that the database answered. */
+  async function instance(
+    overrides: Record<string, string> = {},
+    watch: (statement: Statement) => void = () => undefined,
+  ): Promise<Server> {
     const own =
       database.url === undefined
         ? undefined
         : await connect<Tables>({ url: database.url, maxConnections: 3 });
+    const used = own ?? database;
     const app = await createApp({
-      config: readConfig({
-        BASE_URL: 'http://assistant.test',
-        IDP_BASE_URL: provider.url,
-        IDP_CLIENT_ID: provider.client.id,
-        IDP_CLIENT_SECRET: provider.client.secret,
-        SVC_AUTH_ENCRYPTION_KEY: KEY,
-        ...env,
-        ...overrides,
-      }),
-      database: own ?? database,
+      config: readConfig(settings(overrides)),
+      database: { ...used, db: used.db.withPlugin(statements(watch)) },
       log: createLogger({
         level: 'trace',
         service: 'assistant',
@@ -59,16 +69,28 @@ export async function openAssistant(env: Record<string, string> = {}) {
     return app;
   }
 
-  const { db, engine } = database;
+  const { db, engine, listen } = database;
 
   return {
     db,
     engine,
+    listen,
     provider,
     lines,
     instance,
-    /** A browser that is signed in; the provider's count of calls starts again. */
-    signedIn: async (app: Server): Promise<Browser> => {
+    /** The environment of an instance, for one in a process of its own. */
+    settings,
+    /** The database's address; undefined on PGlite, which no other process can reach. */
+    databaseUrl: database.url,
+    /** Calls a function after the file's tests, before the database goes. */
+    atEnd: (work: () => Promise<void>): void => void closers.push(work),
+    /**
+     * A browser that is signed in; the provider's count of calls starts again.
+     * @param user Whom the provider describes from then on; an instance that is to know several at once
+     * needs IDP_USER_MAX_AGE_SECONDS.
+     */
+    signedIn: async (app: Server, user: unknown = provider.user): Promise<Browser> => {
+      provider.user = user;
       const browser = new Browser(app);
       await browser.signIn(provider);
       provider.calls.length = 0;
@@ -87,6 +109,20 @@ export async function openAssistant(env: Record<string, string> = {}) {
   };
 }
 
+/** Whether a statement only reads. */
+export type Statement = 'read' | 'write';
+
+/** Tells of statements by their results: some are sent as they stand, and no plugin sees them before. */
+const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
+  transformQuery: ({ node }) => node,
+  transformResult({ result }) {
+    watch(result.numAffectedRows === undefined ? 'read' : 'write');
+    return Promise.resolve(result);
+  },
+});
+
+type Options = { app?: Server; headers?: Record<string, string>; payload?: object };
+
 /** Keeps cookies as a browser does, for requests that `inject` plays. */
 export class Browser {
   readonly cookies = new Map<string, string>();
@@ -99,15 +135,16 @@ export class Browser {
   }
 
   async request(
-    method: 'GET' | 'POST',
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     url: string,
-    { app = this.app, headers = {} }: { app?: Server; headers?: Record<string, string> } = {},
+    { app = this.app, headers = {}, payload }: Options = {},
   ) {
     const answer = await app.inject({
       method,
       url,
       headers: { ...this.headers, ...headers },
       cookies: Object.fromEntries(this.cookies),
+      ...(payload && { payload }),
     });
     for (const { name, value, maxAge } of answer.cookies) {
       if (maxAge === 0) this.cookies.delete(name);
@@ -116,11 +153,11 @@ export class Browser {
     return answer;
   }
 
-  get(url: string, options?: { app?: Server; headers?: Record<string, string> }) {
+  get(url: string, options?: Options) {
     return this.request('GET', url, options);
   }
 
-  post(url: string, options?: { app?: Server; headers?: Record<string, string> }) {
+  post(url: string, options?: Options) {
     return this.request('POST', url, options);
   }
 

@@ -1,10 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Waits until a condition holds, for 5 s at most. */
+const POLL_MS = 10;
+
+/** Far longer than anything takes that is waited for, however busy the machine is. */
+const LIMIT_MS = 20_000;
+
+/** Waits until a condition holds, for 20 s at most. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  const deadline = Date.now() + LIMIT_MS;
+  while (Date.now() < deadline) {
     if (await condition()) return;
-    await sleep(10);
+    await sleep(POLL_MS);
   }
-  throw new Error('The condition did not come true within 5 s');
+  throw new Error(`The condition did not come true within ${LIMIT_MS} ms`);
 }

@@ -12,6 +12,7 @@ import {
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
+import { readTokenAnswer } from './token-answer.ts';
 
 /**
  * Gives the OAuth client, made on first use. Without discovery the endpoints are the configured paths
@@ -47,7 +48,8 @@ async function configure(config: Config, transport: CustomFetch): Promise<Config
     undefined,
     authentication(config),
   );
-  client[customFetch] = async (url, options) => asPlainOAuth(await transport(url, options));
+  client[customFetch] = async (url, options) =>
+    readTokenAnswer(await transport(url, options), { withIdToken: false });
   if (base.startsWith('http:')) allowInsecureRequests(client);
   return client;
 }
@@ -55,7 +57,8 @@ async function configure(config: Config, transport: CustomFetch): Promise<Config
 function discover(config: Config, transport: CustomFetch): Promise<Configuration> {
   const base = config.IDP_BASE_URL;
   return discovery(new URL(base), config.IDP_CLIENT_ID, undefined, authentication(config), {
-    [customFetch]: transport,
+    [customFetch]: async (url, options) =>
+      readTokenAnswer(await transport(url, options), { withIdToken: true }),
     execute: base.startsWith('http:') ? [allowInsecureRequests] : [],
   });
 }
@@ -64,24 +67,4 @@ function authentication(config: Config): ClientAuth {
   if (config.IDP_CLIENT_SECRET === '') return None();
   const method = config.IDP_CLIENT_AUTH === 'post' ? ClientSecretPost : ClientSecretBasic;
   return method(config.IDP_CLIENT_SECRET);
-}
-
-/**
- * Takes a token answer as a plain OAuth provider gives it. `token_type` may be missing (Contract 3
- * asks for three members only). An ID token is left out: without discovery neither the issuer's name
- * nor its algorithms are known to judge it by, and the user's data comes from `userinfo` anyway.
- */
-async function asPlainOAuth(response: Response): Promise<Response> {
-  const text = await response.text();
-  const { headers } = response;
-  let answer: unknown;
-  try {
-    answer = JSON.parse(text);
-  } catch {
-    return new Response(text, { headers });
-  }
-  if (typeof answer !== 'object' || answer === null || !('access_token' in answer)) {
-    return new Response(text, { headers });
-  }
-  return Response.json({ token_type: 'bearer', ...answer, id_token: undefined });
 }

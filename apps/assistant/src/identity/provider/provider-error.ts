@@ -51,6 +51,11 @@ export function providerUnavailable(cause?: ProviderError) {
   });
 }
 
+/** Whether an error is that answer. */
+export function isProviderOutage(error: unknown): boolean {
+  return error instanceof ProblemError && error.code === 'provider_unavailable';
+}
+
 /** Turns an outage into the answer to the request that met it; other errors stay what they are. */
 export function outageAsProblem(error: unknown): unknown {
   return error instanceof ProviderError ? providerUnavailable(error) : error;

@@ -22,6 +22,10 @@ type UserDataRules = {
 };
 
 const MAX_SLUGS = 1000;
+
+/** OpenID Connect Core §2 for an id, RFC 5321 §4.5.3.1 for an email; names and slugs are shorter. */
+const MAX_CHARACTERS = { id: 255, email: 320, name: 255, slug: 255 };
+
 const slugs = Type.Array(Type.String(), { maxItems: MAX_SLUGS });
 const accessEntry = Type.Object({
   role_ids: Type.Optional(slugs),
@@ -34,24 +38,26 @@ const NO_ACCESS: Access = { roles: [], permissions: [] };
 /**
  * Reads the answer of the provider's `userinfo`. Access data that is missing or malformed gives the
  * role `user` and no permissions: it must never open anything. Contract 3, Identity provider.
- * @throws ProviderError `unavailable` where there is no id or no email, so no user at all.
+ * A name or a slug that cannot be stored is left out.
+ * @throws ProviderError `unavailable` where there is no id or no email that can be stored, so no user.
  */
 export function readUserData(answer: unknown, rules: UserDataRules): UserData {
   const id = field(answer, 'sub') ?? field(answer, 'id');
   const email = field(answer, 'email');
-  if (!isText(id) || !isText(email)) {
-    throw new ProviderError('unavailable', 'userinfo answered without a user id or an email');
+  if (!isStorable(id, MAX_CHARACTERS.id) || !isStorable(email, MAX_CHARACTERS.email)) {
+    throw new ProviderError('unavailable', 'userinfo answered without a usable user id or email');
   }
   const access = readAccess(answer, rules);
-  const name = [field(field(answer, 'profile'), 'display_name'), field(answer, 'name')].find(
-    isText,
-  );
+  const names = [field(field(answer, 'profile'), 'display_name'), field(answer, 'name')];
+  const name = names.find((one) => isStorable(one, MAX_CHARACTERS.name));
   return {
     id,
     email,
     display_name: name ?? null,
     role: access.roles.includes(rules.adminRoleSlug) ? 'admin' : 'user',
-    permissions: [...new Set(access.permissions)],
+    permissions: [...new Set(access.permissions)].filter((slug) =>
+      isStorable(slug, MAX_CHARACTERS.slug),
+    ),
   };
 }
 
@@ -91,6 +97,16 @@ function field(value: unknown, name: string): unknown {
   return Reflect.get(value, name);
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
+/**
+ * Whether a value is a text that comes back from the database as it went in: PostgreSQL stores no NUL,
+ * and a lone surrogate is no character in UTF-8.
+ */
+function isStorable(value: unknown, maxLength: number): value is string {
+  return (
+    typeof value === 'string' &&
+    value !== '' &&
+    value.length <= maxLength &&
+    !value.includes('\0') &&
+    value.isWellFormed()
+  );
 }

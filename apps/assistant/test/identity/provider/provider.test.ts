@@ -49,6 +49,16 @@ test('an answer of three members is enough, and more does no harm', async () => 
   }
 });
 
+for (const expiresIn of [-1, 'soon', '', null, {}, [60]]) {
+  test(`an expiry of ${JSON.stringify(expiresIn)} counts as not said`, async () => {
+    scripted.token.extra = { expires_in: expiresIn, refresh_token: null, scope: null };
+    const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+    assert.equal(tokens.expiresInSeconds, undefined);
+    assert.equal(tokens.refreshToken, undefined);
+    assert.match(tokens.accessToken, /^access-/);
+  });
+}
+
 test('an expiry beyond all calendars is cut to a year', async () => {
   scripted.token.expiresIn = 1e15;
   const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
@@ -73,7 +83,7 @@ const faults: [ProviderError['kind'], Fault][] = [
   ['unavailable', { status: 200, body: 'null' }],
   ['unavailable', { status: 200, body: '{"access_token":7}' }],
   ['unavailable', { status: 200, body: '{"access_token":"a","token_type":"mac"}' }],
-  ['unavailable', { status: 200, body: '{"access_token":"a","expires_in":-1}' }],
+  ['unavailable', { status: 200, body: '{"access_token":"a","refresh_token":7}' }],
   ['unavailable', 'disconnect'],
 ];
 

@@ -37,6 +37,25 @@ const cases: [string, unknown, Partial<UserData>][] = [
     { display_name: null },
   ],
   [
+    'a name with a NUL is none',
+    { ...who, profile: { display_name: 'O\0' } },
+    { display_name: null },
+  ],
+  ['half a character is no name', { ...who, name: '\ud83d' }, { display_name: null }],
+  ['a name without end is none', { ...who, name: 'O'.repeat(256) }, { display_name: null }],
+  [
+    'a name that cannot be stored makes room for one that can',
+    { ...who, name: 'N', profile: { display_name: 'P\0' } },
+    { display_name: 'N' },
+  ],
+  [
+    'slugs that cannot be stored are left out',
+    withList([
+      { ...entry, permission_ids: ['a\0', 'svc.tools.use', '\udc00', 'b'.repeat(256), ''] },
+    ]),
+    { permissions: ['svc.tools.use'] },
+  ],
+  [
     'an entry gives role and permissions',
     withList([entry]),
     { role: 'admin', permissions: ['svc.tools.use'] },
@@ -104,8 +123,13 @@ for (const answer of [
   { sub: 'u-1' },
   { ...who, sub: '' },
   { ...who, sub: 7 },
+  { ...who, sub: 'u-1\0' },
+  { ...who, sub: 'u-\ud83d' },
+  { ...who, sub: 'u'.repeat(256) },
+  { ...who, email: 'olena@example.test\0' },
+  { ...who, email: `${'o'.repeat(310)}@example.test` },
 ]) {
-  test(`${JSON.stringify(answer)} names no user`, () => {
+  test(`${JSON.stringify(answer).slice(0, 80)} names no user`, () => {
     assert.throws(
       () => readUserData(answer, rules),
       (error) => error instanceof ProviderError && error.kind === 'unavailable',

@@ -1,0 +1,25 @@
+import type { Server } from '@oselya/kit';
+import { problemAnswers } from '../errors.ts';
+import { listHandler } from '../sessions/list.ts';
+import { sessionsAnswer, sessionsQuery } from '../sessions/schemas.ts';
+import type { Sessions } from '../sessions/service.ts';
+
+/** `GET /admin/sessions`. Specification 000, Admin endpoints. */
+export function allSessionsRoutes(app: Server, sessions: Pick<Sessions, 'listSessions'>): void {
+  app.get(
+    '/admin/sessions',
+    {
+      config: { access: { role: 'admin' } },
+      schema: {
+        tags: ['admin', 'sessions'],
+        summary: "Everybody's sessions, and those without an owner",
+        querystring: sessionsQuery,
+        response: {
+          200: sessionsAnswer,
+          ...problemAnswers(401, 'admin_only', 422, 'provider_unavailable'),
+        },
+      },
+    },
+    listHandler(sessions),
+  );
+}

@@ -1,0 +1,71 @@
+import { prepare } from '@oselya/db';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { AuthSession } from './auth-sessions.ts';
+
+/** How a session is looked up. */
+export type SessionRules = {
+  lifetimeDays: number;
+  /** How old user data may be; with 0 it is never fresh. IDP_USER_MAX_AGE_SECONDS. */
+  userMaxAgeSeconds: number;
+};
+
+type Row = {
+  id: string;
+  user_id: string;
+  access_token_enc: string;
+  refresh_token_enc: string;
+  token_version: number;
+  email: string | null;
+  display_name: string | null;
+  role: string | null;
+  permissions: string | null;
+  access_generation: number | null;
+  is_expired: boolean;
+  lease: AuthSession['refreshLease'];
+  is_last_use_old: boolean;
+  read_at: Date;
+  is_user_fresh: boolean;
+};
+
+/** Each request with a cookie runs it. */
+const statement = prepare<Row>(
+  'find_auth_session',
+  `select s.id, s.user_id, s.access_token_enc, s.refresh_token_enc, s.token_version,
+     u.email, u.display_name, u.role, u.permissions, u.access_generation,
+     coalesce(s.expires_at <= now(), false) as is_expired,
+     case when s.refresh_lease_until is null then 'none'
+       when s.refresh_lease_until > now() then 'held' else 'abandoned' end as lease,
+     coalesce(s.last_used_at < now() - interval '1 minute', true) as is_last_use_old,
+     now() as read_at,
+     coalesce(s.checked_generation = u.access_generation
+       and s.user_checked_at > now() - make_interval(secs => $3), false) as is_user_fresh
+   from user_auth_sessions s left join svc_users u on u.id = s.user_id
+   where s.id = $1 and s.created_at > now() - make_interval(days => $2)`,
+);
+
+/** Finds a session by the value of its cookie, unless its lifetime is over. */
+export async function findSession(
+  db: Kysely<Tables>,
+  id: string,
+  { lifetimeDays, userMaxAgeSeconds }: SessionRules,
+): Promise<AuthSession | undefined> {
+  const [row] = await statement(db, [id, lifetimeDays, userMaxAgeSeconds]);
+  if (row === undefined) return undefined;
+  const { email, display_name, role, permissions } = row;
+  const hasUser = email !== null && role !== null && permissions !== null;
+  return {
+    id: row.id,
+    userId: row.user_id,
+    accessTokenEnc: row.access_token_enc,
+    refreshTokenEnc: row.refresh_token_enc,
+    tokenVersion: row.token_version,
+    isAccessTokenExpired: row.is_expired,
+    refreshLease: row.lease,
+    isLastUseOld: row.is_last_use_old,
+    cachedUser: hasUser ? { email, display_name, role, permissions } : undefined,
+    accessGeneration: row.access_generation ?? 0,
+    readAt: row.read_at,
+    isUserFresh: row.is_user_fresh,
+  };
+}

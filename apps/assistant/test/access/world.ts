@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto';
+import type { Server } from '@oselya/kit';
+import { sql } from 'kysely';
+import { type Permission, permissions } from '../../src/access/permissions.ts';
+import { Browser, type TestAssistant } from '../helpers/assistant.ts';
+import { LEGACY_SESSION, OWNED, type Visitor } from './route-table.ts';
+
+/** Stands in everything that is the owner's. */
+export const SECRET = 'secret-7f3a';
+
+/** Stands in everything that has no owner. */
+export const LEGACY_SECRET = 'legacy-9c1d';
+
+/** What users have by default. Specification 000, Permissions and defaults. */
+const defaults = Object.entries(permissions)
+  .filter(([, permission]) => permission.defaults.some((role) => role === 'user'))
+  .map(([slug]) => slug);
+
+const account = (sub: string, role: string, held: readonly string[], mark = '') => ({
+  sub,
+  email: `${sub}${mark}@example.test`,
+  client_access_list: [{ client_id: 'oselya', role_ids: [role], permission_ids: held }],
+});
+
+const accounts: Record<Exclude<Visitor, 'nobody'>, object> = {
+  owner: account(OWNED.userId, 'svc_user', [], SECRET),
+  stranger: account('u-stranger', 'svc_user', defaults),
+  holder: account('u-holder', 'svc_user', []),
+  admin: account('u-admin', 'svc_admin', []),
+};
+
+/** Everything that a visitor could change, in an order in which it can be put back. */
+const TABLES = [
+  'svc_users',
+  'user_auth_sessions',
+  'conversation_sessions',
+  'conversation_messages',
+  'agent_steps',
+  'session_files',
+  'memory_facts',
+  'memory_summaries',
+  'webhook_events',
+] as const;
+
+/**
+ * Signs all visitors in, and gives the owner one of everything; and one of everything to nobody, as an
+ * older system left it.
+ */
+export async function createWorld({ db, provider }: TestAssistant, app: Server) {
+  const cookies = new Map<Visitor, Record<string, string>>();
+  for (const visitor of ['owner', 'stranger', 'holder', 'admin'] as const) {
+    provider.user = accounts[visitor];
+    const browser = new Browser(app, { 'user-agent': visitor === 'owner' ? SECRET : visitor });
+    await browser.signIn(provider);
+    cookies.set(visitor, { svc_auth_session: browser.sid });
+  }
+  await belongings(OWNED.userId, OWNED.sessionId, SECRET);
+  await belongings(null, LEGACY_SESSION, LEGACY_SECRET);
+  await db
+    .insertInto('webhook_events')
+    .values({
+      signature: 'standard',
+      event: 'user.blocked',
+      user_id: OWNED.userId,
+      outcome: 'applied',
+      body_sha256: '0'.repeat(64),
+    })
+    .execute();
+
+  async function belongings(userId: string | null, sessionId: string, mark: string): Promise<void> {
+    await db
+      .insertInto('conversation_sessions')
+      .values({ id: sessionId, user_id: userId, profile_id: 'default', name: mark })
+      .execute();
+    await db
+      .insertInto('conversation_messages')
+      .values({ session_id: sessionId, role: 'user', content: mark })
+      .execute();
+    await db
+      .insertInto('agent_steps')
+      .values({ session_id: sessionId, turn_id: 't', kind: 'tool', title: mark, status: 'done' })
+      .execute();
+    const content = Buffer.from(mark);
+    const sha256 = createHash('sha256').update(content).digest('hex');
+    await db
+      .insertInto('session_files')
+      .values({
+        session_id: sessionId,
+        name: OWNED.fileName,
+        size_bytes: content.length,
+        sha256,
+        content,
+      })
+      .execute();
+    await db
+      .insertInto('memory_facts')
+      .values({ user_id: userId, category: OWNED.category, key: OWNED.key, value: mark })
+      .execute();
+    await db.insertInto('memory_summaries').values({ user_id: userId, summary: mark }).execute();
+  }
+
+  for (const table of TABLES) {
+    await sql`create table ${kept(table)} as select * from ${sql.table(table)}`.execute(db);
+  }
+
+  return {
+    /** The public id of the owner's sign-in. */
+    ownSignIn: createHash('sha256')
+      .update(cookies.get('owner')?.['svc_auth_session'] ?? '')
+      .digest('hex')
+      .slice(0, 16),
+    cookiesOf: (visitor: Visitor) => cookies.get(visitor) ?? {},
+    /** Puts everything back as it was, and gives the holder one permission. */
+    async restore(holds: Permission | undefined): Promise<void> {
+      const held = JSON.stringify(holds === undefined ? [] : [holds]);
+      await db.transaction().execute(async (trx) => {
+        await sql`update kept_svc_users set permissions = ${held} where id = 'u-holder'`.execute(
+          trx,
+        );
+        // Its use is noted when the last note is a minute old, which is no change that counts here.
+        await sql`update kept_user_auth_sessions set last_used_at = now()`.execute(trx);
+        for (const table of TABLES.toReversed()) await trx.deleteFrom(table).execute();
+        for (const table of TABLES) {
+          await sql`insert into ${sql.table(table)} overriding system value
+            select * from ${kept(table)}`.execute(trx);
+        }
+      });
+    },
+    /** The tables that are not as they were put back. */
+    async changedTables(): Promise<string[]> {
+      const changed: string[] = [];
+      for (const table of TABLES) {
+        const { rows } = await sql`
+          (select * from ${sql.table(table)} except select * from ${kept(table)})
+          union all (select * from ${kept(table)} except select * from ${sql.table(table)})`.execute(
+          db,
+        );
+        if (rows.length > 0) changed.push(table);
+      }
+      return changed;
+    },
+  };
+}
+
+const kept = (table: string) => sql.table(`kept_${table}`);

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+
+/** The parts of an OpenAPI document that the tests look at. */
+export type Media = { schema?: object; example?: unknown; examples?: object };
+export type Answer = { description: string; content?: Record<string, Media> };
+export type Operation = {
+  summary?: string;
+  tags?: string[];
+  requestBody?: { content: Record<string, Media> };
+  responses: Record<string, Answer>;
+};
+export type OpenApi = {
+  paths: Record<string, Record<string, Operation>>;
+  tags: { name: string }[];
+};
+
+/** An answer as `inject` gives it. */
+type Injected = {
+  statusCode: number;
+  headers: { 'content-type'?: string };
+  body: string;
+};
+
+/** The address of a document among the schemas of the validator. */
+const DOCUMENT = 'openapi.json';
+
+/** A route's path as OpenAPI writes it. */
+export const documentPath = (route: string) => route.replaceAll(/:(\w+)/g, '{$1}');
+
+/** Escapes a key for a JSON pointer in a URI. RFC 6901 §6. */
+const pointer = (...keys: string[]) =>
+  keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
+
+/** Checks values against the schemas of a document. */
+export function createDocumentChecker(document: OpenApi) {
+  // The document as a whole is no schema; each schema in it is compiled strictly enough by itself.
+  const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
+  formats.default(ajv);
+  ajv.addSchema(document, DOCUMENT);
+
+  /** Fails unless a value is valid against the schema at a place in the document. */
+  function check(place: string[], value: unknown): void {
+    const validate = ajv.compile({ $ref: `${DOCUMENT}#/${pointer(...place)}` });
+    assert.ok(validate(value), `${place.join(' ')}: ${ajv.errorsText(validate.errors)}`);
+  }
+
+  /**
+   * Fails unless an answer is one that the document gives for its route: the status is there, and so is
+   * the type, and the body is valid. Routes that the document leaves out are passed over.
+   */
+  function checkAnswer(method: string, route: string, answer: Injected): void {
+    const path = documentPath(route);
+    const operation = document.paths[path]?.[method.toLowerCase()];
+    if (operation === undefined) return;
+    const status = String(answer.statusCode);
+    const documented = operation.responses[status];
+    assert.ok(documented, `${method} ${route} answers ${status}, which is not documented`);
+    if (documented.content === undefined) return assert.equal(answer.body, '');
+    const type = answer.headers['content-type']?.split(';')[0] ?? '';
+    assert.ok(type in documented.content, `${method} ${route} answers ${status} as ${type}`);
+    if (!type.endsWith('json')) return;
+    const place = ['paths', path, method.toLowerCase(), 'responses', status, 'content', type];
+    check([...place, 'schema'], JSON.parse(answer.body));
+  }
+
+  return { check, checkAnswer };
+}
+
+/** Every example of a media type, wherever the document keeps it. */
+export function examplesOf(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
+  const found: unknown[] = example === undefined ? [] : [example];
+  for (const one of Object.values(examples)) found.push(Reflect.get(Object(one), 'value'));
+  return [...found, ...schemaExamples(document, schema)];
+}
+
+/** The examples of a schema; those of its items stand for a list that has none itself. */
+function schemaExamples(document: OpenApi, schema: object): unknown[] {
+  const resolved = resolve(document, schema);
+  const own = ownExamples(resolved);
+  if (own.length > 0 || !('items' in resolved)) return own;
+  return schemaExamples(document, Object(resolved.items)).map((item) => [item]);
+}
+
+function ownExamples(schema: object): unknown[] {
+  const { example, examples }: { example?: unknown; examples?: unknown[] } = schema;
+  return [...(example === undefined ? [] : [example]), ...(examples ?? [])];
+}
+
+/** Follows a reference within the document. */
+function resolve(document: OpenApi, schema: object): object {
+  if (!('$ref' in schema)) return schema;
+  const keys = String(schema.$ref).replace('#/', '').split('/');
+  return keys.reduce<object>((part, key) => Reflect.get(part, key), document);
+}

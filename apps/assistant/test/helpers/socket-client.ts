@@ -1,0 +1,119 @@
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import { until } from './until.ts';
+
+/** A message of the server, as it came. */
+export type Frame = {
+  type: string;
+  id?: string;
+  problem?: { code: string; status: number };
+} & Record<string, unknown>;
+
+/** How a socket was closed. */
+export type Closed = { code: number; reason: string };
+
+/** How to connect: the auth session of the cookie, and what else the handshake says. */
+export type ClientOptions = {
+  sid?: string;
+  origin?: string;
+  headers?: Record<string, string>;
+  /** False for a peer that does not answer pings. */
+  autoPong?: boolean;
+};
+
+/** A WebSocket client that keeps what it gets. */
+export class SocketClient {
+  readonly frames: Frame[] = [];
+  readonly socket: WebSocket;
+  private asked = 0;
+  private ending: Closed | undefined;
+
+  private constructor(socket: WebSocket) {
+    this.socket = socket;
+    // The library gives a Buffer unless it is told otherwise.
+    socket.on('message', (data) => this.frames.push(JSON.parse((data as Buffer).toString())));
+    // What breaks is told by the close that follows.
+    socket.on('error', () => undefined);
+    socket.once('close', (code, reason) => {
+      this.ending = { code, reason: String(reason) };
+    });
+  }
+
+  /** Begins to connect; the handshake may be refused. */
+  static begin(url: string, options: ClientOptions = {}): SocketClient {
+    const { sid, ...rest } = options;
+    const headers = { ...rest.headers };
+    if (sid !== undefined) headers['cookie'] = `svc_auth_session=${sid}`;
+    return new SocketClient(new WebSocket(`${url.replace('http', 'ws')}/ws`, { ...rest, headers }));
+  }
+
+  /** Connects; the socket is open when this ends. */
+  static async open(url: string, options: ClientOptions = {}): Promise<SocketClient> {
+    const client = SocketClient.begin(url, options);
+    await once(client.socket, 'open');
+    return client;
+  }
+
+  send(frame: unknown): void {
+    this.socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
+  }
+
+  /** Sends a message with an id of its own, and gives the first answer that repeats it. */
+  async ask(frame: object): Promise<Frame> {
+    this.asked += 1;
+    const id = `ask-${this.asked}`;
+    this.send({ ...frame, id });
+    await until(() => this.answer(id) !== undefined || this.isClosed);
+    const answer = this.answer(id);
+    if (answer === undefined) throw new Error('The socket closed before the answer');
+    return answer;
+  }
+
+  /** The code of the error that a message is answered with; `ok` where there is none. */
+  async outcome(frame: object): Promise<string> {
+    const answer = await this.ask(frame);
+    return answer.problem?.code ?? 'ok';
+  }
+
+  get isClosed(): boolean {
+    return this.ending !== undefined;
+  }
+
+  /** How the socket was closed, which is waited for with a bound. */
+  get closed(): Promise<Closed> {
+    return this.waitForEnd();
+  }
+
+  private async waitForEnd(): Promise<Closed> {
+    await until(() => this.isClosed);
+    if (this.ending === undefined) throw new Error('A closed socket has an ending');
+    return this.ending;
+  }
+
+  private answer(id: string): Frame | undefined {
+    return this.frames.find((frame) => frame.id === id);
+  }
+}
+
+/** A handshake that is refused: the status and the code of its problem. */
+export async function refusal(
+  url: string,
+  options: ClientOptions = {},
+): Promise<{ status: number; code: string }> {
+  const { socket } = SocketClient.begin(url, options);
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; code: string }>();
+  socket.once('open', () => {
+    socket.terminate();
+    reject(new Error('The handshake was not refused'));
+  });
+  socket.once('unexpected-response', (_request, response) => {
+    let body = '';
+    response.on('data', (chunk) => {
+      body += String(chunk);
+    });
+    response.on('end', () => {
+      resolve({ status: response.statusCode ?? 0, code: JSON.parse(body).code });
+    });
+  });
+  return promise;
+}

@@ -1,0 +1,142 @@
+import cookie from '@fastify/cookie';
+import { after } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import { guardRoutes } from '../../src/access/guards.ts';
+import type { CurrentUser, Resolution } from '../../src/identity/current-user.ts';
+import { isSocketHandshake } from '../../src/sockets/handshake.ts';
+import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
+import { type MessageTypes, publicMessage, userMessage } from '../../src/sockets/message-type.ts';
+import { socketRoutes } from '../../src/sockets/routes.ts';
+import { createSockets } from '../../src/sockets/sockets.ts';
+
+/** A user with the permissions that are named. */
+export function account(id: string, permissions: string[] = []): CurrentUser {
+  return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
+}
+
+/**
+ * Auth sessions as a test wants them: an id that is not in `users` is unknown, and a `failure` is thrown
+ * by every resolution.
+ */
+export class ScriptedIdentity {
+  readonly users = new Map<string, CurrentUser>();
+  failure: Error | undefined;
+  resolutions = 0;
+  /** Resolutions at once, at the most. */
+  most = 0;
+  private inProgress = 0;
+  looks = 0;
+  /** Kept waiting by each resolution. */
+  gate: Promise<void> | undefined;
+
+  readonly resolve = async (sessionId: string): Promise<Resolution> => {
+    this.resolutions += 1;
+    this.inProgress += 1;
+    this.most = Math.max(this.most, this.inProgress);
+    const user = this.users.get(sessionId);
+    await this.gate;
+    this.inProgress -= 1;
+    if (this.failure !== undefined) throw this.failure;
+    return user === undefined ? { status: 'unknown' } : { status: 'signed-in', user };
+  };
+
+  readonly living = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
+    this.looks += 1;
+    if (this.failure !== undefined) throw this.failure;
+    return new Set(ids.filter((id) => this.users.has(id)));
+  };
+}
+
+/** A session id of the right shape. */
+export const sid = (letter: string) => letter.repeat(43);
+
+/** A listening server that has sockets and nothing else, with users and messages as a test wants them. */
+export async function openSockets({
+  types = {},
+  limits = {},
+  caps = {},
+}: {
+  types?: MessageTypes;
+  limits?: Partial<SocketLimits>;
+  caps?: { perUser?: number; perAddress?: number };
+} = {}) {
+  const identity = new ScriptedIdentity();
+  const lines: string[] = [];
+  const log = createLogger({
+    level: 'trace',
+    service: 'test',
+    destination: { write: (line) => lines.push(line) },
+  });
+  const registry = new Registry();
+  const allLimits = { ...socketLimits, ...limits };
+  const sockets = createSockets({
+    identity,
+    types,
+    caps: { perUser: 20, perAddress: 1000, ...caps },
+    limits: allLimits,
+    registry,
+    log,
+  });
+  const app = await createServer({
+    log,
+    bodyLimit: 1000,
+    openapi: {
+      title: 'Test',
+      description: 'A test.',
+      version: '1',
+      securitySchemes: {
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'svc_auth_session',
+          description: 'A session.',
+        },
+      },
+    },
+    acceptsUpgrade: isSocketHandshake,
+  });
+  await app.register(cookie);
+  guardRoutes(app, () => Promise.resolve(undefined));
+  app.post('/echo', { config: { access: 'public' } }, ({ body }) => ({ body }));
+  const cookies = {
+    hasSession: (request: { cookies: Record<string, string | undefined> }) =>
+      request.cookies['svc_auth_session'] !== undefined,
+    sessionId: (request: { cookies: Record<string, string | undefined> }) => {
+      const value = request.cookies['svc_auth_session'];
+      return value?.length === 43 ? value : null;
+    },
+  };
+  await socketRoutes(app, {
+    sockets,
+    cookies,
+    listen: () => Promise.resolve(() => Promise.resolve()),
+    baseUrl: 'https://assistant.test',
+    limits: allLimits,
+  });
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  after(() => app.close());
+  return { app, url, sockets, identity, registry, lines };
+}
+
+/** Messages of anybody, of who is signed in, and of admins; each is answered by `pong`. */
+export const ping = publicMessage({}, ({ answer }) => answer({ type: 'pong' }));
+export const own = userMessage('signed-in', {}, ({ answer }) => answer({ type: 'pong' }));
+export const admin = userMessage({ role: 'admin' }, {}, ({ answer }) => answer({ type: 'pong' }));
+
+/** A type of message that stays in progress until the test lets it go. */
+export function gated() {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const type = publicMessage({}, async ({ answer }) => {
+    await promise;
+    answer({ type: 'pong' });
+  });
+  return { type, letGo: resolve };
+}
+
+/** The headers of a handshake beside `Connection`. RFC 6455 §4.1. */
+export const HANDSHAKE = {
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+};

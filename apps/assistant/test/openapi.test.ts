@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { offlineDatabase } from '@oselya/db';
+import { createLogger } from '@oselya/kit';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { createApp } from '../src/app.ts';
+import { readConfig } from '../src/config.ts';
+import { errors } from '../src/main.ts';
+import type { Tables } from '../src/tables.ts';
+import {
+  createDocumentChecker,
+  documentPath,
+  examplesOf,
+  type Media,
+  type OpenApi,
+} from './helpers/openapi.ts';
+import { registeredRoutes } from './helpers/routes.ts';
+
+/** Pages for people and what every server of the platform has beside its interface. */
+const HIDDEN = /^\w+ \/(app\.js|openapi\.json|metrics|docs(\/.*)?)?$/;
+
+const app = await createApp({
+  config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url') }),
+  database: offlineDatabase<Tables>(),
+  log: createLogger({ level: 'silent', service: 'test' }),
+});
+after(() => app.close());
+
+// As it is served: only what JSON can say.
+const text = JSON.stringify(app.swagger());
+const document: OpenApi = JSON.parse(text);
+const { check } = createDocumentChecker(document);
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+);
+
+/** Every body that the document describes, with its place. */
+const bodies = operations.flatMap(({ path, method, operation }) => {
+  const place = ['paths', path, method];
+  const requests = Object.entries(operation.requestBody?.content ?? {}).map(([type, media]) => ({
+    place: [...place, 'requestBody', 'content', type],
+    media,
+    status: undefined,
+  }));
+  const answers = Object.entries(operation.responses).flatMap(([status, { content = {} }]) =>
+    Object.entries(content).map(([type, media]) => ({
+      place: [...place, 'responses', status, 'content', type],
+      media,
+      status: Number(status),
+    })),
+  );
+  return [...requests, ...answers];
+});
+
+const isJson = ({ place }: { place: string[] }) => place.at(-1)?.endsWith('json') === true;
+
+test('the document is valid OpenAPI 3.1', async () => {
+  const result = await new Validator().validate(JSON.parse(text));
+  assert.deepEqual(result.errors ?? [], []);
+  assert.ok(result.valid);
+  assert.match(String(Reflect.get(document, 'openapi')), /^3\.1\./);
+});
+
+test('every route is in it, but those for people', () => {
+  const described = operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`);
+  const registered = registeredRoutes(app)
+    .filter((route) => !route.startsWith('HEAD ') && !HIDDEN.test(route))
+    .map(documentPath);
+  assert.deepEqual(described.toSorted(), registered.toSorted());
+});
+
+test('every route has a summary, and tags that are explained', () => {
+  const known = new Set(document.tags.map(({ name }) => name));
+  for (const { path, method, operation } of operations) {
+    assert.ok(operation.summary, `${method} ${path} has no summary`);
+    assert.ok(operation.tags?.length, `${method} ${path} has no tag`);
+    for (const tag of operation.tags) assert.ok(known.has(tag), `${tag} of ${path}`);
+  }
+});
+
+test('every status has a description, and a body unless it leads elsewhere', () => {
+  for (const { path, method, operation } of operations) {
+    for (const [status, { description, content }] of Object.entries(operation.responses)) {
+      const where = `${method} ${path} ${status}`;
+      assert.ok(!['', 'Default Response'].includes(description), `${where} has no description`);
+      if (/^[13]/.test(status)) continue;
+      const media: Media[] = Object.values(content ?? {});
+      assert.ok(media.length > 0, `${where} has no body`);
+      for (const { schema } of media) assert.ok(schema, `${where} has no schema`);
+    }
+  }
+});
+
+for (const body of bodies.filter(isJson)) {
+  const { place, media, status } = body;
+  test(`${place.slice(1).join(' ')} has examples, and they are valid`, () => {
+    const examples = examplesOf(document, media);
+    assert.ok(examples.length > 0, 'there is none');
+    for (const example of examples) {
+      check([...place, 'schema'], example);
+      if (status === undefined || status < 400 || place.at(-1) === 'application/json') continue;
+      const code = String(Reflect.get(Object(example), 'code'));
+      const definition = Object.entries(errors).find(([known]) => known === code)?.[1];
+      assert.equal(definition?.status, status, `${code} is no error of that status`);
+    }
+  });
+}
