@@ -3,6 +3,12 @@ import { Type } from 'typebox';
 
 const DEFAULT_COLLECTOR_PORT = 8001;
 
+/** A year: longer than any sign-in should last, and short enough for every clock. */
+const MAX_TOKEN_SECONDS = 31_536_000;
+
+const tokenSeconds = (fallback: number) =>
+  integer({ default: fallback, min: 1, max: MAX_TOKEN_SECONDS });
+
 const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_535 });
 
 /** The variables that `oselya dev` reads itself; the apps in it read theirs. Contract 1. */
@@ -10,6 +16,8 @@ export const devConfig = Type.Object({
   ...commonConfig,
   ASSISTANT_PORT: port(8000),
   DEV_IDP_PORT: port(8002),
+  DEV_IDP_ACCESS_TOKEN_SECONDS: tokenSeconds(300),
+  DEV_IDP_REFRESH_TOKEN_SECONDS: tokenSeconds(2_592_000),
 });
 
 /** The variables of commands that ask a running collector. Contract 1. */

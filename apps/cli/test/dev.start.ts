@@ -5,6 +5,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Browser } from './browser.ts';
@@ -24,6 +25,9 @@ const env = {
   ASSISTANT_PORT: String(ports[0]),
   COLLECTOR_PORT: String(ports[1]),
   DEV_IDP_PORT: String(ports[2]),
+  // So short that whatever is done signed in is done with refreshed tokens.
+  DEV_IDP_ACCESS_TOKEN_SECONDS: '2',
+  DEV_IDP_REFRESH_TOKEN_SECONDS: '3600',
   LOG_LEVEL: 'warn',
   NODE_TEST_CONTEXT: '',
 };
@@ -43,6 +47,7 @@ test('the first start makes secrets, loads the samples and says what to try', as
   }
   assert.match(output(), /olena@example\.test .*user/);
   assert.match(output(), /taras@example\.test .*admin/);
+  assert.ok(output().includes(`change their roles or log everybody out at ${idpUrl}\n`));
   assert.equal((await stat(join(dataDir, 'secrets.json'))).mode & 0o777, 0o600);
   await until('the samples are processed', () =>
     output().includes('sample listings are processed'),
@@ -89,6 +94,45 @@ test('somebody signs in, is known, and signs out', async () => {
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 401);
 });
 
+test('tokens last as long as they were told to', async () => {
+  await signIn(new Browser());
+  const store = new DatabaseSync(join(dataDir, 'identity-provider.sqlite'), { readOnly: true });
+  try {
+    const longest = store.prepare(
+      `select max(payload ->> '$.exp' - payload ->> '$.iat') as seconds from artifacts
+       where model = ?`,
+    );
+    assert.equal(longest.get('AccessToken')?.['seconds'], 2);
+    assert.equal(longest.get('RefreshToken')?.['seconds'], 3600);
+  } finally {
+    store.close();
+  }
+});
+
+test('somebody who is blocked at the provider is out at once, and the assistant was told', async () => {
+  const browser = new Browser();
+  await signIn(browser);
+  const me = () => browser.get(`${assistantUrl}/auth/me`);
+  assert.equal((await me()).status, 200);
+
+  const blocked = await act('block', { account: 'u-olena' });
+  assert.match(blocked, /Olena Koval is blocked.*user\.blocked delivered: answered 200/);
+  assert.equal((await me()).status, 401);
+  const unblocked = await act('unblock', { account: 'u-olena' });
+  assert.match(unblocked, /can sign in again.*user\.unblocked delivered: answered 200/);
+  assert.equal((await me()).status, 401);
+  await signIn(browser);
+
+  const promoted = await act('access', { account: 'u-olena', role: 'svc_admin' });
+  assert.match(promoted, /client\.roles_changed delivered.*client\.permissions_changed delivered/);
+  const { role, permissions } = await json(await me());
+  assert.deepEqual({ role, permissions }, { role: 'admin', permissions: [] });
+
+  const over = await act('log-out-everybody', {});
+  assert.match(over, /Everybody is logged out.*auth\.global_logout delivered: answered 200/);
+  assert.equal((await me()).status, 401);
+});
+
 let rawId: number;
 
 test('a listing that was sent is processed and found', async () => {
@@ -117,7 +161,7 @@ test('a second start on the same folder is refused in one line', async () => {
   assert.equal(code, 1);
   assert.match(
     errors,
-    /^oselya: The data folder .* is in use by another Oselya process: .*DATA_DIR/,
+    /^oselya: The data folder .* is in use by another Oselya process \(process \d+\): .*DATA_DIR/,
   );
   assert.equal(errors.trim().split('\n').length, 1);
 });
@@ -178,7 +222,7 @@ test('Ctrl-C while the samples are being sent stops it without an error', async 
   const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
   try {
     const started = run([process.execPath, BIN, 'dev'], { DATA_DIR: folder });
-    await until('the first samples are sent', async () => {
+    await untilIn(started, 'the first samples are sent', async () => {
       const answer = await fetch(`${collectorUrl}/api/v1/raw/1`).catch(() => undefined);
       return answer?.status === 200;
     });
@@ -195,7 +239,7 @@ test('with COLLECTOR_AUTH=required the samples are sent with a key that is revok
   const more = { DATA_DIR: folder, COLLECTOR_AUTH: 'required' };
   try {
     const started = run([process.execPath, BIN, 'dev'], more);
-    await until('the samples are processed', () =>
+    await untilIn(started, 'the samples are processed', () =>
       started.output().includes('sample listings are processed'),
     );
     assert.match(started.output(), /\d{2,} completed, 3 no listing, 0 failed/);
@@ -242,11 +286,22 @@ function run([command = '', ...args]: string[], more: Record<string, string> = {
 
 async function start(command = NPM_START): Promise<Started> {
   const started = run(command);
-  await until('the summary is printed', () => {
-    if (started.child.exitCode !== null) throw new Error(`It ended: ${started.errors()}`);
-    return started.output().includes('Oselya is ready');
-  });
+  await untilIn(started, 'the summary is printed', () =>
+    started.output().includes('Oselya is ready'),
+  );
   return started;
+}
+
+/** Waits as `until` does, but not for a process that has ended. */
+function untilIn(
+  { child, errors }: Started,
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+): Promise<void> {
+  return until(what, () => {
+    if (child.exitCode !== null) throw new Error(`It ended: ${errors()}`);
+    return holds();
+  });
 }
 
 async function fails(
@@ -294,6 +349,17 @@ async function signIn(browser: Browser): Promise<void> {
   assert.match(await picker.text(), /Olena Koval/);
   const home = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
   assert.equal(home.url, `${assistantUrl}/`);
+}
+
+/** Sends a form of the provider's control page, and gives what the page says then. */
+async function act(name: string, form: Record<string, string>): Promise<string> {
+  const page = await new Browser().open(`${idpUrl}/control/${name}`, new URLSearchParams(form));
+  assert.equal(page.status, 200);
+  const [, notice = ''] = (await page.text()).split('role="status"');
+  return notice
+    .slice(0, notice.indexOf('</div>'))
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
 }
 
 function post(path: string, body: unknown): Promise<Response> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -26,6 +26,7 @@ const commands = [
   'collector',
   'worker',
   'migrate',
+  'assign-legacy',
   'keygen',
   'search',
   'api-key',
@@ -50,8 +51,13 @@ const wrongUses: [string[], RegExp][] = [
   [['fly'], /^oselya: unknown command 'fly': see oselya --help$/m],
   [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
   [['keygem'], /keygen/],
+  [['start'], /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m],
+  [['start', '--port', '1', '--help'], /Did you mean dev\?/],
   [['migrate', '--fast'], /unknown option '--fast'/],
   [['keygen', 'extra'], /too many arguments/],
+  [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],
+  [['assign-legacy', 'u-1', 'u-2'], /too many arguments/],
+  [['assign-legacy', 'u-1', '--dry'], /unknown option '--dry'/],
   [['api-key', 'create'], /missing required argument 'name'/],
   [['api-key', 'create', 'x', '--scope', 'all'], /Allowed choices are ingest, search, admin/],
   [['api-key', 'create', 'x', '--source', 'No Slug'], /source slug has/],
@@ -76,6 +82,20 @@ test('a file whose name begins with a dash is validated after --', () => {
   writeFileSync(join(folder, '-x.json'), '[]');
   const { status, stderr } = oselya(['inventory', 'validate', '--', '-x.json']);
   assert.equal(status, 0, stderr);
+});
+
+test('--version prints the version of the package', () => {
+  const manifest: { version: string } = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
+  );
+  for (const flag of ['--version', '-V']) {
+    const { status, stdout, stderr } = oselya([flag]);
+    assert.deepEqual([status, stdout, stderr], [0, `${manifest.version}\n`, '']);
+  }
+});
+
+test('the help does not offer what is no command', () => {
+  assert.doesNotMatch(oselya(['--help']).stdout, /^ +start /m);
 });
 
 test('an older Node gets one line that says what to do', () => {
@@ -156,6 +176,8 @@ const badVariables: [args: string[], env: Record<string, string>, named: string[
       LOG_LEVEL: 'l0ud',
       ASSISTANT_PORT: 'e1ghty',
       DEV_IDP_PORT: '99999',
+      DEV_IDP_ACCESS_TOKEN_SECONDS: '0',
+      DEV_IDP_REFRESH_TOKEN_SECONDS: 'f0rever',
       COLLECTOR_PORT: 'n1nety',
       IDP_TIMEOUT_MS: 's00n',
       SVC_AUTH_COOKIE_SAMESITE: 'none',
@@ -168,6 +190,8 @@ const badVariables: [args: string[], env: Record<string, string>, named: string[
       'LOG_LEVEL',
       'ASSISTANT_PORT',
       'DEV_IDP_PORT',
+      'DEV_IDP_ACCESS_TOKEN_SECONDS',
+      'DEV_IDP_REFRESH_TOKEN_SECONDS',
       'IDP_TIMEOUT_MS',
       'SVC_AUTH_COOKIE_SAMESITE',
       'COLLECTOR_PORT',

@@ -22,7 +22,7 @@ export async function dev({
   print: (line: string) => void;
 }): Promise<void> {
   const started = performance.now();
-  const { config, appEnv, keysRequired } = readSettings(env);
+  const { config, appEnv, webhookUrl, keysRequired } = readSettings(env);
   const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
   const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
@@ -45,6 +45,9 @@ export async function dev({
       redirectUris: [appEnv.IDP_REDIRECT_URI],
     },
     dataDir,
+    webhook: { url: webhookUrl, secret: secrets.IDP_WEBHOOK_SECRET },
+    accessTokenSeconds: config.DEV_IDP_ACCESS_TOKEN_SECONDS,
+    refreshTokenSeconds: config.DEV_IDP_REFRESH_TOKEN_SECONDS,
   });
   running.defer(idp.close);
 

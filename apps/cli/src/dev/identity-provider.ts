@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
-import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
+import { createDevIdp, type DevIdp, type WebhookTarget } from '@oselya/dev-idp';
 import { listen, StartError } from '@oselya/kit';
 import { SAMPLE_IMAGES } from './samples.ts';
 
@@ -14,11 +14,14 @@ export async function startIdentityProvider(options: {
   port: number;
   client: { id: string; secret: string; redirectUris: string[] };
   dataDir: string;
+  webhook: WebhookTarget;
+  accessTokenSeconds: number;
+  refreshTokenSeconds: number;
 }): Promise<DevIdp> {
-  const { host, port, client, dataDir } = options;
+  const { host, port, dataDir, ...provider } = options;
   const idp = await createDevIdp({
     issuer: `http://${host}:${port}`,
-    client,
+    ...provider,
     storeFile: join(dataDir, 'identity-provider.sqlite'),
   }).catch((cause: Error) => {
     throw new StartError(cause.message, { cause });

@@ -18,7 +18,7 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
   // The defaults stand in while the apps are read, so that a bad port is not a bad address as well.
   let config = loadConfig(devConfig, {});
-  const [, , collector] = loadTogether(
+  const [, assistant, collector] = loadTogether(
     () => (config = loadConfig(devConfig, quietEnv)),
     // The keys are made only when all is well.
     () =>
@@ -31,8 +31,22 @@ export function readSettings(env: NodeJS.ProcessEnv) {
   return {
     config: { ...config, DATA_DIR: resolve(config.DATA_DIR) },
     appEnv: appEnvironment(quietEnv, config),
+    webhookUrl: webhookUrl(assistant),
     keysRequired: collector.COLLECTOR_AUTH === 'required',
   };
+}
+
+// What listens on every address of this machine is reached on the loopback one.
+const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': HOST, '::': '::1' };
+
+/**
+ * Where the assistant hears the identity provider. Both run on this machine, while BASE_URL may be a
+ * public name that is only known elsewhere, or leads through a proxy.
+ */
+function webhookUrl(assistant: { ASSISTANT_HOST: string; ASSISTANT_PORT: number }): string {
+  const host = EVERY_ADDRESS[assistant.ASSISTANT_HOST] ?? assistant.ASSISTANT_HOST;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `http://${name}:${assistant.ASSISTANT_PORT}/webhooks/idp`;
 }
 
 function appEnvironment(

@@ -32,6 +32,7 @@ Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as print
 
   Sign in at ${assistantUrl}/auth/login as one of (no password):
 ${accounts.join('\n')}
+  Then block them, change their roles or log everybody out at ${idpUrl}
 
   Try next:
 ${tryNext(facts)

@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { after, test } from 'node:test';
+import { start as startAssistant } from '@oselya/assistant';
+import { openTestDatabase } from '@oselya/db/testing';
+import { createDevIdp } from '@oselya/dev-idp';
+import { createLogger } from '@oselya/kit';
+import { type Browser, chromium, type Page } from 'playwright-core';
+
+// What a newcomer sees in two windows: the application in one, the identity provider in the other.
+
+const HOST = '127.0.0.1';
+const CLIENT_SECRET = 'browser-test-secret';
+const WEBHOOK_SECRET = 'whsec_YnJvd3NlciB0ZXN0IG9mIHdlYmhvb2tz';
+
+const browser: Browser = await chromium.launch({
+  executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
+  headless: true,
+  args: ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'],
+});
+after(() => browser.close());
+
+const [assistantPort, idpPort] = [await freePort(), await freePort()];
+const assistantUrl = `http://${HOST}:${assistantPort}`;
+const idpUrl = `http://${HOST}:${idpPort}`;
+const idp = await createDevIdp({
+  issuer: idpUrl,
+  client: {
+    id: 'oselya',
+    secret: CLIENT_SECRET,
+    redirectUris: [`${assistantUrl}/auth/callback`],
+  },
+  webhook: { url: `${assistantUrl}/webhooks/idp`, secret: WEBHOOK_SECRET },
+});
+after(idp.close);
+await idp.app.listen({ host: HOST, port: idpPort });
+const assistant = await startAssistant(
+  {
+    ASSISTANT_PORT: String(assistantPort),
+    BASE_URL: assistantUrl,
+    IDP_BASE_URL: idpUrl,
+    IDP_CLIENT_ID: 'oselya',
+    IDP_CLIENT_SECRET: CLIENT_SECRET,
+    IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
+    SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+  },
+  {
+    database: await openTestDatabase<never>(),
+    log: createLogger({ level: 'silent', service: 'assistant' }),
+  },
+);
+after(assistant.close);
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, HOST);
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address);
+  server.close();
+  await once(server, 'close');
+  return address.port;
+}
+
+/** A window whose pages must not break their content security policy or fail in a script. */
+async function openWindow(
+  options: Parameters<Browser['newPage']>[0] = {},
+): Promise<{ page: Page; complaints: string[] }> {
+  const page = await browser.newPage(options);
+  after(() => page.close());
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  return { page, complaints };
+}
+
+async function signIn(page: Page, name: string): Promise<void> {
+  await page.goto(assistantUrl);
+  await page.getByRole('link', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name }).click();
+  await page.getByText('You are signed in as').waitFor();
+}
+
+const act = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+
+const notice = (page: Page) => page.getByRole('status').innerText();
+
+test('block, see the webhook delivered, and find the application signed out', async () => {
+  const application = await openWindow();
+  await signIn(application.page, 'Olena');
+  const { page, complaints } = await openWindow();
+  await page.goto(idpUrl);
+  const olena = page.getByRole('region', { name: 'Olena Koval' });
+  assert.match(await olena.innerText(), /active/);
+
+  await act(page, 'Block Olena Koval');
+  assert.match(
+    await notice(page),
+    /^Olena Koval is blocked, and all sign-ins of the account are over\.\s+user\.blocked delivered: answered 200$/,
+  );
+  assert.match(await olena.innerText(), /blocked/);
+  const list = page.getByRole('region', { name: 'Webhooks' }).getByRole('listitem');
+  assert.match(await list.first().innerText(), /user\.blocked Olena Koval[^]*answered 200/);
+  // What was said is where the keyboard and a screen reader go on.
+  assert.equal(await page.evaluate('document.activeElement.getAttribute("role")'), 'status');
+
+  await application.page.reload();
+  await application.page.getByText('You are not signed in').waitFor();
+
+  await page.reload();
+  assert.equal(await page.getByRole('status').count(), 0);
+  await act(page, 'Unblock Olena Koval');
+  assert.match(await notice(page), /^Olena Koval can sign in again\./);
+  await signIn(application.page, 'Olena');
+  assert.deepEqual(complaints, []);
+});
+
+test('change roles and permissions with the boxes, by the keyboard alone', async () => {
+  const application = await openWindow();
+  await signIn(application.page, 'Olena');
+  const { page, complaints } = await openWindow();
+  await page.goto(idpUrl);
+  const olena = page.getByRole('region', { name: 'Olena Koval' });
+  await olena.getByText('Change roles and permissions').focus();
+  await page.keyboard.press('Enter');
+  await olena.getByRole('checkbox', { name: 'svc_admin' }).focus();
+  await page.keyboard.press('Space');
+  await olena.getByRole('checkbox', { name: 'svc.tools.use' }).focus();
+  await page.keyboard.press('Space');
+  await page.keyboard.press('Enter');
+  assert.match(
+    await notice(page),
+    /^Roles and permissions of Olena Koval are saved\.\s+client\.roles_changed delivered: answered 200\s+client\.permissions_changed delivered: answered 200$/,
+  );
+  const me = await application.page.evaluate<{ role: string; permissions: string[] }>(
+    `fetch('/auth/me').then((answer) => answer.json())`,
+  );
+  assert.equal(me.role, 'admin');
+  assert.equal(me.permissions.length, 5);
+  assert.deepEqual(complaints, []);
+});
+
+test('revoke the sessions of one account, and log everybody out', async () => {
+  const [olena, taras] = [await openWindow(), await openWindow()];
+  await signIn(olena.page, 'Olena');
+  await signIn(taras.page, 'Taras');
+  const { page } = await openWindow();
+  await page.goto(idpUrl);
+  await act(page, 'Revoke sessions Taras Melnyk');
+  assert.match(await notice(page), /session\.revoked delivered: answered 200/);
+  await taras.page.reload();
+  await taras.page.getByText('You are not signed in').waitFor();
+  await olena.page.reload();
+  await olena.page.getByText('You are signed in as').waitFor();
+
+  await act(page, 'Log everybody out');
+  assert.match(await notice(page), /auth\.global_logout delivered: answered 200/);
+  await olena.page.reload();
+  await olena.page.getByText('You are not signed in').waitFor();
+});
+
+test('a page of the application cannot act at the provider', async () => {
+  // Without its content security policy, which a hostile page would not have.
+  const { page } = await openWindow({ bypassCSP: true });
+  await page.goto(assistantUrl);
+  const before = idp.deliveries.length;
+  const answered = page.waitForResponse(`${idpUrl}/control/block`);
+  await page.evaluate(
+    `fetch('${idpUrl}/control/block', {
+       method: 'POST', mode: 'no-cors', body: new URLSearchParams({ account: 'u-taras' }),
+     })`,
+  );
+  assert.equal((await answered).status(), 403);
+  assert.equal(idp.accounts.find(({ sub }) => sub === 'u-taras')?.blocked, false);
+  assert.equal(idp.deliveries.length, before);
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`the page fits a narrow screen, in ${colorScheme}`, async () => {
+    const viewport = { width: 360, height: 740 };
+    const { page, complaints } = await openWindow({ colorScheme, viewport });
+    await page.goto(idpUrl);
+    await act(page, 'Log everybody out');
+    for (const summary of await page.locator('summary').all()) await summary.click();
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
+    const background = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+    assert.equal(background, colorScheme === 'dark' ? 'rgb(20, 23, 26)' : 'rgb(244, 245, 246)');
+    assert.deepEqual(complaints, []);
+  });
+}
