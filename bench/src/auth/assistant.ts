@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto';
+import { type Remote, startProcess } from '../process/parent.ts';
+import type { Place, Variant } from '../load/variant.ts';
+import { Browser } from './browser.ts';
+import type { AssistantSettings } from './servers/assistant.ts';
+import type { Provider } from './servers/provider.ts';
+import type { Server } from './servers/server.ts';
+import { forUsers, userOf } from './users.ts';
+
+/** How the assistant and its provider are set up. */
+export type AssistantSetup = {
+  /** How long the provider takes for each answer. */
+  providerMs: number;
+  /** IDP_USER_MAX_AGE_SECONDS. */
+  userMaxAgeSeconds: number;
+  /** Lifetime of the first access tokens; an hour unless told. */
+  firstTokenSeconds?: number;
+  /** How many processes serve the same database; one unless told. */
+  processes?: number;
+};
+
+/** The assistant, running: its processes, which share a database, and their provider. */
+export type Assistants = {
+  servers: { url: string; process: Remote<Server<AssistantSettings>> }[];
+  provider: Remote<Provider>;
+};
+
+const ASSISTANT = new URL('servers/assistant.ts', import.meta.url);
+const PROVIDER = new URL('servers/provider.ts', import.meta.url);
+const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
+
+/** Starts the assistant with a provider of its own; what it starts ends with `scope`. */
+export async function startAssistants(
+  scope: AsyncDisposableStack,
+  { databaseUrl, signal }: Pick<Place, 'databaseUrl' | 'signal'>,
+  { providerMs, userMaxAgeSeconds, firstTokenSeconds = 3600, processes = 1 }: AssistantSetup,
+): Promise<Assistants> {
+  const provider = scope.use(startProcess<Provider>(PROVIDER, signal));
+  const settings = { clientId: CLIENT.id, answerMs: providerMs, firstTokenSeconds };
+  const env = {
+    BASE_URL: 'https://assistant.example.test',
+    IDP_BASE_URL: await provider.ask('start', settings),
+    IDP_CLIENT_ID: CLIENT.id,
+    IDP_CLIENT_SECRET: CLIENT.secret,
+    IDP_USER_MAX_AGE_SECONDS: String(userMaxAgeSeconds),
+    SVC_AUTH_COOKIE_SECURE: 'true',
+    SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+  };
+  const servers: Assistants['servers'] = [];
+  for (let nth = 0; nth < processes; nth += 1) {
+    const process = scope.use(startProcess<Server<AssistantSettings>>(ASSISTANT, signal));
+    servers.push({ url: await process.ask('start', { databaseUrl, env }), process });
+  }
+  return { servers, provider };
+}
+
+/** Signs a user in as a browser does, and gives the header with the cookie. */
+export async function signIn(url: string, index: number): Promise<string> {
+  const browser = new Browser(url);
+  const login = await browser.ask('/auth/login');
+  // At the provider the user picks an account.
+  const authorize = `${login.headers.get('location')}&account=${index}`;
+  const answer = await fetch(authorize, { redirect: 'manual' });
+  await answer.body?.cancel();
+  const callback = new URL(answer.headers.get('location') ?? '');
+  await browser.ask(callback.pathname + callback.search);
+  return browser.cookie;
+}
+
+/** `GET /auth/me` of the assistant, asked by users who signed in through the provider. */
+export function assistantVariant(setup: AssistantSetup): Variant {
+  const { userMaxAgeSeconds, providerMs } = setup;
+  return {
+    name: `assistant, age ${userMaxAgeSeconds} s, provider ${providerMs} ms`,
+    async start({ users, ...place }) {
+      await using scope = new AsyncDisposableStack();
+      const { servers, provider } = await startAssistants(scope, place, setup);
+      const [server] = servers;
+      if (server === undefined) throw new Error('No process was asked for');
+      const { url, process } = server;
+      const targets = await forUsers(users, async (index) => ({
+        path: '/auth/me',
+        headers: { cookie: await signIn(url, index) },
+        expected: userOf(index).email,
+      }));
+      const held = scope.move();
+      return {
+        url,
+        targets: () => Promise.resolve(targets),
+        async counters() {
+          const { code, refresh, userinfo } = await provider.ask('counts');
+          return { cpuMs: await process.ask('cpuMs'), calls: code + refresh + userinfo };
+        },
+        [Symbol.asyncDispose]: () => held.disposeAsync(),
+      };
+    },
+  };
+}

@@ -1,0 +1,38 @@
+/** Keeps the cookies of one origin, as a browser does, without their attributes. */
+export class Browser {
+  readonly #cookies = new Map<string, string>();
+  readonly #origin: string;
+
+  constructor(origin: string) {
+    this.#origin = origin;
+  }
+
+  /** The header that a browser would send now. */
+  get cookie(): string {
+    return [...this.#cookies].map((pair) => pair.join('=')).join('; ');
+  }
+
+  /**
+   * Asks for something and keeps the cookies of the answer. Redirects are not followed.
+   * @throws Error where the answer is an error.
+   */
+  async ask(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#cookies.size > 0) headers.set('cookie', this.cookie);
+    const response = await fetch(this.#origin + path, { ...init, headers, redirect: 'manual' });
+    const body = await response.text();
+    if (response.status >= 400) throw new Error(`${path} answered ${response.status}: ${body}`);
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      this.#cookies.set(name, value);
+    }
+    return response;
+  }
+
+  /** Forgets a cookie whose name ends so. */
+  forget(suffix: string): void {
+    for (const name of this.#cookies.keys()) {
+      if (name.endsWith(suffix)) this.#cookies.delete(name);
+    }
+  }
+}

@@ -1,0 +1,22 @@
+import fastify from 'fastify';
+import pg from 'pg';
+import { userOf } from '../users.ts';
+import { POOL_SIZE, serve } from './server.ts';
+
+export type ConstantSettings = { databaseUrl: string; users: number };
+
+// What a signed-in request cannot do without: one look at the database by a primary key.
+serve(async ({ databaseUrl, users }: ConstantSettings) => {
+  const pool = new pg.Pool({ connectionString: databaseUrl, max: POOL_SIZE });
+  await pool.query('create table users (id text primary key)');
+  for (let index = 0; index < users; index += 1) {
+    await pool.query('insert into users (id) values ($1)', [userOf(index).id]);
+  }
+  const constant = { ...userOf(0), role: 'user', permissions: ['svc.sessions.read_own'] };
+  const app = fastify({ logger: false });
+  app.get<{ Params: { id: string } }>('/users/:id', async ({ params }) => {
+    await pool.query('select id from users where id = $1', [params.id]);
+    return constant;
+  });
+  return app.listen({ host: '127.0.0.1', port: 0 });
+});

@@ -1,0 +1,37 @@
+import type { Variant } from '../load/variant.ts';
+import { assistantVariant } from './assistant.ts';
+import { betterAuth } from './better-auth.ts';
+import { constant } from './constant.ts';
+import { fastifySession } from './fastify-session.ts';
+
+/** How long the provider takes for each answer, in milliseconds. */
+const PROVIDER_MS = [0, 10, 50];
+
+const assistants = (userMaxAgeSeconds: number) =>
+  PROVIDER_MS.map((providerMs) => assistantVariant({ providerMs, userMaxAgeSeconds }));
+
+/** The assistant as the specification has it: the user's data is fetched for each request. */
+export const fresh = assistants(0);
+
+/** The assistant with user data of up to half a minute ago. */
+export const aged = assistants(30);
+
+/** better-auth as it is where nothing is set. */
+export const betterAuthPlain = betterAuth('better-auth', { joins: false, cookieCache: false });
+
+/** better-auth at its fastest among what signs a user out at once. */
+export const betterAuthJoins = betterAuth('better-auth, joins', {
+  joins: true,
+  cookieCache: false,
+});
+
+/** Everything that answers who is signed in. What is compared most stands close together. */
+export const variants: readonly Variant[] = [
+  ...fresh,
+  ...aged,
+  constant,
+  betterAuthPlain,
+  betterAuthJoins,
+  betterAuth('better-auth, cookie cache', { joins: false, cookieCache: true }),
+  fastifySession,
+];

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { BenchError } from './bench-error.ts';
+
+/** A PostgreSQL server that databases can be made on. */
+export type DatabaseServer = {
+  /** Such as `17.6`. */
+  version: string;
+  /** Makes an empty database; leaving the scope that uses it drops it. */
+  createDatabase(): Promise<{ url: string } & AsyncDisposable>;
+};
+
+const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
+
+/**
+ * The server of DATABASE_URL or TEST_DATABASE_URL, or else the one that `scripts/postgres` runs.
+ * @throws BenchError where there is none.
+ */
+export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<DatabaseServer> {
+  const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await ownServer());
+  return {
+    version: await ask(address, 'show server_version'),
+    async createDatabase() {
+      const name = `oselya_bench_${randomBytes(6).toString('hex')}`;
+      await ask(address, `create database ${name}`);
+      const url = new URL(address);
+      url.pathname = `/${name}`;
+      return {
+        url: url.href,
+        [Symbol.asyncDispose]: async () => {
+          await ask(address, `drop database ${name} with (force)`);
+        },
+      };
+    },
+  };
+}
+
+async function ownServer(): Promise<string> {
+  try {
+    return (await promisify(execFile)(SCRIPT, ['url'])).stdout.trim();
+  } catch (error) {
+    throw new BenchError(
+      'PostgreSQL is needed: start it with scripts/postgres start, or set DATABASE_URL',
+      { cause: error },
+    );
+  }
+}
+
+/** The first word of the answer to one statement on a connection of its own. */
+async function ask(address: string, statement: string): Promise<string> {
+  const client = new pg.Client({ connectionString: address, connectionTimeoutMillis: 10_000 });
+  try {
+    await client.connect();
+    const { rows } = await client.query<string[]>({ text: statement, rowMode: 'array' });
+    return String(rows[0]?.[0]).replace(/ .*/, '');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new BenchError(`PostgreSQL refused (${reason}): check DATABASE_URL`, { cause: error });
+  } finally {
+    await client.end();
+  }
+}

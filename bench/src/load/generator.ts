@@ -1,0 +1,78 @@
+import { performance } from 'node:perf_hooks';
+import autocannon from 'autocannon';
+import { answerParent } from '../process/child.ts';
+import { percentiles } from '../statistics.ts';
+import type { Target } from './target.ts';
+
+/** What load to put on a server. */
+export type Load = {
+  url: string;
+  /** At least one for each connection; they are dealt out among the connections. */
+  targets: readonly Target[];
+  /** What every answer has to contain, whoever asked. */
+  expected: string;
+  connections: number;
+  seconds: number;
+};
+
+/** What came of it. Latencies are in milliseconds. */
+export type Outcome = {
+  requests: number;
+  seconds: number;
+  latency: { p50: number; p90: number; p99: number; max: number };
+  /** Answers by status. */
+  statuses: Record<string, number>;
+  /** Connections that broke, and requests that were not answered within 10 s. */
+  errors: number;
+  /** Answers without what they have to contain. */
+  wrongBodies: number;
+};
+
+/** How often autocannon looks whether the time is over. */
+const SAMPLE_MS = 50;
+
+const methods = { run };
+export type Generator = typeof methods;
+answerParent(methods);
+
+async function run({ url, targets, expected, connections, seconds }: Load): Promise<Outcome> {
+  // The histogram of autocannon knows whole milliseconds only, which is too coarse here.
+  const latencies: number[] = [];
+  let connected = 0;
+  const { promise: finished, resolve, reject } = Promise.withResolvers<autocannon.Result>();
+  const instance = autocannon(
+    {
+      url,
+      connections,
+      duration: seconds,
+      sampleInt: SAMPLE_MS,
+      // No two connections ask for the same: a server may let requests of one session share work.
+      setupClient(client) {
+        const nth = connected++;
+        client.setRequests(
+          targets
+            .filter((_target, index) => index % connections === nth)
+            .map(({ path, headers }) => ({ method: 'GET', path, headers })),
+        );
+      },
+      verifyBody: (body) => String(body).includes(expected),
+    },
+    (error: Error | null, result) => (error === null ? resolve(result) : reject(error)),
+  );
+  const started = performance.now();
+  instance.on('response', (_client, _status, _bytes, latencyMs) => latencies.push(latencyMs));
+  const { statusCodeStats = {}, errors, mismatches } = await finished;
+  const elapsedMs = performance.now() - started;
+  if (latencies.length === 0) throw new Error(`${url} answered nothing in ${seconds} s`);
+  const [p50 = 0, p90 = 0, p99 = 0, max = 0] = percentiles(latencies, [0.5, 0.9, 0.99, 1]);
+  return {
+    requests: latencies.length,
+    seconds: elapsedMs / 1000,
+    latency: { p50, p90, p99, max },
+    statuses: Object.fromEntries(
+      Object.entries(statusCodeStats).map(([status, { count = 0 }]) => [status, count]),
+    ),
+    errors,
+    wrongBodies: mismatches,
+  };
+}

@@ -1,0 +1,84 @@
+import type { Context } from '../suite.ts';
+import { checkAnswers } from './check.ts';
+import type { Load, Outcome } from './generator.ts';
+import type { Counters, Running } from './variant.ts';
+
+/** One measurement of one variant: what was answered, and what that used meanwhile. */
+export type Sample = Outcome & Counters & { variant: string; round: number };
+
+type Race = {
+  /** The variants by name, running. */
+  variants: ReadonlyMap<string, Running>;
+  /** Puts a load on a server, from a process of its own. */
+  putLoad: (load: Load) => Promise<Outcome>;
+  /** What every answer has to contain. */
+  expected: string;
+};
+
+/** A warm-up is this share of a measurement, and no longer than two seconds. */
+const WARM_UP = { share: 0.4, mostSeconds: 2 };
+
+/**
+ * Measures every variant once in each round. The order turns around from round to round, so that a
+ * machine that gets slower or faster in the course of a run favours nobody.
+ * @returns The samples of each variant in the order of the rounds, and what was answered wrongly.
+ */
+export async function measureRounds(
+  race: Race,
+  { options, results, tell }: Pick<Context, 'options' | 'results' | 'tell'>,
+): Promise<{ samples: Map<string, Sample[]>; failures: string[] }> {
+  const samples = new Map<string, Sample[]>();
+  const failures: string[] = [];
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const variant of orderOf(round, [...race.variants.keys()])) {
+      const { sample, wrong } = await measure(race, variant, round, options);
+      await results.keep('sample', sample);
+      samples.set(variant, [...(samples.get(variant) ?? []), sample]);
+      failures.push(...wrong.map((what) => `${variant}: ${what}`));
+      const rate = Math.round(sample.requests / sample.seconds);
+      tell(`round ${round} of ${options.rounds}: ${variant}: ${rate} requests/s`);
+    }
+  }
+  return { samples, failures };
+}
+
+/** Requests a second of a variant, round by round. */
+export function rates(samples: ReadonlyMap<string, readonly Sample[]>, variant: string): number[] {
+  return (samples.get(variant) ?? []).map(({ requests, seconds }) => requests / seconds);
+}
+
+/** The order of a round: as given in the first, the other way around in the second, and so on. */
+export function orderOf<Item>(round: number, items: readonly Item[]): readonly Item[] {
+  return round % 2 === 1 ? items : items.toReversed();
+}
+
+async function measure(
+  { variants, putLoad, expected }: Race,
+  variant: string,
+  round: number,
+  { seconds, connections }: Context['options'],
+): Promise<{ sample: Sample; wrong: string[] }> {
+  const running = variants.get(variant);
+  if (running === undefined) throw new Error(`${variant} does not run`);
+  const targets = await running.targets();
+  const wrong = await checkAnswers(running, targets);
+  const load = { url: running.url, targets, expected, connections, seconds };
+  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.mostSeconds);
+  await putLoad({ ...load, seconds: warmUp });
+  const before = await running.counters();
+  const outcome = await putLoad(load);
+  const after = await running.counters();
+  const used = { cpuMs: after.cpuMs - before.cpuMs, calls: after.calls - before.calls };
+  const sample = { variant, round, ...outcome, ...used };
+  return { sample, wrong: [...wrong, ...wrongAnswers(outcome)] };
+}
+
+/** What a server may not do under load, however slow it is. */
+function wrongAnswers({ statuses, errors, wrongBodies }: Outcome): string[] {
+  const others = Object.entries(statuses).filter(([status]) => status !== '200');
+  return [
+    ...others.map(([status, count]) => `${count} answers were ${status}`),
+    ...(errors > 0 ? [`${errors} connections broke or got no answer in time`] : []),
+    ...(wrongBodies > 0 ? [`${wrongBodies} answers were not about a user`] : []),
+  ];
+}

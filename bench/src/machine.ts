@@ -1,0 +1,69 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
+import { promisify } from 'node:util';
+
+/** Where and with what something was measured. */
+export type Machine = {
+  cores: number;
+  processor: string;
+  memoryGiB: number;
+  /** The load average of the minute before: what else the machine was doing. */
+  loadBefore: number;
+  node: string;
+  postgres: string;
+  /** Of this repository; it ends with `+` where files were changed since. */
+  commit: string;
+  /** Versions of the peers and of the load generator. */
+  packages: Record<string, string>;
+};
+
+/** The facts that somebody needs who compares two runs. */
+export async function describeMachine(postgres: string): Promise<Machine> {
+  return {
+    cores: availableParallelism(),
+    processor: cpus()[0]?.model.trim() ?? 'unknown',
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    loadBefore: Math.round((loadavg()[0] ?? 0) * 100) / 100,
+    node: process.versions.node,
+    postgres,
+    commit: await commit(),
+    packages: await packages(),
+  };
+}
+
+/** The same for readers. */
+export function machineText(machine: Machine): string {
+  const { cores, processor, memoryGiB, loadBefore, node, postgres } = machine;
+  const packageList = Object.entries(machine.packages).map((entry) => entry.join(' '));
+  return [
+    `- ${cores} cores (${processor}), ${memoryGiB} GiB, load average ${loadBefore} before`,
+    `- Node ${node}, PostgreSQL ${postgres}, commit ${machine.commit}`,
+    `- ${packageList.join(', ')}`,
+  ].join('\n');
+}
+
+async function commit(): Promise<string> {
+  try {
+    const id = await git('rev-parse', '--short', 'HEAD');
+    return id + ((await git('status', '--porcelain')) === '' ? '' : '+');
+  } catch {
+    // The files may have come without their history.
+    return 'unknown';
+  }
+}
+
+async function git(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)('git', args, { cwd: import.meta.dirname });
+  return stdout.trim();
+}
+
+/** This workspace pins its dependencies, so what its package.json says is what runs. */
+async function packages(): Promise<Record<string, string>> {
+  const file = new URL('../package.json', import.meta.url);
+  const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  const entries = Object.entries(dependencies);
+  return Object.fromEntries(entries.filter(([name]) => !name.startsWith('@oselya/')));
+}

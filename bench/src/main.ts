@@ -1,0 +1,66 @@
+// Measures a suite: npm run bench -- auth. Without a suite it lists them. Exit status: 0 measured, 1 an
+// answer or a count was wrong or nothing could be measured, 2 wrong use.
+
+import { BenchError } from './bench-error.ts';
+import { findDatabaseServer } from './database.ts';
+import { describeMachine, machineText } from './machine.ts';
+import { type Options, readArguments, USAGE, UsageError } from './options.ts';
+import { openResults } from './results.ts';
+import type { Suite } from './suite.ts';
+import { suites } from './suites.ts';
+
+/** As shells tell of a command that Ctrl-C ended. */
+const INTERRUPTED = 130;
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (stop.signal.aborted) {
+    process.exitCode = INTERRUPTED;
+  } else if (error instanceof UsageError) {
+    tell(`bench: ${error.message} (${USAGE})`);
+    process.exitCode = 2;
+  } else if (error instanceof BenchError) {
+    tell(`bench: ${error.message}`);
+    process.exitCode = 1;
+  } else {
+    throw error;
+  }
+}
+
+async function main(args: string[]): Promise<number> {
+  const { suite: name, options } = readArguments(args);
+  if (name === undefined) {
+    print(`${USAGE}\n\nSuites:`);
+    for (const [suite, { summary }] of suites) print(`  ${suite}  ${summary}`);
+    return 0;
+  }
+  const suite = suites.get(name);
+  if (suite === undefined) {
+    throw new UsageError(`there is no suite ${name}, there is ${[...suites.keys()].join(', ')}`);
+  }
+  return measure(name, suite, options);
+}
+
+async function measure(name: string, suite: Suite, options: Options): Promise<number> {
+  const databases = await findDatabaseServer(process.env);
+  const machine = await describeMachine(databases.version);
+  const results = await openResults(name, options.out);
+  await results.keep('run', { suite: name, at: new Date().toISOString(), ...options, machine });
+  const report = await suite.run({ options, databases, results, tell, signal: stop.signal });
+  print(`# ${name}\n\n${machineText(machine)}\n\n${report.text}\n`);
+  for (const failure of report.failures) tell(`bench: ${failure}`);
+  tell(`Raw figures: ${results.file}`);
+  return report.failures.length === 0 ? 0 : 1;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

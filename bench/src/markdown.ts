@@ -1,0 +1,33 @@
+import type { Summary } from './statistics.ts';
+
+/** A Markdown table: the first column is text, the others stand to the right. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = head.map((title, column) =>
+    Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell, column) => pad(cell, widths[column] ?? 0, column)).join(' | ')} |`;
+  const rule = widths.map((width, column) => (column === 0 ? '-'.repeat(width) : rightRule(width)));
+  return [line(head), line(rule), ...rows.map(line)].join('\n');
+}
+
+function pad(cell: string, width: number, column: number): string {
+  return column === 0 ? cell.padEnd(width) : cell.padStart(width);
+}
+
+function rightRule(width: number): string {
+  return `${'-'.repeat(width - 1)}:`;
+}
+
+/** A number for readers: thousands separated, with as many decimals as told. */
+export function figure(value: number, decimals = 0): string {
+  return value.toLocaleString('en-US', {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
+}
+
+/** A median with its extremes: `1,234 (1,100–1,300)`. */
+export function spread({ median, min, max }: Summary, decimals = 0): string {
+  return `${figure(median, decimals)} (${figure(min, decimals)}–${figure(max, decimals)})`;
+}

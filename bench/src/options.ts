@@ -1,0 +1,86 @@
+import { parseArgs } from 'node:util';
+
+/** How much to measure. */
+export type Options = {
+  /** How often every variant is measured. */
+  rounds: number;
+  /** How long each time, after a warm-up. */
+  seconds: number;
+  connections: number;
+  /** Whether this only looks that everything answers as it should. */
+  smoke: boolean;
+  /** Where the raw figures go, instead of a new file in bench/results. */
+  out: string | undefined;
+};
+
+/** A wrong use, in one line. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+export const USAGE =
+  'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE]';
+
+const DEFAULTS = { rounds: 3, seconds: 5, connections: 50 };
+const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
+
+/**
+ * Reads the arguments of the command.
+ * @returns The suite's name, or undefined where none was given, which asks for the list.
+ * @throws UsageError.
+ */
+export function readArguments(args: readonly string[]): {
+  suite: string | undefined;
+  options: Options;
+} {
+  const { values, positionals } = parse(args);
+  const [suite, ...more] = positionals;
+  if (more.length > 0) throw new UsageError('one suite at a time');
+  if (suite === undefined && args.length > 0) throw new UsageError('name a suite');
+  const smoke = values.smoke ?? false;
+  const defaults = smoke ? SMOKE : DEFAULTS;
+  return {
+    suite,
+    options: {
+      rounds: whole('rounds', values.rounds, defaults.rounds, 100),
+      seconds: number('seconds', values.seconds, defaults.seconds, 600),
+      connections: whole('connections', values.connections, defaults.connections, 1000),
+      smoke,
+      out: values.out,
+    },
+  };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        rounds: { type: 'string' },
+        seconds: { type: 'string' },
+        connections: { type: 'string' },
+        smoke: { type: 'boolean' },
+        out: { type: 'string' },
+      },
+    });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UsageError(reason.replace(/\n.*/s, '').replace(/\.$/, ''));
+  }
+}
+
+function whole(name: string, text: string | undefined, fallback: number, most: number): number {
+  const value = number(name, text, fallback, most);
+  if (!Number.isInteger(value)) throw new UsageError(`--${name} must be a whole number`);
+  return value;
+}
+
+function number(name: string, text: string | undefined, fallback: number, most: number): number {
+  if (text === undefined) return fallback;
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value > 0 && value <= most)) {
+    throw new UsageError(`--${name} must be a number above 0, ${most} at most`);
+  }
+  return value;
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { figure, spread, table } from '../src/markdown.ts';
+
+test('a table has its text on the left and its figures on the right', () => {
+  const text = table(
+    ['', 'requests/s'],
+    [
+      ['assistant', '1,234'],
+      ['constant', '9'],
+    ],
+  );
+  assert.equal(
+    text,
+    [
+      '|           | requests/s |',
+      '| --------- | ---------: |',
+      '| assistant |      1,234 |',
+      '| constant  |          9 |',
+    ].join('\n'),
+  );
+});
+
+test('figures are rounded and separated', () => {
+  assert.equal(figure(1234.5678), '1,235');
+  assert.equal(figure(0.5, 2), '0.50');
+  assert.equal(spread({ median: 2, min: 1.25, max: 1000 }, 1), '2.0 (1.3–1,000.0)');
+});
