@@ -59,7 +59,7 @@ create table conversation_messages (
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
-CREATE INDEX conversation_messages_session ON public.conversation_messages USING btree (session_id, "position");
+CREATE INDEX conversation_messages_session ON public.conversation_messages USING btree (session_id, COALESCE(created_at, '-infinity'::timestamp with time zone), "position");
 
 create table conversation_sessions (
   id text not null default (gen_random_uuid())::text,
@@ -71,8 +71,8 @@ create table conversation_sessions (
   last_active timestamp with time zone default now(),
   PRIMARY KEY (id)
 );
-CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (last_active DESC, id DESC);
-CREATE INDEX conversation_sessions_owner ON public.conversation_sessions USING btree (user_id, last_active DESC, id DESC);
+CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
+CREATE INDEX conversation_sessions_owner ON public.conversation_sessions USING btree (user_id, COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 
 create table images (
   sha256 text not null,
@@ -146,6 +146,7 @@ create table memory_facts (
   PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX memory_facts_identity ON public.memory_facts USING btree (user_id, category, key);
+CREATE INDEX memory_facts_written ON public.memory_facts USING btree (COALESCE(updated_at, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 
 create table memory_summaries (
   id text not null default (gen_random_uuid())::text,
@@ -155,6 +156,7 @@ create table memory_summaries (
   PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX memory_summaries_owner ON public.memory_summaries USING btree (user_id);
+CREATE INDEX memory_summaries_updated ON public.memory_summaries USING btree (COALESCE(updated_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 
 create table pending_logins (
   state text not null,
@@ -316,7 +318,7 @@ create table webhook_events (
   received_at timestamp with time zone not null default now(),
   delivery_id text,
   signature text not null,
-  event text not null,
+  event text,
   user_id text,
   outcome text not null,
   sessions_ended integer not null default 0,
