@@ -54,7 +54,12 @@ export function createTokenVault(
             if (key === undefined) throw new UnreadableTokenError();
             return key;
           },
-          { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] },
+          {
+            keyManagementAlgorithms: ['dir'],
+            contentEncryptionAlgorithms: ['A256GCM'],
+            // Nothing here is ever compressed.
+            maxDecompressedLength: 0,
+          },
         );
         if (protectedHeader['place'] !== digest(place)) throw new UnreadableTokenError();
         return new TextDecoder().decode(plaintext);

@@ -27,9 +27,13 @@ export function adminMemoryRoutes(app: Server, memory: Memory): void {
       const { user_id: userId, category, q, limit = PAGE.limit, cursor } = request.query;
       const asked = { scope: 'all' as const, userId, category, q };
       const after = positions.read(cursor);
-      const rows = await memory.listFacts(user, { ...asked, limit: limit + 1, after });
-      const page = toPage(rows, { limit, cursorOf, request, reply });
-      return { facts: page.map(presentFact), count: await memory.countFacts(user, asked) };
+      const { facts, count } = await memory.listAndCountFacts(user, {
+        ...asked,
+        limit: limit + 1,
+        after,
+      });
+      const page = toPage(facts, { limit, cursorOf, request, reply });
+      return { facts: page.map(presentFact), count };
     },
   );
 }

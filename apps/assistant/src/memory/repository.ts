@@ -58,16 +58,18 @@ export async function listFacts(
   return rows.map(({ written_us, ...fact }) => ({ ...fact, position: [written_us, fact.id] }));
 }
 
-/** How many facts `listFacts` would give in all its pages. */
-export async function countFacts(
+/** How many facts `listFacts` would give in all its pages, and how many of them are not `readerId`'s. */
+export function countFacts(
   db: Kysely<Tables>,
   reach: Reach,
-  filter: FactFilter,
-): Promise<number> {
-  const row = await matching(db, reach, filter)
-    .select((eb) => eb.fn.countAll<number>().as('count'))
+  { readerId, ...filter }: FactFilter & { readerId: string },
+): Promise<{ count: number; others: number }> {
+  return matching(db, reach, filter)
+    .select(({ fn }) => [
+      fn.countAll<number>().as('count'),
+      fn.countAll<number>().filterWhere('user_id', 'is distinct from', readerId).as('others'),
+    ])
     .executeTakeFirstOrThrow();
-  return row.count;
 }
 
 function matching(db: Kysely<Tables>, reach: Reach, { category, words = [] }: FactFilter) {

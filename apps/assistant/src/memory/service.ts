@@ -23,6 +23,9 @@ type Asked = {
 
 type Page = { limit: number; after: Position | undefined };
 
+/** What was read, and whose; null where it is several people's, or nobody's. */
+type Reading = { ownerId: string | null; data: string };
+
 type FactName = { category: string; key: string };
 
 /**
@@ -45,12 +48,19 @@ export function createMemory({ db }: { db: Kysely<Tables> }) {
     },
 
     /**
-     * How many facts `listFacts` gives on all its pages.
+     * As `listFacts`, with how many there are on all pages. A count tells of facts as well, whatever page
+     * is asked for: words that are found, or not, spell out a fact that no page shows.
      * @throws ProblemError `permission_missing`.
      */
-    countFacts(user: SignedInUser, asked: Asked): Promise<number> {
+    async listAndCountFacts(user: SignedInUser, { limit, after, ...asked }: Asked & Page) {
+      const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
-      return countFacts(db, memoryReach(user, asked), filter);
+      const facts = await listFacts(db, reach, { ...filter, limit, after });
+      const { count, others } = await countFacts(db, reach, { ...filter, readerId: user.id });
+      const reading = { ownerId: asked.userId ?? null, data: 'memory_facts' };
+      if (others > 0) await recordReading(user, reading);
+      else await noteReading(user, facts, reading);
+      return { facts, count };
     },
 
     /**
@@ -104,9 +114,12 @@ export function createMemory({ db }: { db: Kysely<Tables> }) {
   async function noteReading(
     user: SignedInUser,
     rows: readonly { user_id: string | null }[],
-    { ownerId, data }: { ownerId: string | null; data: string },
+    reading: Reading,
   ): Promise<void> {
-    if (rows.every(({ user_id }) => user_id === user.id)) return;
+    if (rows.some(({ user_id }) => user_id !== user.id)) await recordReading(user, reading);
+  }
+
+  async function recordReading(user: SignedInUser, { ownerId, data }: Reading): Promise<void> {
     await recordOthersData(db, 'others_data_read', {
       actorId: user.id,
       ownerId,

@@ -7,6 +7,8 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/tables.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { person } from '../helpers/people.ts';
+import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
 import { type Cut, cutAtServer, cutOnTheWay } from './cuts.ts';
 import { startRequests, startSignIns } from './load.ts';
@@ -74,7 +76,7 @@ if (databaseUrl !== undefined) {
     'a network that breaks': cutOnTheWay,
   };
   for (const [name, open] of Object.entries(cuts)) {
-    test(`${name} under load signs nobody out and loses no sign-in`, async (context) => {
+    test(`${name} under load signs nobody out, loses no sign-in and closes no socket`, async (context) => {
       await db.deleteFrom('user_auth_sessions').execute();
       const cut = await open(databaseUrl);
       atEnd(() => cut.close());
@@ -84,7 +86,13 @@ if (databaseUrl !== undefined) {
       // Every request finds its access token expired, and refreshes it.
       provider.token.expiresIn = 0;
       const browsers: Browser[] = [];
-      for (let count = 0; count < SESSIONS; count += 1) browsers.push(await signedIn(app));
+      const user = person('u-1', { permissions: ['svc.profiles.use'] });
+      for (let count = 0; count < SESSIONS; count += 1) browsers.push(await signedIn(app, user));
+      const [first] = browsers;
+      assert.ok(first !== undefined);
+      const sockets = await Promise.all(
+        replicas.map(({ url }) => SocketClient.open(url, { sid: first.sid })),
+      );
       const requests = startRequests(browsers, replicas);
       const signIns = startSignIns(PEOPLE, replicas, { app, provider });
       await until(() => requests.result.ok >= SESSIONS && signIns.result.accepted.length >= PEOPLE);
@@ -115,11 +123,17 @@ if (databaseUrl !== undefined) {
       assert.deepEqual(lost, []);
       assert.equal(redeemed, stored, 'every redemption was stored, once');
       await endLeases();
+      for (const socket of sockets) {
+        await until(async () => (await socket.outcome({ type: 'session.create' })) === 'ok');
+      }
       for (const replica of replicas) {
         for (const browser of browsers) {
           assert.equal((await send(replica, browser, { path: '/auth/me' })).status, 200);
         }
       }
+      // What one process does is heard by the others again.
+      assert.equal((await first.post('/auth/logout')).statusCode, 200);
+      for (const socket of sockets) assert.equal((await socket.closed).code, 4401);
     });
   }
 }

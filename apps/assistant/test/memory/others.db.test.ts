@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { positions } from '../../src/memory/newest-first.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, signInPeople } from './people.ts';
 
@@ -109,6 +110,21 @@ test("reading the facts of one user is recorded with that user, reading one's ow
   }
   await olena.get('/memory/facts');
   assert.deepEqual(await readings(), []);
+});
+
+test('the count of a page that shows nothing tells of facts, and is recorded', async () => {
+  const beyond = positions.write([Date.UTC(1970, 0, 2) * 1000, '']);
+  const search = `/admin/memory?user_id=olena&q=of&cursor=${beyond}`;
+  for (const browser of [people.admin, people.reader]) {
+    assert.deepEqual((await browser.get(search)).json(), { facts: [], count: 1 });
+  }
+  assert.deepEqual(
+    (await readings()).map(({ actor_id, user_id }) => [actor_id, user_id]),
+    [
+      ['admin', 'olena'],
+      ['reader', 'olena'],
+    ],
+  );
 });
 
 test('a user sees no memory but their own', async () => {

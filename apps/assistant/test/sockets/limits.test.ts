@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { closings } from '../../src/sockets/closings.ts';
-import { publicMessage } from '../../src/sockets/message-type.ts';
+import { publicMessage, userMessage } from '../../src/sockets/message-type.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, admin, gated, openSockets, own, ping, sid } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
@@ -14,16 +15,35 @@ test('a user has so many sockets and no more, over all their sign-ins', async ()
   const second = await SocketClient.open(url, { sid: sid('b') });
   for (const client of [first, second]) assert.equal(await client.outcome({ type: 'own' }), 'ok');
   const third = await SocketClient.open(url, { sid: sid('c') });
-  // It is not acted on, even where it comes before the close.
-  third.send({ type: 'own' });
   assert.equal((await third.closed).code, 4429);
-  assert.deepEqual(third.frames, []);
   const other = await SocketClient.open(url, { sid: sid('d') });
   assert.equal(await other.outcome({ type: 'own' }), 'ok');
   first.socket.close();
   await until(() => sockets.size.connections === 2);
   const fourth = await SocketClient.open(url, { sid: sid('c') });
   assert.equal(await fourth.outcome({ type: 'own' }), 'ok');
+});
+
+test('a message that waits for its user is not acted on when the socket may not stay', async () => {
+  let acted = 0;
+  const act = userMessage('signed-in', {}, () => {
+    acted += 1;
+  });
+  const { url, identity } = await openSockets({ types: { own, act }, caps: { perUser: 1 } });
+  identity.users.set(sid('a'), account('u-1'));
+  identity.users.set(sid('b'), account('u-1'));
+  const first = await SocketClient.open(url, { sid: sid('a') });
+  assert.equal(await first.outcome({ type: 'own' }), 'ok');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  identity.gate = promise;
+  const second = await SocketClient.open(url, { sid: sid('b') });
+  second.send({ type: 'act' });
+  // The server answers pings in their order, so by then it has the message.
+  second.socket.ping();
+  await once(second.socket, 'pong');
+  resolve();
+  assert.deepEqual(await second.closed, closings.tooManySockets);
+  assert.equal(acted, 0);
 });
 
 test('of sockets that open at once as many stay as may', async () => {

@@ -63,7 +63,7 @@ test('0 is no limit and counts nothing', async () => {
 test('a database that fails is an error, not a free pass', async () => {
   await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
   const limit = createRateLimit({ pool, table: 'rate_limits', name: 'failing', perMinute: 1 });
-  await assert.rejects(limit('key'), { code: '42P01' });
+  await assert.rejects(limit('key'), { code: 'unavailable', status: 503 });
   await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
   await limit('key');
 });
