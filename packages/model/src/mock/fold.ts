@@ -28,16 +28,20 @@ function unmixAlphabets(word: string): string {
  * @param limit at most this many characters of the text are read
  */
 export function clean(text: string, limit: number): string {
-  return text
-    .slice(0, limit)
-    .normalize('NFKC')
-    .slice(0, limit)
-    .replace(/\u0300|\u0301|[\u00AD\u200B-\u200F\u2060\uFEFF]/gu, '')
-    .replace(/[\u2010-\u2015\u2212\u2043]/gu, '-')
-    .replace(/[\u2018\u2019\u02BC\u02B9\u00B4\u2032`]/gu, "'")
-    .replace(/\u2044/gu, '/')
-    .replace(/[^\S\n]+/gu, ' ')
-    .replace(/\p{L}+/gu, unmixAlphabets);
+  return (
+    text
+      .slice(0, limit)
+      .normalize('NFKC')
+      .slice(0, limit)
+      .replace(/\u0300|\u0301|[\u00AD\u200B-\u200F\u2060\uFEFF]/gu, '')
+      .replace(/[\u2010-\u2015\u2212\u2043]/gu, '-')
+      .replace(/[\u2018\u2019\u02BC\u02B9\u00B4\u2032`]/gu, "'")
+      .replace(/\u2044/gu, '/')
+      // Its small letter would be two signs, of which only the first has a look-alike.
+      .replace(/\u0130/gu, 'I')
+      .replace(/[^\S\n]+/gu, ' ')
+      .replace(/\p{L}+/gu, unmixAlphabets)
+  );
 }
 
 /** Cleaned text in lower case, with ё as е and without the apostrophes inside words and numbers. */
