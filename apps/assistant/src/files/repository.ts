@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isSessionWithin, isWithin, type Reach } from '../sessions/reach.ts';
+import { isSessionWithin, isWithin, type Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 
 /** What a file is, without its content. */

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { SignedInUser } from '../access/guards.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
-import { reachOf } from '../sessions/reach.ts';
+import { reachOf } from '../access/reach.ts';
 import { requireSession } from '../sessions/service.ts';
 import type { Tables } from '../tables.ts';
 import {

@@ -55,6 +55,7 @@ export function createCurrentUser({
     const found = await findSession(db, sessionId, rules);
     if (found === undefined) return undefined;
     if (found.isUserFresh && !found.isAccessTokenExpired && found.cachedUser !== undefined) {
+      await tokens.checkAccessToken(found);
       if (found.isLastUseOld) await noteUse(db, sessionId);
       return readCachedUser(found.userId, found.cachedUser);
     }

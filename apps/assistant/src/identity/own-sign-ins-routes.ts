@@ -2,7 +2,7 @@ import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { nullable, okAnswer, timestamp } from '../schema.ts';
+import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Identity } from './identity.ts';
 import type { OwnSignIn } from './own-sign-ins.ts';
 
@@ -12,6 +12,9 @@ const publicId = Type.String({
   pattern: '^[0-9a-f]{16}$',
   description: 'Names the sign-in; it is not the value of the cookie.',
 });
+
+/** What is no such name names no sign-in. */
+const signInName = storableText({ maxLength: 300, description: 'The `id` of a sign-in.' });
 
 const position = cursors(
   Type.Object({ createdAtMicros: Type.Integer({ minimum: 0 }), id: publicId }),
@@ -81,7 +84,7 @@ export function ownSignInRoutes(
       schema: {
         tags,
         summary: 'Ends a sign-in of the user; ending the current one signs out',
-        params: Type.Object({ id: publicId }),
+        params: Type.Object({ id: signInName }),
         response: {
           200: okAnswer,
           ...problemAnswers(

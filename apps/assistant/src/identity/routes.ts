@@ -54,7 +54,8 @@ export function identityRoutes(
         sessionId: cookies.sessionId(request),
       });
       if (!isAndroid) cookies.setBrowserId(reply, browserId);
-      return reply.redirect(url);
+      // Without a fragment of its own a browser would carry over the one that it came with.
+      return reply.redirect(`${url}#`);
     },
   );
 

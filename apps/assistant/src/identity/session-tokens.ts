@@ -8,14 +8,28 @@ type Place = { id: string; userId: string };
 export type SessionTokens = {
   seal(tokens: Tokens, session: Place): Promise<SealedTokens>;
   openAccessToken(session: Place & Pick<AuthSession, 'accessTokenEnc'>): Promise<string>;
+  /**
+   * Makes sure that the access token can be read, where it is not needed itself.
+   * @throws UnreadableTokenError
+   */
+  checkAccessToken(session: Place & Pick<AuthSession, 'accessTokenEnc'>): Promise<void>;
   /** Empty where the provider gave none. */
   openRefreshToken(session: Place & Pick<AuthSession, 'refreshTokenEnc'>): Promise<string>;
 };
+
+/** How many envelopes are remembered as readable; about 10 MB. */
+const MAX_CHECKED = 10_000;
 
 const place = ({ id, userId }: Place) => ({ sessionId: id, userId });
 
 /** Joins the vault with the places of tokens in a session's row. */
 export function createSessionTokens(vault: TokenVault): SessionTokens {
+  // The same envelope at the same place opens with the same keys again. What is in it is not kept.
+  const checked = new Set<string>();
+
+  const openAccessToken: SessionTokens['openAccessToken'] = (session) =>
+    vault.open(session.accessTokenEnc, { ...place(session), column: 'access_token_enc' });
+
   return {
     async seal(tokens, session) {
       const at = place(session);
@@ -25,8 +39,15 @@ export function createSessionTokens(vault: TokenVault): SessionTokens {
       ]);
       return { accessTokenEnc, refreshTokenEnc, expiresInSeconds: tokens.expiresInSeconds };
     },
-    openAccessToken: (session) =>
-      vault.open(session.accessTokenEnc, { ...place(session), column: 'access_token_enc' }),
+    openAccessToken,
+    async checkAccessToken(session) {
+      const envelope = JSON.stringify([session.id, session.userId, session.accessTokenEnc]);
+      if (checked.has(envelope)) return;
+      await openAccessToken(session);
+      const [oldest] = checked;
+      if (oldest !== undefined && checked.size >= MAX_CHECKED) checked.delete(oldest);
+      checked.add(envelope);
+    },
     openRefreshToken: (session) =>
       vault.open(session.refreshTokenEnc, { ...place(session), column: 'refresh_token_enc' }),
   };

@@ -138,7 +138,10 @@ async function endEarlier(
   for (const id of ids) {
     const ended = id === null ? undefined : await deleteSession(trx, id);
     if (ended === undefined) continue;
-    await tellUserChanged(trx, ended.userId);
+    const { userId } = ended;
+    const details = { reason: 'replaced' };
+    await recordAudit(trx, { action: 'signed_out', actorId: userId, userId, details });
+    await tellUserChanged(trx, userId);
     count += 1;
   }
   return count;

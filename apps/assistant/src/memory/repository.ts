@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Reach } from '../sessions/reach.ts';
+import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from './newest-first.ts';
+import { newestFirst, type Position } from '../newest-first.ts';
 
 /** A memory fact as it is stored. Rows of an older system may lack their times. */
 export type Fact = {
@@ -21,7 +21,7 @@ export type Fact = {
 export type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
 
 /** How many facts a user may have. Adoption of legacy facts may pass it. */
-export const MAX_FACTS = 10_000;
+export const MAX_FACTS = 2000;
 
 const factColumns = [
   'id',

@@ -107,7 +107,7 @@ const filters = {
   category: Type.Optional(storableText({ maxLength: 1000 })),
   q: Type.Optional(
     storableText({
-      maxLength: 200,
+      maxLength: 100,
       description: 'Words that all stand in the category, key or value, in any case of letters.',
     }),
   ),

@@ -2,9 +2,9 @@ import type { Kysely } from 'kysely';
 import { checkAccess, type SignedInUser } from '../access/guards.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
-import { type Reach, reachOf } from '../sessions/reach.ts';
+import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import type { Position } from './newest-first.ts';
+import type { Position } from '../newest-first.ts';
 import { countFacts, deleteFact, type Fact, listFacts, MAX_FACTS, putFact } from './repository.ts';
 import { findSummary, listSummaries, type Summary } from './summary-repository.ts';
 

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
-import type { Reach } from '../sessions/reach.ts';
+import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from './newest-first.ts';
+import { newestFirst, type Position } from '../newest-first.ts';
 
 /** What the assistant knows of a user in a few sentences. */
 export type Summary = {

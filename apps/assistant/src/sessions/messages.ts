@@ -1,10 +1,10 @@
 import { cursors } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { newestFirst } from '../memory/newest-first.ts';
+import { newestFirst } from '../newest-first.ts';
 import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { isSessionWithin, type Reach } from './reach.ts';
+import { isSessionWithin, type Reach } from '../access/reach.ts';
 
 const integer = Type.Integer({
   minimum: -Number.MAX_SAFE_INTEGER,

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from '../memory/newest-first.ts';
-import { isWithin, type Reach } from './reach.ts';
+import { newestFirst, type Position } from '../newest-first.ts';
+import { isWithin, type Reach } from '../access/reach.ts';
 
 /** How recently a session was active. The indexes hold the same expression. */
 const active = newestFirst('last_active', 'created_at');

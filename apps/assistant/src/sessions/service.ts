@@ -5,7 +5,7 @@ import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
 import { listMessages, type MessagePage } from './messages.ts';
-import { type Reach, reachOf } from './reach.ts';
+import { type Reach, reachOf } from '../access/reach.ts';
 import {
   deleteSession,
   findOwner,

@@ -1,13 +1,13 @@
 import type { RawData, WebSocket } from 'ws';
 import { type Closing, closingAfter, closings } from './closings.ts';
 import { perMinute } from './counting.ts';
-import type { ServerFrame } from './frames.ts';
+import type { MessageId, ServerFrame } from './frames.ts';
 import type { SocketLimits } from './limits.ts';
 
 /** One open socket, with its limits. */
 export type Connection = {
   /** Sends a message, unless the socket is closing; a peer that does not read is closed instead. */
-  send(frame: ServerFrame & { id?: string | undefined }): void;
+  send(frame: ServerFrame & { id?: MessageId | undefined }): void;
   /** Begins to close the socket, unless that has begun. */
   close(closing: Closing): void;
   /** Ends a socket whose peer does not take part in closing it. */

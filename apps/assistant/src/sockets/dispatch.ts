@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { RawData } from 'ws';
 import { checkAccess, type SignedInUser } from '../access/guards.ts';
 import { problem } from '../errors.ts';
-import { type ClientFrame, idOf, readFrame, type ServerFrame } from './frames.ts';
+import { type ClientFrame, idOf, type MessageId, readFrame, type ServerFrame } from './frames.ts';
 import type { Answer, MessageType, MessageTypes } from './message-type.ts';
 import type { SocketMetrics } from './metrics.ts';
 
@@ -11,7 +11,7 @@ import type { SocketMetrics } from './metrics.ts';
 export type Sender = {
   /** Nobody on an anonymous socket. Throws as `LiveUser.current` does. */
   user: () => Promise<SignedInUser | undefined>;
-  send: (frame: ServerFrame & { id?: string | undefined }) => void;
+  send: (frame: ServerFrame & { id?: MessageId | undefined }) => void;
   /** Of the handshake: error answers and log lines have it. */
   requestId: string;
   log: Pick<Logger, 'error' | 'debug'>;
@@ -32,7 +32,7 @@ export function createDispatch({
   const byName = new Map(Object.entries(types));
 
   return async (sender: Sender, data: RawData, isBinary: boolean): Promise<number | undefined> => {
-    let id: string | undefined;
+    let id: MessageId | undefined;
     let name = 'unknown';
     const answer: Answer = (frame) => sender.send({ ...frame, ...(id !== undefined && { id }) });
     try {

@@ -51,7 +51,11 @@ function isFrame(value: unknown): value is ClientFrame {
   );
 }
 
+/** What a client may name a message by: a text, or a whole number. */
+export type MessageId = string | number;
+
 /** The id of a message, for its answers; nothing where it has none that is valid. */
-export function idOf({ id }: ClientFrame): string | undefined {
+export function idOf({ id }: ClientFrame): MessageId | undefined {
+  if (typeof id === 'number') return Number.isSafeInteger(id) ? id : undefined;
   return typeof id === 'string' && id.length <= MAX_ID_LENGTH ? id : undefined;
 }

@@ -65,7 +65,12 @@ const SHOWN_LENGTH = 60;
 
 /** Checks the members of messages; others than those named are errors. */
 function reader<Members extends TProperties>(members: Members) {
-  const id = Type.Optional(Type.String({ maxLength: MAX_ID_LENGTH }));
+  const id = Type.Optional(
+    Type.Union([
+      Type.String({ maxLength: MAX_ID_LENGTH }),
+      Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+    ]),
+  );
   const validator = Compile(
     Type.Object({ ...members, type: Type.String(), id }, { additionalProperties: false }),
   );

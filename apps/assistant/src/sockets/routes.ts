@@ -23,8 +23,13 @@ export async function socketRoutes(
   app: Server,
   { sockets, cookies, listen, baseUrl, limits }: SocketRouteOptions,
 ): Promise<void> {
-  // Its types do not know of the second, which is 30 s without it.
-  const options = { maxPayload: limits.maxMessageBytes, closeTimeout: limits.closeTimeoutMs };
+  const options = {
+    maxPayload: limits.maxMessageBytes,
+    // Not in its types; 30 s without it.
+    closeTimeout: limits.closeTimeoutMs,
+    // No subprotocol is spoken, whatever a client offers.
+    handleProtocols: () => false as const,
+  };
   // In a scope of its own: the plugin wraps the handler of every route that it sees.
   await app.register(async (scope) => {
     await scope.register(websocket, {

@@ -65,6 +65,11 @@ test('login sends the browser to the provider with exactly these parameters', as
   assert.equal(code_challenge, expected);
 });
 
+test('the redirect to the provider takes no fragment along', async () => {
+  const login = await new Browser(app).get('/auth/login');
+  assert.match(String(login.headers.location), /^[^#]+#$/);
+});
+
 test('a sign-in ends at / with the cookie of the specification', async () => {
   const browser = new Browser(app);
   const answer = await browser.signIn(provider);
@@ -247,6 +252,13 @@ test("a sign-in ends the browser's earlier session, and no other", async () => {
   const ids = await sessionIds();
   assert.ok(!ids.has(earlier));
   assert.ok(ids.has(other.sid) && ids.has(browser.sid));
+  const [line] = await db
+    .selectFrom('audit_log')
+    .select(['user_id', 'details'])
+    .where('action', '=', 'signed_out')
+    .orderBy('id', 'desc')
+    .execute();
+  assert.deepEqual(line, { user_id: 'u-1', details: { reason: 'replaced' } });
 });
 
 test("the earlier session's tokens are left alone: they may share a grant with the new ones", async () => {

@@ -215,3 +215,37 @@ test('the time of last use is not written at each request', async () => {
   assert.ok(after && before && after.last_used_at >= before.last_used_at);
   assert.deepEqual(after.user_checked_at, before?.user_checked_at);
 });
+
+test('also where user data is reused, a row that was changed or moved to another user is not read', async () => {
+  const browser = await signedIn(app);
+  assert.equal((await me(browser)).statusCode, 200);
+  await db
+    .insertInto('svc_users')
+    .values({ id: 'u-admin', email: 'a@example.test', role: 'admin' })
+    .execute();
+  const before = await row(browser.sid);
+  for (const change of [{ user_id: 'u-admin' }, { access_token_enc: 'x' }]) {
+    await db.updateTable('user_auth_sessions').set(change).where('id', '=', browser.sid).execute();
+    assert.equal((await me(browser)).statusCode, 401, JSON.stringify(change));
+    assert.equal((await me(browser)).statusCode, 401, 'asked again');
+    assert.ok(before);
+    const { user_id, access_token_enc } = before;
+    await db
+      .updateTable('user_auth_sessions')
+      .set({ user_id, access_token_enc })
+      .where('id', '=', browser.sid)
+      .execute();
+    assert.equal((await me(browser)).statusCode, 200, 'put right again');
+  }
+  assert.equal(fetches(), 0);
+});
+
+test('also where user data is reused, another key reads nothing', async () => {
+  const other = await instance({
+    SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 9).toString('base64url'),
+  });
+  const browser = await signedIn(app);
+  assert.equal((await me(browser)).statusCode, 200);
+  assert.equal((await me(browser, other)).statusCode, 401);
+  assert.equal((await me(browser)).statusCode, 200);
+});

@@ -124,7 +124,7 @@ test('one fact too many is refused, those that are there can be replaced', async
   const refused = await put(olena, 'home/district');
   assert.equal(refused.statusCode, 409);
   assert.equal(refused.json().code, 'memory_full');
-  assert.match(refused.json().detail, /10000 facts/);
+  assert.match(refused.json().detail, /2000 facts/);
   assert.equal((await put(olena, 'many/k-1')).statusCode, 200);
   assert.equal((await put(taras, 'home/district')).statusCode, 201);
   await olena.request('DELETE', '/memory/facts/many/k-1');

@@ -61,9 +61,11 @@ test('whatever the bytes are, they are a message or malformed', () => {
   );
 });
 
-test('only a text of at most 128 characters is an id', () => {
+test('a text of at most 128 characters or a whole number is an id', () => {
   assert.equal(idOf({ type: 'ping', id: 'a'.repeat(128) }), 'a'.repeat(128));
-  for (const id of ['a'.repeat(129), 1, null, {}, undefined]) {
+  assert.equal(idOf({ type: 'ping', id: 7 }), 7);
+  assert.equal(idOf({ type: 'ping', id: 0.5 }), undefined);
+  for (const id of ['a'.repeat(129), 1.5, 2 ** 60, null, {}, undefined]) {
     assert.equal(idOf({ type: 'ping', id }), undefined);
   }
 });

@@ -111,3 +111,18 @@ for (const [name, value] of [
     await until(() => sockets.size.connections === 0);
   });
 }
+
+test('no subprotocol is spoken, whatever a client offers', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const headers = {
+    connection: 'upgrade',
+    ...HANDSHAKE,
+    'sec-websocket-protocol': 'chat, superchat',
+  };
+  const sent = request(`${url}/ws`, { headers });
+  sent.end();
+  const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
+  answer.destroy();
+  assert.equal(answer.statusCode, 101);
+  assert.equal(answer.headers['sec-websocket-protocol'], undefined);
+});

@@ -1,6 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
-import type { SignedInUser } from '../access/guards.ts';
-import { hasPermission, type Permission } from '../access/permissions.ts';
+import type { SignedInUser } from './guards.ts';
+import { hasPermission, type Permission } from './permissions.ts';
 
 /**
  * Whose sessions somebody reaches: everybody's and those of nobody (an admin), everybody's (who holds

@@ -1,7 +1,7 @@
 import { cursors } from '@oselya/kit';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { nullable, storableText } from '../schema.ts';
+import { nullable, storableText } from './schema.ts';
 
 // No id is nearly as long: a cursor's text has 1,024 characters at most.
 const position = Type.Tuple([

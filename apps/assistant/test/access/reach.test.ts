@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { permissions, type Permission } from '../../src/access/permissions.ts';
-import { reachOf } from '../../src/sessions/reach.ts';
+import { reachOf } from '../../src/access/reach.ts';
 
 const everyPermission = Object.keys(permissions);
 const user = (held: string[]) => ({ id: 'u-1', role: 'user' as const, permissions: held });
