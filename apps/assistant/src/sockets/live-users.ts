@@ -6,8 +6,8 @@ import type { SocketLimits } from './limits.ts';
 /** An auth session that sockets of this process are open with. */
 type LiveSession = {
   readonly id: string;
-  /** Called when it ends; one for each of its sockets. */
-  readonly holders: Set<() => void>;
+  /** Those of its sockets. */
+  readonly holders: Set<Holder>;
   user: CurrentUser | undefined;
   /** When the last resolution that succeeded began, and what had been heard until then. */
   checkedAt: number;
@@ -17,6 +17,13 @@ type LiveSession = {
   dueAt: number;
   check: Promise<void> | undefined;
   isOver: boolean;
+};
+
+/** What a socket wants to hear of its auth session. */
+type Holder = {
+  /** The user was resolved; at the first time, and at each time after. */
+  onKnown: (user: CurrentUser) => void;
+  onSignedOut: () => void;
 };
 
 /** What auth sessions are asked of, as identity gives it. */
@@ -64,11 +71,12 @@ export function createLiveUsers({
   /** After six to nine tenths of the time that there is, so that sessions do not stay in step. */
   const nextTurn = (from: number) => from + limits.userMaxAgeMs * (0.6 + 0.3 * Math.random());
 
-  function hold(sessionId: string, onSignedOut: () => void): LiveUser {
+  function hold(sessionId: string, wishes: Holder): LiveUser {
     const session = sessions.get(sessionId) ?? add(sessionId);
-    // A callback of its own for each socket, whatever was given.
-    const holder = () => onSignedOut();
+    // An entry of its own for each socket, whatever was given.
+    const holder = { ...wishes };
     session.holders.add(holder);
+    if (session.user !== undefined) holder.onKnown(session.user);
     return {
       current: () => current(session),
       release() {
@@ -103,7 +111,7 @@ export function createLiveUsers({
     if (session.isOver) return;
     session.isOver = true;
     forget(session);
-    for (const signOut of session.holders) signOut();
+    for (const { onSignedOut } of session.holders) onSignedOut();
   }
 
   async function current(session: LiveSession): Promise<CurrentUser> {
@@ -136,6 +144,7 @@ export function createLiveUsers({
     const resolution = await resolve(session.id);
     if (resolution.status !== 'signed-in') return end(session);
     session.user = resolution.user;
+    for (const { onKnown } of session.holders) onKnown(resolution.user);
     session.checkedAt = began;
     session.checkedHints = hints;
     // Where something was heard meanwhile its turn has been set by that.

@@ -76,7 +76,10 @@ export function createSockets({
     });
     const live =
       typeof sessionId === 'string'
-        ? liveUsers.hold(sessionId, () => connection.close(closings.signedOut))
+        ? liveUsers.hold(sessionId, {
+            onKnown: countUser,
+            onSignedOut: () => connection.close(closings.signedOut),
+          })
         : undefined;
     connections.add(connection);
     addresses.add(address);
@@ -94,13 +97,16 @@ export function createSockets({
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');
     });
 
+    /** Counted as soon as the user is known, which may be long after the opening. */
+    function countUser({ id }: CurrentUser): void {
+      if (userId !== undefined || isClosed) return;
+      userId = id;
+      if (users.add(userId) > caps.perUser) connection.close(closings.tooManySockets);
+    }
+
     async function user(): Promise<CurrentUser | undefined> {
       if (live === undefined) return undefined;
       const current = await live.current();
-      if (userId === undefined && !isClosed) {
-        userId = current.id;
-        if (users.add(userId) > caps.perUser) connection.close(closings.tooManySockets);
-      }
       // Nobody's message is acted on any more once the socket began to close.
       return connection.isOpen() ? current : undefined;
     }

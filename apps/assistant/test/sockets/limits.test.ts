@@ -24,6 +24,22 @@ test('a user has so many sockets and no more, over all their sign-ins', async ()
   assert.equal(await fourth.outcome({ type: 'own' }), 'ok');
 });
 
+test('sockets that opened while their user could not be known are counted once it is', async () => {
+  const { url, sockets, identity } = await openSockets({
+    types: { own },
+    caps: { perUser: 2 },
+    limits: { userRetryMs: 20, sweepIntervalMs: 10 },
+  });
+  identity.users.set(sid('a'), account('u-1'));
+  identity.failure = new Error('the provider does not answer');
+  for (let count = 0; count < 5; count += 1) await SocketClient.open(url, { sid: sid('a') });
+  await until(() => identity.resolutions > 1);
+  assert.equal(sockets.size.connections, 5);
+  identity.failure = undefined;
+  await until(() => sockets.size.connections === 2);
+  assert.equal(sockets.size.users, 1);
+});
+
 test('a message that waits for its user is not acted on when the socket may not stay', async () => {
   let acted = 0;
   const act = userMessage('signed-in', {}, () => {

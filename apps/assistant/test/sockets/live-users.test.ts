@@ -20,7 +20,8 @@ function liveUsers(sessions: string[], limits: Partial<typeof socketLimits> = {}
   });
   after(users.stop);
   const ended: string[] = [];
-  const hold = (id: string) => users.hold(id, () => ended.push(id));
+  const hold = (id: string) =>
+    users.hold(id, { onKnown: () => undefined, onSignedOut: () => ended.push(id) });
   return { identity, users, ended, hold, warnings };
 }
 

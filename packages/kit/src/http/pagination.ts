@@ -45,7 +45,9 @@ export function cursors<Position extends TSchema>(position: Position) {
       const value = decode(text);
       if (!Value.Check(position, value)) {
         const message = 'must be the cursor from the Link header of an earlier page';
-        throw commonProblem('validation_failed', { errors: [{ path: 'query/cursor', message }] });
+        throw commonProblem('validation_failed', {
+          errors: [{ path: 'querystring/cursor', message }],
+        });
       }
       return value;
     },

@@ -64,7 +64,7 @@ const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
 
 /** The answer where nothing more is known of the error than its row in the table. */
 function exampleOf(code: string, definition: ErrorDefinition): ProblemBody {
-  const errors = [{ path: 'query/limit', message: 'must be >= 1' }];
+  const errors = [{ path: 'querystring/limit', message: 'must be >= 1' }];
   const details = code === 'validation_failed' ? { errors } : {};
   return problemBody(new ProblemError(code, definition, details), REQUEST_ID);
 }
