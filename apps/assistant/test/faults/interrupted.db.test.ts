@@ -21,19 +21,21 @@ type Act = {
   /** A request that does it; made anew for each try, since a sign-in's is good for one. */
   request: (browser: Browser) => Promise<Sent>;
   status: number;
-  recorded: string;
+  /** What the trail then tells of the user, in this order. */
+  recorded: string[];
 };
 
 const acts: Record<string, Act> = {
   'a sign-in': {
     request: async (browser) => ({ path: await browser.begin(provider) }),
     status: 302,
-    recorded: 'signed_in',
+    // The browser's earlier sign-in ends with it.
+    recorded: ['signed_out', 'signed_in'],
   },
   'a logout': {
     request: () => Promise.resolve({ path: '/auth/logout', method: 'POST' }),
     status: 200,
-    recorded: 'signed_out',
+    recorded: ['signed_out'],
   },
   'a webhook': {
     request: () => {
@@ -43,7 +45,7 @@ const acts: Record<string, Act> = {
       return Promise.resolve({ path: '/webhooks/idp', method: 'POST', headers, body });
     },
     status: 200,
-    recorded: 'sign_ins_ended',
+    recorded: ['sign_ins_ended'],
   },
 };
 
@@ -65,13 +67,13 @@ async function repeat(act: Act, browser: Browser, at: Replica): Promise<void> {
   const added = after.audit.slice(before.audit.length);
   assert.deepEqual(
     added.map(({ action, user_id }) => [action, user_id]),
-    [[act.recorded, 'u-1']],
+    act.recorded.map((action) => [action, 'u-1']),
   );
   assert.ok(!after.sessions.some(({ id }) => id === browser.sid), 'the session until now is over');
   const came = /^svc_auth_session=([\w-]{43})/.exec(headers.get('set-cookie') ?? '')?.[1];
   assert.equal(
     after.sessions.some(({ id }) => id === came),
-    act.recorded === 'signed_in',
+    act.recorded.includes('signed_in'),
   );
 }
 
