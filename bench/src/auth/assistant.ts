@@ -59,7 +59,8 @@ export async function signIn(url: string, index: number): Promise<string> {
   const browser = new Browser(url);
   const login = await browser.ask('/auth/login');
   // At the provider the user picks an account.
-  const authorize = `${login.headers.get('location')}&account=${index}`;
+  const authorize = new URL(login.headers.get('location') ?? '');
+  authorize.searchParams.set('account', String(index));
   const answer = await fetch(authorize, { redirect: 'manual' });
   await answer.body?.cancel();
   const callback = new URL(answer.headers.get('location') ?? '');
