@@ -50,6 +50,20 @@ test('values are read as their types', () => {
   assert.deepEqual(config.KEYS, ['a', 'b', 'c']);
 });
 
+test('truth values and the names of choices are read in whatever case', () => {
+  for (const [level, secure] of [
+    ['warn', 'true'],
+    ['Warn', 'True'],
+    ['WARN', 'TRUE'],
+  ] as const) {
+    const config = loadConfig(schema, { NEEDED: 'abc', LOG_LEVEL: level, SECURE: secure });
+    assert.equal(config.LOG_LEVEL, 'warn');
+    assert.equal(config.SECURE, true);
+  }
+  assert.equal(loadConfig(schema, { NEEDED: 'Abc', SECURE: 'FALSE' }).SECURE, false);
+  assert.equal(loadConfig(schema, { NEEDED: 'Abc' }).NEEDED, 'Abc', 'other texts stay as they are');
+});
+
 test('every bad value is reported at once, by name and rule, never by value', () => {
   const bad = {
     PORT: '70000s3cret',

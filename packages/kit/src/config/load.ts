@@ -115,7 +115,12 @@ const BOOLEANS = new Map([
   ['off', false],
 ]);
 
+/** Truth values and the names of choices are compared without case. */
 function parse(field: Field, raw: string): unknown {
+  if (field.anyOf) {
+    const names = field.anyOf.map((one) => one.const);
+    return names.find((name) => String(name).toLowerCase() === raw.toLowerCase()) ?? raw;
+  }
   switch (field.type) {
     case 'integer':
     case 'number':
