@@ -133,6 +133,32 @@ for (const [variable, value] of [
   });
 }
 
+for (const [variable, value, meaning] of [
+  ['SVC_AUTH_COOKIE_SAMESITE', 'Lax', 'lax'],
+  ['SVC_AUTH_COOKIE_SAMESITE', 'Strict', 'strict'],
+  ['SVC_AUTH_COOKIE_SAMESITE', 'NONE', 'none'],
+  ['SVC_AUTH_COOKIE_SECURE', 'True', true],
+  ['SVC_AUTH_COOKIE_SECURE', 'FALSE', false],
+  ['IDP_DISCOVERY', 'TRUE', true],
+  ['IDP_CLIENT_AUTH', 'POST', 'post'],
+] as const) {
+  test(`${variable}=${value} means ${meaning}`, () => {
+    const config = read({ SVC_AUTH_COOKIE_SECURE: 'true', [variable]: value });
+    assert.equal(config[variable], meaning);
+  });
+}
+
+test('a capitalised None is a contradiction without Secure as well', () => {
+  assert.throws(
+    () => read({ SVC_AUTH_COOKIE_SAMESITE: 'None', SVC_AUTH_COOKIE_SECURE: 'False' }),
+    (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.deepEqual(error.variables, ['SVC_AUTH_COOKIE_SAMESITE']);
+      return true;
+    },
+  );
+});
+
 test('bad values and contradictions are one error', () => {
   assert.throws(
     () =>

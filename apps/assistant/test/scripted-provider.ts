@@ -2,8 +2,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
+import type { JWK } from 'jose';
 
-type Endpoint = 'discovery' | 'authorize' | 'token' | 'userinfo' | 'revoke';
+type Endpoint = 'discovery' | 'keys' | 'authorize' | 'token' | 'userinfo' | 'revoke';
 
 /** How an endpoint answers instead of doing its work. */
 export type Fault =
@@ -33,7 +34,7 @@ export const OLENA = {
 };
 
 /**
- * A plain OAuth provider on a free port of this machine. It holds the client to the protocol (client
+ * A plain OAuth provider on a free port of this machine, or an OpenID provider once it is told so. It holds the client to the protocol (client
  * secret, exact redirect address, PKCE, single use of codes and refresh tokens) and fails on demand.
  */
 export async function startScriptedProvider() {
@@ -53,6 +54,10 @@ export async function startScriptedProvider() {
     token: { rotate: true, expiresIn: 3600 as number | undefined, extra: {} as object },
     /** What discovery answers; it is 404 without. */
     metadata: undefined as object | undefined,
+    /** The keys that it publishes. */
+    keys: [] as JWK[],
+    /** Makes the ID token that goes with the other tokens; there is none without. */
+    idToken: undefined as (() => Promise<string>) | undefined,
     faults,
     calls,
     revoked,
@@ -81,17 +86,22 @@ export async function startScriptedProvider() {
       provider.user = OLENA;
       provider.token = { rotate: true, expiresIn: 3600, extra: {} };
       provider.metadata = undefined;
+      provider.keys = [];
+      provider.idToken = undefined;
     },
     /** Lets discovery answer with the endpoints, for an instance that was not given them. */
     publishMetadata() {
-      provider.metadata = {
+      const metadata = {
         issuer: provider.url,
         authorization_endpoint: `${provider.url}/oauth/authorize`,
         token_endpoint: `${provider.url}/oauth/token`,
         userinfo_endpoint: `${provider.url}/oauth/userinfo`,
+        jwks_uri: `${provider.url}/oauth/keys`,
       };
       // A plain OAuth provider's answer may lack it, an OpenID provider's may not.
       provider.token.extra = { token_type: 'Bearer' };
+      provider.metadata = metadata;
+      return metadata;
     },
     /** Plays the browser at the provider: signs in and gives the address it is sent back to. */
     async authorize(address: string): Promise<string> {
@@ -137,6 +147,8 @@ export async function startScriptedProvider() {
     switch (endpoint) {
       case 'discovery':
         return json(response, provider.metadata ? 200 : 404, provider.metadata ?? {});
+      case 'keys':
+        return json(response, 200, { keys: provider.keys });
       case 'authorize':
         return authorize(url.searchParams, response);
       case 'token':
@@ -163,7 +175,11 @@ export async function startScriptedProvider() {
     response.writeHead(302, { location: back.href }).end();
   }
 
-  function token(request: IncomingMessage, form: URLSearchParams, response: ServerResponse): void {
+  async function token(
+    request: IncomingMessage,
+    form: URLSearchParams,
+    response: ServerResponse,
+  ): Promise<void> {
     if (!isClient(request, form)) return json(response, 401, { error: 'invalid_client' });
     const granted =
       form.get('grant_type') === 'refresh_token' ? redeemRefreshToken(form) : redeemCode(form);
@@ -178,6 +194,7 @@ export async function startScriptedProvider() {
       access_token: accessToken,
       refresh_token: withRefresh ? refreshToken : undefined,
       expires_in: provider.token.expiresIn,
+      id_token: await provider.idToken?.(),
       ...provider.token.extra,
     });
   }

@@ -11,6 +11,8 @@ export const auditActions = [
   'sign_ins_ended',
   /** The provider refuses the session's tokens. */
   'sign_in_refused',
+  /** A sign-in that began here came back from the provider, and came to nothing. */
+  'sign_in_failed',
   /** The cached role changed: at the provider, by its webhook, or by an admin. */
   'role_changed',
   'access_cleared',
@@ -31,9 +33,9 @@ export type AuditDetails = Readonly<Record<string, string | number | boolean | n
 /** One line of the trail. */
 export type AuditEntry = {
   action: AuditAction;
-  /** Who did it; null for the provider and for the operator's command. */
+  /** Who did it; null for the provider, for the operator's command, and for who is not known. */
   actorId: string | null;
-  /** Whose data or sign-in it was; null where it was everybody's. */
+  /** Whose data or sign-in it was; null where it was everybody's, or nobody's that is known. */
   userId: string | null;
   details?: AuditDetails;
 };

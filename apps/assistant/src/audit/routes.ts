@@ -29,10 +29,15 @@ const auditLine = Type.Object({
   created_at: timestamp(),
   action: Type.String({ description: 'What was done; further ones may be added.' }),
   actor_id: nullable(
-    Type.String({ description: "Who did it; null for the provider and the operator's command." }),
+    Type.String({
+      description:
+        "Who did it; null for the provider, the operator's command and who is not known.",
+    }),
   ),
   user_id: nullable(
-    Type.String({ description: "Whose data or sign-in it was; null where it was everybody's." }),
+    Type.String({
+      description: "Whose data or sign-in it was; null where it was everybody's, or not known.",
+    }),
   ),
   details: Type.Object({}, { additionalProperties: true }),
 });

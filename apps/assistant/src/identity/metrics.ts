@@ -1,6 +1,7 @@
 import { ProblemError } from '@oselya/kit';
-import type { CustomFetch } from 'openid-client';
+import type { CustomFetch, CustomFetchOptions } from 'openid-client';
 import { Counter, Histogram, type Registry } from 'prom-client';
+import { isForKeys } from './provider/id-tokens.ts';
 import { ProviderError } from './provider/provider-error.ts';
 
 /** Calls to a provider: next door, across the world, or until IDP_TIMEOUT_MS. */
@@ -73,7 +74,7 @@ export function createIdentityMetrics(registry: Registry) {
     /** Measures each request of a transport. */
     measured: (transport: CustomFetch): CustomFetch => {
       return async (url, options) => {
-        const operation = operationOf(url, options.body);
+        const operation = operationOf(url, options);
         const end = providerRequests.startTimer({ operation });
         try {
           const response = await transport(url, options);
@@ -89,7 +90,8 @@ export function createIdentityMetrics(registry: Registry) {
 }
 
 /** What a request asks the provider for, told by the protocol's own marks. RFC 6749 §4.1.3, RFC 7009. */
-function operationOf(url: string, body: unknown): string {
+function operationOf(url: string, { headers, body }: CustomFetchOptions): string {
+  if (isForKeys(headers)) return 'keys';
   if (new URL(url).pathname.includes('/.well-known/')) return 'discovery';
   if (!(body instanceof URLSearchParams)) return 'userinfo';
   if (body.get('grant_type') === 'refresh_token') return 'refresh';

@@ -1,4 +1,4 @@
-import type { Logger } from '@oselya/kit';
+import { type Logger, ProblemError } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
 import { recordAudit } from '../audit/record.ts';
@@ -26,6 +26,11 @@ type SignInOptions = {
 /** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
+/** Who comes back from the provider. */
+type Returning = Visitor & { client: ClientNote };
+
+type SignedIn = { sessionId: string; platform: PendingLogin['platform'] };
+
 /** What the provider's redirect brought along. */
 type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
 
@@ -38,7 +43,7 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
   async function begin(platform: 'browser' | 'android', visitor: Visitor): Promise<string> {
     const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
-    const url = await authorizationUrl({ state, codeVerifier });
+    const url = await orOutage(provider.authorizationUrl({ state, codeVerifier }));
     const isAndroid = platform === 'android';
     await addPendingLogin(db, {
       state,
@@ -58,18 +63,38 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
    * The earlier session's tokens are not revoked at the provider: many keep one grant for all sign-ins
    * of a browser, and would end the new one too.
    * A user who is signed out everywhere while the sign-in is on its way does not come in by it.
+   *
+   * A sign-in that fails is in the audit trail, once its pending login is spent: how many of those there
+   * are is limited where they begin. A callback with any other state leaves no line, since there is no
+   * end of those.
    * @throws `login_not_valid`, `login_refused`, `token_exchange_failed`, `provider_unavailable`.
    */
-  async function complete(
-    { state, code, error, iss }: ProviderAnswer,
-    visitor: Visitor & { client: ClientNote },
-  ): Promise<{ sessionId: string; platform: PendingLogin['platform'] }> {
+  async function complete(answer: ProviderAnswer, visitor: Returning): Promise<SignedIn> {
+    const { state } = answer;
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
     if (login === undefined) throw problem('login_not_valid');
+    try {
+      return await finish(login, answer, visitor);
+    } catch (error) {
+      if (error instanceof ProblemError) {
+        const details = { code: error.code, ...origin(login, visitor) };
+        await recordAudit(db, { action: 'sign_in_failed', actorId: null, userId: null, details });
+      }
+      throw error;
+    }
+  }
+
+  async function finish(
+    login: PendingLogin,
+    { code, error, iss }: ProviderAnswer,
+    visitor: Returning,
+  ): Promise<SignedIn> {
     if (error !== undefined) throw problem('login_refused');
     if (code === undefined) throw problem('login_not_valid');
 
+    // While there is nothing to verify its answer with, no code is spent.
+    await orOutage(provider.prepare());
     const began = await latestInvalidation(db);
     const { subject, ...redeemed } = await redeem(code, iss, login.codeVerifier);
     const user = await fetchUser(redeemed.accessToken);
@@ -86,21 +111,13 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
       const generation = await upsertUser(trx, user, !invalidated.has('access'));
       const checked = invalidated.has('access') ? undefined : { at: began.readAt, generation };
       await addSession(trx, { ...session, ...sealed, checked, client: visitor.client });
-      const details = { platform: login.platform ?? 'browser', address: visitor.client.address };
+      const details = origin(login, visitor);
       await recordAudit(trx, { action: 'signed_in', actorId: user.id, userId: user.id, details });
       return ended;
     });
     metrics.countEnded('replaced', replaced);
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
     return { sessionId: session.id, platform: login.platform };
-  }
-
-  async function authorizationUrl(login: { state: string; codeVerifier: string }) {
-    try {
-      return await provider.authorizationUrl(login);
-    } catch (error) {
-      throw outageAsProblem(error);
-    }
   }
 
   /** Whatever the reason, a failed exchange is 400 here: the code is spent, so one begins again. */
@@ -127,6 +144,20 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
     complete: (...args: Parameters<typeof complete>) =>
       metrics.countSignIn(() => complete(...args)),
   };
+}
+
+/** What the audit trail says of where a sign-in came from. */
+const origin = ({ platform }: PendingLogin, { client }: Returning) => ({
+  platform: platform ?? 'browser',
+  address: client.address,
+});
+
+async function orOutage<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    throw outageAsProblem(error);
+  }
 }
 
 /** Gives how many there were. */

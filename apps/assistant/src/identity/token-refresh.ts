@@ -22,7 +22,9 @@ import type { Provider, Tokens } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
 
-/** What a lease lasts beyond the one call under it: enough to write the answer, all tries included. */
+/** The refresh, and once in a while the provider's keys, where it signed the ID token with a new one. */
+const MOST_CALLS = 2;
+/** What a lease lasts beyond the calls under it: enough to write the answer, all tries included. */
 const LEASE_MARGIN_MS = 10_000;
 /** The waits between the tries to write the answer, which go on for as long as the lease lasts. */
 const STORE_AGAIN_MS = { first: 100, most: 1000 };
@@ -41,11 +43,12 @@ type TokenRefreshOptions = {
 /**
  * Refreshes the tokens of a session once, however many requests on however many instances find them
  * expired. The winner holds a lease in the row while it calls the provider; nobody holds a database
- * connection meanwhile. Discovery comes before the lease, which is measured for one call: if it ran
- * out under two, another process would redeem the same token. Contract 3, Refresh.
+ * connection meanwhile. Discovery and the provider's keys come before the lease, which is measured for
+ * what is left: if it ran out under more, another process would redeem the same token. Nor is a token
+ * spent for an answer that nothing is there to verify with. Contract 3, Refresh.
  *
  * ```text
- *   discovery ──fails──▶ 503
+ *   discovery, keys ──fail──▶ 503
  *       ▼
  *   take lease ──no──▶ wait for the row ──▶ new version: use it
  *       │                      ├──▶ gone: signed out
@@ -68,7 +71,7 @@ export function createTokenRefresh({
   rules,
   ...limits
 }: TokenRefreshOptions) {
-  const leaseMs = limits.providerTimeoutMs + LEASE_MARGIN_MS;
+  const leaseMs = MOST_CALLS * limits.providerTimeoutMs + LEASE_MARGIN_MS;
   const share = singleFlight<AuthSession | undefined>();
   const find = (id: string) => findSession(db, id, rules);
 

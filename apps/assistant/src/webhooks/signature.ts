@@ -30,6 +30,11 @@ const UNIX_SECONDS = /^\d{1,12}$/;
 /** `v1,… v1a,…`. A header that was sent twice comes joined with a comma, and so fails. */
 const SIGNATURES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
+/** Both alphabets, padded or not. */
+const KEY_BASE64 = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
+/** The least that Standard Webhooks asks of a key. */
+const KEY_BYTES = 24;
+
 /** 32 bytes, which is what HMAC-SHA256 gives. */
 const HEX = /^[0-9a-f]{64}$/i;
 const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
@@ -38,7 +43,8 @@ const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
  * Verifies webhooks with HMAC-SHA256, in constant time, over the body as it came. Specification 000,
  * Webhook verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
  * @param secret IDP_WEBHOOK_SECRET: its UTF-8 bytes are the key. Behind `whsec_` stands the key of
- * Standard Webhooks in base64; without a secret nothing is verified.
+ * Standard Webhooks in base64. Its libraries take a secret without that prefix for base64 too, so that
+ * one which can be that is tried both ways. Without a secret nothing is verified.
  * @param signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER, which holds the HMAC of the body alone. As soon as
  * another header of Standard Webhooks is there, that form is what counts.
  * @param now Milliseconds.
@@ -54,7 +60,7 @@ export function createVerifier({
 }): VerifySignature {
   if (secret === '') return () => ({ refusal: 'secret_not_set' });
   const bodyKey = Buffer.from(secret);
-  const standardKey = readStandardKey(secret);
+  const standardKeys = readStandardKeys(secret);
   const bodyHeader = signatureHeader.toLowerCase();
   const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
@@ -81,12 +87,16 @@ export function createVerifier({
     if (!matches(SIGNATURES, signatures)) return { refusal: 'signature_malformed' };
     const skewSeconds = Math.abs(Math.floor(now() / 1000) - Number(timestamp));
     if (skewSeconds > TOLERANCE_SECONDS) return { refusal: 'timestamp_out_of_tolerance' };
-    const hmac = createHmac('sha256', standardKey).update(`${id}.${timestamp}.`);
-    const expected = hmac.update(body).digest();
-    const isSigned = readStandardSignatures(signatures).some((given) =>
-      timingSafeEqual(given, expected),
+    const expected = standardKeys.map((key) =>
+      createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest(),
     );
-    return isSigned ? { form: 'standard', deliveryId: id } : { refusal: 'signature_wrong' };
+    // Each is compared with each, so that the time does not tell which of them fits.
+    const fitting = readStandardSignatures(signatures).flatMap((given) =>
+      expected.filter((one) => timingSafeEqual(given, one)),
+    );
+    return fitting.length > 0
+      ? { form: 'standard', deliveryId: id }
+      : { refusal: 'signature_wrong' };
   }
 
   return (headers, body) =>
@@ -95,10 +105,17 @@ export function createVerifier({
       : verifyBody(headers[bodyHeader], body);
 }
 
-/** What stands behind `whsec_` is the key in base64; where it is no base64, the secret is a plain text. */
-function readStandardKey(secret: string): Buffer {
-  const [, encoded] = /^whsec_((?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?)$/.exec(secret) ?? [];
-  return encoded ? Buffer.from(encoded, 'base64') : Buffer.from(secret);
+/**
+ * The keys that a secret can stand for. A plain text that happens to be base64 loses nothing by it: who
+ * can guess the bytes can guess the text.
+ */
+function readStandardKeys(secret: string): Buffer[] {
+  const named = /^whsec_(.+)$/.exec(secret)?.[1];
+  if (named !== undefined && KEY_BASE64.test(named)) return [Buffer.from(named, 'base64')];
+  const text = Buffer.from(secret);
+  if (!KEY_BASE64.test(secret)) return [text];
+  const decoded = Buffer.from(secret, 'base64');
+  return decoded.length >= KEY_BYTES ? [text, decoded] : [text];
 }
 
 /** The HMAC of the body as hex or base64, `sha256=` before it or not. */

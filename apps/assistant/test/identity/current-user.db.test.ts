@@ -97,6 +97,21 @@ test('user data that cannot be had is 503 and signs nobody out', async () => {
   assert.equal(provider.count('token'), 0);
 });
 
+test('of two cookies of one name the first counts, and no request falls back to the other', async () => {
+  const { sid } = await signedIn(app);
+  const planted = 'A'.repeat(43);
+  for (const [values, status] of [
+    [[sid, planted], 200],
+    [[planted, sid], 401],
+    [['', sid], 401],
+  ] as const) {
+    const cookie = values.map((value) => `svc_auth_session=${value}`).join('; ');
+    const answer = await app.inject({ url: '/auth/me', headers: { cookie } });
+    assert.equal(answer.statusCode, status, cookie);
+  }
+  assert.notEqual(await row(sid), undefined);
+});
+
 for (const [name, value] of [
   ['an unknown', 'A'.repeat(43)],
   ['a malformed', 'short'],

@@ -92,6 +92,7 @@ test('each request to the provider is measured, by what it asked for and how it 
   assert.deepEqual(await figures(discovering, name), {
     '{operation="discovery",outcome="unavailable"}': 1,
     '{operation="discovery",outcome="ok"}': 1,
+    '{operation="keys",outcome="ok"}': 1,
     '{operation="token",outcome="ok"}': 1,
     '{operation="userinfo",outcome="ok"}': 1,
   });

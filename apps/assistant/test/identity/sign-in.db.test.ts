@@ -219,6 +219,72 @@ for (const [name, fault] of [
   });
 }
 
+/** The sign-ins that failed, as the audit trail has them. */
+const failures = () =>
+  db
+    .selectFrom('audit_log')
+    .select(['actor_id', 'user_id', 'details'])
+    .where('action', '=', 'sign_in_failed')
+    .execute();
+
+for (const [name, code, spoil] of [
+  [
+    'the provider refuses',
+    'login_refused',
+    (callback: string) => callback.replace('code=', 'error=access_denied&code='),
+  ],
+  ['brings no code', 'login_not_valid', (callback: string) => callback.replace(/code=[^&]+/, '')],
+  [
+    'brings a code that is wrong',
+    'token_exchange_failed',
+    (callback: string) => callback.replace(/code=[^&]+/, 'code=wrong'),
+  ],
+  [
+    'meets an outage',
+    'provider_unavailable',
+    (callback: string) => {
+      provider.faults.set('userinfo', { status: 500 });
+      return callback;
+    },
+  ],
+  [
+    'brings a token that is refused',
+    'login_refused',
+    (callback: string) => {
+      provider.faults.set('userinfo', { status: 401 });
+      return callback;
+    },
+  ],
+] as const) {
+  test(`a sign-in that ${name} is in the audit trail once`, async () => {
+    await db.deleteFrom('audit_log').execute();
+    const browser = new Browser(app);
+    const callback = spoil(await browser.begin(provider));
+    assert.equal((await browser.get(callback)).json().code, code);
+    const details = { code, platform: 'browser', address: '127.0.0.1' };
+    assert.deepEqual(await failures(), [{ actor_id: null, user_id: null, details }]);
+    assert.equal((await browser.get(callback)).json().code, 'login_not_valid');
+    assert.equal((await failures()).length, 1, 'its state is spent');
+  });
+}
+
+test('callbacks that belong to no pending login leave no line, however many they are', async () => {
+  await db.deleteFrom('audit_log').execute();
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  for (const stray of [
+    callback.replace(/state=[^&]+/, `state=${'A'.repeat(43)}`),
+    callback.replace(/state=[^&]+/, 'state=unknown'),
+    '/auth/callback?error=access_denied',
+  ]) {
+    assert.equal((await browser.get(stray)).statusCode, 400);
+  }
+  assert.equal((await new Browser(app).get(callback)).statusCode, 400);
+  assert.deepEqual(await failures(), []);
+  assert.equal((await browser.get(callback)).statusCode, 302);
+  assert.deepEqual(await failures(), []);
+});
+
 test('a code that PKCE does not fit is 400', async () => {
   const browser = new Browser(app);
   const callback = await browser.begin(provider);
@@ -351,6 +417,10 @@ test('the cookie follows its configuration', async () => {
     SVC_AUTH_COOKIE_MAX_AGE_DAYS: '2',
   });
   const browser = new Browser(configured);
+  const login = await browser.get('/auth/login');
+  const [pending] = login.cookies;
+  assert.equal(pending?.name, '__Host-oselya_login', 'neighbours cannot set that one either');
+  assert.deepEqual([pending?.path, pending?.secure, pending?.domain], ['/', true, undefined]);
   const answer = await browser.signIn(provider);
   const cookie = answer.cookies.find((one) => one.name === '__Host-oselya');
   assert.deepEqual(

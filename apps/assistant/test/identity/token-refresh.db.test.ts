@@ -123,17 +123,21 @@ for (const status of [400, 401, 403]) {
   });
 }
 
-test('the lease is for one call: it is taken when discovery has answered', async () => {
+test('the lease is for one call: it is taken when discovery and the keys have come', async () => {
   const fresh = await instance({ IDP_DISCOVERY: 'true' });
   const browser = await signedIn(app);
   await expire(browser);
   provider.publishMetadata();
   const answerDiscovery = provider.holdNext('discovery');
+  const answerKeys = provider.holdNext('keys');
   const answerToken = provider.holdNext('token');
   const request = browser.get('/auth/me', { app: fresh });
   await until(() => provider.count('discovery') === 1);
   assert.equal((await row(browser.sid))?.refresh_lease_until, null);
   answerDiscovery();
+  await until(() => provider.count('keys') === 1);
+  assert.equal((await row(browser.sid))?.refresh_lease_until, null);
+  answerKeys();
   await until(() => provider.count('token') === 1);
   assert.notEqual((await row(browser.sid))?.refresh_lease_until, null);
   answerToken();

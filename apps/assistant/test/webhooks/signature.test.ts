@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createVerifier } from '../../src/webhooks/signature.ts';
@@ -144,6 +144,47 @@ test('Standard Webhooks: another body, another key, and the key of the secret’
     assert.deepEqual(verifier(secret)(signed, body), { refusal: 'signature_wrong' });
   }
 });
+
+for (const [name, secret] of [
+  ['base64', Buffer.alloc(32, 0xfb).toString('base64')],
+  ['base64 without padding', Buffer.alloc(32, 0xfb).toString('base64').replace('=', '')],
+  ['base64url', Buffer.alloc(24, 0xfb).toString('base64url')],
+  ['letters that could be base64', 'correct-horse-battery-staple-and-hay'],
+] as const) {
+  test(`Standard Webhooks: a secret of ${name} without a prefix is a text or a key`, () => {
+    const body = Buffer.from(BODY);
+    const decoded = Buffer.from(secret, 'base64');
+    for (const key of [Buffer.from(secret), decoded]) {
+      const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
+      assert.deepEqual(verifier(secret)(headers, body), { form: 'standard', deliveryId: 'msg_1' });
+      const other = Buffer.from(`${BODY} `);
+      assert.deepEqual(verifier(secret)(headers, other), { refusal: 'signature_wrong' });
+    }
+    const key = Buffer.concat([decoded, Buffer.alloc(1, 1)]);
+    const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
+    assert.deepEqual(verifier(secret)(headers, body), { refusal: 'signature_wrong' });
+    // The form that signs the body alone knows of no base64: there the text is the key.
+    const plain = (by: string | Buffer) => own(createHmac('sha256', by).update(body).digest('hex'));
+    assert.deepEqual(verifier(secret)(plain(secret), body), { form: 'hmac', deliveryId: null });
+    assert.deepEqual(verifier(secret)(plain(decoded), body), { refusal: 'signature_wrong' });
+  });
+}
+
+for (const [name, secret] of [
+  ['of base64 that is too short for a key', Buffer.alloc(23, 1).toString('base64')],
+  ['that is no base64', `${Buffer.alloc(32, 1).toString('base64')}!`],
+  ['of a length that base64 does not have', 'a'.repeat(41)],
+] as const) {
+  test(`Standard Webhooks: a secret ${name} is a plain text`, () => {
+    for (const [key, expected] of [
+      [Buffer.from(secret), { form: 'standard', deliveryId: 'msg_1' }],
+      [Buffer.from(secret, 'base64'), { refusal: 'signature_wrong' }],
+    ] as const) {
+      const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
+      assert.deepEqual(verifier(secret)(headers, Buffer.from(BODY)), expected);
+    }
+  });
+}
 
 for (const secret of ['whsec_', 'whsec_no base64', 'whsec_A']) {
   test(`Standard Webhooks: "${secret}" is a plain text, since no key is encoded in it`, () => {

@@ -11,17 +11,21 @@ import {
 } from 'openid-client';
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
+import { createIdTokenCheck, type IdTokenCheck } from './id-tokens.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
 import { readTokenAnswer } from './token-answer.ts';
 
+/** The OAuth client, and what verifies the ID tokens that it gets. */
+export type Client = { oauth: Configuration; idTokens: IdTokenCheck };
+
 /**
- * Gives the OAuth client, made on first use. Without discovery the endpoints are the configured paths
+ * Gives the client, made on first use. Without discovery the endpoints are the configured paths
  * on IDP_BASE_URL; with it they come from the provider, which is asked again until it has answered.
  * @returns A function that throws `sign_in_not_configured`, and ProviderError `unavailable`: a
  * discovery that fails says nothing about anybody's token, whatever its status.
  */
-export function createClient(config: Config, transport: CustomFetch): () => Promise<Configuration> {
-  let client: Promise<Configuration> | undefined;
+export function createClient(config: Config, transport: CustomFetch): () => Promise<Client> {
+  let client: Promise<Client> | undefined;
   return () => {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
     client ??= (
@@ -34,9 +38,9 @@ export function createClient(config: Config, transport: CustomFetch): () => Prom
   };
 }
 
-async function configure(config: Config, transport: CustomFetch): Promise<Configuration> {
+async function configure(config: Config, transport: CustomFetch): Promise<Client> {
   const base = config.IDP_BASE_URL;
-  const client = new Configuration(
+  const oauth = new Configuration(
     {
       issuer: base,
       authorization_endpoint: base + config.IDP_AUTHORIZE_PATH,
@@ -48,19 +52,24 @@ async function configure(config: Config, transport: CustomFetch): Promise<Config
     undefined,
     authentication(config),
   );
-  client[customFetch] = async (url, options) =>
+  oauth[customFetch] = async (url, options) =>
     readTokenAnswer(await transport(url, options), { withIdToken: false });
-  if (base.startsWith('http:')) allowInsecureRequests(client);
-  return client;
+  if (base.startsWith('http:')) allowInsecureRequests(oauth);
+  return { oauth, idTokens: createIdTokenCheck(undefined, transport) };
 }
 
-function discover(config: Config, transport: CustomFetch): Promise<Configuration> {
+async function discover(config: Config, transport: CustomFetch): Promise<Client> {
   const base = config.IDP_BASE_URL;
-  return discovery(new URL(base), config.IDP_CLIENT_ID, undefined, authentication(config), {
+  const isHttpAllowed = base.startsWith('http:');
+  const auth = authentication(config);
+  const oauth = await discovery(new URL(base), config.IDP_CLIENT_ID, undefined, auth, {
     [customFetch]: async (url, options) =>
       readTokenAnswer(await transport(url, options), { withIdToken: true }),
-    execute: base.startsWith('http:') ? [allowInsecureRequests] : [],
+    execute: isHttpAllowed ? [allowInsecureRequests] : [],
   });
+  const keySet = URL.parse(oauth.serverMetadata().jwks_uri ?? '');
+  const isUsable = keySet?.protocol === 'https:' || (isHttpAllowed && keySet?.protocol === 'http:');
+  return { oauth, idTokens: createIdTokenCheck(isUsable ? keySet : undefined, transport) };
 }
 
 function authentication(config: Config): ClientAuth {

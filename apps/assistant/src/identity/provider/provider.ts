@@ -2,14 +2,13 @@ import {
   authorizationCodeGrant,
   buildAuthorizationUrl,
   calculatePKCECodeChallenge,
-  type Configuration,
   type CustomFetch,
   fetchProtectedResource,
   refreshTokenGrant,
   tokenRevocation,
 } from 'openid-client';
 import type { Config } from '../../config.ts';
-import { createClient } from './client.ts';
+import { type Client, createClient } from './client.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
 import { createTransport } from './transport.ts';
 import { readUserData, type UserData } from './user-data.ts';
@@ -29,19 +28,20 @@ export type Tokens = {
  */
 export type Provider = {
   /**
-   * Asks for discovery, unless that is done or not configured. Each of the other functions does so by
-   * itself; after this one they make one call only.
+   * Asks for discovery and for the keys of ID tokens, unless they are at hand or discovery is not
+   * configured. The other functions do what of it they need by themselves. After this one they make one
+   * call only, and a second where an ID token is signed with a key that is newer.
    */
   prepare(): Promise<void>;
   /** Where the browser goes to sign in. Specification 000, Rules for login. */
   authorizationUrl(login: { state: string; codeVerifier: string }): Promise<string>;
-  /** Exchanges a code for tokens, and names the user where an ID token did. */
+  /** Exchanges a code for tokens, and names the user where an ID token did; that is verified first. */
   redeem(answer: {
     code: string;
     iss: string | undefined;
     codeVerifier: string;
   }): Promise<Tokens & { subject: string | undefined }>;
-  /** Exchanges a refresh token for tokens. RFC 6749 §6. */
+  /** Exchanges a refresh token for tokens; an ID token beside them is verified. RFC 6749 §6. */
   refresh(refreshToken: string): Promise<Tokens>;
   /** Describes the user that an access token stands for. Contract 3, Identity provider. */
   fetchUser(accessToken: string): Promise<UserData>;
@@ -69,7 +69,7 @@ export function createProvider(
     permissionsClaim: config.IDP_PERMISSIONS_CLAIM,
   };
 
-  async function call<Result>(work: (client: Configuration) => Promise<Result>): Promise<Result> {
+  async function call<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
     try {
       return await work(await getClient());
     } catch (error) {
@@ -78,11 +78,11 @@ export function createProvider(
   }
 
   return {
-    prepare: () => call(async () => {}),
+    prepare: () => call(({ idTokens }) => idTokens.prepare()),
 
     authorizationUrl: ({ state, codeVerifier }) =>
-      call(async (client) => {
-        const url = buildAuthorizationUrl(client, {
+      call(async ({ oauth }) => {
+        const url = buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: SCOPE,
           state,
@@ -94,28 +94,33 @@ export function createProvider(
       }),
 
     redeem: ({ code, iss, codeVerifier }) =>
-      call(async (client) => {
+      call(async ({ oauth, idTokens }) => {
         const answer = new URL(config.IDP_REDIRECT_URI);
         answer.searchParams.set('code', code);
         // Without discovery the issuer has no known name to compare with. RFC 9207.
         if (config.IDP_DISCOVERY && iss !== undefined) answer.searchParams.set('iss', iss);
-        const tokens = await authorizationCodeGrant(client, answer, {
+        const tokens = await authorizationCodeGrant(oauth, answer, {
           pkceCodeVerifier: codeVerifier,
         });
+        await idTokens.verify(tokens.id_token);
         return { ...toTokens(tokens), subject: tokens.claims()?.sub };
       }),
 
     refresh: (refreshToken) =>
-      call(async (client) => toTokens(await refreshTokenGrant(client, refreshToken))),
+      call(async ({ oauth, idTokens }) => {
+        const tokens = await refreshTokenGrant(oauth, refreshToken);
+        await idTokens.verify(tokens.id_token);
+        return toTokens(tokens);
+      }),
 
     fetchUser: (accessToken) =>
-      call(async (client) => {
-        const address = client.serverMetadata().userinfo_endpoint;
+      call(async ({ oauth }) => {
+        const address = oauth.serverMetadata().userinfo_endpoint;
         if (address === undefined) {
           throw new ProviderError('unavailable', 'discovery names no userinfo endpoint');
         }
         const response = await fetchProtectedResource(
-          client,
+          oauth,
           accessToken,
           new URL(address),
           'GET',
@@ -126,9 +131,9 @@ export function createProvider(
       }),
 
     revoke: (token, kind) =>
-      call(async (client) => {
-        if (client.serverMetadata().revocation_endpoint === undefined) return;
-        await tokenRevocation(client, token, { token_type_hint: kind });
+      call(async ({ oauth }) => {
+        if (oauth.serverMetadata().revocation_endpoint === undefined) return;
+        await tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
     async isReachable(signal) {

@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { readConfig } from '../../../src/config.ts';
 import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { createProvider } from '../../../src/identity/provider/provider.ts';
+import { makeSigningKey } from '../../helpers/signing-key.ts';
 import { type Fault, startScriptedProvider } from '../../scripted-provider.ts';
 
 const scripted = await startScriptedProvider();
@@ -135,27 +136,21 @@ test('with discovery the endpoints come from the provider, as soon as it answers
   assert.deepEqual(scripted.revoked, [], 'the provider names no endpoint for that');
 });
 
-const idToken = (claims: object) =>
-  [{ alg: 'RS256' }, claims, 'signature']
-    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-    .join('.');
-
-test('with discovery an ID token has to be right', async () => {
-  scripted.metadata = {
-    issuer: scripted.url,
-    authorization_endpoint: `${scripted.url}/oauth/authorize`,
-    token_endpoint: `${scripted.url}/oauth/token`,
-  };
+test('with discovery an ID token has to be right, and names the user', async () => {
+  const { userinfo_endpoint: _, ...metadata } = scripted.publishMetadata();
+  scripted.metadata = metadata;
+  const key = await makeSigningKey('k-1');
+  scripted.keys = [key.published];
   const discovered = configured({ IDP_DISCOVERY: 'true' });
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: scripted.url, aud: 'oselya', sub: 'u-1', iat: now, exp: now + 60 };
-  const redeem = async (id_token: string) => {
-    scripted.token.extra = { token_type: 'Bearer', id_token };
+  const redeem = async (wrong: object = {}) => {
+    scripted.idToken = () => key.sign({ ...claims, ...wrong });
     return discovered.redeem({ code: await code(), iss: undefined, codeVerifier });
   };
-  assert.equal((await redeem(idToken(claims))).subject, 'u-1');
+  assert.equal((await redeem()).subject, 'u-1');
   for (const wrong of [{ iss: 'https://another.example' }, { aud: 'other' }, { exp: now - 60 }]) {
-    await assert.rejects(redeem(idToken({ ...claims, ...wrong })), failure('unavailable'));
+    await assert.rejects(redeem(wrong), failure('unavailable'));
   }
   await assert.rejects(discovered.fetchUser('token'), failure('unavailable'));
 });
