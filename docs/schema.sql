@@ -52,7 +52,7 @@ create table conversation_messages (
   id text not null default (gen_random_uuid())::text,
   session_id text not null,
   role text not null,
-  content text not null,
+  content text,
   created_at timestamp with time zone default now(),
   tool_calls jsonb,
   position bigint not null generated always as identity,
@@ -136,9 +136,9 @@ create table listing_snapshots (
 
 create table memory_facts (
   id text not null default (gen_random_uuid())::text,
-  category text not null,
+  category text,
   key text not null,
-  value text not null,
+  value text,
   user_id text,
   source_session_id text,
   created_at timestamp with time zone default now(),
@@ -150,7 +150,7 @@ CREATE INDEX memory_facts_written ON public.memory_facts USING btree (COALESCE(u
 
 create table memory_summaries (
   id text not null default (gen_random_uuid())::text,
-  summary text not null,
+  summary text,
   user_id text,
   updated_at timestamp with time zone default now(),
   PRIMARY KEY (id)

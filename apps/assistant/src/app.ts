@@ -1,5 +1,6 @@
 import cookie from '@fastify/cookie';
 import {
+  clientNetwork,
   createRateLimit,
   createServer,
   healthRoutes,
@@ -93,15 +94,16 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   // Before the routes: a scope has the hooks that were there when it was made.
   registerHttpMetrics(app, registry);
 
+  const limitLogins = createRateLimit({
+    pool: database.pool,
+    table: 'assistant_rate_limits',
+    name: 'login',
+    perMinute: config.LOGIN_PER_MINUTE,
+  });
   identityRoutes(app, {
     config,
     identity,
-    loginLimit: createRateLimit({
-      pool: database.pool,
-      table: 'assistant_rate_limits',
-      name: 'login',
-      perMinute: config.LOGIN_PER_MINUTE,
-    }),
+    loginLimit: (address) => limitLogins(clientNetwork(address)),
   });
   ownSignInRoutes(app, identity);
   auditRoutes(app, db);

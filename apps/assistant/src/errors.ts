@@ -91,6 +91,18 @@ export const errors = {
     advice: 'GET /profiles lists those that can be used.',
     retry: false,
   },
+  too_many_sessions: {
+    status: 409,
+    title: 'You have too many sessions',
+    advice: 'Delete one that is not needed any more, then try again.',
+    retry: false,
+  },
+  too_much_stored: {
+    status: 409,
+    title: 'Too much is stored',
+    advice: 'Delete files that are not needed any more, then send this one again.',
+    retry: false,
+  },
   too_many_files: {
     status: 409,
     title: 'The session has too many files',

@@ -88,7 +88,7 @@ export type Tables = {
     id: Generated<string>;
     session_id: string;
     role: string;
-    content: string;
+    content: string | null;
     created_at: LooseTimestamp;
     tool_calls: ColumnType<unknown, string | null | undefined, string | null>;
     position: Generated<number>;
@@ -117,9 +117,9 @@ export type Tables = {
   memory_facts: {
     id: Generated<string>;
     user_id: string | null;
-    category: string;
+    category: string | null;
     key: string;
-    value: string;
+    value: string | null;
     source_session_id: string | null;
     created_at: LooseTimestamp;
     updated_at: LooseTimestamp;
@@ -127,7 +127,7 @@ export type Tables = {
   memory_summaries: {
     id: Generated<string>;
     user_id: string | null;
-    summary: string;
+    summary: string | null;
     updated_at: LooseTimestamp;
   };
 };

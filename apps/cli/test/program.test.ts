@@ -57,6 +57,8 @@ const wrongUses: [string[], RegExp][] = [
   [['keygen', 'extra'], /too many arguments/],
   [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],
   [['assign-legacy', 'u-1', 'u-2'], /too many arguments/],
+  [['assign-legacy', ''], /the id must not be empty: see oselya assign-legacy --help/],
+  [['assign-legacy', ' \t', '--dry-run'], /the id must not be empty/],
   [['assign-legacy', 'u-1', '--dry'], /unknown option '--dry'/],
   [['api-key', 'create'], /missing required argument 'name'/],
   [['api-key', 'create', 'x', '--scope', 'all'], /Allowed choices are ingest, search, admin/],

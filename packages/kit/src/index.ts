@@ -11,6 +11,8 @@ export { healthRoutes, type HealthChecks, type HealthReport } from './http/healt
 export { describeProblems, type ProblemBody } from './http/problem-schema.ts';
 export { cursors, pageQuery, toPage } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
+export { clientNetwork } from './http/client-network.ts';
+export { describeErrors } from './http/validation-errors.ts';
 export { createLogger, type Logger } from './logging.ts';
 export {
   defineProblems,

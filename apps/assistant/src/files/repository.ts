@@ -16,20 +16,29 @@ export type FileInfo = {
 /** Which file, and who asks for it. The name is as `toFileName` gives it. */
 export type FileKey = { sessionId: string; name: string; reach: Reach };
 
+/** Which files of which session. */
+export type FilePage = { sessionId: string; after?: string | undefined; limit: number };
+
 const infoColumns = ['name', 'size_bytes', 'sha256', 'created_at', 'updated_at'] as const;
 
-/** The files of a session within reach, by their names. */
+/**
+ * The files of a session within reach, by their names.
+ * @param after The name that the page before ended with.
+ * @returns At most `limit`.
+ */
 export function listFiles(
   db: Kysely<Tables>,
-  { sessionId, reach }: Omit<FileKey, 'name'>,
+  { sessionId, reach, after, limit }: FilePage & { reach: Reach },
 ): Promise<FileInfo[]> {
-  return db
+  let query = db
     .selectFrom('session_files')
     .select(infoColumns)
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'session_files.session_id'))
     .orderBy('name')
-    .execute();
+    .limit(limit);
+  if (after !== undefined) query = query.where('name', '>', after);
+  return query.execute();
 }
 
 /** A file of a session within reach, and whose session it is; nothing where there is none. */
@@ -79,6 +88,21 @@ export async function countFiles(
     .where('session_id', '=', sessionId)
     .executeTakeFirstOrThrow();
   return { others: all - same, exists: same > 0 };
+}
+
+/** How many bytes the files of a user's sessions are together, without one that is to be replaced. */
+export async function sumOtherFiles(
+  trx: Transaction<Tables>,
+  { userId, sessionId, name }: Omit<FileKey, 'reach'> & { userId: string },
+): Promise<number> {
+  const { bytes } = await trx
+    .selectFrom('session_files')
+    .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
+    .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('bytes'))
+    .where('user_id', '=', userId)
+    .where(sql<boolean>`(session_files.session_id, session_files.name) <> (${sessionId}, ${name})`)
+    .executeTakeFirstOrThrow();
+  return bytes;
 }
 
 /** Stores a file, over the one of that name where there is one. */

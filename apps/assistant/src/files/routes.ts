@@ -1,18 +1,30 @@
-import type { Server } from '@oselya/kit';
+import { cursors, describeErrors, type Server, toPage } from '@oselya/kit';
 import { create as contentDisposition } from 'content-disposition';
-import { Type } from 'typebox';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { problemAnswers } from '../errors.ts';
-import { okAnswer } from '../schema.ts';
+import { problem, problemAnswers } from '../errors.ts';
+import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/schemas.ts';
 import { toFileName } from './file-name.ts';
-import { fileParams, filesAnswer, presentFile, presentStored, storedFile } from './schemas.ts';
+import {
+  fileParams,
+  filesAnswer,
+  FILES_PAGE,
+  filesQuery,
+  presentFile,
+  presentStored,
+  storedFile,
+} from './schemas.ts';
 import type { Files } from './service.ts';
 
 /** The largest file. It is in memory while it is stored, and while it is sent. */
 export const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 const PATH = '/sessions/:id/files/:name';
+
+/** Where a page of files ended: the last name. */
+const names = cursors(storableText({ maxLength: 1024 }));
 
 /** Bytes have no JSON schema. */
 const bytes = Type.Unsafe<Buffer>(Type.Unknown());
@@ -37,12 +49,17 @@ export async function fileRoutes(app: Server, files: Files): Promise<void> {
         tags,
         summary: 'The files of a session',
         params: sessionParams,
+        querystring: filesQuery,
         response: { 200: filesAnswer, ...problemAnswers(...refusals) },
       },
     },
-    async (request) => {
-      const list = await files.listFiles(signedIn(request), request.params.id);
-      return list.map(presentFile);
+    async (request, reply) => {
+      const { limit = FILES_PAGE.limit, cursor } = request.query;
+      const page = { after: names.read(cursor), limit: limit + 1 };
+      const sessionId = request.params.id;
+      const rows = await files.listFiles(signedIn(request), { sessionId, ...page });
+      const cursorOf = ({ name }: { name: string }) => names.write(name);
+      return toPage(rows, { limit, cursorOf, request, reply }).map(presentFile);
     },
   );
 
@@ -116,16 +133,20 @@ function uploadRoute(app: Server, files: Files): void {
     {
       config,
       bodyLimit: MAX_FILE_BYTES,
+      // After the guard, which says who sends it, and before the body is read.
+      onRequest: (request) => checkAddress(request, files),
       schema: {
         tags,
         summary: 'Stores a file of a session, or replaces it',
-        description: 'The body is the file, as it is: any content type, up to 10 MiB.',
+        description:
+          "The body is the file, as it is: any content type, up to 10 MiB. A session's files are at most 100, and those of its owner 1 GiB together.",
         params: fileParams,
         body: { content: { 'application/octet-stream': { schema: bytes } } },
         response: {
           200: { ...storedFile, description: 'It replaced the file of that name.' },
           201: { ...storedFile, description: 'It is new.' },
-          ...problemAnswers(400, ...refusals, 'cross_site_request', 'too_many_files', 413, 415),
+          ...problemAnswers(400, ...refusals, 'cross_site_request', 413, 415),
+          ...problemAnswers('too_many_files', 'too_much_stored'),
         },
       },
     },
@@ -139,4 +160,22 @@ function uploadRoute(app: Server, files: Files): void {
       return reply.status(isNew ? 201 : 200).send(presentStored(file));
     },
   );
+}
+
+/**
+ * Refuses an upload for what its address says, without reading its body: Node passes over what of that
+ * still comes. Fastify holds the address against its schema after the body only.
+ * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`.
+ */
+async function checkAddress(
+  request: FastifyRequest<{ Params: Static<typeof fileParams> }>,
+  files: Files,
+): Promise<void> {
+  const isValid = request.getValidationFunction('params');
+  if (isValid?.(request.params) === false) {
+    const errors = describeErrors('params', isValid.errors ?? []);
+    throw problem('validation_failed', { errors });
+  }
+  toFileName(request.params.name);
+  await files.checkWrite(signedIn(request), request.params.id);
 }

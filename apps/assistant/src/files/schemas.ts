@@ -1,7 +1,12 @@
+import { pageQuery } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { timestamp } from '../schema.ts';
 import { sessionParams } from '../sessions/schemas.ts';
 import type { FileInfo } from './repository.ts';
+import { MAX_FILES } from './service.ts';
+
+/** How many files a page has, unless the caller says and at most: all that a session may have. */
+export const FILES_PAGE = { limit: MAX_FILES, maxLimit: MAX_FILES };
 
 /** A path that names a file. What a name must be, `toFileName` says. */
 export const fileParams = Type.Object({
@@ -25,6 +30,9 @@ const example = {
   sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
   updated_at: '2026-03-04T17:42:10.000Z',
 };
+
+/** What a list of files is asked for with. */
+export const filesQuery = Type.Object(pageQuery(FILES_PAGE));
 
 /** A file that was stored. */
 export const storedFile = Type.Object(info, { examples: [example] });

@@ -1,5 +1,6 @@
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { SignedInUser } from '../access/guards.ts';
+import { lockOwner } from '../access/owner-lock.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { reachOf } from '../access/reach.ts';
@@ -9,9 +10,11 @@ import {
   countFiles,
   deleteFile,
   type FileInfo,
+  type FilePage,
   findFile,
   listFiles,
   lockSession,
+  sumOtherFiles,
   writeFile,
 } from './repository.ts';
 
@@ -19,7 +22,10 @@ import {
 export type Files = ReturnType<typeof createFiles>;
 
 /** How many files one session may have. */
-const MAX_FILES = 100;
+export const MAX_FILES = 100;
+
+/** How many bytes the files of one user may be, together. Adoption of legacy sessions may pass it. */
+const MAX_OWNER_BYTES = 1024 ** 3;
 
 /** A file of a session; the name is as `toFileName` gives it. */
 type FileName = { sessionId: string; name: string };
@@ -29,10 +35,19 @@ type FileName = { sessionId: string; name: string };
  * the session, admins, and for reading who has `svc.files.read_all`. All of it throws
  * `session_not_found` or `session_not_yours`. Specification 000, Ownership rules on session endpoints.
  */
-export function createFiles({ db }: { db: Kysely<Tables> }) {
+export function createFiles({
+  db,
+  maxOwnerBytes = MAX_OWNER_BYTES,
+}: {
+  db: Kysely<Tables>;
+  maxOwnerBytes?: number;
+}) {
   return {
-    /** The files of a session, by their names. */
-    async listFiles(user: SignedInUser, sessionId: string): Promise<FileInfo[]> {
+    /**
+     * The files of a session, by their names.
+     * @returns At most `limit`.
+     */
+    async listFiles(user: SignedInUser, { sessionId, ...page }: FilePage): Promise<FileInfo[]> {
       const reach = reachOf(user, 'svc.files.read_all');
       const { userId: ownerId } = await requireSession(db, { sessionId, reach });
       await recordOthersData(db, 'others_data_read', {
@@ -40,7 +55,7 @@ export function createFiles({ db }: { db: Kysely<Tables> }) {
         ownerId,
         details: { data: 'session_files', session_id: sessionId },
       });
-      return listFiles(db, { sessionId, reach });
+      return listFiles(db, { sessionId, reach, ...page });
     },
 
     /**
@@ -62,9 +77,15 @@ export function createFiles({ db }: { db: Kysely<Tables> }) {
       return file.content;
     },
 
+    /** Refuses who may not write into a session; `writeFile` asks again. */
+    async checkWrite(user: SignedInUser, sessionId: string): Promise<void> {
+      await requireSession(db, { sessionId, reach: reachOf(user) });
+    },
+
     /**
      * Stores a file, over the one of that name where there is one.
-     * @throws ProblemError `too_many_files` where a new one would be.
+     * @throws ProblemError `too_many_files` where a new one would be, and `too_much_stored` where all
+     * files of the session's owner together would be.
      */
     writeFile(
       user: SignedInUser,
@@ -83,10 +104,13 @@ export function createFiles({ db }: { db: Kysely<Tables> }) {
             detail: `It has ${MAX_FILES}, which is the most. Delete one that is not needed any more, then send this one again.`,
           });
         }
+        const { user_id: userId } = session;
+        // What nobody owns yet counts for nobody.
+        if (userId !== null) await checkRoom(trx, { userId, sessionId, name, content });
         const file = await writeFile(trx, { sessionId, name, content });
         await recordOthersData(trx, 'others_data_changed', {
           actorId: user.id,
-          ownerId: session.user_id,
+          ownerId: userId,
           details: { data: 'session_file', session_id: sessionId, name },
         });
         return { file, isNew: !exists };
@@ -113,4 +137,16 @@ export function createFiles({ db }: { db: Kysely<Tables> }) {
       });
     },
   };
+
+  /** @throws ProblemError `too_much_stored` */
+  async function checkRoom(
+    trx: Transaction<Tables>,
+    file: FileName & { userId: string; content: Buffer },
+  ): Promise<void> {
+    await lockOwner(trx, file.userId);
+    if ((await sumOtherFiles(trx, file)) + file.content.length <= maxOwnerBytes) return;
+    throw problem('too_much_stored', {
+      detail: `The files of the session's owner may be ${maxOwnerBytes} bytes together. Delete some that are not needed any more, then send this one again.`,
+    });
+  }
 }

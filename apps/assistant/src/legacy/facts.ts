@@ -75,7 +75,7 @@ async function deleteLosers(trx: Transaction<Tables>, userId: string): Promise<L
       where memory_facts.id = rivals.id and rank > 1
       returning rivals.category, rivals.key, owner, survivor_owner
     )
-    select category, key,
+    select coalesce(category, '') as category, key,
       count(*) filter (where owner is null) as "legacyDeleted",
       bool_or(owner is not null) as "isOwnDeleted",
       bool_or(survivor_owner is not null) as "isOwnKept"

@@ -16,7 +16,7 @@ export async function assignSummaries(
 ): Promise<AssignedSummaries> {
   const rows = await trx
     .selectFrom('memory_summaries')
-    .select(['id', 'user_id', 'summary'])
+    .select(['id', 'user_id', sql<string>`coalesce(summary, '')`.as('summary')])
     .where((where) => where.or([where('user_id', 'is', null), where('user_id', '=', userId)]))
     // The older ones first; the user's own counts as the newest of its time.
     .orderBy(sql`coalesce(updated_at, '-infinity'), user_id is not null, id`)

@@ -3,7 +3,7 @@ import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import { newestFirst, type Position } from '../newest-first.ts';
 
-/** A memory fact as it is stored. Rows of an older system may lack their times. */
+/** A memory fact as it is stored. Rows of an older system may lack their times, and texts read as ''. */
 export type Fact = {
   id: string;
   /** Null marks a legacy fact, visible only to admins. */
@@ -23,12 +23,14 @@ export type FactFilter = { category?: string | undefined; words?: readonly strin
 /** How many facts a user may have. Adoption of legacy facts may pass it. */
 export const MAX_FACTS = 2000;
 
+const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
+
 const factColumns = [
   'id',
   'user_id',
-  'category',
+  categoryColumn.as('category'),
   'key',
-  'value',
+  sql<string>`coalesce(memory_facts.value, '')`.as('value'),
   'source_session_id',
   'created_at',
   'updated_at',
@@ -76,7 +78,7 @@ function matching(db: Kysely<Tables>, reach: Reach, { category, words = [] }: Fa
   let query = db.selectFrom('memory_facts');
   if (reach === 'every-user') query = query.where('user_id', 'is not', null);
   else if (reach !== 'everything') query = query.where('user_id', '=', reach.userId);
-  if (category !== undefined) query = query.where('category', '=', category);
+  if (category !== undefined) query = query.where(categoryColumn, '=', category);
   for (const word of words) {
     // A word has no white space, so that none is found across two of them.
     query = query.where(
@@ -121,7 +123,8 @@ export async function putFact(
       )
     on conflict (user_id, category, key) do update
     set value = excluded.value, source_session_id = excluded.source_session_id, updated_at = now()
-    returning ${sql.join(factColumns.map((column) => sql.ref(column)))}, ${IS_INSERTED} as is_new
+    returning id, user_id, category, key, value, source_session_id, created_at, updated_at,
+      ${IS_INSERTED} as is_new
   `.execute(db);
   const [row] = rows;
   if (row === undefined) return undefined;

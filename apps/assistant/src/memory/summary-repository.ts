@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import { newestFirst, type Position } from '../newest-first.ts';
@@ -14,11 +14,17 @@ export type Summary = {
 
 const updated = newestFirst('updated_at');
 
+const summaryColumns = [
+  'user_id',
+  sql<string>`coalesce(summary, '')`.as('summary'),
+  'updated_at',
+] as const;
+
 /** A user's summary; nothing where there is none. */
 export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
   return db
     .selectFrom('memory_summaries')
-    .select(['user_id', 'summary', 'updated_at'])
+    .select(summaryColumns)
     .where('user_id', '=', userId)
     .executeTakeFirst();
 }
@@ -35,7 +41,7 @@ export async function listSummaries(
 ): Promise<(Summary & { position: Position })[]> {
   let query = db
     .selectFrom('memory_summaries')
-    .select(['id', 'user_id', 'summary', 'updated_at', updated.microseconds.as('updated_us')])
+    .select(['id', ...summaryColumns, updated.microseconds.as('updated_us')])
     .orderBy(updated.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);

@@ -1,9 +1,12 @@
-import type { Server } from '@oselya/kit';
+import { cursors, type Server, toPage } from '@oselya/kit';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
+import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { recordAudit } from '../audit/record.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Tables } from '../tables.ts';
+import type { Profile } from './profile.ts';
 import type { Profiles } from './profiles.ts';
 import {
   availability,
@@ -11,10 +14,15 @@ import {
   presentProfile,
   profileItem,
   profileParams,
+  PROFILES_PAGE,
   profilesAnswer,
+  profilesQuery,
 } from './schemas.ts';
 
 const refusals = [401, 'permission_missing', 'provider_unavailable'] as const;
+
+/** Where a page ended: how many profiles are on the pages up to it. */
+const positions = cursors(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 
 /**
  * `GET /profiles`, and what admins see of profiles and may ask for. Specification 000, Admin endpoints;
@@ -33,10 +41,11 @@ export function profileRoutes(
       schema: {
         tags: ['profiles'],
         summary: 'The profiles that the user may choose',
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+        querystring: profilesQuery,
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
       },
     },
-    (request) => profiles.usable(signedIn(request)).map(presentProfile),
+    (request, reply) => pageOf(profiles.usable(signedIn(request)), request, reply),
   );
 
   const config = { access: { permission: 'svc.profiles.manage' } } as const;
@@ -48,10 +57,11 @@ export function profileRoutes(
       schema: {
         tags: ['admin', 'profiles'],
         summary: 'All profiles, those for admins only too',
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
+        querystring: profilesQuery,
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
       },
     },
-    () => profiles.all.map(presentProfile),
+    (request, reply) => pageOf(profiles.all, request, reply),
   );
 
   app.patch(
@@ -94,4 +104,17 @@ export function profileRoutes(
       };
     },
   );
+}
+
+/** The page of a list that is asked for, as the API answers it. */
+function pageOf(
+  list: readonly Profile[],
+  request: FastifyRequest<{ Querystring: Static<typeof profilesQuery> }>,
+  reply: FastifyReply,
+) {
+  const { limit = PROFILES_PAGE.limit, cursor } = request.query;
+  const start = positions.read(cursor) ?? 0;
+  const cursorOf = () => positions.write(start + limit);
+  const rows = list.slice(start, start + limit + 1);
+  return toPage(rows, { limit, cursorOf, request, reply }).map(presentProfile);
 }

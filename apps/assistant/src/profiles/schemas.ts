@@ -1,5 +1,9 @@
+import { pageQuery } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import type { Profile } from './profile.ts';
+
+/** How many profiles a page has, unless the caller says and at most. */
+export const PROFILES_PAGE = { limit: 100, maxLimit: 500 };
 
 const example = {
   profile_id: 'default',
@@ -28,7 +32,10 @@ export const profileItem = Type.Object(
 
 const profileRef = Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile'));
 
-/** A list of profiles. */
+/** What a list of profiles is asked for with. */
+export const profilesQuery = Type.Object(pageQuery(PROFILES_PAGE));
+
+/** A page of profiles. */
 export const profilesAnswer = Type.Array(profileRef, {
   description: 'In the order of their files.',
 });

@@ -50,8 +50,8 @@ export async function listMessages(
 ): Promise<(Message & { position: MessagePosition })[]> {
   let query = db
     .selectFrom('conversation_messages')
-    .select(['id', 'role', 'content', 'tool_calls', 'created_at', 'position'])
-    .select(sent.microseconds.as('sent_us'))
+    .select(['id', 'role', 'tool_calls', 'created_at', 'position'])
+    .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'conversation_messages.session_id'))
     .orderBy(sent.time, 'desc')

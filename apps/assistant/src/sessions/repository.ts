@@ -91,6 +91,16 @@ export async function findOwner(
   return row && { userId: row.user_id, isWithinReach: row.is_within === true };
 }
 
+/** How many sessions a user owns. */
+export async function countSessions(db: Kysely<Tables>, userId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom('conversation_sessions')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
 /** Creates a session, active as of now. Specification 000, WebSocket. */
 export function insertSession(
   db: Kysely<Tables>,

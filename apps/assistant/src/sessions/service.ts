@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { lockOwner } from '../access/owner-lock.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -7,6 +8,7 @@ import type { Tables } from '../tables.ts';
 import { listMessages, type MessagePage } from './messages.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
 import {
+  countSessions,
   deleteSession,
   findOwner,
   findSession,
@@ -17,6 +19,9 @@ import {
   updateSession,
 } from './repository.ts';
 
+/** How many sessions a user may own. Adoption of legacy sessions may pass it. */
+const MAX_SESSIONS = 5000;
+
 /** Conversation sessions under their rules of ownership. */
 export type Sessions = ReturnType<typeof createSessions>;
 
@@ -25,13 +30,21 @@ export type Sessions = ReturnType<typeof createSessions>;
  * 000, Ownership rules on session endpoints; Contract 3, Errors: a session that is not theirs is
  * `session_not_yours`, one that does not exist is `session_not_found`.
  */
-export function createSessions({ db, profiles }: { db: Kysely<Tables>; profiles: Profiles }) {
+export function createSessions({
+  db,
+  profiles,
+  maxSessions = MAX_SESSIONS,
+}: {
+  db: Kysely<Tables>;
+  profiles: Profiles;
+  maxSessions?: number;
+}) {
   return {
     /**
      * Creates a session of `user`.
      * @param profileId The default profile without it.
-     * @throws ProblemError `permission_missing` without `svc.profiles.use`, `profile_not_found`, or
-     * `admin_only` for a profile that is.
+     * @throws ProblemError `permission_missing` without `svc.profiles.use`, `profile_not_found`,
+     * `admin_only` for a profile that is, or `too_many_sessions`.
      */
     async createSession(
       user: SignedInUser,
@@ -39,7 +52,15 @@ export function createSessions({ db, profiles }: { db: Kysely<Tables>; profiles:
     ): Promise<SessionSummary> {
       checkAccess(user, { permission: 'svc.profiles.use' });
       const { profile_id } = profiles.choose(user, profileId);
-      return insertSession(db, { userId: user.id, profileId: profile_id, name });
+      return db.transaction().execute(async (trx) => {
+        await lockOwner(trx, user.id);
+        if ((await countSessions(trx, user.id)) >= maxSessions) {
+          throw problem('too_many_sessions', {
+            detail: `You have ${maxSessions}, which is the most. Delete one that is not needed any more, then try again.`,
+          });
+        }
+        return insertSession(trx, { userId: user.id, profileId: profile_id, name });
+      });
     },
 
     /**

@@ -13,8 +13,13 @@ export type ClientFrame = Readonly<Record<string, unknown>> & { readonly type: s
 export type ServerFrame =
   | { type: 'error'; problem: ProblemBody }
   | { type: 'pong' }
-  | { type: 'session.created'; session: PresentedSession }
-  | { type: 'session.opened'; session: PresentedSession; messages: PresentedMessage[] };
+  | { type: 'session.created'; session_id: string; session: PresentedSession }
+  | {
+      type: 'session.opened';
+      session_id: string;
+      session: PresentedSession;
+      messages: PresentedMessage[];
+    };
 
 type PresentedSession = ReturnType<typeof presentSession>;
 type PresentedMessage = ReturnType<typeof presentMessage>;

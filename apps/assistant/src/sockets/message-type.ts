@@ -1,3 +1,4 @@
+import { describeErrors } from '@oselya/kit';
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Access, SignedInUser } from '../access/guards.ts';
@@ -63,7 +64,10 @@ type Message<Members extends TProperties> = Static<TObject<Members>>;
 /** What a longer name of an unknown member is cut to. */
 const SHOWN_LENGTH = 60;
 
-/** Checks the members of messages; others than those named are errors. */
+/**
+ * Checks the members of messages; others than those named are errors. What may be left out may be null
+ * as well: many languages write absence so.
+ */
 function reader<Members extends TProperties>(members: Members) {
   const id = Type.Optional(
     Type.Union([
@@ -76,20 +80,31 @@ function reader<Members extends TProperties>(members: Members) {
   );
   // The validator's own type is lost in the members that are not known here.
   const isMessage = (frame: unknown): frame is Message<Members> => validator.Check(frame);
+  const optional = new Set(['id']);
+  for (const [name, schema] of Object.entries(members)) {
+    if (Type.IsOptional(schema)) optional.add(name);
+  }
+  const isPresent = ([name, value]: [string, unknown]) => value !== null || !optional.has(name);
   return (frame: ClientFrame): Message<Members> => {
-    if (isMessage(frame)) return frame;
-    throw problem('validation_failed', { errors: describe(validator.Errors(frame)) });
+    const message: unknown = Object.fromEntries(Object.entries(frame).filter(isPresent));
+    if (isMessage(message)) return message;
+    throw problem('validation_failed', { errors: describe(validator.Errors(message)) });
   };
 }
 
 type ValidationErrors = ReturnType<ReturnType<typeof Compile>['Errors']>;
 
 function describe(errors: ValidationErrors) {
-  return (
-    errors
-      // An unknown member is told of once, not also as a value that no schema allows.
-      .filter(({ keyword }) => keyword !== 'boolean')
-      .map((error) => ({ path: `message${error.instancePath}`, message: describeRule(error) }))
+  // An unknown member is told of once, not also as a value that no schema allows.
+  const broken = errors.filter(({ keyword }) => keyword !== 'boolean');
+  return describeErrors(
+    'message',
+    broken.map((error) => ({
+      ...error,
+      // TypeBox leaves the keyword out.
+      schemaPath: `${error.schemaPath}/${error.keyword}`,
+      message: describeRule(error),
+    })),
   );
 }
 

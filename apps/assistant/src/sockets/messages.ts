@@ -28,7 +28,11 @@ export function createMessageTypes(
       },
       async ({ message: { profile_id: profileId, name }, user, answer }) => {
         const session = await sessions.createSession(user, { profileId, name });
-        answer({ type: 'session.created', session: presentSession(session) });
+        answer({
+          type: 'session.created',
+          session_id: session.session_id,
+          session: presentSession(session),
+        });
       },
     ),
 
@@ -41,6 +45,7 @@ export function createMessageTypes(
         const latest = await sessions.listMessages(user, page);
         answer({
           type: 'session.opened',
+          session_id: session.session_id,
           session: presentSession(session),
           messages: latest.toReversed().map(presentMessage),
         });

@@ -76,7 +76,7 @@ export async function socketRoutes(
           const detail = 'Sockets are opened for pages of this service only.';
           return done(problem('cross_site_request', { detail }));
         }
-        done(sockets.isFull(request.ip) ? problem('too_many_connections') : undefined);
+        done(sockets.refusalOf(request.ip));
       },
       handler() {
         throw problem('upgrade_required', {

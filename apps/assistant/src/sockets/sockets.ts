@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '@oselya/kit';
+import { clientNetwork, type Logger, type ProblemError } from '@oselya/kit';
 import type { Registry } from 'prom-client';
 import type { WebSocket } from 'ws';
 import type { CurrentUser } from '../identity/current-user.ts';
+import { problem } from '../errors.ts';
 import { closings } from './closings.ts';
 import { createConnection, type Connection } from './connection.ts';
 import { createTally } from './counting.ts';
@@ -11,6 +12,9 @@ import type { SocketLimits } from './limits.ts';
 import { type AuthSessions, createLiveUsers } from './live-users.ts';
 import type { MessageTypes } from './message-type.ts';
 import { createSocketMetrics } from './metrics.ts';
+
+/** When an address that has no room may look again; as after 4429, see docs/protocol.md. */
+const ROOM_RETRY_SECONDS = '60';
 
 /** Where a socket comes from. */
 export type Peer = {
@@ -60,6 +64,7 @@ export function createSockets({
    * not read the answer to a handshake that fails.
    */
   function accept(socket: WebSocket, { address, sessionId, requestId, log: peerLog }: Peer): void {
+    const network = clientNetwork(address);
     const state = sessionId === undefined ? 'anonymous' : 'signed_in';
     const opened = performance.now();
     let userId: string | undefined;
@@ -82,14 +87,14 @@ export function createSockets({
           })
         : undefined;
     connections.add(connection);
-    addresses.add(address);
+    addresses.add(network);
     metrics.countOpened(state);
     peerLog.info({ state }, 'socket opened');
 
     socket.on('close', (code) => {
       isClosed = true;
       connections.delete(connection);
-      addresses.remove(address);
+      addresses.remove(network);
       if (userId !== undefined) users.remove(userId);
       live?.release();
       metrics.countClosed(state, code);
@@ -131,8 +136,21 @@ export function createSockets({
     accept,
     close,
     hear: liveUsers.hear,
-    /** Whether an address has as many sockets as it may have. */
-    isFull: (address: string) => addresses.of(address) >= caps.perAddress,
+    /**
+     * Why an address may not open one more socket; undefined where it may. That of IPv6 counts as the
+     * network that it is in.
+     */
+    refusalOf: (address: string): ProblemError | undefined =>
+      addresses.of(clientNetwork(address)) < caps.perAddress
+        ? undefined
+        : problem('too_many_connections', {
+            headers: {
+              'ratelimit-limit': String(caps.perAddress),
+              'ratelimit-remaining': '0',
+              'ratelimit-reset': ROOM_RETRY_SECONDS,
+              'retry-after': ROOM_RETRY_SECONDS,
+            },
+          }),
     /** How much is kept, which is nothing when no socket is open. */
     get size() {
       return {

@@ -5,6 +5,7 @@ import { parse } from 'content-disposition';
 import fc from 'fast-check';
 import { openAssistant } from '../helpers/assistant.ts';
 import { SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
+import { pages } from '../memory/people.ts';
 import { addSessions, takeAudit } from '../sessions/rows.ts';
 import { upload } from './upload.ts';
 
@@ -162,6 +163,27 @@ test('a file, and only it, is deleted', async () => {
     ['b'],
   );
 });
+
+test('files come in pages by their names, all of them unless less is asked for', async () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'Ж "ї" №'];
+  for (const name of names) await upload(app, owner, path(name), { content: Buffer.from('x') });
+  const whole = await owner.get('/sessions/s/files');
+  assert.deepEqual(namesOf(whole).toSorted(), names.toSorted());
+  assert.equal(whole.headers['link'], undefined);
+  for (const limit of [1, 4, 6, 100]) {
+    const answers = await pages(owner, `/sessions/s/files?limit=${limit}`);
+    assert.deepEqual(answers.flatMap(namesOf), namesOf(whole));
+    assert.equal(answers.length, Math.ceil(names.length / limit));
+  }
+  for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${NUL_CURSOR}`]) {
+    assert.equal((await owner.get(`/sessions/s/files?${query}`)).statusCode, 422, query);
+  }
+});
+
+const namesOf = (answer: { json: () => { name: string }[] }) =>
+  answer.json().map(({ name }) => name);
+
+const NUL_CURSOR = Buffer.from(JSON.stringify('a\0')).toString('base64url');
 
 test('who may do what: the owner and admins everything, permission holders may read', async () => {
   const content = Buffer.from('x');

@@ -95,6 +95,8 @@ export async function openSockets({
       },
     },
     acceptsUpgrade: isSocketHandshake,
+    // So that a test can come from any address.
+    trustedProxies: ['127.0.0.1'],
   });
   await app.register(cookie);
   guardRoutes(app, () => Promise.resolve(undefined));

@@ -28,7 +28,8 @@ const ownFacts = legacyFacts
     value: 'older',
   }));
 
-const values = async () => new Map((await store.facts()).map(({ key, value }) => [key, value]));
+const values = async () =>
+  new Map((await store.facts()).map(({ key, value }) => [key, value ?? '']));
 
 test('what is written or deleted during an adoption is neither lost nor in its way', async () => {
   for (let round = 0; round < ROUNDS; round += 1) {

@@ -10,9 +10,11 @@ export const someFacts: fc.Arbitrary<StoredFact[]> = fc
   .array(
     fc.record({
       user_id: someOwner,
-      category: fc.constantFrom('home', 'дім'),
+      category: fc.constantFrom('home', 'дім', null),
       key: fc.constantFrom('rooms', 'Rooms', "o'clock"),
-      value: fc.string({ unit: 'grapheme', maxLength: 5 }).filter((text) => !text.includes('\0')),
+      value: fc.option(
+        fc.string({ unit: 'grapheme', maxLength: 5 }).filter((text) => !text.includes('\0')),
+      ),
       source_session_id: fc.constantFrom(null, 's-1'),
       created_us: someTime,
       updated_us: someTime,
@@ -30,7 +32,7 @@ export const someSummaries: fc.Arbitrary<StoredSummary[]> = fc
   .array(
     fc.record({
       user_id: someOwner,
-      summary: fc.constantFrom('Two rooms.', 'Near a park.', 'Has a dog.'),
+      summary: fc.constantFrom('Two rooms.', 'Near a park.', 'Has a dog.', null),
       updated_us: someTime,
     }),
     { maxLength: 6 },

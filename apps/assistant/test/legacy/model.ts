@@ -14,7 +14,8 @@ export function adoptFacts(facts: readonly StoredFact[], userId: string) {
   const left = [...names.values()].map((rivals) => {
     const [winner, ...losers] = rivals.toSorted(newestFirst);
     if (winner === undefined) throw new Error('A group has a member');
-    const { category, key } = winner;
+    const { category: named, key } = winner;
+    const category = named ?? '';
     const legacyLosers = losers.filter(({ user_id }) => user_id === null).length;
     if (winner.user_id === null) {
       report.assigned += 1;
@@ -64,7 +65,9 @@ export function adoptSummaries(summaries: readonly StoredSummary[], userId: stri
   const merged = {
     id: survivor.id,
     user_id: userId,
-    summary: [...new Set(mine.map(({ summary }) => summary))].join('\n\n'),
+    summary: [...new Set(mine.map(({ summary }) => summary).filter((text) => text !== null))].join(
+      '\n\n',
+    ),
     updated_us: mine.at(-1)?.updated_us ?? null,
   };
   return {

@@ -7,9 +7,9 @@ import type { Tables } from '../../src/tables.ts';
 export type StoredFact = {
   id: string;
   user_id: string | null;
-  category: string;
+  category: string | null;
   key: string;
-  value: string;
+  value: string | null;
   source_session_id: string | null;
   created_us: number | null;
   updated_us: number | null;
@@ -18,7 +18,7 @@ export type StoredFact = {
 export type StoredSummary = {
   id: string;
   user_id: string | null;
-  summary: string;
+  summary: string | null;
   updated_us: number | null;
 };
 

@@ -6,6 +6,7 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { pages } from '../memory/people.ts';
 
 const { db, instance, settings, signedIn } = await openAssistant(SEVERAL_PEOPLE);
 const app = await instance();
@@ -46,6 +47,34 @@ test('who manages profiles sees all of them', async () => {
   for (const browser of [user, stranger]) {
     assert.equal((await browser.get('/admin/profiles')).statusCode, 403);
   }
+});
+
+test('profiles come in pages, of those that one may see', async () => {
+  for (const [browser, path, expected] of [
+    [user, '/profiles', ['default', 'market']],
+    [admin, '/profiles', ['default', 'diagnostics', 'market']],
+    [manager, '/admin/profiles', ['default', 'diagnostics', 'market']],
+  ] as const) {
+    for (const limit of [1, 2, 3]) {
+      const answers = await pages(browser, `${path}?limit=${limit}`);
+      assert.deepEqual(answers.flatMap(ids), expected);
+      assert.equal(answers.length, Math.ceil(expected.length / limit), `${path} by ${limit}`);
+    }
+    assert.equal((await browser.get(path)).headers['link'], undefined);
+  }
+});
+
+test('a page that cannot be is 422, and one after the end is empty', async () => {
+  for (const query of ['limit=0', 'limit=501', 'limit=x', 'cursor=x', 'cursor=', 'cursor=LTE']) {
+    for (const [browser, path] of [
+      [user, '/profiles'],
+      [manager, '/admin/profiles'],
+    ] as const) {
+      assert.equal((await browser.get(`${path}?${query}`)).statusCode, 422, query);
+    }
+  }
+  const cursor = Buffer.from('99').toString('base64url');
+  assert.deepEqual((await user.get(`/profiles?cursor=${cursor}`)).json(), []);
 });
 
 const PATH = '/admin/profiles/default/availability';

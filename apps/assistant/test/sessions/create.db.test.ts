@@ -4,6 +4,7 @@ import { ProblemError } from '@oselya/kit';
 import { createProfiles } from '../../src/profiles/profiles.ts';
 import { createSessions } from '../../src/sessions/service.ts';
 import { openAssistant } from '../helpers/assistant.ts';
+import { addSessions } from './rows.ts';
 
 const { db } = await openAssistant();
 const profile = (profile_id: string, is_admin_only = false) => ({
@@ -69,4 +70,26 @@ test('it takes the permission to use profiles, which an admin has', async () => 
   const without = { ...user, permissions: ['svc.tools.use'] };
   await assert.rejects(sessions.createSession(without, {}), isProblem('permission_missing'));
   assert.equal((await sessions.createSession(admin, {})).user_id, 'u-2');
+});
+
+test('a user owns so many sessions and no more, until one is deleted', async () => {
+  const bounded = createSessions({ db, profiles: createProfiles(profiles), maxSessions: 3 });
+  const owner = { ...user, id: 'u-bounded' };
+  // Of these, one is another's, and one nobody's.
+  await addSessions(db, { id: 'x', user_id: 'u-other' }, { id: 'y' });
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      bounded.createSession(owner, {}).then(({ session_id }) => session_id, String),
+    ),
+  );
+  const refused = outcomes.filter((outcome) => outcome.includes('too_many_sessions'));
+  assert.equal(refused.length, 17);
+  assert.match(String(refused[0]), /You have 3, which is the most/);
+  await assert.rejects(bounded.createSession(owner, {}), isProblem('too_many_sessions'));
+  assert.equal((await bounded.createSession(user, {})).user_id, 'u-1');
+
+  const made = outcomes.find((outcome) => !refused.includes(outcome)) ?? '';
+  await bounded.deleteSession(owner, made);
+  assert.equal((await bounded.createSession(owner, {})).user_id, 'u-bounded');
+  await assert.rejects(bounded.createSession(owner, {}), isProblem('too_many_sessions'));
 });

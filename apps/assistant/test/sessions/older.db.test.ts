@@ -22,7 +22,9 @@ before(async () => {
     insert into conversation_sessions (id) values ('old'), ('kept')`.execute(db);
   await sql`
     insert into conversation_messages (session_id, role, content)
-    values ('old', 'user', 'one'), ('kept', 'user', 'two')`.execute(db);
+    values ('old', 'user', 'one'), ('kept', 'user', 'two'), ('kept', 'assistant', null)`.execute(
+    db,
+  );
   await sql`
     insert into agent_steps (session_id, turn_id, kind, title, status)
     values ('old', 't', 'tool', 'x', 'done')`.execute(db);
@@ -37,10 +39,18 @@ test('rows that an older system inserts have no owner, and what they need', asyn
   assert.deepEqual([messages.length, messages[0].content], [1, 'one']);
 });
 
+const contents = (messages: { content: string }[]) => messages.map(({ content }) => content);
+
+test('a message without a text has an empty one, wherever it is read', async () => {
+  for (const path of ['/sessions/kept', '/sessions/kept/context']) {
+    assert.deepEqual(contents((await admin.get(path)).json().messages), ['two', ''], path);
+  }
+});
+
 test('a session is deleted with all that is in it, whatever the tables say of that', async () => {
   assert.equal((await admin.request('DELETE', '/sessions/old')).statusCode, 200);
   const left = await db.selectFrom('conversation_messages').select('session_id').execute();
-  assert.deepEqual(left, [{ session_id: 'kept' }]);
+  assert.deepEqual(left, [{ session_id: 'kept' }, { session_id: 'kept' }]);
   for (const table of ['agent_steps', 'session_files'] as const) {
     assert.deepEqual(await db.selectFrom(table).select('session_id').execute(), []);
   }

@@ -13,14 +13,16 @@ test('an answer repeats the id of its message, where that has one', async () => 
   const client = await SocketClient.open(url);
   for (const id of ['1', '', 'ї'.repeat(128)]) client.send({ type: 'ping', id });
   client.send({ type: 'ping' });
+  client.send({ type: 'ping', id: null });
   client.send({ type: 'nothing', id: '2' });
-  await until(() => client.frames.length === 5);
+  await until(() => client.frames.length === 6);
   assert.deepEqual(
     client.frames.map(({ type, id, problem: error }) => [type, id, error?.code]),
     [
       ['pong', '1', undefined],
       ['pong', '', undefined],
       ['pong', 'ї'.repeat(128), undefined],
+      ['pong', undefined, undefined],
       ['pong', undefined, undefined],
       ['error', '2', 'unknown_message_type'],
     ],
@@ -56,7 +58,7 @@ test('members are held to their schema, after the user is to the access', async 
     assert.equal(await holder.outcome({ type: 'named', name }), 'validation_failed');
   }
   assert.equal(await holder.outcome({ type: 'named', name: 'x' }), 'ok');
-  for (const id of [1.5, null, 'x'.repeat(129)]) {
+  for (const id of [1.5, true, 'x'.repeat(129)]) {
     const before = holder.frames.length;
     holder.send({ type: 'named', name: 'x', id });
     await until(() => holder.frames.length > before);
@@ -67,6 +69,35 @@ test('members are held to their schema, after the user is to the access', async 
   assert.equal(await other.outcome({ type: 'named', name: 1 }), 'permission_missing');
   const nobody = await SocketClient.open(url);
   assert.equal(await nobody.outcome({ type: 'named', name: 1 }), 'not_signed_in');
+});
+
+test('a member that may be left out may be null, and another may not', async () => {
+  const seen: unknown[] = [];
+  const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
+  const counted = publicMessage(members, ({ message, answer }) => {
+    seen.push(message);
+    answer({ type: 'pong' });
+  });
+  const { url } = await openSockets({ types: { counted } });
+  const client = await SocketClient.open(url);
+  assert.equal(await client.outcome({ type: 'counted', name: null, count: 1 }), 'ok');
+  assert.deepEqual(seen, [{ type: 'counted', count: 1, id: 'ask-1' }]);
+  for (const frame of [{ count: null }, { count: 1, surplus: null }, { count: 1, name: [null] }]) {
+    assert.equal(await client.outcome({ type: 'counted', ...frame }), 'validation_failed');
+  }
+  client.send('{"type":"counted","count":1,"__proto__":null}');
+  await until(() => client.frames.length === 5);
+  assert.equal(client.frames.at(-1)?.problem?.code, 'validation_failed');
+});
+
+test('an id of the wrong kind is told of once', async () => {
+  const { url } = await openSockets({ types: { ping } });
+  const client = await SocketClient.open(url);
+  client.send({ type: 'ping', id: true });
+  await until(() => client.frames.length === 1);
+  assert.deepEqual(Reflect.get(client.frames[0]?.problem ?? {}, 'errors'), [
+    { path: 'message/id', message: 'must be string, or must be integer' },
+  ]);
 });
 
 test('names that every object has are no types', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { test } from 'node:test';
 import { closings } from '../../src/sockets/closings.ts';
 import { refusal, SocketClient } from '../helpers/socket-client.ts';
@@ -98,6 +98,52 @@ test('an address has so many sockets and no more, until one of them closes', asy
   const third = await SocketClient.open(url);
   assert.equal(await third.outcome({ type: 'ping' }), 'ok');
 });
+
+test('an address without room is told how many it may have, and when to look again', async () => {
+  const { url } = await openSockets({ caps: { perAddress: 2 } });
+  for (let count = 0; count < 2; count += 1) await SocketClient.open(url);
+  const { headers } = await handshakeFrom(url);
+  assert.deepEqual(
+    ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'retry-after'].map(
+      (name) => headers[name],
+    ),
+    ['2', '0', '60', '60'],
+  );
+});
+
+test('IPv6 addresses of one network share its room, and so do two spellings of IPv4', async () => {
+  const { url, sockets } = await openSockets({ types: { ping }, caps: { perAddress: 2 } });
+  const first = await handshakeFrom(url, '2001:db8:1:2::1');
+  for (const [address, status] of [
+    ['2001:db8:1:2:ffff::2', 101],
+    ['2001:db8:1:2:3:4:5:6', 429],
+    ['2001:db8:1:3::1', 101],
+    ['192.0.2.1', 101],
+    ['::ffff:192.0.2.1', 101],
+    ['192.0.2.1', 429],
+    ['192.0.2.2', 101],
+  ] as const) {
+    const answer = await handshakeFrom(url, address);
+    assert.equal(answer.statusCode, status, address);
+  }
+  assert.equal(sockets.size.addresses, 4);
+  first.socket.destroy();
+  await until(() => sockets.size.connections === 5);
+  assert.equal((await handshakeFrom(url, '2001:db8:1:2::9')).statusCode, 101);
+});
+
+/** The answer to a handshake, as a trusted proxy passes it on. The socket stays open. */
+async function handshakeFrom(url: string, address = '127.0.0.1'): Promise<IncomingMessage> {
+  const headers = { connection: 'upgrade', ...HANDSHAKE, 'x-forwarded-for': address };
+  const sent = request(`${url}/ws`, { headers });
+  sent.end();
+  const [answer]: IncomingMessage[] = await Promise.race([
+    once(sent, 'response'),
+    once(sent, 'upgrade'),
+  ]);
+  assert.ok(answer);
+  return answer;
+}
 
 for (const [name, value] of [
   ['an unknown', sid('z')],

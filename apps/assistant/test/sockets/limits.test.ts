@@ -149,6 +149,7 @@ test('a peer that does not read is closed with 4429, and gets no more', async ()
     for (let n = 0; n < 200; n += 1) {
       answer({
         type: 'session.opened',
+        session_id: 's',
         session,
         messages: [{ id: String(n), role: 'user', content, created_at: null }],
       });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createMessageTypes } from '../../src/sockets/messages.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
@@ -191,6 +192,7 @@ test('a created session belongs to who created it, whatever else they say', asyn
   const created = await ask('owner', { type: 'session.create', name: 'Біля парку' });
   assert.equal(created.type, 'session.created');
   const session = created['session'] as Record<string, unknown>;
+  assert.equal(created['session_id'], session['session_id']);
   const row = await db
     .selectFrom('conversation_sessions')
     .selectAll()
@@ -211,12 +213,28 @@ test('a created session belongs to who created it, whatever else they say', asyn
   assert.equal(outcome(await ask('stranger', claim)), 'validation_failed');
 });
 
+test('members of a new session that are null are left out', async () => {
+  const created = await ask('owner', { type: 'session.create', profile_id: null, name: null });
+  const session = created['session'] as Record<string, unknown>;
+  assert.deepEqual([session['profile_id'], session['name']], ['default', '']);
+});
+
+test('a user with five thousand sessions gets no more', async () => {
+  await sql`
+    insert into conversation_sessions (user_id)
+    select 'u-stranger' from generate_series(1, 5000)`.execute(db);
+  const answer = await ask('stranger', { type: 'session.create' });
+  assert.deepEqual([answer.problem?.status, outcome(answer)], [409, 'too_many_sessions']);
+  assert.equal(outcome(await ask('owner', { type: 'session.create' })), 'ok');
+});
+
 test('an opened session comes as GET /sessions/{id} gives it', async () => {
   const opened = await ask('owner', { type: 'session.open', session_id: owned });
   assert.equal(opened.type, 'session.opened');
   const browser = await signedIn(app, people.owner);
   const { messages, ...session } = (await browser.get(`/sessions/${owned}`)).json();
   assert.deepEqual(opened['session'], session);
+  assert.equal(opened['session_id'], owned);
   assert.deepEqual(opened['messages'], messages);
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content),
@@ -249,7 +267,7 @@ for (const frame of [
   { type: 'session.open', session_id: [owned] },
   { type: 'session.create', name: 'x'.repeat(201) },
   { type: 'session.create', name: 'a\u0000' },
-  { type: 'session.create', profile_id: null },
+  { type: 'session.create', profile_id: 1 },
   { type: 'ping', session_id: owned },
 ]) {
   test(`${JSON.stringify(frame).slice(0, 60)} breaks a rule`, async () => {

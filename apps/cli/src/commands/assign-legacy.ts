@@ -1,6 +1,6 @@
 import type { Tables } from '@oselya/assistant';
 import { commonConfig, loadConfig } from '@oselya/kit';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { Type } from 'typebox';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
@@ -14,7 +14,7 @@ export function addAssignLegacyCommand(program: Command, { env, print }: Context
   program
     .command('assign-legacy')
     .description('give a user the sessions and the memory that have no owner')
-    .argument('<user-id>', 'who is to own them: the id at the identity provider')
+    .argument('<user-id>', 'who is to own them: the id at the identity provider', toUserId)
     .option('--dry-run', 'only tell what would happen')
     .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {
       const config = loadConfig(Type.Object(commonConfig), env);
@@ -30,4 +30,11 @@ export function addAssignLegacyCommand(program: Command, { env, print }: Context
       });
       for (const line of describeAdoption(report, { userId, dryRun })) print(line);
     });
+}
+
+/** An empty one comes of a variable that is not set, where somebody may expect anything but nobody. */
+function toUserId(value: string): string {
+  if (value.trim() === '')
+    throw new InvalidArgumentError('Name the user: the id must not be empty.');
+  return value;
 }

@@ -62,6 +62,8 @@ test('an operator assigns legacy data: first dry, then in earnest, then there is
         { ...legacy, key: 'district', updated_at: older },
         { ...legacy, key: 'rooms', updated_at: newer },
         { ...legacy, key: 'pets', updated_at: newer },
+        { ...legacy, key: 'garden', updated_at: older, category: null, value: null },
+        { ...legacy, key: 'garden', updated_at: newer, user_id: 'u-1', category: null },
         { ...legacy, key: 'district', updated_at: newer, user_id: 'u-1', value: 'own' },
         { ...legacy, key: 'rooms', updated_at: older, user_id: 'u-1', value: 'own' },
       ])
@@ -90,7 +92,8 @@ test('an operator assigns legacy data: first dry, then in earnest, then there is
     'facts assigned: 2',
     '  in place of an older value of the user: 1',
     '    home / rooms',
-    "  deleted, since the user's own value is newer: 1",
+    "  deleted, since the user's own value is newer: 2",
+    '     / garden',
     '    home / district',
     'summary: assigned',
   ]);
@@ -99,6 +102,7 @@ test('an operator assigns legacy data: first dry, then in earnest, then there is
     assigned.facts.map(({ user_id, key, value }) => [user_id, key, value]),
     [
       ['u-1', 'district', 'own'],
+      ['u-1', 'garden', 'old'],
       ['u-1', 'pets', 'old'],
       ['u-1', 'rooms', 'old'],
     ],

@@ -3,6 +3,7 @@ import { commonProblem } from '../common-errors.ts';
 import { ProblemError } from '../problems.ts';
 import { html, PAGE_STYLE_HASH, renderPage } from './page.ts';
 import type { ProblemBody } from './problem-schema.ts';
+import { describeErrors } from './validation-errors.ts';
 
 const MAX_LISTED_ERRORS = 50;
 
@@ -90,10 +91,7 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
   if (error instanceof ProblemError) return error;
   if (error.validation !== undefined) {
     return commonProblem('validation_failed', {
-      errors: error.validation.map((one) => ({
-        path: `${error.validationContext ?? 'request'}${one.instancePath}`,
-        message: describeRule(one.message, one.params),
-      })),
+      errors: describeErrors(error.validationContext ?? 'request', error.validation),
       cause: error,
     });
   }
@@ -125,17 +123,6 @@ const BAD_ADDRESSES = new Map([
 /** Fastify says well what is wrong, except for those. */
 function publicDetail({ code, message }: FastifyError): { detail: string } {
   return { detail: BAD_ADDRESSES.get(code) ?? message };
-}
-
-/** Ajv leaves the name of an unknown key and the allowed values out of its messages. */
-function describeRule(message: string | undefined, params: Record<string, unknown>): string {
-  const text = message ?? 'is not valid';
-  if (typeof params['additionalProperty'] === 'string') {
-    return `${text}: ${JSON.stringify(params['additionalProperty'])} is unknown`;
-  }
-  if (Array.isArray(params['allowedValues']))
-    return `${text}: ${params['allowedValues'].join(', ')}`;
-  return text;
 }
 
 function wantsPage(request: FastifyRequest): boolean {
