@@ -1,4 +1,5 @@
--- Specification 000, Ownership columns; Contract 3, Tables. As in 0004, older rows stay as they are.
+-- Specification 000, Ownership columns; Contract 3, Tables. As in 0004, older rows stay as they are,
+-- but for doubles, which the identity of facts and summaries does not allow.
 
 create table if not exists memory_facts (
   id text primary key default gen_random_uuid()::text,
@@ -41,6 +42,17 @@ alter table memory_summaries
 
 alter table memory_summaries
   alter column updated_at set default now();
+
+-- A user has one summary: the newest of several takes the texts of the others in, the older ones first.
+with texts as (
+  select user_id, summary, min(coalesce(updated_at, '-infinity')) as since, min(id) as first_id
+  from memory_summaries where user_id is not null group by user_id, summary
+), merged as (
+  select user_id, string_agg(summary, E'\n\n' order by since, first_id) as summary
+  from texts group by user_id having count(*) > 1
+)
+update memory_summaries set summary = merged.summary
+from merged where memory_summaries.user_id = merged.user_id;
 
 delete from memory_summaries older using memory_summaries newer
 where older.user_id = newer.user_id

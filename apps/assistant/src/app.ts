@@ -115,7 +115,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   await webhookRoutes(app, { config, db, registry, metrics });
   const sessions = createSessions({ db, profiles });
   sessionRoutes(app, sessions);
-  inspectionRoutes(app, createInspection({ db, profiles }));
+  inspectionRoutes(app, createInspection({ db, profiles, memory }));
   await fileRoutes(app, createFiles({ db }));
   profileRoutes(app, { db, profiles });
   adminRoutes(app, { db, log, metrics, revoke: identity.revoke, sessions });

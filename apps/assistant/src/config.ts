@@ -16,7 +16,7 @@ import { type Static, Type } from 'typebox';
  */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
-  'must be 32 bytes as url-safe base64 (43 digits): make one with `oselya keygen`, once for all instances';
+  'must be 32 bytes as url-safe base64 (43 digits): make one with `npx oselya keygen`, once for all instances';
 
 const COOKIE_NAME = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 

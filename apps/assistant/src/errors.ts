@@ -1,5 +1,8 @@
 import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } from '@oselya/kit';
 
+const signIn = { href: '/auth/login', text: 'Sign in' };
+const signInAgain = { href: '/auth/login', text: 'Sign in again' };
+
 /** Every error that the assistant answers. Contract 2; docs/errors.md is made from this table. */
 export const errors = {
   ...commonErrors,
@@ -9,13 +12,23 @@ export const errors = {
     advice:
       'It was finished before, took longer than ten minutes, or was begun in another browser. Sign in again.',
     retry: false,
+    page: { button: signInAgain },
+  },
+  login_cancelled: {
+    status: 400,
+    title: 'You did not sign in',
+    advice:
+      'It was cancelled at the identity provider, or the provider does not let this account in here. Sign in again, or ask its operator.',
+    retry: false,
+    page: { button: signInAgain },
   },
   login_refused: {
     status: 400,
     title: 'The identity provider refused the sign-in',
     advice:
-      'It was cancelled there, or this account may not sign in. Try again or ask its operator.',
+      'This account may not sign in now, or the provider did not accept the request. Sign in again, or ask its operator.',
     retry: false,
+    page: { button: signInAgain },
   },
   token_exchange_failed: {
     status: 400,
@@ -23,6 +36,7 @@ export const errors = {
     advice:
       'The identity provider did not give tokens for this sign-in. Sign in again; if it stays, look in the service log.',
     retry: false,
+    page: { button: signInAgain },
   },
   webhook_not_verified: {
     status: 400,
@@ -36,6 +50,15 @@ export const errors = {
     title: 'Not signed in',
     advice: 'There is no valid session. Sign in at /auth/login.',
     retry: false,
+    page: { advice: 'Sign in to see this.', button: signIn },
+  },
+  account_without_email: {
+    status: 403,
+    title: 'This account cannot be used here',
+    advice:
+      'The identity provider sends no usable email for it. Ask its operator to add one to the account, then sign in again.',
+    retry: false,
+    page: { button: signInAgain },
   },
   admin_only: {
     status: 403,
@@ -66,12 +89,14 @@ export const errors = {
     title: 'No such session',
     advice: 'It was deleted, or never was. GET /sessions lists yours.',
     retry: false,
+    page: { advice: 'It was deleted, or never was.' },
   },
   file_not_found: {
     status: 404,
     title: 'No such file',
     advice: 'The session has no file of that name. GET /sessions/{id}/files lists what it has.',
     retry: false,
+    page: { advice: 'It was deleted, or never was.' },
   },
   fact_not_found: {
     status: 404,
@@ -90,6 +115,7 @@ export const errors = {
     title: 'No such profile',
     advice: 'GET /profiles lists those that can be used.',
     retry: false,
+    page: { advice: 'It was deleted, or never was.' },
   },
   too_many_sessions: {
     status: 409,
@@ -133,6 +159,14 @@ export const errors = {
     advice: 'Your address has as many open connections as it may have. Close some, then try again.',
     retry: true,
   },
+  hand_over_not_valid: {
+    status: 422,
+    title: 'This link leads to no sign-in',
+    advice:
+      'It hands a sign-in over to the Android application, and needs its `sid`. Begin the sign-in in the application again.',
+    retry: false,
+    page: { advice: 'Go back to the application, and begin the sign-in there again.' },
+  },
   malformed_message: {
     status: 400,
     title: 'Malformed message',
@@ -155,6 +189,14 @@ export const errors = {
     status: 503,
     title: 'The identity provider does not answer',
     advice: 'You stay signed in. Wait for the seconds in `Retry-After`, then try again.',
+    retry: true,
+    page: { advice: 'You stay signed in. Try again in a few seconds.' },
+  },
+  user_without_email: {
+    status: 503,
+    title: 'The identity provider sends no email of yours',
+    advice:
+      'You stay signed in. Ask the operator of the provider to add a usable email to your account, then try again.',
     retry: true,
   },
 } satisfies Record<string, ErrorDefinition>;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { connect, type Database, migrate, type MigrationResult, offlineDatabase } from '@oselya/db';
-import { createLogger, listen, type Logger } from '@oselya/kit';
+import { closeServer, createLogger, listen, type Logger, type Server } from '@oselya/kit';
 import { type AssistantDatabase, createApp } from './app.ts';
 import { type Config, readConfig, unsafeSettings } from './config.ts';
 import type { Tables } from './tables.ts';
@@ -22,6 +22,9 @@ type Shared = {
   database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
   log?: Logger;
 };
+
+/** What requests in progress get at a shutdown: longer than the provider has for its answers. */
+const SHUTDOWN_MS = 30_000;
 
 /** Where the assistant listens, and how to stop it. */
 type Running = { url: string; close: () => Promise<void> };
@@ -45,7 +48,7 @@ export async function start(
   // A shared database is typed for none of its users: after the migration it has these tables.
   const own = database as unknown as AssistantDatabase;
   const app = await createApp({ config, database: own, log });
-  opened.defer(() => app.close());
+  opened.defer(() => closeServer(app, SHUTDOWN_MS));
   const url = await listen(app, {
     host: config.ASSISTANT_HOST,
     port: config.ASSISTANT_PORT,
@@ -82,13 +85,22 @@ export function migrateDatabase(
 
 /** The OpenAPI document, made without a database and without listening. */
 export async function openapi(): Promise<unknown> {
+  return describe((app) => Promise.resolve(app.swagger()));
+}
+
+/** What `GET /metrics` answers of a process to which nothing has happened yet, likewise. */
+export async function metrics(): Promise<string> {
+  return describe(async (app) => (await app.inject('/metrics')).body);
+}
+
+async function describe<Result>(look: (app: Server) => Promise<Result>): Promise<Result> {
   const app = await createApp({
     config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url') }),
     database: offlineDatabase<Tables>(),
     log: createLogger({ level: 'silent', service: 'assistant' }),
   });
   try {
-    return app.swagger();
+    return await look(app);
   } finally {
     await app.close();
   }

@@ -29,11 +29,11 @@ const openPicker = async (page: Page, address: string) => {
 
 type Me = { status: number; user: { email?: string; role?: string } };
 
-// What runs in the page is text: the types here are those of Node, not of a browser.
-const me = (page: Page) =>
-  page.evaluate<Me>(
-    `fetch('/auth/me').then(async (answer) => ({ status: answer.status, user: await answer.json() }))`,
-  );
+/** With the cookies of the page; the page itself may fetch nothing. */
+async function me(page: Page): Promise<Me> {
+  const answer = await page.request.get(`${lax}/auth/me`);
+  return { status: answer.status(), user: await answer.json() };
+}
 
 test('sign in, see who one is, sign out, and come back as the admin', async () => {
   const { context, complaints } = await openBrowser();
@@ -103,8 +103,20 @@ test('a sign-in that is cancelled at the provider ends on a page that says so', 
   await openPicker(page, lax);
   await pick(page, 'Cancel');
   await page.waitForURL(`${lax}/**`);
-  await page.getByRole('heading', { name: 'refused the sign-in' }).waitFor();
-  await page.getByRole('link', { name: 'Back to the start' }).click();
+  await page.getByRole('heading', { name: 'You did not sign in' }).waitFor();
+  await page.getByRole('link', { name: 'Sign in again' }).click();
+  await page.waitForURL(`${issuer}/**`);
+  await pick(page, 'Olena');
+  await page.getByText('You are signed in as').waitFor();
+});
+
+test('signing out needs no script', async () => {
+  const { context } = await openBrowser({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await openPicker(page, lax);
+  await pick(page, 'Olena');
+  await page.getByText('You are signed in as').waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You are not signed in').waitFor();
 });
 

@@ -35,7 +35,7 @@ export function openPostgres(options: PostgresOptions): Engine {
   });
   pool.on('error', onError);
   const listener = createListener({
-    createClient: () => new pg.Client(connection),
+    createClient: () => new pg.Client({ ...connection, query_timeout: queryTimeoutMs }),
     onError,
   });
   return {

@@ -13,6 +13,13 @@ export const commonErrors = {
     title: 'Not found',
     advice: 'There is nothing at this address. See /docs for the addresses of this service.',
     retry: false,
+    page: { advice: 'There is nothing at this address.' },
+  },
+  request_too_slow: {
+    status: 408,
+    title: 'Request too slow',
+    advice: 'The request was not whole in time. Send all of it sooner, or less in one request.',
+    retry: true,
   },
   body_too_large: {
     status: 413,
@@ -31,12 +38,20 @@ export const commonErrors = {
     title: 'Validation failed',
     advice: 'A value breaks its rule. Mend what `errors` lists and send the request again.',
     retry: false,
+    page: { advice: 'A value in this address breaks its rule:' },
   },
   rate_limited: {
     status: 429,
     title: 'Too many requests',
     advice: 'Wait for the seconds in `Retry-After`, then send the request again.',
     retry: true,
+    page: { advice: 'Wait a minute, then try again.' },
+  },
+  headers_too_large: {
+    status: 431,
+    title: 'Headers too large',
+    advice: 'The headers are larger than this service takes. Send fewer or shorter headers.',
+    retry: false,
   },
   internal_error: {
     status: 500,
@@ -44,6 +59,9 @@ export const commonErrors = {
     advice:
       'The service failed. Try again; if it stays, look for the `request_id` in the service log.',
     retry: true,
+    page: {
+      advice: 'The service failed. Try again; if it stays, tell its operator the request id below.',
+    },
   },
   unavailable: {
     status: 503,

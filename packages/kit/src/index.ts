@@ -4,16 +4,18 @@ export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
-export { problemBody } from './http/error-handler.ts';
+export { type ProblemBody, problemBody } from './http/problem-body.ts';
 export { isCrossSiteChange, isForeignOrigin } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
+export { closeServer } from './http/close-server.ts';
 export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
-export { describeProblems, type ProblemBody } from './http/problem-schema.ts';
+export { describeProblems } from './http/problem-answers.ts';
 export { cursors, pageQuery, toPage } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { clientNetwork } from './http/client-network.ts';
 export { describeErrors } from './http/validation-errors.ts';
 export { createLogger, type Logger } from './logging.ts';
+export { withLogFields } from './log-fields.ts';
 export {
   defineProblems,
   type ErrorDefinition,

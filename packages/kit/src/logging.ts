@@ -1,11 +1,15 @@
 import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
+import { logFields } from './log-fields.ts';
 
 export type Logger = PinoLogger;
 
 /** What PostgreSQL adds to an error: `detail` and `where` repeat the row, with its ids and texts. */
 const ROWS_IN_ERRORS = ['err.detail', 'err.where'];
 
-/** A logger that writes one JSON object a line to standard output. Contract 2. */
+/**
+ * A logger that writes one JSON object a line to standard output, with the fields of the work that a line
+ * belongs to (see `withLogFields`). Contract 2.
+ */
 export function createLogger(options: {
   level: string;
   service: string;
@@ -15,6 +19,7 @@ export function createLogger(options: {
     level: options.level,
     base: { service: options.service },
     timestamp: stdTimeFunctions.isoTime,
+    mixin: logFields,
     redact: { paths: ROWS_IN_ERRORS, remove: true },
     formatters: { level: (label: string) => ({ level: label }) },
   };

@@ -7,6 +7,16 @@ export type ErrorDefinition = {
   advice: string;
   /** Whether the same request can succeed later. */
   retry: boolean;
+  /** For those who meet it in a browser. */
+  page?: ErrorPage;
+};
+
+/** What a page about an error has that the error's problem has not. */
+export type ErrorPage = {
+  /** In place of the advice, where that speaks to programs. */
+  advice?: string;
+  /** The way on. */
+  button?: { href: string; text: string };
 };
 
 export type ProblemDetails = {
@@ -27,6 +37,8 @@ export class ProblemError extends Error {
   readonly detail: string;
   readonly errors: readonly { path: string; message: string }[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** The page's own detail stands for the advice only: what is said of one occurrence says more. */
+  readonly page: { detail: string; button: ErrorPage['button'] };
 
   constructor(code: string, definition: ErrorDefinition, details: ProblemDetails = {}) {
     const detail = details.detail ?? definition.advice;
@@ -37,6 +49,8 @@ export class ProblemError extends Error {
     this.detail = detail;
     this.errors = details.errors;
     this.headers = details.headers ?? {};
+    const { advice = detail, button } = definition.page ?? {};
+    this.page = { detail: details.detail ?? advice, button };
   }
 }
 

@@ -21,7 +21,7 @@ async function say(text: string): Promise<string> {
   return answer;
 }
 
-for (const [name, text, status] of [
+for (const [name, text, status, code = 'malformed_request'] of [
   ['no HTTP', 'hello\r\n\r\n', 400],
   ['a header without a name', 'GET / HTTP/1.1\r\nhost: x\r\n: v\r\n\r\n', 400],
   [
@@ -29,7 +29,12 @@ for (const [name, text, status] of [
     'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n',
     400,
   ],
-  ['headers without end', `GET / HTTP/1.1\r\nhost: x\r\na: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  [
+    'headers without end',
+    `GET / HTTP/1.1\r\nhost: x\r\na: ${'x'.repeat(20_000)}\r\n\r\n`,
+    431,
+    'headers_too_large',
+  ],
 ] as const) {
   test(`${name} is ${status}, as a problem`, async () => {
     const answer = await say(text);
@@ -37,6 +42,6 @@ for (const [name, text, status] of [
     assert.match(answer, /content-type: application\/problem\+json/);
     const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
     assert.equal(body.status, status);
-    assert.equal(body.code, 'malformed_request');
+    assert.equal(body.code, code);
   });
 }

@@ -24,12 +24,10 @@ declare module 'fastify' {
   }
 }
 
-/** What every server of the platform serves to anybody. */
-const OPERATIONAL = ['/health', '/metrics', '/openapi.json', '/docs'];
-
 /**
  * Guards all routes of `app`, closed by default: each has to say in `config.access` who may use it,
- * and one that does not stops the start. Specification 000, Permission check rules.
+ * and one that does not stops the start. Only the kit's own routes, which say that they are
+ * `operational`, are open to anybody without. Specification 000, Permission check rules.
  * @param currentUser Gives who sent a request; it may throw a problem of its own.
  */
 export function guardRoutes(
@@ -40,7 +38,7 @@ export function guardRoutes(
 
   app.addHook('onRoute', (route) => {
     const { method, url, config } = route;
-    if (isOperational(url)) return;
+    if (config?.operational === true) return;
     if (config?.access === undefined) {
       throw new Error(`Route ${String(method)} ${url} does not declare its access`);
     }
@@ -51,7 +49,8 @@ export function guardRoutes(
     const { url, config } = request.routeOptions;
     // There is no route, so there is nothing to guard.
     if (url === undefined) return;
-    const access = config.access ?? (isOperational(url) ? 'public' : 'signed-in');
+    if (config.operational === true) return;
+    const { access = 'signed-in' } = config;
     if (access === 'public') return;
     const user = await currentUser(request, reply);
     if (user === undefined) throw problem('not_signed_in');
@@ -81,8 +80,4 @@ export function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'
 export function signedIn({ user }: FastifyRequest): SignedInUser {
   if (user === null) throw new Error('A public route has no signed-in user');
   return user;
-}
-
-function isOperational(url: string): boolean {
-  return OPERATIONAL.some((prefix) => url === prefix || url.startsWith(`${prefix}/`));
 }

@@ -3,16 +3,16 @@ import type { SignedInUser } from './guards.ts';
 import { hasPermission, type Permission } from './permissions.ts';
 
 /**
- * Whose sessions somebody reaches: everybody's and those of nobody (an admin), everybody's (who holds
- * a permission for others' data), or those of one user. Sessions without an owner are of an older
- * system, and for admins only. Specification 000, Ownership columns.
+ * Whose data somebody reaches: everybody's and that of nobody (an admin), everybody's (who holds a
+ * permission for others' data), or that of one user. What has no owner is of an older system, and for
+ * admins only. Specification 000, Ownership columns.
  */
 export type Reach = 'everything' | 'every-user' | { userId: string };
 
 /**
  * How far somebody reaches. Owners need no permission. Specification 000, Ownership rules on session
  * endpoints.
- * @param permission Extends it to others' sessions; without one only admins reach those.
+ * @param permission Extends it to others' data; without one only admins reach that.
  */
 export function reachOf(
   user: Pick<SignedInUser, 'id' | 'role' | 'permissions'>,
@@ -24,24 +24,12 @@ export function reachOf(
 }
 
 /**
- * Whether a row of `conversation_sessions` is within reach, as a condition of a statement: null, which
- * selects nothing, for a session without an owner and a user who is no admin.
+ * Whether a row is within reach, as a condition of a statement: null, which selects nothing, for a row
+ * without an owner and a user who is no admin.
+ * @param owner The column that names whose the row is.
  */
-export function isWithin(reach: Reach): RawBuilder<SqlBool> {
+export function isWithin(reach: Reach, owner: string): RawBuilder<SqlBool> {
   if (reach === 'everything') return sql<SqlBool>`true`;
-  if (reach === 'every-user') return sql<SqlBool>`conversation_sessions.user_id is not null`;
-  return sql<SqlBool>`conversation_sessions.user_id = ${reach.userId}`;
-}
-
-/**
- * Whether the session that a row belongs to is within reach, as a condition of a statement.
- * @param sessionId The column that names the session.
- */
-export function isSessionWithin(
-  reach: Reach,
-  sessionId: 'conversation_messages.session_id' | 'session_files.session_id',
-): RawBuilder<SqlBool> {
-  return sql<SqlBool>`exists (
-    select from conversation_sessions
-    where conversation_sessions.id = ${sql.ref(sessionId)} and ${isWithin(reach)})`;
+  if (reach === 'every-user') return sql<SqlBool>`${sql.ref(owner)} is not null`;
+  return sql<SqlBool>`${sql.ref(owner)} = ${reach.userId}`;
 }

@@ -55,7 +55,8 @@ export function userRoutes(app: Server, users: UserAdmin): void {
       schema: {
         tags,
         summary: 'Changes the cached role of a user',
-        description: 'It holds until the next fetch from the identity provider, which decides.',
+        description:
+          'It holds until the next fetch from the identity provider, which decides. It has no effect while IDP_USER_MAX_AGE_SECONDS is 0, since every request fetches: change roles at the provider.',
         params: userParams,
         body: roleBody,
         response: {

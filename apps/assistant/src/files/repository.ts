@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isSessionWithin, isWithin, type Reach } from '../access/reach.ts';
+import type { Reach } from '../access/reach.ts';
+import { isOwnerWithin, isSessionWithin } from '../sessions/ownership.ts';
 import type { Tables } from '../tables.ts';
 
 /** What a file is, without its content. */
@@ -52,25 +53,7 @@ export function findFile(
     .select(['session_files.content', 'conversation_sessions.user_id'])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
-    .where(isWithin(reach))
-    .executeTakeFirst();
-}
-
-/**
- * Locks a session within reach until the transaction ends: one file after another comes into it, so
- * that they can be counted. Messages can be added meanwhile.
- * @returns Whose it is; nothing where there is none.
- */
-export function lockSession(
-  trx: Transaction<Tables>,
-  { sessionId, reach }: Omit<FileKey, 'name'>,
-): Promise<{ user_id: string | null } | undefined> {
-  return trx
-    .selectFrom('conversation_sessions')
-    .select('user_id')
-    .where('id', '=', sessionId)
-    .where(isWithin(reach))
-    .forNoKeyUpdate()
+    .where(isOwnerWithin(reach))
     .executeTakeFirst();
 }
 
@@ -137,7 +120,7 @@ export function deleteFile(
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
     .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
-    .where(isWithin(reach))
+    .where(isOwnerWithin(reach))
     .returning('conversation_sessions.user_id')
     .executeTakeFirst();
 }

@@ -1,11 +1,12 @@
 import { cursors, describeErrors, type Server, toPage } from '@oselya/kit';
 import { create as contentDisposition } from 'content-disposition';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/schemas.ts';
+import { boundTransfers } from './bound-transfers.ts';
 import { toFileName } from './file-name.ts';
 import {
   fileParams,
@@ -20,6 +21,9 @@ import type { Files } from './service.ts';
 
 /** The largest file. It is in memory while it is stored, and while it is sent. */
 export const MAX_FILE_BYTES = 10 * 1024 * 1024;
+
+/** How many files may come or go at once in one process. */
+const MAX_TRANSFERS = 16;
 
 const PATH = '/sessions/:id/files/:name';
 
@@ -40,7 +44,12 @@ const refusals = [
 ] as const;
 
 /** `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
-export async function fileRoutes(app: Server, files: Files): Promise<void> {
+export async function fileRoutes(
+  app: Server,
+  files: Files,
+  { maxTransfers = MAX_TRANSFERS } = {},
+): Promise<void> {
+  const transfer = boundTransfers(maxTransfers);
   app.get(
     '/sessions/:id/files',
     {
@@ -67,6 +76,7 @@ export async function fileRoutes(app: Server, files: Files): Promise<void> {
     PATH,
     {
       config,
+      onRequest: transfer,
       schema: {
         tags,
         summary: 'Downloads a file of a session',
@@ -76,7 +86,7 @@ export async function fileRoutes(app: Server, files: Files): Promise<void> {
             description: 'The file, as an attachment.',
             content: { 'application/octet-stream': { schema: bytes } },
           },
-          ...problemAnswers(...refusals, 'file_not_found'),
+          ...problemAnswers(...refusals, 'file_not_found', 'unavailable'),
         },
       },
     },
@@ -120,11 +130,11 @@ export async function fileRoutes(app: Server, files: Files): Promise<void> {
     },
   );
 
-  await app.register(async (scope) => uploadRoute(scope, files));
+  await app.register(async (scope) => uploadRoute(scope, files, transfer));
 }
 
 /** A scope of its own: nowhere else is a body taken as it is, whatever its type. */
-function uploadRoute(app: Server, files: Files): void {
+function uploadRoute(app: Server, files: Files, transfer: onRequestHookHandler): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
 
@@ -134,7 +144,7 @@ function uploadRoute(app: Server, files: Files): void {
       config,
       bodyLimit: MAX_FILE_BYTES,
       // After the guard, which says who sends it, and before the body is read.
-      onRequest: (request) => checkAddress(request, files),
+      onRequest: [(request) => checkAddress(request, files), transfer],
       schema: {
         tags,
         summary: 'Stores a file of a session, or replaces it',
@@ -146,7 +156,7 @@ function uploadRoute(app: Server, files: Files): void {
           200: { ...storedFile, description: 'It replaced the file of that name.' },
           201: { ...storedFile, description: 'It is new.' },
           ...problemAnswers(400, ...refusals, 'cross_site_request', 413, 415),
-          ...problemAnswers('too_many_files', 'too_much_stored'),
+          ...problemAnswers('too_many_files', 'too_much_stored', 'unavailable'),
         },
       },
     },

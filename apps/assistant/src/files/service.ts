@@ -4,7 +4,7 @@ import { lockOwner } from '../access/owner-lock.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { reachOf } from '../access/reach.ts';
-import { requireSession } from '../sessions/service.ts';
+import { lockSession, requireSession } from '../sessions/ownership.ts';
 import type { Tables } from '../tables.ts';
 import {
   countFiles,
@@ -13,7 +13,6 @@ import {
   type FilePage,
   findFile,
   listFiles,
-  lockSession,
   sumOtherFiles,
   writeFile,
 } from './repository.ts';

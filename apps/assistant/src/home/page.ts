@@ -1,5 +1,6 @@
 import { html, renderPage } from '@oselya/kit';
 import type { SignedInUser } from '../access/guards.ts';
+import { permissions as known } from '../access/permissions.ts';
 
 /**
  * The first page: who is signed in, and the way in or out. The way in leads to the public origin: a
@@ -8,7 +9,6 @@ import type { SignedInUser } from '../access/guards.ts';
 export function homePage(user: SignedInUser | undefined, baseUrl: string): string {
   return renderPage({
     title: 'Assistant',
-    head: html`<script src="/app.js" defer></script>`,
     body: html`<h1>Oselya</h1>
       ${user === undefined ? signedOut(baseUrl) : details(user)}
       <p><a href="/docs">API documentation</a></p>`,
@@ -20,7 +20,8 @@ function signedOut(baseUrl: string) {
     <p><a class="button" href="${baseUrl}/auth/login">Sign in</a></p>`;
 }
 
-function details({ email, display_name, role, permissions }: SignedInUser) {
+function details(user: SignedInUser) {
+  const { email, display_name, role } = user;
   return html`<p>You are signed in as <strong>${display_name ?? email}</strong>.</p>
     <dl>
       <dt>Email</dt>
@@ -28,8 +29,16 @@ function details({ email, display_name, role, permissions }: SignedInUser) {
       <dt>Role</dt>
       <dd>${role}</dd>
       <dt>Permissions</dt>
-      <dd>${permissions.length === 0 ? 'none' : permissions.join(', ')}</dd>
+      <dd>${allowed(user)}</dd>
     </dl>
-    <p><button type="button" id="sign-out">Sign out</button></p>
-    <p role="status" id="message"></p>`;
+    <form method="post" action="/auth/logout?from=page">
+      <button id="sign-out">Sign out</button>
+    </form>`;
+}
+
+/** Slugs that mean nothing here, such as roles in a claim that holds both, are left out. */
+function allowed({ role, permissions }: SignedInUser): string {
+  if (role === 'admin') return 'all, as an admin';
+  const meaningful = permissions.filter((slug) => Object.hasOwn(known, slug));
+  return meaningful.length === 0 ? 'none' : meaningful.join(', ');
 }

@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
 import type { Server } from '@oselya/kit';
 import { problemAnswers } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
 import { pageAnswer } from '../identity/schemas.ts';
 import { homePage } from './page.ts';
 
-const SCRIPT = readFileSync(new URL('app.js', import.meta.url));
-
-/** `/`, for people, and the script of its button. */
+/** `/`, for people. */
 export function homeRoutes(
   app: Server,
   { identity, baseUrl }: { identity: Pick<Identity, 'currentUser'>; baseUrl: string },
@@ -20,22 +17,20 @@ export function homeRoutes(
         hide: true,
         response: {
           200: pageAnswer('Who is signed in.'),
-          ...problemAnswers('provider_unavailable'),
+          ...problemAnswers('provider_unavailable', 'user_without_email'),
         },
       },
     },
     async (request, reply) => {
       const user = await identity.currentUser(request, reply);
-      const policy = String(reply.getHeader('content-security-policy'));
-      return reply
-        .header('content-security-policy', `${policy};script-src 'self';connect-src 'self'`)
-        .header('cache-control', 'no-store')
-        .type('text/html; charset=utf-8')
-        .send(homePage(user, baseUrl));
+      return (
+        reply
+          .header('cache-control', 'no-store')
+          // Without a referrer browsers send `Origin: null` with a form, which is no origin of ours.
+          .header('referrer-policy', 'same-origin')
+          .type('text/html; charset=utf-8')
+          .send(homePage(user, baseUrl))
+      );
     },
-  );
-
-  app.get('/app.js', { config: { access: 'public' }, schema: { hide: true } }, (_request, reply) =>
-    reply.type('text/javascript; charset=utf-8').send(SCRIPT),
   );
 }

@@ -11,6 +11,7 @@ import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
 import {
   callbackQuery,
   currentUserSchema,
+  logoutQuery,
   mobileDoneQuery,
   pageAnswer,
   redirectAnswer,
@@ -78,8 +79,10 @@ export function identityRoutes(
           302: redirectAnswer('To / with the cookie, or for Android to /auth/mobile-done.'),
           ...problemAnswers(
             'login_not_valid',
+            'login_cancelled',
             'login_refused',
             'token_exchange_failed',
+            'account_without_email',
             'provider_unavailable',
           ),
         },
@@ -103,18 +106,22 @@ export function identityRoutes(
     {
       config: { access: 'public' },
       onRequest: neverStored,
+      // Whoever opens this address by hand gets a page about that, not about the rules of a query.
+      attachValidation: true,
       schema: {
         tags,
         summary: 'Hands a session over to the Android application',
         querystring: mobileDoneQuery,
-        response: { 200: pageAnswer('The bridge page.'), ...problemAnswers(422) },
+        response: { 200: pageAnswer('The bridge page.'), ...problemAnswers('hand_over_not_valid') },
       },
     },
-    async (request, reply) =>
-      reply
+    async (request, reply) => {
+      if (request.validationError) throw problem('hand_over_not_valid');
+      return reply
         .header('content-security-policy', MOBILE_DONE_CSP)
         .type('text/html; charset=utf-8')
-        .send(mobileDonePage(request.query.sid, config.ANDROID_APP_PACKAGE)),
+        .send(mobileDonePage(request.query.sid, config.ANDROID_APP_PACKAGE));
+    },
   );
 
   app.post(
@@ -125,7 +132,12 @@ export function identityRoutes(
       schema: {
         tags,
         summary: 'Signs out; who is not signed in stays so',
-        response: { 200: okAnswer, ...problemAnswers('cross_site_request', 503) },
+        querystring: logoutQuery,
+        response: {
+          200: okAnswer,
+          303: redirectAnswer('To /, for the form of a page.'),
+          ...problemAnswers('cross_site_request', 503),
+        },
       },
     },
     async (request, reply) => {
@@ -133,7 +145,7 @@ export function identityRoutes(
       // Where this fails the browser keeps the cookie: without it nobody could end the session.
       if (sessionId !== null) await signOut(sessionId);
       if (cookies.hasSession(request)) cookies.clearSession(reply);
-      return { ok: true as const };
+      return request.query.from === 'page' ? reply.redirect('/', 303) : { ok: true as const };
     },
   );
 
@@ -145,7 +157,10 @@ export function identityRoutes(
       schema: {
         tags,
         summary: 'The signed-in user',
-        response: { 200: currentUserSchema, ...problemAnswers(401, 'provider_unavailable') },
+        response: {
+          200: currentUserSchema,
+          ...problemAnswers(401, 'provider_unavailable', 'user_without_email'),
+        },
       },
     },
     (request) => {

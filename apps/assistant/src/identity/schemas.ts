@@ -17,6 +17,11 @@ export const mobileDoneQuery = Type.Object({
   sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
 });
 
+/** Who is signed out by a page's form sees the answer, and is led on. No other value may keep anybody in. */
+export const logoutQuery = Type.Object({
+  from: Type.Optional(Type.Unknown({ description: '`page`: the answer leads to the first page.' })),
+});
+
 /** Specification 000, Current-user object. */
 export const currentUserSchema = Type.Object(
   {

@@ -9,7 +9,7 @@ import { isId, randomId } from './ids.ts';
 import { invalidatedSince, latestInvalidation, tellUserChanged } from './invalidation.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
-import { isRefusal, outageAsProblem, ProviderError } from './provider/provider-error.ts';
+import { isRefusal, outageAtSignIn, ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { upsertUser } from './users.ts';
@@ -67,13 +67,14 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
    * A sign-in that fails is in the audit trail, once its pending login is spent: how many of those there
    * are is limited where they begin. A callback with any other state leaves no line, since there is no
    * end of those.
-   * @throws `login_not_valid`, `login_refused`, `token_exchange_failed`, `provider_unavailable`.
+   * @throws `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
+   * `account_without_email`, `provider_unavailable`.
    */
   async function complete(answer: ProviderAnswer, visitor: Returning): Promise<SignedIn> {
     const { state } = answer;
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
-    if (login === undefined) throw problem('login_not_valid');
+    if (login === undefined) throw noPendingLogin(visitor);
     try {
       return await finish(login, answer, visitor);
     } catch (error) {
@@ -90,7 +91,9 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
     { code, error, iss }: ProviderAnswer,
     visitor: Returning,
   ): Promise<SignedIn> {
-    if (error !== undefined) throw problem('login_refused');
+    if (error !== undefined) {
+      throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
+    }
     if (code === undefined) throw problem('login_not_valid');
 
     // While there is nothing to verify its answer with, no code is spent.
@@ -135,7 +138,7 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
     try {
       return await provider.fetchUser(accessToken);
     } catch (error) {
-      throw isRefusal(error) ? problem('login_refused', { cause: error }) : outageAsProblem(error);
+      throw isRefusal(error) ? problem('login_refused', { cause: error }) : outageAtSignIn(error);
     }
   }
 
@@ -144,6 +147,15 @@ export function createSignIn({ db, log, provider, tokens, metrics, lifetimeDays 
     complete: (...args: Parameters<typeof complete>) =>
       metrics.countSignIn(() => complete(...args)),
   };
+}
+
+/** A browser without the cookie of a sign-in began it elsewhere, under another name or not at all. */
+function noPendingLogin({ browserId }: Visitor): ProblemError {
+  if (browserId !== null) return problem('login_not_valid');
+  return problem('login_not_valid', {
+    detail:
+      'This browser did not send the cookie of the sign-in. It was begun in another browser, or under another address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
+  });
 }
 
 /** What the audit trail says of where a sign-in came from. */
@@ -156,7 +168,7 @@ async function orOutage<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (error) {
-    throw outageAsProblem(error);
+    throw outageAtSignIn(error);
   }
 }
 

@@ -1,7 +1,8 @@
-import { type Kysely, sql } from 'kysely';
-import type { Reach } from '../access/reach.ts';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { isWithin, type Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from '../newest-first.ts';
+import type { Position } from '../newest-first.ts';
+import { written } from './written.ts';
 
 /** A memory fact as it is stored. Rows of an older system may lack their times, and texts read as ''. */
 export type Fact = {
@@ -20,9 +21,6 @@ export type Fact = {
 /** Which facts are meant: those of a category, and those with all these words somewhere in them. */
 export type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
 
-/** How many facts a user may have. Adoption of legacy facts may pass it. */
-export const MAX_FACTS = 2000;
-
 const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
 
 const factColumns = [
@@ -35,9 +33,6 @@ const factColumns = [
   'created_at',
   'updated_at',
 ] as const;
-
-/** How new a value is: when it was written, as far as that is known. */
-export const written = newestFirst('updated_at', 'created_at');
 
 /**
  * Facts, the most recently written first. The owner stands in the statement: nobody else's fact can
@@ -75,9 +70,7 @@ export function countFacts(
 }
 
 function matching(db: Kysely<Tables>, reach: Reach, { category, words = [] }: FactFilter) {
-  let query = db.selectFrom('memory_facts');
-  if (reach === 'every-user') query = query.where('user_id', 'is not', null);
-  else if (reach !== 'everything') query = query.where('user_id', '=', reach.userId);
+  let query = db.selectFrom('memory_facts').where(isWithin(reach, 'user_id'));
   if (category !== undefined) query = query.where(categoryColumn, '=', category);
   for (const word of words) {
     // A word has no white space, so that none is found across two of them.
@@ -93,17 +86,29 @@ function escapeLike(text: string): string {
   return text.replace(/[\\%_]/g, '\\$&');
 }
 
-/** In an upsert: only a row that was there before names the transaction that locked it, this one. */
-const IS_INSERTED = sql`xmax = 0`;
+/** How many facts a user has, and whether one of them has this name. */
+export async function countOwnFacts(
+  trx: Transaction<Tables>,
+  { userId, category, key }: { userId: string; category: string; key: string },
+): Promise<{ count: number; exists: boolean }> {
+  const { count, same } = await trx
+    .selectFrom('memory_facts')
+    .select(({ fn }) => [
+      fn.countAll<number>().as('count'),
+      fn
+        .countAll<number>()
+        .filterWhere('category', '=', category)
+        .filterWhere('key', '=', key)
+        .as('same'),
+    ])
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return { count, exists: same > 0 };
+}
 
-/**
- * Writes a fact of a user: a new one, or over the value of the one that has its category and key. It is
- * one statement, so that writers of the same fact at the same moment leave one row.
- * @returns The fact and whether it is new; nothing where it would be new and the user has
- * `MAX_FACTS`. That bound protects the store: writers of the same moment may pass it together.
- */
-export async function putFact(
-  db: Kysely<Tables>,
+/** Writes a fact of a user: a new one, or over the value of the one that has its category and key. */
+export async function writeFact(
+  trx: Transaction<Tables>,
   fact: {
     userId: string;
     category: string;
@@ -111,25 +116,20 @@ export async function putFact(
     value: string;
     sourceSessionId: string | null;
   },
-): Promise<{ fact: Fact; isNew: boolean } | undefined> {
-  const { userId, category, key, value, sourceSessionId } = fact;
-  const { rows } = await sql<Fact & { is_new: boolean }>`
-    insert into memory_facts (user_id, category, key, value, source_session_id)
-    select ${userId}, ${category}, ${key}, ${value}, ${sourceSessionId}
-    where (select count(*) from memory_facts where user_id = ${userId}) < ${MAX_FACTS}
-      or exists (
-        select from memory_facts
-        where user_id = ${userId} and category = ${category} and key = ${key}
-      )
-    on conflict (user_id, category, key) do update
-    set value = excluded.value, source_session_id = excluded.source_session_id, updated_at = now()
-    returning id, user_id, category, key, value, source_session_id, created_at, updated_at,
-      ${IS_INSERTED} as is_new
-  `.execute(db);
-  const [row] = rows;
-  if (row === undefined) return undefined;
-  const { is_new: isNew, ...stored } = row;
-  return { fact: stored, isNew };
+): Promise<Fact> {
+  const { userId, sourceSessionId, ...rest } = fact;
+  return trx
+    .insertInto('memory_facts')
+    .values({ ...rest, user_id: userId, source_session_id: sourceSessionId })
+    .onConflict((conflict) =>
+      conflict.columns(['user_id', 'category', 'key']).doUpdateSet((eb) => ({
+        value: eb.ref('excluded.value'),
+        source_session_id: eb.ref('excluded.source_session_id'),
+        updated_at: sql<Date>`now()`,
+      })),
+    )
+    .returning(factColumns)
+    .executeTakeFirstOrThrow();
 }
 
 /** Deletes a fact of a user and tells whether there was one. */

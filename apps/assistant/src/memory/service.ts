@@ -1,12 +1,29 @@
 import type { Kysely } from 'kysely';
 import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { lockOwner } from '../access/owner-lock.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import type { Position } from '../newest-first.ts';
-import { countFacts, deleteFact, type Fact, listFacts, MAX_FACTS, putFact } from './repository.ts';
+import {
+  countFacts,
+  countOwnFacts,
+  deleteFact,
+  type Fact,
+  listFacts,
+  writeFact,
+} from './repository.ts';
 import { findSummary, listSummaries, type Summary } from './summary-repository.ts';
+
+/** What a model is told of a fact. */
+export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
+
+/** How many facts a user may have. Adoption of legacy facts may pass it. */
+const MAX_FACTS = 2000;
+
+/** More than there is room for in a model's context, short as they may be. */
+const LATEST_FACTS = 500;
 
 /** Memory under its rules of ownership. */
 export type Memory = ReturnType<typeof createMemory>;
@@ -33,7 +50,13 @@ type FactName = { category: string; key: string };
  * has `svc.memory.read_all` sees that of all users, and admins beside it what has no owner.
  * Specification 000, Ownership columns; Contract 3, Further endpoints.
  */
-export function createMemory({ db }: { db: Kysely<Tables> }) {
+export function createMemory({
+  db,
+  maxFacts = MAX_FACTS,
+}: {
+  db: Kysely<Tables>;
+  maxFacts?: number;
+}) {
   return {
     /**
      * Facts, the most recently written first; that others' are among them is recorded.
@@ -64,6 +87,13 @@ export function createMemory({ db }: { db: Kysely<Tables> }) {
     },
 
     /**
+     * What is known of a user, the most recently written first, for a model's context: whoever shows it
+     * to somebody else records that.
+     */
+    latestFacts: (userId: string): Promise<Fact[]> =>
+      listFacts(db, { userId }, { limit: LATEST_FACTS }),
+
+    /**
      * Writes a fact of the user's own: a new one, or over the value of the one of that name.
      * @throws ProblemError `memory_full` where a new one would be too many.
      */
@@ -71,13 +101,17 @@ export function createMemory({ db }: { db: Kysely<Tables> }) {
       user: SignedInUser,
       fact: FactName & { value: string },
     ): Promise<{ fact: Fact; isNew: boolean }> {
-      const written = await putFact(db, { userId: user.id, sourceSessionId: null, ...fact });
-      if (written === undefined) {
-        throw problem('memory_full', {
-          detail: `You have ${MAX_FACTS} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
-        });
-      }
-      return written;
+      const own = { userId: user.id, sourceSessionId: null, ...fact };
+      return db.transaction().execute(async (trx) => {
+        await lockOwner(trx, user.id);
+        const { count, exists } = await countOwnFacts(trx, own);
+        if (!exists && count >= maxFacts) {
+          throw problem('memory_full', {
+            detail: `You have ${maxFacts} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
+          });
+        }
+        return { fact: await writeFact(trx, own), isNew: !exists };
+      });
     },
 
     /**

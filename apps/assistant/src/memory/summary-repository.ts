@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Reach } from '../access/reach.ts';
+import { isWithin, type Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import { newestFirst, type Position } from '../newest-first.ts';
 
@@ -42,11 +42,10 @@ export async function listSummaries(
   let query = db
     .selectFrom('memory_summaries')
     .select(['id', ...summaryColumns, updated.microseconds.as('updated_us')])
+    .where(isWithin(reach, 'user_id'))
     .orderBy(updated.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
-  if (reach === 'every-user') query = query.where('user_id', 'is not', null);
-  else if (reach !== 'everything') query = query.where('user_id', '=', reach.userId);
   if (after !== undefined) query = query.where(updated.isAfter(after));
   const rows = await query.execute();
   return rows.map(({ id, updated_us, ...summary }) => ({ ...summary, position: [updated_us, id] }));

@@ -1,11 +1,11 @@
-import type { Fact } from '../memory/repository.ts';
+import type { KnownFact } from '../memory/service.ts';
 import type { Message } from './messages.ts';
 
 /** What a model is sent of a conversation: instructions, what is known of the user, and what was said. */
 export type Context = {
   system: string;
   /** The most recently written first. */
-  memory: Pick<Fact, 'category' | 'key' | 'value'>[];
+  memory: KnownFact[];
   /** In the order of the conversation. */
   messages: Pick<Message, 'role' | 'content' | 'tool_calls'>[];
   /** About how many tokens all of it is. */
@@ -26,7 +26,7 @@ const MAX_MEMORY_TOKENS = 4000;
  * @param messages The newest first.
  */
 export function buildContext<
-  KnownFact extends Context['memory'][number],
+  Remembered extends KnownFact,
   SaidMessage extends Context['messages'][number],
 >({
   system,
@@ -34,9 +34,9 @@ export function buildContext<
   messages,
 }: {
   system: string;
-  facts: readonly KnownFact[];
+  facts: readonly Remembered[];
   messages: readonly SaidMessage[];
-}): { system: string; memory: KnownFact[]; messages: SaidMessage[]; tokenEstimate: number } {
+}): { system: string; memory: Remembered[]; messages: SaidMessage[]; tokenEstimate: number } {
   const systemTokens = estimateTokens(system);
   const memory = takeFitting(
     facts,
@@ -68,7 +68,7 @@ export function estimateTokens(text: string): number {
 
 const roomBeside = (tokens: number) => Math.max(0, MAX_CONTEXT_TOKENS - tokens);
 
-const tokensOfFact = ({ category, key, value }: Context['memory'][number]) =>
+const tokensOfFact = ({ category, key, value }: KnownFact) =>
   estimateTokens(`${category} ${key} ${value}`);
 
 const tokensOfMessage = ({ role, content, tool_calls }: Context['messages'][number]) =>

@@ -2,27 +2,34 @@ import type { Kysely } from 'kysely';
 import type { SignedInUser } from '../access/guards.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
-import { listFacts } from '../memory/repository.ts';
+import type { Memory } from '../memory/service.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
 import { buildContext } from './context.ts';
 import { listMessages } from './messages.ts';
 import { findSession } from './repository.ts';
-import { requireSession } from './service.ts';
+import { requireSession } from './ownership.ts';
 import { listSteps } from './steps.ts';
 
 /** A session as admins look into it. */
 export type Inspection = ReturnType<typeof createInspection>;
 
 /** More than there is room for in a context, short as they may be. */
-const MAX_FACTS = 500;
 const MAX_MESSAGES = 1000;
 
 /**
  * What only admins see of a session, with the record that they did. Specification 000, Ownership rules
  * on session endpoints; Contract 3, Answers.
  */
-export function createInspection({ db, profiles }: { db: Kysely<Tables>; profiles: Profiles }) {
+export function createInspection({
+  db,
+  profiles,
+  memory,
+}: {
+  db: Kysely<Tables>;
+  profiles: Profiles;
+  memory: Pick<Memory, 'latestFacts'>;
+}) {
   const reach = 'everything';
 
   return {
@@ -37,7 +44,7 @@ export function createInspection({ db, profiles }: { db: Kysely<Tables>; profile
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
       const [facts, messages] = await Promise.all([
         // The facts that nobody owns are nobody's memory.
-        ownerId === null ? [] : listFacts(db, { userId: ownerId }, { limit: MAX_FACTS }),
+        ownerId === null ? [] : memory.latestFacts(ownerId),
         listMessages(db, { sessionId, reach, limit: MAX_MESSAGES }),
       ]);
       const system = profiles.find(profileId)?.system ?? '';

@@ -4,7 +4,8 @@ import { type Static, Type } from 'typebox';
 import { newestFirst } from '../newest-first.ts';
 import { nullable } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { isSessionWithin, type Reach } from '../access/reach.ts';
+import type { Reach } from '../access/reach.ts';
+import { isSessionWithin } from './ownership.ts';
 
 const integer = Type.Integer({
   minimum: -Number.MAX_SAFE_INTEGER,

@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { newestFirst, type Position } from '../newest-first.ts';
-import { isWithin, type Reach } from '../access/reach.ts';
+import type { Reach } from '../access/reach.ts';
+import { isOwnerWithin } from './ownership.ts';
 
 /** How recently a session was active. The indexes hold the same expression. */
 const active = newestFirst('last_active', 'created_at');
@@ -45,7 +46,7 @@ export async function listSessions(
   let query = db
     .selectFrom('conversation_sessions')
     .select([...summaryColumns, active.microseconds.as('active_us')])
-    .where(isWithin(reach))
+    .where(isOwnerWithin(reach))
     .orderBy(active.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);
@@ -67,7 +68,7 @@ export function findSession(
     .selectFrom('conversation_sessions')
     .select(summaryColumns)
     .where('id', '=', sessionId)
-    .where(isWithin(reach))
+    .where(isOwnerWithin(reach))
     .executeTakeFirst();
 }
 
@@ -77,19 +78,6 @@ export type SessionPage = {
   after?: Position | undefined;
   limit: number;
 };
-
-/** Whose a session is, and whether it is within reach; nothing where there is none. */
-export async function findOwner(
-  db: Kysely<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: Reach },
-): Promise<{ userId: string | null; isWithinReach: boolean } | undefined> {
-  const row = await db
-    .selectFrom('conversation_sessions')
-    .select(['user_id', isWithin(reach).as('is_within')])
-    .where('id', '=', sessionId)
-    .executeTakeFirst();
-  return row && { userId: row.user_id, isWithinReach: row.is_within === true };
-}
 
 /** How many sessions a user owns. */
 export async function countSessions(db: Kysely<Tables>, userId: string): Promise<number> {
@@ -126,7 +114,7 @@ export function updateSession(
     .updateTable('conversation_sessions')
     .set(changes)
     .where('id', '=', sessionId)
-    .where(isWithin(reach))
+    .where(isOwnerWithin(reach))
     .returning(summaryColumns)
     .executeTakeFirst();
 }
@@ -145,7 +133,7 @@ export async function deleteSession(
     .selectFrom('conversation_sessions')
     .select('user_id')
     .where('id', '=', sessionId)
-    .where(isWithin(reach))
+    .where(isOwnerWithin(reach))
     .forUpdate()
     .executeTakeFirst();
   if (session === undefined) return undefined;

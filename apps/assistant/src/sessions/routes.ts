@@ -65,15 +65,15 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
       const { id: sessionId } = request.params;
       const { limit = MESSAGES_PAGE.limit, cursor } = request.query;
       const before = messagePositions.read(cursor);
-      const session = await sessions.findSession(user, sessionId);
-      const rows = await sessions.listMessages(user, { sessionId, before, limit: limit + 1 });
-      const page = toPage(rows, {
+      const page = { sessionId, before, limit: limit + 1 };
+      const { session, messages } = await sessions.openConversation(user, page);
+      const shown = toPage(messages, {
         limit,
         cursorOf: ({ position }) => messagePositions.write(position),
         request,
         reply,
       });
-      return { ...presentSession(session), messages: page.toReversed().map(presentMessage) };
+      return { ...presentSession(session), messages: shown.toReversed().map(presentMessage) };
     },
   );
 

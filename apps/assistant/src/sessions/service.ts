@@ -6,11 +6,11 @@ import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
 import { listMessages, type MessagePage } from './messages.ts';
-import { type Reach, reachOf } from '../access/reach.ts';
+import { reachOf } from '../access/reach.ts';
+import { requireSession, type SessionKey } from './ownership.ts';
 import {
   countSessions,
   deleteSession,
-  findOwner,
   findSession,
   insertSession,
   listSessions,
@@ -64,22 +64,6 @@ export function createSessions({
     },
 
     /**
-     * A session that `user` may see; that it is another's is recorded.
-     * @throws ProblemError `session_not_found` or `session_not_yours`.
-     */
-    async findSession(user: SignedInUser, sessionId: string): Promise<SessionSummary> {
-      const reach = reachOf(user, 'svc.sessions.read_all');
-      const session =
-        (await findSession(db, { sessionId, reach })) ?? (await refuse(db, { sessionId, reach }));
-      await recordOthersData(db, 'others_data_read', {
-        actorId: user.id,
-        ownerId: session.user_id,
-        details: { data: 'session', session_id: sessionId },
-      });
-      return session;
-    },
-
-    /**
      * The sessions that `user` may see, the most recently active first; that others' are among them is
      * recorded.
      * @returns At most `limit`, each with its position, for the page after it.
@@ -98,12 +82,15 @@ export function createSessions({
     },
 
     /**
-     * The messages of a session that `user` may see, the newest first. See `findSession`, which says
-     * whether they may, and records it.
-     * @returns At most `limit`, each with its position, for the page after it.
+     * A session that `user` may see with its messages, the newest first; that it is another's is recorded.
+     * @returns At most `limit` messages, each with its position, for the page after it.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
-    listMessages: (user: SignedInUser, page: MessagePage) =>
-      listMessages(db, { reach: reachOf(user, 'svc.sessions.read_all'), ...page }),
+    async openConversation(user: SignedInUser, page: MessagePage) {
+      const session = await findForReading(user, page.sessionId);
+      const reach = reachOf(user, 'svc.sessions.read_all');
+      return { session, messages: await listMessages(db, { reach, ...page }) };
+    },
 
     /**
      * Renames a session, pins or unpins it: its owner may, and an admin, whose change is recorded.
@@ -146,27 +133,22 @@ export function createSessions({
       });
     },
   };
-}
 
-/**
- * The owner of a session within reach.
- * @throws ProblemError `session_not_found` or `session_not_yours`.
- */
-export async function requireSession(
-  db: Kysely<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: Reach },
-): Promise<{ userId: string | null }> {
-  const owner = await findOwner(db, { sessionId, reach });
-  if (owner === undefined) throw problem('session_not_found');
-  if (!owner.isWithinReach) throw problem('session_not_yours');
-  return owner;
+  async function findForReading(user: SignedInUser, sessionId: string): Promise<SessionSummary> {
+    const reach = reachOf(user, 'svc.sessions.read_all');
+    const session =
+      (await findSession(db, { sessionId, reach })) ?? (await refuse(db, { sessionId, reach }));
+    await recordOthersData(db, 'others_data_read', {
+      actorId: user.id,
+      ownerId: session.user_id,
+      details: { data: 'session', session_id: sessionId },
+    });
+    return session;
+  }
 }
 
 /** Says why a statement found no session within reach. */
-async function refuse(
-  db: Kysely<Tables>,
-  session: { sessionId: string; reach: Reach },
-): Promise<never> {
+async function refuse(db: Kysely<Tables>, session: SessionKey): Promise<never> {
   await requireSession(db, session);
   // It came within reach since the statement looked.
   throw problem('session_not_found');

@@ -14,9 +14,7 @@ import { type MessageTypes, publicMessage, userMessage } from './message-type.ts
 const useProfiles = { permission: 'svc.profiles.use' } as const;
 
 /** Every type of message that clients may send. Contract 3, WebSocket. */
-export function createMessageTypes(
-  sessions: Pick<Sessions, 'createSession' | 'findSession' | 'listMessages'>,
-) {
+export function createMessageTypes(sessions: Pick<Sessions, 'createSession' | 'openConversation'>) {
   return {
     ping: publicMessage({}, ({ answer }) => answer({ type: 'pong' })),
 
@@ -40,14 +38,13 @@ export function createMessageTypes(
       useProfiles,
       { session_id: sessionParams.properties.id },
       async ({ message: { session_id: sessionId }, user, answer }) => {
-        const session = await sessions.findSession(user, sessionId);
         const page = { sessionId, limit: MESSAGES_PAGE.limit };
-        const latest = await sessions.listMessages(user, page);
+        const { session, messages } = await sessions.openConversation(user, page);
         answer({
           type: 'session.opened',
           session_id: session.session_id,
           session: presentSession(session),
-          messages: latest.toReversed().map(presentMessage),
+          messages: messages.toReversed().map(presentMessage),
         });
       },
     ),

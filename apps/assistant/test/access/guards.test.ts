@@ -79,7 +79,9 @@ test('a route that does not declare its access stops the start', async () => {
     () => careless.get('/forgotten', () => ({})),
     /\/forgotten does not declare its access/,
   );
-  assert.throws(() => careless.get('/healthy', () => ({})), /does not declare its access/);
+  for (const url of ['/healthy', '/health/secrets', '/docs/drafts', '/metrics/of-users']) {
+    assert.throws(() => careless.get(url, () => ({})), /does not declare its access/, url);
+  }
 });
 
 test('the OpenAPI document tells which routes need a session', async () => {
@@ -92,7 +94,7 @@ test('the OpenAPI document tells which routes need a session', async () => {
 });
 
 test('what every server serves stays open, and an unknown address is 404', async () => {
-  for (const url of ['/health', '/health/live', '/openapi.json']) {
+  for (const url of ['/health', '/health/live', '/openapi.json', '/docs/json']) {
     assert.equal((await app.inject(url)).statusCode, 200);
   }
   assert.equal((await app.inject('/unknown')).statusCode, 404);

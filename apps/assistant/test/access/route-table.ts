@@ -59,7 +59,7 @@ const user = `/admin/users/${OWNED.userId}`;
 /** Pages, documents and figures for anybody. */
 const open: Row[] = [
   { route: 'GET /', expect: everybody(200), reveals: ['owner'] },
-  { route: 'GET /app.js', expect: everybody(200) },
+  { route: 'GET /favicon.ico', expect: everybody(200) },
   { route: 'GET /openapi.json', expect: everybody(200) },
   { route: 'GET /metrics', expect: everybody(200) },
   { route: 'GET /health', expect: everybody(200) },

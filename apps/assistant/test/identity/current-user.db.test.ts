@@ -86,6 +86,15 @@ test('user data of somebody else ends the session and is not used', async () => 
   assert.equal(await row(sid), undefined);
 });
 
+test('an email that is gone at the provider is 503 of its own, and signs nobody out', async () => {
+  const browser = await signedIn(app);
+  provider.user = { ...OLENA, email: undefined };
+  const answer = await browser.get('/auth/me');
+  assert.deepEqual([answer.statusCode, answer.json().code], [503, 'user_without_email']);
+  provider.user = OLENA;
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+});
+
 test('user data that cannot be had is 503 and signs nobody out', async () => {
   const browser = await signedIn(app);
   for (const fault of [{ status: 500 }, { status: 200, body: '[]' }, 'disconnect' as const]) {

@@ -61,3 +61,14 @@ for (const bad of [
     assert.doesNotMatch(refused.body, /intent:/);
   });
 }
+
+test('without a session id it says what to do, as a page for a browser', async () => {
+  for (const query of ['', '?sid=', '?sid=short', `?sid=${'!'.repeat(43)}`]) {
+    const refused = await app.inject(`/auth/mobile-done${query}`);
+    assert.deepEqual([refused.statusCode, refused.json().code], [422, 'hand_over_not_valid']);
+  }
+  const page = await app.inject({ url: '/auth/mobile-done', headers: { accept: 'text/html' } });
+  assert.equal(page.statusCode, 422);
+  assert.match(page.body, /begin the sign-in there again/);
+  assert.doesNotMatch(page.body, /querystring|required property/);
+});

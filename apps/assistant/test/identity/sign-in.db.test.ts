@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
+import { OLENA } from '../scripted-provider.ts';
 import { until } from '../helpers/until.ts';
 
 const { db, engine, provider, lines, instance } = await openAssistant();
@@ -186,17 +187,49 @@ test('several tabs sign in at once, up to ten', async () => {
   assert.equal(browser.cookies.size, 2, 'tabs do not fill the cookie header');
 });
 
-test("the provider's error is 400 and spends the login", async () => {
+for (const [error, code] of [
+  ['access_denied', 'login_cancelled'],
+  ['invalid_scope', 'login_refused'],
+] as const) {
+  test(`the provider's error ${error} is 400 and spends the login`, async () => {
+    const browser = new Browser(app);
+    const callback = new URL(await browser.begin(provider), 'http://assistant.test');
+    const state = callback.searchParams.get('state');
+    const answer = await browser.get(
+      `/auth/callback?error=${error}&error_description=%3Cb%3E&state=${state}`,
+    );
+    assert.equal(answer.statusCode, 400);
+    assert.equal(answer.json().code, code);
+    assert.equal((await browser.get(callback.pathname + callback.search)).statusCode, 400);
+    assert.equal(provider.count('token'), 0);
+  });
+}
+
+test('who has no email at the provider is told so, and is not signed in', async () => {
   const browser = new Browser(app);
-  const callback = new URL(await browser.begin(provider), 'http://assistant.test');
-  const state = callback.searchParams.get('state');
-  const answer = await browser.get(
-    `/auth/callback?error=access_denied&error_description=%3Cb%3E&state=${state}`,
-  );
+  const callback = await browser.begin(provider);
+  provider.user = { ...OLENA, email: undefined };
+  const answer = await browser.get(callback);
+  assert.equal(answer.statusCode, 403);
+  assert.equal(answer.json().code, 'account_without_email');
+  assert.ok(!browser.cookies.has('svc_auth_session'));
+});
+
+test('an outage at a callback does not say that somebody stays signed in', async () => {
+  const browser = new Browser(app);
+  const callback = await browser.begin(provider);
+  provider.faults.set('userinfo', 'disconnect');
+  const answer = await browser.get(callback);
+  assert.equal(answer.statusCode, 503);
+  assert.match(answer.json().detail, /^Nobody was signed in\./);
+  assert.equal(answer.headers['retry-after'], '5');
+});
+
+test('a browser that brings no cookie of the sign-in is told why that may be', async () => {
+  const callback = await new Browser(app).begin(provider);
+  const answer = await new Browser(app).get(callback);
   assert.equal(answer.statusCode, 400);
-  assert.equal(answer.json().code, 'login_refused');
-  assert.equal((await browser.get(callback.pathname + callback.search)).statusCode, 400);
-  assert.equal(provider.count('token'), 0);
+  assert.match(answer.json().detail, /localhost is not 127\.0\.0\.1/);
 });
 
 for (const [name, fault] of [
@@ -229,8 +262,8 @@ const failures = () =>
 
 for (const [name, code, spoil] of [
   [
-    'the provider refuses',
-    'login_refused',
+    'is cancelled at the provider',
+    'login_cancelled',
     (callback: string) => callback.replace('code=', 'error=access_denied&code='),
   ],
   ['brings no code', 'login_not_valid', (callback: string) => callback.replace(/code=[^&]+/, '')],

@@ -30,6 +30,36 @@ test('logout deletes the session, clears the cookie and revokes the tokens', asy
   assert.equal(copied.statusCode, 401);
 });
 
+test('the form of a page signs out and leads to the first page', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  const answer = await browser.post('/auth/logout?from=page', {
+    headers: {
+      accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
+      'content-type': 'application/x-www-form-urlencoded',
+      'content-length': '0',
+      'sec-fetch-site': 'same-origin',
+    },
+  });
+  assert.deepEqual([answer.statusCode, answer.headers.location], [303, '/']);
+  assert.equal(answer.cookies[0]?.maxAge, 0);
+  assert.ok(!(await ids()).includes(sid));
+});
+
+test('the form of another site signs nobody out, and gets a page that says so', async () => {
+  const browser = await signedIn(app);
+  const answer = await browser.post('/auth/logout?from=page', {
+    headers: {
+      accept: 'text/html',
+      'sec-fetch-mode': 'navigate',
+      'sec-fetch-site': 'cross-site',
+    },
+  });
+  assert.equal(answer.statusCode, 403);
+  assert.match(String(answer.headers['content-type']), /^text\/html/);
+  assert.ok((await ids()).includes(browser.sid));
+});
+
 test('logout works while the provider does not', async () => {
   const browser = await signedIn(app);
   const { sid } = browser;

@@ -1,10 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { SignedInUser } from '../../src/access/guards.ts';
 import { assignLegacy, foundNothing } from '../../src/legacy/assign-legacy.ts';
-import { deleteFact, putFact } from '../../src/memory/repository.ts';
+import { deleteFact } from '../../src/memory/repository.ts';
+import { createMemory } from '../../src/memory/service.ts';
 import { openStore, type StoredFact } from './store.ts';
 
 const store = await openStore();
+const memory = createMemory(store);
+const user: SignedInUser = {
+  id: 'u-1',
+  email: 'u-1@example.test',
+  display_name: null,
+  role: 'user',
+  permissions: [],
+};
 const ROUNDS = 8;
 const LEGACY = 300;
 
@@ -38,13 +48,7 @@ test('what is written or deleted during an adoption is neither lost nor in its w
     const deleted = ownFacts.filter((_, index) => index % 10 === 1).map(({ key }) => key);
     const adoption = assignLegacy(store, { userId: 'u-1' });
     const writers = written.map((key) =>
-      putFact(store.db, {
-        userId: 'u-1',
-        category: 'home',
-        key,
-        value: 'new',
-        sourceSessionId: null,
-      }),
+      memory.putFact(user, { category: 'home', key, value: 'new' }),
     );
     const deleters = deleted
       .filter((key) => !written.includes(key))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { MAX_FACTS } from '../../src/memory/repository.ts';
+import { createMemory } from '../../src/memory/service.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { pages, signInPeople } from './people.ts';
 
@@ -120,7 +120,7 @@ test('the same fact written many times at once is one row, new once', async () =
 test('one fact too many is refused, those that are there can be replaced', async () => {
   await sql`
     insert into memory_facts (user_id, category, key, value)
-    select 'olena', 'many', 'k-' || n, 'v' from generate_series(1, ${MAX_FACTS}) as n`.execute(db);
+    select 'olena', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
   const refused = await put(olena, 'home/district');
   assert.equal(refused.statusCode, 409);
   assert.equal(refused.json().code, 'memory_full');
@@ -129,6 +129,21 @@ test('one fact too many is refused, those that are there can be replaced', async
   assert.equal((await put(taras, 'home/district')).statusCode, 201);
   await olena.request('DELETE', '/memory/facts/many/k-1');
   assert.equal((await put(olena, 'home/district')).statusCode, 201);
+});
+
+test('facts that are written at the same moment cannot pass the bound together', async () => {
+  const memory = createMemory({ db, maxFacts: 5 });
+  const user = (await olena.get('/auth/me')).json();
+  const written = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, index) =>
+      memory.putFact(user, { category: 'c', key: `k-${index}`, value: 'v' }),
+    ),
+  );
+  assert.equal(written.filter(({ status }) => status === 'fulfilled').length, 5);
+  for (const one of written) {
+    if (one.status === 'rejected') assert.equal(one.reason.code, 'memory_full');
+  }
+  assert.equal((await olena.get('/memory/facts')).json().length, 5);
 });
 
 test('who lacks the permission is refused', async () => {

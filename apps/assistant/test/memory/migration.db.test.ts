@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
 import { sql } from 'kysely';
 import { migrateDatabase } from '../../src/main.ts';
-import { putFact } from '../../src/memory/repository.ts';
+import { writeFact } from '../../src/memory/repository.ts';
 import type { Tables } from '../../src/tables.ts';
 
 test('the tables of an older system keep their rows, of doubles the newest, with their times unknown', async () => {
@@ -24,8 +24,10 @@ test('the tables of an older system keep their rows, of doubles the newest, with
     db,
   );
   await sql`
-    insert into memory_summaries values ('m-1', 'u-1', 's'), ('m-2', 'u-1', 's'),
-      ('m-3', null, 's'), ('m-4', null, 's')`.execute(db);
+    insert into memory_summaries values ('m-1', 'u-1', 'Has a dog.'), ('m-2', 'u-1', 'Works in Lviv.'),
+      ('m-3', null, 's'), ('m-4', null, 's'), ('m-5', 'u-2', 'Same.'), ('m-6', 'u-2', 'Same.')`.execute(
+    db,
+  );
 
   await migrateDatabase({}, database);
 
@@ -42,16 +44,17 @@ test('the tables of an older system keep their rows, of doubles the newest, with
   ]);
   const summaries = await db
     .selectFrom('memory_summaries')
-    .select(['id', 'updated_at'])
+    .select(['id', 'summary', 'updated_at'])
     .orderBy('id')
     .execute();
   assert.deepEqual(summaries, [
-    { id: 'm-2', updated_at: null },
-    { id: 'm-3', updated_at: null },
-    { id: 'm-4', updated_at: null },
+    { id: 'm-2', summary: 'Has a dog.\n\nWorks in Lviv.', updated_at: null },
+    { id: 'm-3', summary: 's', updated_at: null },
+    { id: 'm-4', summary: 's', updated_at: null },
+    { id: 'm-6', summary: 'Same.', updated_at: null },
   ]);
   const name = { userId: 'u-1', category: 'c', key: 'new', value: 'v', sourceSessionId: null };
-  const written = await putFact(db, name);
-  assert.ok(written?.fact.created_at instanceof Date);
-  assert.ok(written.fact.updated_at instanceof Date);
+  const written = await db.transaction().execute((trx) => writeFact(trx, name));
+  assert.ok(written.created_at instanceof Date);
+  assert.ok(written.updated_at instanceof Date);
 });

@@ -167,8 +167,7 @@ const unused = () => Promise.reject(new Error('Nothing is sent'));
 test('every type of message stands in the table, and no other', () => {
   const types = createMessageTypes({
     createSession: unused,
-    findSession: unused,
-    listMessages: unused,
+    openConversation: unused,
   });
   assert.deepEqual(Object.keys(walk).toSorted(), Object.keys(types).toSorted());
 });

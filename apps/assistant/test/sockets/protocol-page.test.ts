@@ -22,8 +22,7 @@ const unused = () => Promise.reject(new Error('Nothing is sent'));
 test('the page has every type of message', () => {
   const types = createMessageTypes({
     createSession: unused,
-    findSession: unused,
-    listMessages: unused,
+    openConversation: unused,
   });
   assert.deepEqual(names('Messages'), [
     ...Object.keys(types),

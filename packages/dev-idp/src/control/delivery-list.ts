@@ -9,7 +9,7 @@ const outcomes = {
 } as const;
 
 // The page is read on the machine that makes it, so the server's time zone is the reader's.
-const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
 
 /** The latest webhooks and how they fared. */
 export function deliveryList(

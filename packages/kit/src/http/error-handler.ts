@@ -1,11 +1,9 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import { ProblemError } from '../problems.ts';
-import { html, PAGE_STYLE_HASH, renderPage } from './page.ts';
-import type { ProblemBody } from './problem-schema.ts';
+import { html, PAGE_STYLE_HASH, renderPage, withCode } from './page.ts';
+import { problemBody } from './problem-body.ts';
 import { describeErrors } from './validation-errors.ts';
-
-const MAX_LISTED_ERRORS = 50;
 
 const CSP = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
@@ -33,7 +31,7 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   } else {
     request.log.debug({ code: problem.code, detail: problem.detail }, problem.title);
   }
-  const errors = problem.errors?.slice(0, MAX_LISTED_ERRORS);
+  const body = problemBody(problem, request.id);
   void reply.status(problem.status).headers({
     // A refusal holds for this caller and this moment: caches may keep a 404 where nobody says so.
     'cache-control': 'no-store',
@@ -43,18 +41,20 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
     ...(reply.hasHeader(CSP) ? {} : { [CSP]: ERROR_PAGE_POLICY }),
   });
   if (wantsPage(request)) {
-    const places = errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
+    const { page } = problem;
+    const places = body.errors?.map((one) => html`<li>${one.path}: ${one.message}</li>`);
     return reply.type('text/html; charset=utf-8').send(
       renderPage({
         title: problem.title,
         body: html`<h1>${problem.title}</h1>
-          <p>${problem.detail}</p>
+          <p>${withCode(page.detail)}</p>
           ${
             places &&
             html`<ul>
               ${places}
             </ul>`
           }
+          ${page.button && html`<p><a class="button" href="${page.button.href}">${page.button.text}</a></p>`}
           <p><a href="/">Back to the start</a></p>
           <p>
             <small
@@ -67,24 +67,8 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   }
   return reply
     .type('application/problem+json')
-    .serializer((body: unknown) => JSON.stringify(body))
-    .send(problemBody(problem, request.id));
-}
-
-/** A problem as it is answered, over HTTP and sockets alike. Contract 2. */
-export function problemBody(
-  { code, title, status, detail, errors }: ProblemError,
-  requestId: string,
-): ProblemBody {
-  return {
-    type: `urn:oselya:error:${code}`,
-    title,
-    status,
-    detail,
-    code,
-    request_id: requestId,
-    ...(errors && { errors: errors.slice(0, MAX_LISTED_ERRORS) }),
-  };
+    .serializer((value: unknown) => JSON.stringify(value))
+    .send(body);
 }
 
 function toProblem(error: FastifyError | ProblemError): ProblemError {
@@ -125,8 +109,13 @@ function publicDetail({ code, message }: FastifyError): { detail: string } {
   return { detail: BAD_ADDRESSES.get(code) ?? message };
 }
 
+/**
+ * Whether a browser navigates. That a form was posted has to be told by the browser: programs post too,
+ * whatever they accept.
+ */
 function wantsPage(request: FastifyRequest): boolean {
-  if (request.method !== 'GET') return false;
+  const isForm = request.method === 'POST' && request.headers['sec-fetch-mode'] === 'navigate';
+  if (request.method !== 'GET' && !isForm) return false;
   return (request.headers.accept ?? '')
     .split(',')
     .some((type) => type.trim().startsWith('text/html'));

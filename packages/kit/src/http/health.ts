@@ -47,6 +47,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
       503: reportSchema('It cannot.', 'down'),
     },
   };
+  const options = { config: { operational: true }, logLevel: 'warn' } as const;
   const report = async (log: FastifyBaseLogger) => {
     const results = await Promise.all(
       Object.entries(checks).map(async ([name, check]) => {
@@ -68,7 +69,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   for (const url of ['/health', '/health/ready']) {
     app.get(
       url,
-      { logLevel: 'warn', schema: { ...schema, summary: 'Whether the service can do its work' } },
+      { ...options, schema: { ...schema, summary: 'Whether the service can do its work' } },
       async (request, reply) => {
         const result = await report(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
@@ -78,7 +79,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   app.get(
     '/health/live',
     {
-      logLevel: 'warn',
+      ...options,
       schema: {
         tags: ['operations'],
         summary: 'Whether the process answers',

@@ -27,17 +27,27 @@ function render(part: Part): string {
   return part.map((one) => one.html).join('');
 }
 
+/** Text in which what stands between backticks is code. */
+export function withCode(text: string): Html {
+  const parts = text.split('`');
+  // A backtick without a partner is one.
+  if (parts.length % 2 === 0) return html`${text}`;
+  return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
+}
+
+// Links and faint text keep a contrast of 4.5:1 with the page, which browsers make white or near black.
 const STYLE = `
-:root { color-scheme: light dark; --accent: #2f7d5b; }
+:root { color-scheme: light dark; --accent: #2f7d5b; --link: #2f7d5b; }
+@media (prefers-color-scheme: dark) { :root { --link: #7fd1a0; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 4rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; }
-a { color: var(--accent); }
+a { color: var(--link); }
 button, .button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--accent); border-radius: .4rem;
   background: var(--accent); color: #fff; text-decoration: none; cursor: pointer; display: inline-block; }
 code { font-size: .9em; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; }
-dt { opacity: .7; } dd { margin: 0; overflow-wrap: anywhere; }
-small { opacity: .7; }
+dt { opacity: .75; } dd { margin: 0; overflow-wrap: anywhere; }
+small { opacity: .75; overflow-wrap: anywhere; }
 `;
 
 // The browser compares the element's whole text with the hash: nothing may be put around it.

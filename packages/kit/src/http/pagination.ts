@@ -32,7 +32,7 @@ export function toPage<Row>(
 }
 
 /**
- * Cursors that hold more than one number: an opaque text for callers, checked when it comes back.
+ * Cursors: an opaque text for callers, checked when it comes back.
  * @param position What a cursor holds: the sort key of the last row of a page.
  */
 export function cursors<Position extends TSchema>(position: Position) {

@@ -7,13 +7,21 @@ import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
+import { iconRoute } from './icon.ts';
 import { answerMalformedHttp } from './malformed-http.ts';
-import { problemSchema } from './problem-schema.ts';
+import { problemSchema } from './problem-body.ts';
 import { RequestLog } from './request-log.ts';
 import { nameRetryTime } from './retry-after.ts';
 import { securityHeaders } from './security-headers.ts';
 import { compilersFactory } from './validator.ts';
 import { ignoreTypeOfNothing } from './without-body.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** A route that every server of the platform has, and serves to anybody: health, metrics, documents. */
+    operational?: boolean;
+  }
+}
 
 /** A Fastify instance whose routes take their types from their TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
@@ -58,6 +66,13 @@ const MAX_PARAM_LENGTH = 300;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /**
+ * How long nothing may move on a connection. A client that does not read its answer would else hold the
+ * answer in memory for ever. It is longer than any answer takes to begin; a route whose answer may take
+ * longer lifts it for its request (`request.raw.setTimeout(0)`).
+ */
+const INACTIVITY_MS = 300_000;
+
+/**
  * A Fastify server with the platform's HTTP rules: problems for errors, request ids, schemas that
  * neither strip nor coerce bodies, security headers, an OpenAPI document. Contract 2.
  */
@@ -82,6 +97,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     done();
   });
   await describeApi(app, options.openapi);
+  iconRoute(app);
   return app;
 }
 
@@ -96,6 +112,7 @@ function createFastify(options: ServerOptions) {
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestTimeout: 120_000,
+    connectionTimeout: INACTIVITY_MS,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
     clientErrorHandler: answerMalformedHttp,
@@ -122,12 +139,17 @@ async function describeApi(
         typeof $id === 'string' ? $id : `schema-${index}`,
     },
   });
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: true,
-    logLevel: 'warn',
-    uiConfig: { layout: 'BaseLayout' },
-    theme: { title: info.title },
+  await app.register(async (scope) => {
+    scope.addHook('onRoute', (route) => {
+      route.config = { ...route.config, operational: true };
+    });
+    await scope.register(swaggerUi, {
+      routePrefix: '/docs',
+      staticCSP: true,
+      logLevel: 'warn',
+      uiConfig: { layout: 'BaseLayout' },
+      theme: { title: info.title },
+    });
+    scope.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
   });
-  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());
 }

@@ -22,12 +22,28 @@ app.get('/many', () => {
 });
 const problem = defineProblems({
   busy: { status: 503, title: 'Busy', advice: 'Come again.', retry: true },
+  locked: {
+    status: 401,
+    title: 'Locked',
+    advice: 'Send `key`.',
+    retry: false,
+    page: { advice: 'Knock at the `<door>`.', button: { href: '/knock', text: 'Knock' } },
+  },
 });
 app.get('/busy', () => {
   throw problem('busy');
 });
 app.get('/busy-for-long', () => {
   throw problem('busy', { headers: { 'retry-after': '90' } });
+});
+app.get('/locked', () => {
+  throw problem('locked');
+});
+app.get('/locked-for-cause', () => {
+  throw problem('locked', { detail: 'The cause is `x`.' });
+});
+app.post('/locked', () => {
+  throw problem('locked');
 });
 await app.ready();
 after(() => app.close());
@@ -66,6 +82,28 @@ test('the list of errors is bounded, in a problem and on a page', async () => {
 test('a page about an error without places has no empty list', async () => {
   const page = await app.inject({ url: '/nowhere', headers: { accept: 'text/html' } });
   assert.doesNotMatch(page.body, /<ul>/);
+});
+
+test('a page speaks to people and shows the way on, a problem to programs', async () => {
+  const asPage = { headers: { accept: 'text/html' } };
+  assert.equal((await app.inject('/locked')).json().detail, 'Send `key`.');
+  const page = await app.inject({ url: '/locked', ...asPage });
+  assert.match(page.body, /<p>Knock at the <code>&#60;door&#62;<\/code>\.<\/p>/);
+  assert.match(page.body, /<a class="button" href="\/knock">Knock<\/a>/);
+  const cause = await app.inject({ url: '/locked-for-cause', ...asPage });
+  assert.match(cause.body, /<p>The cause is <code>x<\/code>\.<\/p>/);
+  const other = await app.inject({ url: '/busy', ...asPage });
+  assert.doesNotMatch(other.body, /class="button"/);
+});
+
+test('a form of a page is answered with a page', async () => {
+  const accept = 'text/html,*/*;q=0.8';
+  const navigation = { headers: { accept, 'sec-fetch-mode': 'navigate' } };
+  const page = await app.inject({ method: 'POST', url: '/locked', ...navigation });
+  assert.equal(page.statusCode, 401);
+  assert.match(String(page.headers['content-type']), /^text\/html/);
+  const script = await app.inject({ method: 'POST', url: '/locked', headers: { accept } });
+  assert.match(String(script.headers['content-type']), /problem\+json/);
 });
 
 test('every 429 and 503 says when to come again, and no other answer does', async () => {

@@ -21,6 +21,16 @@ export class ProviderError extends Error {
   }
 }
 
+/**
+ * The provider answered about somebody, but without an email that can be stored. As with any unusable
+ * answer nobody loses a session over it.
+ */
+export class NoEmailError extends ProviderError {
+  constructor() {
+    super('unavailable', 'userinfo answered without a usable email');
+  }
+}
+
 /** Whether an error is the provider's refusal. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'refused';
@@ -51,6 +61,20 @@ export function providerUnavailable(cause?: ProviderError) {
   });
 }
 
+/**
+ * Turns an outage into the answer to a sign-in that met it: nobody has been signed in yet, and trying
+ * again gives nobody an email.
+ */
+export function outageAtSignIn(error: unknown): unknown {
+  if (error instanceof NoEmailError) return problem('account_without_email', { cause: error });
+  if (!(error instanceof ProviderError)) return error;
+  return problem('provider_unavailable', {
+    detail: 'Nobody was signed in. Sign in again in a few seconds.',
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+    cause: error,
+  });
+}
+
 /** Whether an error is that answer. */
 export function isProviderOutage(error: unknown): boolean {
   return error instanceof ProblemError && error.code === 'provider_unavailable';
@@ -58,5 +82,6 @@ export function isProviderOutage(error: unknown): boolean {
 
 /** Turns an outage into the answer to the request that met it; other errors stay what they are. */
 export function outageAsProblem(error: unknown): unknown {
+  if (error instanceof NoEmailError) return problem('user_without_email', { cause: error });
   return error instanceof ProviderError ? providerUnavailable(error) : error;
 }

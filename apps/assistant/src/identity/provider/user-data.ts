@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Role } from '../../access/permissions.ts';
-import { ProviderError } from './provider-error.ts';
+import { NoEmailError, ProviderError } from './provider-error.ts';
 
 /** What the provider says about somebody, as far as the assistant uses it. */
 export type UserData = {
@@ -39,14 +39,16 @@ const NO_ACCESS: Access = { roles: [], permissions: [] };
  * Reads the answer of the provider's `userinfo`. Access data that is missing or malformed gives the
  * role `user` and no permissions: it must never open anything. Contract 3, Identity provider.
  * A name or a slug that cannot be stored is left out.
- * @throws ProviderError `unavailable` where there is no id or no email that can be stored, so no user.
+ * @throws ProviderError `unavailable` where there is no id that can be stored, so no user, and NoEmailError
+ * where there is no such email.
  */
 export function readUserData(answer: unknown, rules: UserDataRules): UserData {
   const id = field(answer, 'sub') ?? field(answer, 'id');
   const email = field(answer, 'email');
-  if (!isStorable(id, MAX_CHARACTERS.id) || !isStorable(email, MAX_CHARACTERS.email)) {
-    throw new ProviderError('unavailable', 'userinfo answered without a usable user id or email');
+  if (!isStorable(id, MAX_CHARACTERS.id)) {
+    throw new ProviderError('unavailable', 'userinfo answered without a usable user id');
   }
+  if (!isStorable(email, MAX_CHARACTERS.email)) throw new NoEmailError();
   const access = readAccess(answer, rules);
   const names = [field(field(answer, 'profile'), 'display_name'), field(answer, 'name')];
   const name = names.find((one) => isStorable(one, MAX_CHARACTERS.name));

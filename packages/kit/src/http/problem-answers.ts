@@ -1,23 +1,6 @@
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { type ErrorDefinition, ProblemError } from '../problems.ts';
-import { problemBody } from './error-handler.ts';
-
-/** The body of every error answer: RFC 9457, with the platform's own members. Contract 2. */
-export const problemSchema = Type.Object(
-  {
-    type: Type.String({ description: 'Where the error is described.' }),
-    title: Type.String(),
-    status: Type.Integer(),
-    detail: Type.String(),
-    code: Type.String({ description: 'Stable; see docs/errors.md.' }),
-    request_id: Type.String(),
-    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
-  },
-  { $id: 'Problem' },
-);
-
-/** What {@link problemSchema} describes. */
-export type ProblemBody = Static<typeof problemSchema>;
+import { type ProblemBody, problemBody } from './problem-body.ts';
 
 /**
  * Makes the function that describes which errors of an app's table a route can answer: response

@@ -1,0 +1,69 @@
+import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
+import { isWithin, type Reach } from '../access/reach.ts';
+import { problem } from '../errors.ts';
+import type { Tables } from '../tables.ts';
+
+// What parts that keep something of a session, such as its files, need in order to know whose it is.
+
+/** Which session, and how far whoever asks for it reaches. */
+export type SessionKey = { sessionId: string; reach: Reach };
+
+/** Whether a row of `conversation_sessions` is within reach, as a condition of a statement. */
+export function isOwnerWithin(reach: Reach): RawBuilder<SqlBool> {
+  return isWithin(reach, 'conversation_sessions.user_id');
+}
+
+/**
+ * Whether the session that a row belongs to is within reach, as a condition of a statement.
+ * @param sessionId The column that names the session.
+ */
+export function isSessionWithin(reach: Reach, sessionId: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`exists (
+    select from conversation_sessions
+    where conversation_sessions.id = ${sql.ref(sessionId)} and ${isOwnerWithin(reach)})`;
+}
+
+/**
+ * Locks a session within reach until the transaction ends, so that what comes into it one after another
+ * can be counted. Messages can be added meanwhile.
+ * @returns Whose it is; nothing where there is none.
+ */
+export function lockSession(
+  trx: Transaction<Tables>,
+  { sessionId, reach }: SessionKey,
+): Promise<{ user_id: string | null } | undefined> {
+  return trx
+    .selectFrom('conversation_sessions')
+    .select('user_id')
+    .where('id', '=', sessionId)
+    .where(isOwnerWithin(reach))
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+}
+
+/**
+ * The owner of a session within reach.
+ * @throws ProblemError `session_not_found` or `session_not_yours`.
+ */
+export async function requireSession(
+  db: Kysely<Tables>,
+  { sessionId, reach }: SessionKey,
+): Promise<{ userId: string | null }> {
+  const owner = await findOwner(db, { sessionId, reach });
+  if (owner === undefined) throw problem('session_not_found');
+  if (!owner.isWithinReach) throw problem('session_not_yours');
+  return owner;
+}
+
+/** Whose a session is, and whether it is within reach; nothing where there is none. */
+async function findOwner(
+  db: Kysely<Tables>,
+  { sessionId, reach }: SessionKey,
+): Promise<{ userId: string | null; isWithinReach: boolean } | undefined> {
+  const row = await db
+    .selectFrom('conversation_sessions')
+    .select(['user_id', isOwnerWithin(reach).as('is_within')])
+    .where('id', '=', sessionId)
+    .executeTakeFirst();
+  return row && { userId: row.user_id, isWithinReach: row.is_within === true };
+}
