@@ -98,6 +98,18 @@ create table invalidations (
   PRIMARY KEY (id)
 );
 
+create table listing_checks (
+  listing_id bigint not null,
+  checked_at timestamp with time zone,
+  status integer,
+  gone_since timestamp with time zone,
+  gone_raw_id bigint,
+  claimed_until timestamp with time zone,
+  FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  PRIMARY KEY (listing_id)
+);
+CREATE INDEX listing_checks_oldest ON public.listing_checks USING btree (checked_at NULLS FIRST);
+
 create table listing_enrichments (
   listing_id bigint not null,
   kind text not null,
@@ -129,6 +141,8 @@ create table listing_snapshots (
   listing jsonb not null,
   changes jsonb not null,
   created_at timestamp with time zone not null default now(),
+  model text,
+  prompt_version text,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   PRIMARY KEY (id),
   UNIQUE (listing_id, raw_id)
@@ -217,6 +231,7 @@ create table property_listings (
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_embedding ON public.property_listings USING hnsw (embedding vector_cosine_ops);
 CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector);
+CREATE INDEX property_listings_with_address ON public.property_listings USING btree (id) INCLUDE (source_slug, created_at) WHERE ((url IS NOT NULL) AND (archived_at IS NULL));
 
 create table rate_limits (
   key character varying(255) not null,
@@ -242,17 +257,23 @@ create table raw_data (
   idempotency_key text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  waits boolean not null default false,
+  inline boolean not null default false,
+  uploads jsonb,
+  model_usage jsonb,
+  request_id text,
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'invalid'::text, 'failed'::text]))),
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE SET NULL,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id)
 );
+CREATE INDEX raw_data_claimable ON public.raw_data USING btree (source_slug, ((id + 0))) WHERE ((status = 'pending'::text) AND (NOT waits));
 CREATE INDEX raw_data_finished ON public.raw_data USING btree (status, updated_at) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
 CREATE UNIQUE INDEX raw_data_idempotency ON public.raw_data USING btree (source_slug, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX raw_data_listing ON public.raw_data USING btree (listing_id) WHERE (listing_id IS NOT NULL);
-CREATE INDEX raw_data_pending ON public.raw_data USING btree (id) WHERE (status = 'pending'::text);
 CREATE INDEX raw_data_processing ON public.raw_data USING btree (lease_expires_at) WHERE (status = 'processing'::text);
-CREATE INDEX raw_data_unfinished ON public.raw_data USING btree (source_slug, external_id, id) WHERE (status = ANY (ARRAY['pending'::text, 'processing'::text]));
+CREATE INDEX raw_data_unfinished ON public.raw_data USING btree (source_slug, external_id, status, ((id + 0))) WHERE (status = ANY (ARRAY['pending'::text, 'processing'::text]));
+CREATE INDEX raw_data_waiting ON public.raw_data USING btree (source_slug, external_id) WHERE ((status = 'pending'::text) AND waits);
 
 create table schema_migrations (
   component text not null,
@@ -291,6 +312,12 @@ create table svc_users (
   access_generation bigint not null default 0,
   CHECK ((role = ANY (ARRAY['user'::text, 'admin'::text]))),
   PRIMARY KEY (id)
+);
+
+create table upkeep_turns (
+  name text not null,
+  taken_at timestamp with time zone not null default now(),
+  PRIMARY KEY (name)
 );
 
 create table user_auth_sessions (

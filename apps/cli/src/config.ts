@@ -14,7 +14,9 @@ const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_
 /** The variables that `oselya dev` reads itself; the apps in it read theirs. Contract 1. */
 export const devConfig = Type.Object({
   ...commonConfig,
+  // The summary and the sample listings name both ports, so that neither is left to chance.
   ASSISTANT_PORT: port(8000),
+  COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
   DEV_IDP_PORT: port(8002),
   DEV_IDP_ACCESS_TOKEN_SECONDS: tokenSeconds(300),
   DEV_IDP_REFRESH_TOKEN_SECONDS: tokenSeconds(2_592_000),
@@ -35,7 +37,7 @@ export const clientConfig = Type.Object({
   COLLECTOR_API_KEY: Type.Optional(
     Type.String({
       pattern: '^[\\w.~+/-]+=*$',
-      description: 'must be a key as oselya api-key create prints it',
+      description: 'must be a key as npx oselya api-key create prints it',
       writeOnly: true,
     }),
   ),

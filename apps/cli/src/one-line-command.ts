@@ -17,9 +17,12 @@ export class OneLineCommand extends Command {
     return super.error(`oselya: ${wrong}: see ${this.path()} --help`, options);
   }
 
-  /** Commander shows the help as an error in this one case. */
+  /** Commander shows the help where a command is missing, and `--help` of the parent where it is unknown. */
   override helpInformation(context?: HelpContext): string {
     if (context?.error) this.error('a command is missing');
+    const [first = '-'] = this.args;
+    if (this.commands.length > 0 && !first.startsWith('-'))
+      this.error(`unknown command '${first}'`);
     return super.helpInformation(context);
   }
 

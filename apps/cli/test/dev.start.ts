@@ -243,7 +243,10 @@ test('with COLLECTOR_AUTH=required the samples are sent with a key that is revok
       started.output().includes('sample listings are processed'),
     );
     assert.match(started.output(), /\d{2,} completed, 3 no listing, 0 failed/);
-    assert.match(started.output(), /api-key create .* COLLECTOR_API_KEY/);
+    assert.match(
+      started.output(),
+      /DATA_DIR='.*' npx oselya api-key create NAME[\s\S]*COLLECTOR_API_KEY/,
+    );
     const refused = await fetch(`${collectorUrl}/api/v1/raw/1`);
     assert.equal(refused.status, 401);
     kill(started.child, 'SIGINT');

@@ -29,8 +29,18 @@ const commands = [
   'assign-legacy',
   'keygen',
   'search',
+  'backfill-embeddings',
+  'reprocess',
   'api-key',
 ];
+for (const command of ['dev', 'assistant', 'collector', 'worker', 'migrate', 'api-key', 'search']) {
+  test(`oselya ${command} --help says what it needs`, () => {
+    assert.match(
+      oselya([command, '--help']).stdout,
+      /^It needs .*\n.*\n.*docs\/configuration\.md/m,
+    );
+  });
+}
 for (const command of [
   ...commands,
   'api-key create',
@@ -49,6 +59,8 @@ const wrongUses: [string[], RegExp][] = [
   [[], /^oselya: a command is missing: see oselya --help$/m],
   [['api-key'], /^oselya: a command is missing: see oselya api-key --help$/m],
   [['fly'], /^oselya: unknown command 'fly': see oselya --help$/m],
+  [['fly', '--help'], /^oselya: unknown command 'fly': see oselya --help$/m],
+  [['api-key', 'fly', '--help'], /^oselya: unknown command 'fly': see oselya api-key --help$/m],
   [['f\u001B[2J\nly'], /unknown command 'f\[2J ly'/],
   [['keygem'], /keygen/],
   [['start'], /^oselya: unknown command 'start' \(Did you mean dev\?\): see oselya --help$/m],
@@ -57,6 +69,10 @@ const wrongUses: [string[], RegExp][] = [
   [['keygen', 'extra'], /too many arguments/],
   [['assign-legacy'], /missing required argument 'user-id': see oselya assign-legacy --help/],
   [['assign-legacy', 'u-1', 'u-2'], /too many arguments/],
+  [['reprocess', '--dry-run', '--yes'], /choose one: see oselya reprocess --help/],
+  [['reprocess'], /there is no terminal to ask at: add --yes, or --dry-run/],
+  [['reprocess', '--limit', '0'], /It is a whole number from 1/],
+  [['backfill-embeddings', 'extra'], /too many arguments/],
   [['assign-legacy', ''], /the id must not be empty: see oselya assign-legacy --help/],
   [['assign-legacy', ' \t', '--dry-run'], /the id must not be empty/],
   [['assign-legacy', 'u-1', '--dry'], /unknown option '--dry'/],
@@ -191,12 +207,12 @@ const badVariables: [args: string[], env: Record<string, string>, named: string[
     [
       'LOG_LEVEL',
       'ASSISTANT_PORT',
+      'COLLECTOR_PORT',
       'DEV_IDP_PORT',
       'DEV_IDP_ACCESS_TOKEN_SECONDS',
       'DEV_IDP_REFRESH_TOKEN_SECONDS',
       'IDP_TIMEOUT_MS',
       'SVC_AUTH_COOKIE_SAMESITE',
-      'COLLECTOR_PORT',
       'MODEL_BASE_URL',
       'COLLECTOR_AUTH',
     ],

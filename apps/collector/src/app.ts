@@ -1,11 +1,5 @@
 import { isDatabaseOutage } from '@oselya/db';
-import {
-  createRateLimit,
-  createServer,
-  healthRoutes,
-  registerHttpMetrics,
-  type Server,
-} from '@oselya/kit';
+import { createRateLimit, createServer, type Server } from '@oselya/kit';
 import { createApiKeys } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
 import { refuseOtherPages } from './access/local-only.ts';
@@ -13,14 +7,15 @@ import type { Config } from './config.ts';
 import { imageRoutes } from './images/index.ts';
 import { ingestRoutes } from './ingest/routes.ts';
 import { createIngest } from './ingest/service.ts';
+import { withImagesRoutes } from './ingest/with-images/routes.ts';
+import { createProcessForm } from './ingest/with-images/service.ts';
 import { BODY_LIMIT } from './limits.ts';
 import { listingRoutes } from './listings/routes.ts';
-import { createHealthChecks } from './operations/health.ts';
+import { operationPages } from './operations/pages.ts';
 import { createReadQueue } from './operations/queue-figures.ts';
-import { readQueueFigures } from './operations/queue-figures.sql.ts';
-import { registerQueueMetrics } from './operations/queue-metrics.ts';
-import { createRetry } from './operations/retry.ts';
+import { queueReads } from './operations/queue-figures.sql.ts';
 import { operationRoutes } from './operations/routes.ts';
+import type { InlineJobs } from './queue/inline.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
@@ -33,8 +28,12 @@ const TAGS = [
 ];
 
 /** Composes the collector's HTTP API. Specification 001, Endpoints; Contract 4. */
-export async function createApp(config: Config, services: Services): Promise<Server> {
-  const { log, database, model, images, hints, registry, metrics } = services;
+export async function createApp(
+  config: Config,
+  services: Services,
+  jobs: InlineJobs,
+): Promise<Server> {
+  const { log, database, model, images, disk, temporary, hints, metrics } = services;
   const { db, pool } = database;
   const app = await createServer({
     log,
@@ -52,30 +51,31 @@ export async function createApp(config: Config, services: Services): Promise<Ser
     refuseOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
-  registerHttpMetrics(app, registry);
-  const readQueue = createReadQueue(() => readQueueFigures(db));
-  registerQueueMetrics(registry, {
-    readQueue,
-    onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
-  });
-  healthRoutes(
-    app,
-    createHealthChecks({
-      db,
-      model,
-      folder: config.DATA_DIR,
-      minFreeDiskMb: config.MIN_FREE_DISK_MB,
-    }),
-  );
+  const readQueue = createReadQueue(queueReads(db));
+  operationPages(app, { config, services, readQueue });
 
   const limit = (name: string, perMinute: number) =>
     createRateLimit({ pool, table: 'rate_limits', name, perMinute });
   await app.register(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
+      const ingestLimit = limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE);
       ingestRoutes(api, {
-        ingest: createIngest({ db, onAccepted: hints.raise }),
-        limit: limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE),
+        ingest: createIngest({ db, onAccepted: hints.raise, log }),
+        limit: ingestLimit,
+        metrics,
+      });
+      await api.register(withImagesRoutes, {
+        processForm: createProcessForm({
+          db,
+          jobs,
+          leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
+        }),
+        limit: ingestLimit,
+        breaker: model.breaker,
+        disk,
+        temporary: temporary.path,
+        atOnce: config.COLLECTOR_UPLOADS,
         metrics,
       });
       listingRoutes(api, { db });
@@ -87,8 +87,7 @@ export async function createApp(config: Config, services: Services): Promise<Ser
         limit: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
         metrics,
       });
-      const retry = createRetry({ db, onRetried: hints.raise });
-      operationRoutes(api, { readQueue, model, retry });
+      operationRoutes(api, { ...services, db, readQueue, onRetried: hints.raise });
     },
     { prefix: '/api/v1' },
   );

@@ -23,10 +23,15 @@ export const configSchema = Type.Object({
   COLLECTOR_AUTH: Type.Optional(choice(['required', 'off'])),
   COLLECTOR_WORKER: flag(true),
   COLLECTOR_WORKERS: integer({ default: 4, min: 1, max: 64 }),
+  COLLECTOR_WORKER_HOST: text('127.0.0.1'),
+  COLLECTOR_WORKER_PORT: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
+  COLLECTOR_UPLOADS: integer({ default: 4, min: 1, max: 64 }),
   COLLECTOR_INGEST_PER_MINUTE: integer({ default: 60 }),
   COLLECTOR_FULLTEXT_PER_MINUTE: integer({ default: 120 }),
   COLLECTOR_LEASE_SECONDS: integer({ default: 60, min: 5, max: 3600 }),
   COLLECTOR_MAX_ATTEMPTS: integer({ default: 3, min: 1, max: 100 }),
+  COLLECTOR_ARCHIVE_CHECK_HOURS: integer({ default: 0, max: 8760 }),
+  COLLECTOR_RAW_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
   MODEL_MODE: choice(['mock', 'openai'], { default: 'mock' }),
   MODEL_BASE_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
@@ -37,7 +42,15 @@ export const configSchema = Type.Object({
   MODEL_EMBEDDING: text(''),
   MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),
   EMBEDDING_DIMENSIONS: integer({ default: 384, min: 1, max: MAX_DIMENSIONS }),
-  IMAGE_STORE: choice(['file'], { default: 'file' }),
+  IMAGE_STORE: choice(['file', 's3'], { default: 'file' }),
+  S3_ENDPOINT: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  ),
+  S3_REGION: text(''),
+  S3_BUCKET: text(''),
+  S3_ACCESS_KEY_ID: text(''),
+  S3_SECRET_ACCESS_KEY: secret(),
+  S3_FORCE_PATH_STYLE: flag(false),
   SSRF_ALLOW: list(),
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
@@ -50,6 +63,14 @@ const completeModel: ConfigRule<typeof configSchema> = (values) =>
     ? (['MODEL_BASE_URL', 'MODEL_CHAT', 'MODEL_EMBEDDING'] as const)
         .filter((name) => !values[name])
         .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
+    : [];
+
+/** A bucket needs a name and keys; without an endpoint it is one of AWS. */
+const completeImageStore: ConfigRule<typeof configSchema> = (values) =>
+  values.IMAGE_STORE === 's3'
+    ? (['S3_REGION', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const)
+        .filter((name) => !values[name])
+        .map((name) => [name, 'is not set: IMAGE_STORE=s3 needs it'])
     : [];
 
 /** Nobody opens the API to others without having said so. */
@@ -72,5 +93,6 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   options: { api: boolean } = { api: true },
 ): Config {
-  return loadConfig(configSchema, env, [completeModel, ...(options.api ? [chosenAccess] : [])]);
+  const rules = [completeModel, completeImageStore, ...(options.api ? [chosenAccess] : [])];
+  return loadConfig(configSchema, env, rules);
 }

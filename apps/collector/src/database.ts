@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { UploadOutcome } from './images/index.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
@@ -19,6 +20,9 @@ export type StageRecord = {
 
 /** Why a raw record is invalid or failed: a code of the error table and a sentence. */
 export type RawError = { code: string; message: string; stage?: string };
+
+/** What the model was asked for a payload, and what of it its server counted: 0 where it does not. */
+export type ModelUsage = { calls: number; input_tokens: number; output_tokens: number };
 
 /** The collector's tables. Specification 001, Resources and their fields; Contract 4, Tables. */
 export type Tables = {
@@ -70,6 +74,8 @@ export type Tables = {
     raw_id: number;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
+    model: string | null;
+    prompt_version: string | null;
     created_at: Timestamp;
   };
   images: {
@@ -112,11 +118,25 @@ export type Tables = {
     lease_expires_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
+    model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
     listing_id: number | null;
     idempotency_key: string | null;
+    waits: Generated<boolean>;
+    inline: Generated<boolean>;
+    request_id: string | null;
+    uploads: ColumnType<UploadOutcome[] | null, string | null | undefined, string | null>;
     created_at: Timestamp;
     updated_at: Timestamp;
   };
+  listing_checks: {
+    listing_id: number;
+    checked_at: NullableTimestamp;
+    status: number | null;
+    gone_since: NullableTimestamp;
+    gone_raw_id: number | null;
+    claimed_until: NullableTimestamp;
+  };
+  upkeep_turns: { name: string; taken_at: Timestamp };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {
     id: string;

@@ -99,6 +99,27 @@ export const errors = {
     advice: 'Each worker that took the payload ended before it was done. Retry the payload.',
     retry: true,
   },
+  still_processing: {
+    status: 409,
+    title: 'Still being processed',
+    advice:
+      'The payload of this idempotency key is not done yet. Send the request again in a moment.',
+    retry: true,
+  },
+  interrupted: {
+    status: 503,
+    title: 'Processing was interrupted',
+    advice:
+      'The model or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
+    retry: true,
+  },
+  disk_low: {
+    status: 503,
+    title: 'Too little disk space',
+    advice:
+      'Less than MIN_FREE_DISK_MB is free, so nothing is stored. Free some space, then send it again.',
+    retry: true,
+  },
 } satisfies Record<string, ErrorDefinition>;
 
 export type ErrorCode = keyof typeof errors;

@@ -1,12 +1,14 @@
 import { mkdir } from 'node:fs/promises';
-import { connect, migrate, type MigrationResult } from '@oselya/db';
-import { createLogger, listen, loadConfig } from '@oselya/kit';
+import { migrate, type MigrationResult } from '@oselya/db';
+import { closeServer, createLogger, listen, loadConfig } from '@oselya/kit';
 import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
-import type { Tables } from './database.ts';
+import { openInlineJobs, openPipeline } from './jobs.ts';
 import { migrations } from './migrations.ts';
-import { createPipeline } from './pipeline/pipeline.ts';
+import { startUpkeep } from './operations/upkeep.ts';
+import { measureWorker } from './operations/worker-metrics.ts';
+import { openWorkerPage, type WorkerPage } from './operations/worker-page.ts';
 import { CHANNEL } from './queue/hints.ts';
 import { expireLeases } from './queue/repository.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
@@ -17,12 +19,18 @@ import {
   type Shared,
   type SharedDatabase,
 } from './services.ts';
-import { type Close, closeServer, closeTogether } from './shutdown.ts';
+import { type Close, closeTogether } from './shutdown.ts';
 
+export { ModelError } from '@oselya/model';
 export { createApiKeys, SCOPES } from './access/api-keys.ts';
 export { configSchema, readConfig } from './config.ts';
 export type { Tables } from './database.ts';
+export { metrics, openapi } from './describe.ts';
 export { errors } from './errors.ts';
+export { type Maintenance, openMaintenance } from './maintenance.ts';
+export type { BackfillReport } from './embeddings/backfill.ts';
+export type { Choice } from './reprocess/repository.ts';
+export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
 export type { Shared } from './services.ts';
 
 export type Running = { url: string; close: () => Promise<void> };
@@ -49,7 +57,9 @@ export async function start(
   const parts: Close[] = [];
   opened.defer(() => closeTogether(parts));
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
-  const app = await createApp(config, services);
+  const jobs = openInlineJobs(config, services);
+  parts.push(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
+  const app = await createApp(config, services, jobs);
   parts.push(() => closeServer(app, SHUTDOWN_MS));
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
@@ -58,19 +68,24 @@ export async function start(
   return { url, close: () => running.disposeAsync() };
 }
 
-/** Starts a worker alone, without the API. */
+/**
+ * Starts a worker alone, without the API.
+ * @returns With the address of its health and metrics where COLLECTOR_WORKER_PORT is set.
+ */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
   shared: Shared = {},
-): Promise<{ close: () => Promise<void> }> {
+): Promise<{ url: string | undefined; close: () => Promise<void> }> {
   const config = readConfig(env, { api: false });
   await mkdir(config.DATA_DIR, { recursive: true });
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   opened.defer(services.close);
+  const page = await openPage(config, services);
+  if (page !== undefined) opened.defer(page.close);
   opened.defer((await work(config, services)).close);
   const running = opened.move();
-  return { close: () => running.disposeAsync() };
+  return { url: page?.url, close: () => running.disposeAsync() };
 }
 
 /** Brings the collector's tables up to date, in the given database or the configured one. */
@@ -88,50 +103,39 @@ export async function migrateDatabase(
   }
 }
 
-/** The OpenAPI document, made without listening and without any of the environment. */
-export async function openapi(): Promise<object> {
-  await using opened = new AsyncDisposableStack();
-  const database = await connect<Tables>({});
-  opened.defer(database.close);
-  const config = readConfig({});
-  const log = createLogger({ level: 'silent', service: 'collector' });
-  const services = await openServices(config, { database, log });
-  opened.defer(services.close);
-  const app = await createApp(config, services);
-  opened.defer(async () => app.close());
-  await app.ready();
-  return app.swagger();
+/** Where a worker alone can be asked how it is, if the configuration says so. */
+async function openPage(config: Config, services: Services): Promise<WorkerPage | undefined> {
+  const { COLLECTOR_WORKER_PORT: port } = config;
+  if (port === undefined) return undefined;
+  const page = await openWorkerPage({ ...config, COLLECTOR_WORKER_PORT: port }, services);
+  services.log.info({ url: page.url }, 'the worker shows its health and metrics');
+  return page;
 }
 
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
-  const { database, model, images, hints, metrics, log } = services;
+  const { database, model, hints, metrics, log } = services;
+  const slots = config.COLLECTOR_WORKERS;
   // The embedded database belongs to one process: what is claimed was left by one that has ended, and
   // need not wait for its lease to run out.
   if (database.engine === 'pglite') await expireLeases(database.db);
   const worker = startQueueWorker({
     db: database.db,
-    process: createPipeline({
-      db: database.db,
-      model,
-      images,
-      metrics,
-      log,
-      modelTimeoutMs: config.MODEL_TIMEOUT_MS,
-    }),
+    process: measureWorker(openPipeline(config, services), { metrics, slots }),
     breaker: model.breaker,
     metrics,
     log,
-    slots: config.COLLECTOR_WORKERS,
+    slots,
     leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
   const forget = hints.onHint(worker.hint);
   const unlisten = await database.listen(CHANNEL, worker.hint);
+  const upkeep = startUpkeep({ ...services, db: database.db, config });
   return {
     async close() {
       forget();
       // A connection that is gone must not keep the worker claiming until that is noticed.
-      await closeTogether([() => worker.stop({ timeoutMs: SHUTDOWN_MS }), unlisten]);
+      await closeTogether([() => worker.stop({ timeoutMs: SHUTDOWN_MS }), upkeep.close, unlisten]);
     },
   };
 }

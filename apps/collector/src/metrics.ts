@@ -41,9 +41,41 @@ export function createMetrics(registry: Registry) {
       buckets: SECONDS,
       registers,
     }),
+    modelTokens: new Counter({
+      name: 'collector_model_tokens_total',
+      help: 'Tokens that the model server counted, in ("input") and out ("output").',
+      labelNames: ['operation', 'direction'],
+      registers,
+    }),
     modelBreakerOpen: new Gauge({
       name: 'collector_model_breaker_open',
       help: '1 while the breaker in front of the model server keeps requests back.',
+      registers,
+    }),
+    workerSlots: new Gauge({
+      name: 'collector_worker_slots',
+      help: 'Jobs that the worker of this process has in progress at most; 0 without a worker.',
+      registers,
+    }),
+    workerJobs: new Gauge({
+      name: 'collector_worker_jobs',
+      help: 'Jobs that the worker of this process has in progress.',
+      registers,
+    }),
+    workerLastClaim: new Gauge({
+      name: 'collector_worker_last_claim_timestamp_seconds',
+      help: 'When the worker of this process last took a job; 0 before the first.',
+      registers,
+    }),
+    archiveChecks: new Counter({
+      name: 'collector_archive_checks_total',
+      help: 'Addresses of listings that were asked, by what came of it.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    rawDeleted: new Counter({
+      name: 'collector_raw_deleted_total',
+      help: 'Old completed payloads that were removed.',
       registers,
     }),
     images: new Counter({

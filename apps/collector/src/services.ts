@@ -6,9 +6,20 @@ import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Tables } from './database.ts';
 import { checkVectorSupport } from './vector-support.ts';
-import { createImages, type Images, removeLeftovers } from './images/index.ts';
+import { createDisk, type Disk } from './disk.ts';
+import {
+  createImages,
+  createSafeFetch,
+  createTemporaryFolder,
+  type Images,
+  openImageStore,
+  type TemporaryFolder,
+} from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { migrations } from './migrations.ts';
+import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
+import { createAsk } from './operations/archive/ask.ts';
+import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
 import { createHints, type Hints } from './queue/hints.ts';
 
 /** What the API and the worker of one process share. */
@@ -17,10 +28,14 @@ export type Services = {
   database: Database<Tables>;
   model: ModelClient;
   images: Images;
+  disk: Disk;
+  temporary: TemporaryFolder;
   hints: Hints;
+  archiveCheck: ArchiveCheck;
+  rawCleanup: RawCleanup;
   registry: Registry;
   metrics: Metrics;
-  /** Closes what was opened here, the model client first. */
+  /** Closes what was opened here, the model client before the rest. */
   close: () => Promise<void>;
 };
 
@@ -41,47 +56,64 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'collector' });
   const registry = new Registry();
   const metrics = createMetrics(registry);
-  const model = openModel(config, metrics);
-  const imageFolder = join(config.DATA_DIR, 'images');
+  const folder = join(config.DATA_DIR, 'images');
+  await using opened = new AsyncDisposableStack();
   const { database, close } = await openDatabase(config, log, shared.database);
-  try {
-    await migrate(database, migrations(config));
-    await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
-    await removeLeftovers(imageFolder);
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  opened.defer(close);
+  await migrate(database, migrations(config));
+  await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
+  const temporary = createTemporaryFolder(join(folder, 'incoming'), (error) =>
+    log.warn({ err: error }, 'temporary files of killed processes could not be removed'),
+  );
+  opened.defer(temporary.close);
+  await temporary.sweep();
+  const { store, close: closeStore } = await openImageStore(config, {
+    folder,
+    temporary: temporary.path,
+  });
+  opened.defer(closeStore);
+  const model = openModel(config, metrics, log);
+  opened.defer(() => model.close());
+  const disk = createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
   const hints = createHints({
     db: database.db,
     onError: (error) => log.warn({ err: error }, 'workers could not be told of new work'),
   });
+  opened.defer(hints.close);
   const images = createImages({
     db: database.db,
-    folder: imageFolder,
+    store,
+    temporary: temporary.path,
+    disk,
     allow: config.SSRF_ALLOW,
     model,
+    onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
+  const { db } = database;
+  const ask = createAsk(createSafeFetch({ allow: config.SSRF_ALLOW }));
+  const archiveCheck = createArchiveCheck({ db, ask, metrics, log });
+  const rawCleanup = createRawCleanup({ db, metrics });
+  const running = opened.move();
   return {
     log,
     database,
     model,
     images,
+    disk,
+    temporary,
     hints,
+    archiveCheck,
+    rawCleanup,
     registry,
     metrics,
-    async close() {
-      await hints.close();
-      await model.close();
-      await close();
-    },
+    close: () => running.disposeAsync(),
   };
 }
 
 /** Opens the database, or takes the shared one, which then is not closed. */
 export async function openDatabase(
-  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'COLLECTOR_WORKERS'>,
+  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'COLLECTOR_WORKERS' | 'COLLECTOR_UPLOADS'>,
   log: Logger,
   shared?: SharedDatabase,
 ): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
@@ -92,13 +124,13 @@ export async function openDatabase(
   const database = await connect<Tables>({
     url: config.DATABASE_URL,
     dataDir: config.DATA_DIR,
-    maxConnections: config.COLLECTOR_WORKERS + SPARE_CONNECTIONS,
+    maxConnections: config.COLLECTOR_WORKERS + config.COLLECTOR_UPLOADS + SPARE_CONNECTIONS,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
   });
   return { database, close: () => database.close() };
 }
 
-function openModel(config: Config, metrics: Metrics): ModelClient {
+function openModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   try {
     const model = createModelClient({
       mode: config.MODEL_MODE,
@@ -109,12 +141,20 @@ function openModel(config: Config, metrics: Metrics): ModelClient {
       embedding: config.MODEL_EMBEDDING,
       timeoutMs: config.MODEL_TIMEOUT_MS,
       embeddingDimensions: config.EMBEDDING_DIMENSIONS,
-      observe: ({ operation, outcome, durationMs }) => {
+      observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
         metrics.modelRequests.inc({ operation, outcome });
         metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
+        metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
+        metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
+        if (outcome === 'ok') return;
+        const duration_ms = Math.round(durationMs);
+        log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
       },
     });
-    model.breaker.onChange((state) => metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1));
+    model.breaker.onChange((state) => {
+      metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1);
+      log.warn({ state }, 'the breaker of the model server changed');
+    });
     return model;
   } catch (error) {
     if (error instanceof ModelError) throw new StartError(error.message, { cause: error });

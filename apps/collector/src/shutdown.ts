@@ -1,5 +1,3 @@
-import type { FastifyInstance } from 'fastify';
-
 export type Close = () => Promise<void>;
 
 /**
@@ -9,17 +7,4 @@ export type Close = () => Promise<void>;
 export async function closeTogether(parts: readonly Close[]): Promise<void> {
   const results = await Promise.allSettled(parts.map((close) => close()));
   for (const result of results) if (result.status === 'rejected') throw result.reason;
-}
-
-/** Takes no more requests and waits for those in progress, at most so long: then they are cut off. */
-export async function closeServer(
-  app: Pick<FastifyInstance, 'close' | 'server'>,
-  timeoutMs: number,
-): Promise<void> {
-  const timer = setTimeout(() => app.server.closeAllConnections(), timeoutMs);
-  try {
-    await app.close();
-  } finally {
-    clearTimeout(timer);
-  }
 }

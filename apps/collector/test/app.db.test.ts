@@ -312,6 +312,11 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
     '/api/v1/listings/{id}/images',
     '/api/v1/images/{sha256}',
     '/api/v1/admin/queue',
+    '/api/v1/admin/raw',
+    '/api/v1/admin/raw/{raw_id}/retry',
+    '/api/v1/admin/raw/retry',
+    '/api/v1/admin/raw-data',
+    '/api/v1/admin/archive-check',
     '/health',
   ]) {
     assert.ok(path in paths, path);

@@ -82,3 +82,22 @@ test('bad values are all named, never shown', () => {
     ],
   );
 });
+
+test('a bucket needs its names and keys, and each that is missing is named', () => {
+  const complete = {
+    IMAGE_STORE: 's3',
+    S3_REGION: 'eu-central-1',
+    S3_BUCKET: 'pictures',
+    S3_ACCESS_KEY_ID: 'id',
+    S3_SECRET_ACCESS_KEY: 'secret',
+  };
+  assert.equal(readConfig(complete).S3_ENDPOINT, undefined);
+  assert.equal(readConfig(complete).S3_FORCE_PATH_STYLE, false);
+  assert.deepEqual(broken({ IMAGE_STORE: 's3', S3_ENDPOINT: 'minio.example:9000' }), [
+    'S3_ENDPOINT',
+    'S3_REGION',
+    'S3_BUCKET',
+    'S3_ACCESS_KEY_ID',
+    'S3_SECRET_ACCESS_KEY',
+  ]);
+});

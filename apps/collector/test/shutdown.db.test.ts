@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { listen } from '@oselya/kit';
-import { fastify } from 'fastify';
-import { closeServer, closeTogether } from '../src/shutdown.ts';
+import { closeTogether } from '../src/shutdown.ts';
 import { startCollector } from './support/collector.ts';
 import { openDatabase } from './support/database.ts';
 import { until } from './support/until.ts';
@@ -37,17 +35,6 @@ test('a worker ends while a slow request still does', async () => {
   assert.equal(socket.closed, false);
   socket.destroy();
   await closing;
-});
-
-test('requests that do not end in time are cut off', { timeout: 20_000 }, async () => {
-  const app = fastify();
-  app.get('/', () => new Promise(() => undefined));
-  const url = await listen(app, { host: '127.0.0.1', port: 0, variable: 'PORT' });
-  const started = once(app.server, 'request');
-  const cutOff = assert.rejects(fetch(url));
-  await started;
-  await closeServer(app, 20);
-  await cutOff;
 });
 
 test('what closes together begins at once, and a failure is told when all have ended', async () => {

@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox';
-import { embed, type EmbedResult } from './embed.ts';
+import { embed, type EmbedOptions, type EmbedResult } from './embed.ts';
 import { ModelError } from './errors.ts';
 import { createExchanger } from './exchange.ts';
 import { checkNumbers, serverSettings, type ModelClientOptions } from './options.ts';
@@ -19,7 +19,9 @@ export interface ModelClient {
   /** Asks for an answer that follows a schema; the answer has been validated here. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
   /** Embeds texts; the vectors have been validated and are in the order of the texts. */
-  embed(texts: readonly string[], options?: { signal?: AbortSignal }): Promise<EmbedResult>;
+  embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
+  /** The configured name of the model that answers without pictures; servers may answer by another. */
+  readonly chatModel: string;
   /** The configured name of the model that embeds: vectors of different models cannot be compared. */
   readonly embeddingModel: string;
   /** Whether the server is being left alone; half-open means that one call may try it. */
@@ -72,7 +74,8 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
 
   return {
     generateObject: (request) => track(() => generateObject(deps, request)),
-    embed: (texts, { signal } = {}) => track(() => embed(deps, texts, signal)),
+    embed: (texts, request = {}) => track(() => embed(deps, texts, request)),
+    chatModel: backend.chat.modelId,
     embeddingModel: backend.embedding.modelId,
     breaker,
     async health({ signal } = {}) {

@@ -2,8 +2,9 @@ import type { EmbeddingModelV4 } from '@ai-sdk/provider';
 import { embedMany } from 'ai';
 import { checkVectors } from './check-vectors.ts';
 import type { Exchanger } from './exchange.ts';
+import type { ModelCallEvent } from './options.ts';
 import type { CallPolicy } from './resilience/call-policy.ts';
-import { createUsage, type Usage } from './usage.ts';
+import { createUsage, readTokens, type Usage } from './usage.ts';
 
 /** Embeddings, in the order of their texts. */
 export interface EmbedResult {
@@ -11,8 +12,12 @@ export interface EmbedResult {
   /** The configured name of the model. */
   model: string;
   usage: Usage;
-  /** Requests that were made to the server. */
-  calls: number;
+}
+
+export interface EmbedOptions {
+  signal?: AbortSignal | undefined;
+  /** Told of each request that is made, beside the client's own observer. */
+  observe?: ((event: ModelCallEvent) => void) | undefined;
 }
 
 /** What embedding needs. */
@@ -37,11 +42,10 @@ const BATCH_SIZE = 64;
 export async function embed(
   { embedding, dimensions, call, exchange }: EmbedDeps,
   texts: readonly string[],
-  signal: AbortSignal | undefined,
+  { signal, observe }: EmbedOptions,
 ): Promise<EmbedResult> {
   const usage = createUsage();
   const vectors: number[][] = [];
-  let calls = 0;
 
   for (let start = 0; start < texts.length; start += BATCH_SIZE) {
     const values = texts.slice(start, start + BATCH_SIZE);
@@ -50,16 +54,17 @@ export async function embed(
         operation: 'embed',
         expected: `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${embedding.modelId}) names an embedding model.`,
         context,
-        send: async (abortSignal) => {
-          calls += 1;
-          const answer = await embedMany({ model: embedding, values, maxRetries: 0, abortSignal });
-          usage.add({ inputTokens: answer.usage.tokens });
-          return answer.embeddings;
+        send: (abortSignal) => embedMany({ model: embedding, values, maxRetries: 0, abortSignal }),
+        tokens: (answer) => readTokens({ inputTokens: answer.usage.tokens }),
+        read: ({ embeddings }) =>
+          checkVectors(embeddings, { dimensions, model: embedding.modelId }),
+        observe: (event) => {
+          usage.add(event);
+          observe?.(event);
         },
-        read: (embeddings) => checkVectors(embeddings, { dimensions, model: embedding.modelId }),
       }),
     );
     vectors.push(...batch);
   }
-  return { vectors, model: embedding.modelId, usage: usage.total(), calls };
+  return { vectors, model: embedding.modelId, usage: usage.total() };
 }

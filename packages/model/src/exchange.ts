@@ -9,6 +9,7 @@ import type { ModelCallEvent } from './options.ts';
 import type { Breaker } from './resilience/breaker.ts';
 import type { CallContext } from './resilience/call-policy.ts';
 import { serverMessage } from './transport/server-message.ts';
+import { NO_TOKENS, type Tokens } from './usage.ts';
 
 /** One request to the server: how to send it, and how to read what comes back. */
 export interface Exchange<A, T> {
@@ -18,8 +19,12 @@ export interface Exchange<A, T> {
   expected: string;
   context: CallContext;
   send: (signal: AbortSignal) => Promise<A>;
+  /** What the answer cost, be it of use or not. */
+  tokens: (answer: A) => Tokens;
   /** @throws {ModelError} when the answer cannot be used. */
   read: (answer: A) => T;
+  /** Told of the request when it has ended, beside the client's own observer. */
+  observe: (event: ModelCallEvent) => void;
 }
 
 /** Makes one request to the server. */
@@ -33,14 +38,21 @@ export function createExchanger(deps: {
   breaker: Breaker;
   observe?: ((event: ModelCallEvent) => void) | undefined;
 }): Exchanger {
-  return ({ operation, expected, context, send, read }) =>
+  return ({ operation, expected, context, send, tokens, read, observe }) =>
     deps.breaker.run(async () => {
       const startedAt = performance.now();
-      const report = (outcome: ModelCallEvent['outcome']): void =>
-        deps.observe?.({ operation, outcome, durationMs: performance.now() - startedAt });
+      let cost = NO_TOKENS;
+      const report = (outcome: ModelCallEvent['outcome']): void => {
+        const durationMs = performance.now() - startedAt;
+        const event = { operation, outcome, durationMs, ...cost };
+        observe(event);
+        deps.observe?.(event);
+      };
       let value;
       try {
-        value = read(await send(context.signal));
+        const answer = await send(context.signal);
+        cost = tokens(answer);
+        value = read(answer);
       } catch (error) {
         const failure = modelError(error, { expected, context });
         report(failure.code);

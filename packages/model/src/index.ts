@@ -1,7 +1,7 @@
 /** The language-model client: OpenAI-compatible servers and a deterministic mock. */
 export { createModelClient } from './client.ts';
 export type { ModelClient } from './client.ts';
-export type { EmbedResult } from './embed.ts';
+export type { EmbedOptions, EmbedResult } from './embed.ts';
 export { MODEL_ERRORS, ModelError } from './errors.ts';
 export type { ModelErrorCode } from './errors.ts';
 export type {
@@ -14,4 +14,4 @@ export type { BreakerState, BreakerView } from './resilience/breaker.ts';
 export type { ModelHealth } from './providers/backend.ts';
 export type { ObjectRequest, ObjectResult } from './structured/generate-object.ts';
 export type { ImageInput } from './structured/prompt.ts';
-export type { Usage } from './usage.ts';
+export type { Tokens, Usage } from './usage.ts';

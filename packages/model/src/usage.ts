@@ -1,27 +1,46 @@
-/** Tokens as the server counted them; null when it did not. */
-export interface Usage {
+/** What a call cost. Tokens are as the server counted them; null when it did not. */
+export interface Usage extends Tokens {
+  /** Requests that were made to the server, retries and repairs included. */
+  calls: number;
+}
+
+/** Tokens of one request, as the server counted them; null when it did not. */
+export interface Tokens {
   inputTokens: number | null;
   outputTokens: number | null;
 }
 
-/** Tokens of one answer. Servers that do not count leave them out, or the SDK gives NaN. */
-export interface AnswerUsage {
+/** Tokens as the SDK hands them on. Where the server leaves them out, they are missing or NaN. */
+export interface SdkTokens {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
 }
 
-/** Adds up the tokens of the several answers that one call may take. */
-export function createUsage(): { add(answer: AnswerUsage): void; total(): Usage } {
-  const total: Usage = { inputTokens: null, outputTokens: null };
+/** Nothing that was counted: the request failed, or the server does not count. */
+export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
+
+/** What the SDK says of one answer's tokens. */
+export function readTokens({ inputTokens, outputTokens }: SdkTokens): Tokens {
+  return { inputTokens: counted(inputTokens), outputTokens: counted(outputTokens) };
+}
+
+/** Adds up the requests that one call may take. */
+export function createUsage(): { add(request: Tokens): void; total(): Usage } {
+  const total: Usage = { calls: 0, ...NO_TOKENS };
   return {
-    add(answer) {
-      total.inputTokens = sum(total.inputTokens, answer.inputTokens);
-      total.outputTokens = sum(total.outputTokens, answer.outputTokens);
+    add(request) {
+      total.calls += 1;
+      total.inputTokens = sum(total.inputTokens, request.inputTokens);
+      total.outputTokens = sum(total.outputTokens, request.outputTokens);
     },
     total: () => ({ ...total }),
   };
 }
 
-function sum(known: number | null, more: number | undefined): number | null {
-  return more === undefined || Number.isNaN(more) ? known : (known ?? 0) + more;
+function counted(tokens: number | undefined): number | null {
+  return tokens === undefined || Number.isNaN(tokens) ? null : tokens;
+}
+
+function sum(known: number | null, more: number | null): number | null {
+  return more === null ? known : (known ?? 0) + more;
 }

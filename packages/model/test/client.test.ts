@@ -80,7 +80,7 @@ suite('closing', () => {
 
     // The call in progress may even need further requests.
     answer.resolve(failure.llamaCppLoading);
-    assert.equal((await call).calls, 2);
+    assert.equal((await call).usage.calls, 2);
     await closing;
     assert.equal(server.requests.length, 2);
     await client.close();

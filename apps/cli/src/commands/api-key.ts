@@ -3,6 +3,7 @@ import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 
 // Written out, so that --help need not load the collector; the compiler holds both lists together.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
@@ -13,6 +14,13 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
   const apiKey = program
     .command('api-key')
     .description("manage the collector's API keys")
+    .addHelpText(
+      'after',
+      help(
+        'the database of the collector: DATABASE_URL or DATA_DIR.',
+        'The collector asks for keys where COLLECTOR_AUTH=required.',
+      ),
+    )
     .helpCommand(false);
 
   apiKey
@@ -42,7 +50,7 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
       withKeys(env, async (keys) => {
         const rows = await keys.list();
         if (rows.length === 0)
-          print('There are no API keys: make one with  oselya api-key create NAME');
+          print('There are no API keys: make one with  npx oselya api-key create NAME');
         for (const row of rows) {
           const sources = row.source_slugs === null ? 'any source' : row.source_slugs.join(',');
           const state = row.revoked_at === null ? 'active' : `revoked ${day(row.revoked_at)}`;
@@ -60,7 +68,7 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
       withKeys(env, async (keys) => {
         if (await keys.revoke(id)) return print(`Key ${id} is revoked.`);
         throw new CommandError(
-          `there is no active key ${JSON.stringify(id)}: see  oselya api-key list`,
+          `there is no active key ${JSON.stringify(id)}: see  npx oselya api-key list`,
         );
       }),
     );

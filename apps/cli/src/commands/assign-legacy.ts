@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { Type } from 'typebox';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 import { oneLine } from '../terminal.ts';
 
 /** A store of many years takes longer than the queries of a service do. */
@@ -14,6 +15,13 @@ export function addAssignLegacyCommand(program: Command, { env, print }: Context
   program
     .command('assign-legacy')
     .description('give a user the sessions and the memory that have no owner')
+    .addHelpText(
+      'after',
+      help(
+        'the database of the assistant: DATABASE_URL or DATA_DIR.',
+        'The user must have signed in once. The embedded database is open in one process at a time.',
+      ),
+    )
     .argument('<user-id>', 'who is to own them: the id at the identity provider', toUserId)
     .option('--dry-run', 'only tell what would happen')
     .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {

@@ -2,6 +2,7 @@ import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError } from 'commander';
 import { clientConfig, collectorUrl } from '../config.ts';
 import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 
 /** What the API answers at most at once. Contract 4, Search. */
 const MAX_LIMIT = 100;
@@ -11,6 +12,13 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
   program
     .command('search')
     .description('search the listings of a running collector')
+    .addHelpText(
+      'after',
+      help(
+        'a collector that runs: COLLECTOR_URL or COLLECTOR_PORT.',
+        'Where that asks for API keys, set COLLECTOR_API_KEY.',
+      ),
+    )
     .argument('<words...>', 'what to look for')
     .option('--similar', 'find what is near in meaning, instead of what has all the words')
     .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, limit, 10)

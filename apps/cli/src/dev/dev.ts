@@ -1,7 +1,7 @@
 import { start as startAssistant } from '@oselya/assistant';
 import { start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
-import { createLogger, onShutdown } from '@oselya/kit';
+import { createLogger, type Logger, onShutdown } from '@oselya/kit';
 import { startIdentityProvider } from './identity-provider.ts';
 import { temporaryKey } from './sample-key.ts';
 import { loadSamples, queueDrained, samplesLoaded, type SampleOptions } from './samples.ts';
@@ -9,31 +9,47 @@ import { devSecrets } from './secrets.ts';
 import { HOST, readSettings } from './settings.ts';
 import { summary } from './summary.ts';
 
+type DevOptions = { env: NodeJS.ProcessEnv; print: (line: string) => void };
+
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the
  * development identity provider, which also serves the pictures of the sample listings, and, unless
  * `DATABASE_URL` is set, the embedded database. Ends when the process is told to stop. Contract 1.
  */
-export async function dev({
-  env,
-  print,
-}: {
-  env: NodeJS.ProcessEnv;
-  print: (line: string) => void;
-}): Promise<void> {
-  const started = performance.now();
-  const { config, appEnv, webhookUrl, keysRequired } = readSettings(env);
-  const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
-  const log = createLogger({ level: config.LOG_LEVEL, service: 'dev' });
+export async function dev({ env, print }: DevOptions): Promise<void> {
+  const settings = readSettings(env);
+  const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
+  const starting = start({ settings, log, print, stopping: stopping.signal });
+  // Listened for from the beginning: what is told to stop while it starts closes all the same.
+  const stopped = onShutdown(log, async () => {
+    stopping.abort();
+    await (await starting).close();
+  });
+  await Promise.all([starting, stopped]);
+}
 
-  await using running = new AsyncDisposableStack();
+async function start({
+  settings: { config, appEnv, webhookUrl, keysRequired, ignored },
+  log,
+  print,
+  stopping,
+}: {
+  settings: ReturnType<typeof readSettings>;
+  log: Logger;
+  print: (line: string) => void;
+  stopping: AbortSignal;
+}): Promise<{ close: () => Promise<void> }> {
+  const started = performance.now();
+  const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
+
+  await using opened = new AsyncDisposableStack();
   const database = await connect<never>({
     url,
     dataDir,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
   });
-  running.defer(database.close);
+  opened.defer(database.close);
 
   const secrets = devSecrets(dataDir);
   const idp = await startIdentityProvider({
@@ -49,28 +65,26 @@ export async function dev({
     accessTokenSeconds: config.DEV_IDP_ACCESS_TOKEN_SECONDS,
     refreshTokenSeconds: config.DEV_IDP_REFRESH_TOKEN_SECONDS,
   });
-  running.defer(idp.close);
+  opened.defer(idp.close);
 
   const shared = { database, log };
   const collector = await startCollector({ ...appEnv, ...secrets }, shared);
-  running.defer(() => collector.close());
+  opened.defer(() => collector.close());
   const assistant = await startAssistant({ ...appEnv, ...secrets }, shared);
-  running.defer(() => assistant.close());
+  opened.defer(() => assistant.close());
 
   // The collector's start has made its tables in the shared database.
   const tables = database as unknown as Database<Tables>;
   const key = keysRequired && !samplesLoaded(dataDir) ? await temporaryKey(tables) : undefined;
-  if (key !== undefined) running.defer(key.revoke);
-  running.defer(() => stopping.abort());
+  if (key !== undefined) opened.defer(key.revoke);
 
   const samples: SampleOptions = {
     dataDir,
     collectorUrl: collector.url,
     imagesOrigin: appEnv.IDP_BASE_URL,
-    signal: stopping.signal,
+    signal: stopping,
     key,
   };
-  const stopped = onShutdown(log, () => running.disposeAsync());
   try {
     const sent = await loadSamples(samples);
     print(
@@ -79,18 +93,21 @@ export async function dev({
         collectorUrl: collector.url,
         idpUrl: appEnv.IDP_BASE_URL,
         dataDir,
+        isEmbedded: url === undefined,
         accounts: idp.accounts,
         seconds: (performance.now() - started) / 1000,
         samples: sent,
         keysRequired,
+        ignored,
       }),
     );
     if (sent > 0) void reportProcessed(samples, print);
   } catch (error) {
     // Whoever stops it while the samples are being sent needs no error about that.
-    if (!stopping.signal.aborted) throw error;
+    if (!stopping.aborted) throw error;
   }
-  await stopped;
+  const running = opened.move();
+  return { close: () => running.disposeAsync() };
 }
 
 async function reportProcessed(

@@ -33,7 +33,23 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     appEnv: appEnvironment(quietEnv, config),
     webhookUrl: webhookUrl(assistant),
     keysRequired: collector.COLLECTOR_AUTH === 'required',
+    ignored: ignoredVariables(env),
   };
+}
+
+/** What the development provider is reached with, and the secrets that go with it. */
+const OWN_VARIABLES = [
+  'IDP_BASE_URL',
+  'IDP_CLIENT_ID',
+  'IDP_CLIENT_SECRET',
+  'IDP_REDIRECT_URI',
+  'IDP_WEBHOOK_SECRET',
+  'SVC_AUTH_ENCRYPTION_KEY',
+];
+
+/** Variables that somebody has set, and that have another value here. */
+function ignoredVariables(env: NodeJS.ProcessEnv): string[] {
+  return OWN_VARIABLES.filter((name) => (env[name] ?? '').trim() !== '');
 }
 
 // What listens on every address of this machine is reached on the loopback one.

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_COLLECTOR_URL } from '../config.ts';
 
@@ -7,12 +8,16 @@ export type SummaryFacts = {
   collectorUrl: string;
   idpUrl: string;
   dataDir: string;
+  /** Whether the database is the one in the data folder. */
+  isEmbedded: boolean;
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
   /** How many sample listings were sent on this start. */
   samples: number;
   /** Whether the collector asks for an API key. */
   keysRequired: boolean;
+  /** Variables that are set, and have another value here. */
+  ignored: readonly string[];
 };
 
 /** What a newcomer sees when the platform is up. Every address and command in it works as printed. */
@@ -34,14 +39,23 @@ Oselya is ready (${facts.seconds.toFixed(1)} s). Everything below works as print
 ${accounts.join('\n')}
   Then block them, change their roles or log everybody out at ${idpUrl}
 
-  Try next:
+${ignoredNote(facts.ignored)}  Try next:
 ${tryNext(facts)
   .map((line) => `    ${line}`)
   .join('\n')}
 ${facts.samples === 0 ? '' : `\n  ${facts.samples} sample listings were sent and are being processed.\n`}`;
 }
 
-function tryNext({ collectorUrl, keysRequired }: SummaryFacts): string[] {
+/** Somebody who sets these expects another identity provider than the one that is here. */
+function ignoredNote(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  return `  Ignored here, where the identity provider is the development one: ${names.join(', ')}
+  For a provider of your own run  npx oselya assistant  (docs/sign-in.md).
+
+`;
+}
+
+function tryNext({ collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
   const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
   const search = `${where}npx oselya search`;
   const validate = 'npx oselya inventory validate inventory/endpoints.json';
@@ -49,7 +63,8 @@ function tryNext({ collectorUrl, keysRequired }: SummaryFacts): string[] {
     return [
       validate,
       `${collectorUrl}/health`,
-      'To search, stop, make a key with  npx oselya api-key create NAME  and set COLLECTOR_API_KEY to it.',
+      `To search, stop, make a key with  ${databaseOf(facts)}npx oselya api-key create NAME`,
+      `start again, and then  ${where}COLLECTOR_API_KEY=… npx oselya search квартира Львів`,
     ];
   }
   return [
@@ -60,4 +75,11 @@ function tryNext({ collectorUrl, keysRequired }: SummaryFacts): string[] {
     `${collectorUrl}/api/v1/listings/2/history`,
     `${collectorUrl}/health`,
   ];
+}
+
+/** What another command needs before it to use the same database; an address may hold a password. */
+function databaseOf({ isEmbedded, dataDir }: Pick<SummaryFacts, 'isEmbedded' | 'dataDir'>): string {
+  if (!isEmbedded) return 'DATABASE_URL=… ';
+  if (dataDir === resolve('var')) return '';
+  return `DATA_DIR='${dataDir.replaceAll("'", "'\\''")}' `;
 }

@@ -74,7 +74,7 @@ function refusal(status: number, body: unknown): string {
   }
   const { title, detail = title, errors = [] } = body;
   if (status === 401) {
-    return `${refused}: ${oneLine(title)}: set COLLECTOR_API_KEY to one with the scope search; oselya api-key create makes one`;
+    return `${refused}: ${oneLine(title)}: set COLLECTOR_API_KEY to one with the scope search; npx oselya api-key create makes one`;
   }
   const rules = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
   return `${refused}: ${oneLine(rules || detail)}`;

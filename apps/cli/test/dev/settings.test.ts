@@ -32,3 +32,9 @@ test('tokens last five minutes and sign-ins thirty days unless told otherwise', 
   const short = { DEV_IDP_ACCESS_TOKEN_SECONDS: '1', DEV_IDP_REFRESH_TOKEN_SECONDS: '60' };
   assert.deepEqual(lifetimes(short), [1, 60]);
 });
+
+test('variables of another identity provider are named when they are ignored', () => {
+  assert.deepEqual(readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignored, []);
+  const env = { IDP_BASE_URL: 'https://id.example', IDP_CLIENT_SECRET: 'x', IDP_TIMEOUT_MS: '900' };
+  assert.deepEqual(readSettings(env).ignored, ['IDP_BASE_URL', 'IDP_CLIENT_SECRET']);
+});

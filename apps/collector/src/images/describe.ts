@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
-import { type ModelClient, ModelError } from '@oselya/model';
+import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import type { Tables } from '../database.ts';
 import { cleanText } from '../pipeline/clean.ts';
+import { readPrompt } from '../prompt.ts';
 import type { Fence } from '../queue/job.ts';
 import { choice } from '../schema.ts';
 import { VISION_SIDE } from './decode.ts';
@@ -17,7 +17,7 @@ export const descriptionSchema = Type.Object({
   quality: choice(['good', 'poor']),
 });
 
-const PROMPT = readFileSync(new URL('prompts/image-description.v1.md', import.meta.url), 'utf8');
+export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
 
 const MAX_DESCRIPTION = 2000;
 
@@ -34,10 +34,15 @@ export type Describer = Pick<ModelClient, 'generateObject'>;
  */
 export async function describeImages(
   deps: { db: Kysely<Tables>; resizes: Resizes; model: Describer; parallel: number },
-  job: { hints: ReadonlyMap<string, string>; fence: Fence; signal: AbortSignal },
+  job: {
+    hints: ReadonlyMap<string, string>;
+    fence: Fence;
+    signal: AbortSignal;
+    observe: ((event: ModelCallEvent) => void) | undefined;
+  },
 ): Promise<void> {
   const { db, resizes, model, parallel } = deps;
-  const { hints, fence, signal } = job;
+  const { hints, fence, signal, observe } = job;
   const undescribed = await findUndescribed(db, [...hints.keys()]);
   await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
     signal.throwIfAborted();
@@ -47,10 +52,11 @@ export async function describeImages(
         operation: 'image_description',
         schemaName: 'image_description',
         schema: descriptionSchema,
-        system: PROMPT,
+        system: descriptionPrompt.text,
         data: { hint: hints.get(sha256), width, height },
         image: { bytes, mediaType: 'image/jpeg' },
         signal,
+        observe,
       });
       const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
       await saveDescription(db, fence, {

@@ -1,8 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { pipeline as joinStreams, type Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   createBrotliDecompress,
@@ -12,11 +8,12 @@ import {
 } from 'node:zlib';
 import { type Answer, firstOf, type SafeFetch } from './fetch.ts';
 import { ImageError } from './image-error.ts';
+import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
 export const DOWNLOAD_LIMITS = {
   /** Bytes of one picture, after decompression. */
-  bytes: 50 * 1024 * 1024,
+  bytes: MAX_IMAGE_BYTES,
   attempts: 3,
   /** Before the second attempt; doubled before each further one. */
   retryDelayMs: 500,
@@ -26,9 +23,6 @@ export const DOWNLOAD_LIMITS = {
 
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
-/** A file that was fetched. It is temporary: whoever has it removes it. */
-export type TemporaryFile = { path: string; sha256: string; bytes: number };
-
 /**
  * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx
  * are tried again. Whatever happens, no file stays behind a failure.
@@ -37,10 +31,10 @@ export type TemporaryFile = { path: string; sha256: string; bytes: number };
  */
 export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
 
-/** @param folder For the temporary files; made when it is missing. */
+/** @param folder Gives where temporary files go. */
 export function createDownload(options: {
   fetch: SafeFetch;
-  folder: string;
+  folder: () => string;
   limits?: Partial<DownloadLimits> | undefined;
 }): Download {
   const { fetch, folder } = options;
@@ -50,36 +44,12 @@ export function createDownload(options: {
     const answer = await fromNetwork(fetch(url, { signal, accept: 'image/*' }), signal);
     try {
       checkHeaders(answer, limits.bytes);
-      return await save(answer, signal);
+      return await saveTemporary(folder(), received(answer, signal), (bytes) => {
+        if (bytes > limits.bytes) throw tooLarge(limits.bytes);
+      });
     } finally {
       await answer.close();
     }
-  }
-
-  async function save(answer: Answer, signal: AbortSignal): Promise<TemporaryFile> {
-    await mkdir(folder, { recursive: true });
-    const path = join(folder, randomUUID());
-    const hash = createHash('sha256');
-    let bytes = 0;
-    async function* measured() {
-      for await (const chunk of received(answer, signal)) {
-        bytes += chunk.length;
-        if (bytes > limits.bytes) throw tooLarge(limits.bytes);
-        hash.update(chunk);
-        yield chunk;
-      }
-    }
-    // Opened first: a stream that opens by itself can make the file after its failure was cleaned up.
-    const file = await open(path, 'wx');
-    try {
-      await pipeline(measured, file.createWriteStream());
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    } finally {
-      await file.close();
-    }
-    return { path, sha256: hash.digest('hex'), bytes };
   }
 
   return async (url, signal) => {

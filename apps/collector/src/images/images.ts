@@ -1,19 +1,28 @@
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import type { ModelCallEvent } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import type { Disk } from '../disk.ts';
 import type { Fence } from '../queue/job.ts';
 import type { Lookup } from './address.ts';
 import { inspectPicture } from './decode.ts';
 import { describeImages, type Describer } from './describe.ts';
-import { createDownload, type DownloadLimits, type TemporaryFile } from './download.ts';
+import { createDownload, type DownloadLimits } from './download.ts';
 import { createSafeFetch } from './fetch.ts';
 import { ImageError } from './image-error.ts';
 import { mapParallel } from './map-parallel.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
-import { findFetched, findImages, replaceImages, type StoredImage } from './repository.ts';
+import {
+  findFetched,
+  findImages,
+  hasUploads,
+  replaceImages,
+  type StoredImage,
+} from './repository.ts';
 import { createResizes } from './resizes.ts';
-import { createImageStore, incomingFolder } from './store.ts';
+import type { ImageStore } from './store/store.ts';
+import type { TemporaryFile, UploadedFile } from './temporary-file.ts';
 
 /** How many pictures of one listing are fetched, or described, at once. Specification 001, Limits. */
 const PARALLEL = 3;
@@ -21,23 +30,28 @@ const PARALLEL = 3;
 /** A picture to be sent. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
-type Job = { listingId: number; fence: Fence; signal: AbortSignal };
+type Job = {
+  listingId: number;
+  fence: Fence;
+  signal: AbortSignal;
+  /** Told of each request to the model. */
+  observe?: (event: ModelCallEvent) => void;
+};
 
 export type Images = {
   /**
    * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
    * address that the listing had before is not fetched again. A picture that cannot be used is recorded
-   * with its reason. Contract 4, Images.
-   * @throws LeaseLostError, ModelError (see `describeImages`), `signal.reason`.
+   * with its reason. Where the payload's pictures came along when it was sent, the listing keeps those.
+   * Contract 4, Images.
+   * @throws LeaseLostError, ModelError (see `describeImages`), ProblemError `disk_low`, `signal.reason`.
    */
   processRemote(job: Job & { urls: readonly string[] }): Promise<ImageOutcome[]>;
   /**
    * The same with uploaded files, one after another. The files stay: whoever received them removes
    * them. Specification 001, Behaviour rules.
    */
-  processUploaded(
-    job: Job & { files: readonly (TemporaryFile & { name: string })[] },
-  ): Promise<ImageOutcome[]>;
+  processUploaded(job: Job & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
@@ -48,11 +62,15 @@ export type Images = {
 
 export type ImagesOptions = {
   db: Kysely<Tables>;
-  /** Where the bytes are kept. */
-  folder: string;
+  store: ImageStore;
+  /** Gives where temporary files go. */
+  temporary: () => string;
+  disk: Disk;
   /** SSRF_ALLOW. */
   allow: readonly string[];
   model: Describer;
+  /** Told of what failed without doing harm. */
+  onError: (error: unknown) => void;
   observe?: (event: ImageEvent) => void;
   lookup?: Lookup;
   limits?: Partial<DownloadLimits>;
@@ -68,12 +86,12 @@ type Place = { url: string | null; name: string; result: Result };
  * @throws StartError for a malformed `allow`.
  */
 export function createImages(options: ImagesOptions): Images {
-  const { db, folder, allow, model, lookup, limits, observe = () => undefined } = options;
-  const store = createImageStore(folder);
-  const resizes = createResizes(store);
+  const { db, store, temporary, disk, allow, model, lookup, limits } = options;
+  const { onError, observe = () => undefined } = options;
+  const resizes = createResizes(store, onError);
   const download = createDownload({
     fetch: createSafeFetch({ allow, lookup }),
-    folder: incomingFolder(folder),
+    folder: temporary,
     limits,
   });
 
@@ -85,6 +103,7 @@ export function createImages(options: ImagesOptions): Images {
   }
 
   async function fetchAndKeep(url: string, signal: AbortSignal): Promise<StoredImage> {
+    await disk.need();
     const file = await download(url, signal);
     try {
       return await keep(file);
@@ -94,8 +113,12 @@ export function createImages(options: ImagesOptions): Images {
   }
 
   /** Records what became of a listing's pictures, and has the new ones described. */
-  async function record(job: Job, places: readonly Place[]): Promise<ImageOutcome[]> {
-    const { listingId, fence, signal } = job;
+  async function record(
+    job: Job,
+    places: readonly Place[],
+    { cameAlong }: { cameAlong: boolean },
+  ): Promise<ImageOutcome[]> {
+    const { listingId, fence, signal, observe: onModelCall } = job;
     const stored = places.flatMap(({ result }) => ('image' in result ? [result.image] : []));
     const known = new Set(
       (
@@ -116,19 +139,23 @@ export function createImages(options: ImagesOptions): Images {
       observe(result.isReused === true ? 'reused' : duplicate ? 'duplicate' : 'stored');
       return { position, url, sha256, width, height, duplicate };
     });
-    await replaceImages(db, { listingId, outcomes, stored, fence });
+    await replaceImages(db, { listingId, outcomes, stored, fence, cameAlong });
     // Equal bytes go by their first name, which is set last.
     const hints = new Map(
       places
         .toReversed()
         .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
     );
-    await describeImages({ db, resizes, model, parallel: PARALLEL }, { hints, fence, signal });
+    await describeImages(
+      { db, resizes, model, parallel: PARALLEL },
+      { hints, fence, signal, observe: onModelCall },
+    );
     return outcomes;
   }
 
   return {
     async processRemote({ urls, ...job }) {
+      if (await hasUploads(db, job.fence)) return [];
       const fetched = await findFetched(db, job.listingId);
       const known = await findImages(db, [...fetched.values()]);
       const unique = [...new Set(urls)];
@@ -146,6 +173,7 @@ export function createImages(options: ImagesOptions): Images {
           const result = byUrl.get(url);
           return result === undefined ? [] : [{ url, name: url, result }];
         }),
+        { cameAlong: false },
       );
     },
 
@@ -155,7 +183,7 @@ export function createImages(options: ImagesOptions): Images {
         job.signal.throwIfAborted();
         places.push({ url: null, name: file.name, result: await unlessBad(keep(file)) });
       }
-      return record(job, places);
+      return record(job, places, { cameAlong: true });
     },
 
     async open(sha256, side) {

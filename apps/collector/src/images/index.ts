@@ -1,6 +1,8 @@
 export { createSafeFetch, type SafeFetch } from './fetch.ts';
 export { createImages, type Images } from './images.ts';
-export { removeLeftovers } from './leftovers.ts';
 export { ImageError } from './image-error.ts';
-export type { ImageEvent, ImageOutcome } from './outcome.ts';
+export type { ImageEvent, ImageOutcome, UploadOutcome } from './outcome.ts';
 export { imageRoutes } from './routes.ts';
+export { openImageStore, type OpenStore } from './store/open.ts';
+export { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from './temporary-file.ts';
+export { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.ts';

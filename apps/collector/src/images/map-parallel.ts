@@ -1,3 +1,5 @@
+import pLimit from 'p-limit';
+
 /**
  * Maps values with at most `parallel` of them in progress, in their order. After a failure nothing new
  * begins, and the failure comes out when what was in progress has ended.
@@ -7,22 +9,18 @@ export async function mapParallel<Value, Result>(
   parallel: number,
   map: (value: Value) => Promise<Result>,
 ): Promise<Result[]> {
-  const results: Result[] = [];
-  const waiting = values.entries();
-  let hasFailed = false;
-  async function work(): Promise<void> {
-    for (const [index, value] of waiting) {
-      if (hasFailed) return;
+  const limit = pLimit({ concurrency: parallel, rejectOnClear: true });
+  const results = values.map((value) =>
+    limit(async () => {
       try {
-        results[index] = await map(value);
+        return await map(value);
       } catch (error) {
-        hasFailed = true;
+        limit.clearQueue();
         throw error;
       }
-    }
-  }
-  const workers = Array.from({ length: Math.min(parallel, values.length) }, work);
-  const failure = (await Promise.allSettled(workers)).find((one) => one.status === 'rejected');
-  if (failure !== undefined) throw failure.reason;
-  return results;
+    }),
+  );
+  await Promise.allSettled(results);
+  // Those that were cleared come after the one that failed, so the failure is the first of all.
+  return Promise.all(results);
 }

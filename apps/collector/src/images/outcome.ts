@@ -1,5 +1,5 @@
-/** What became of one picture: stored bytes, or the reason why it cannot be used. */
-export type ImageOutcome = { position: number; url: string | null } & (
+/** What became of a picture that came along: stored bytes, or the reason why it cannot be used. */
+export type UploadOutcome =
   | {
       sha256: string;
       width: number;
@@ -7,8 +7,10 @@ export type ImageOutcome = { position: number; url: string | null } & (
       /** Whether these bytes were stored before. */
       duplicate: boolean;
     }
-  | { error: string }
-);
+  | { error: string };
+
+/** What became of one picture of a listing. */
+export type ImageOutcome = { position: number; url: string | null } & UploadOutcome;
 
 /** For metrics: new bytes, known ones, an address that was not fetched again, and a bad picture. */
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed';

@@ -42,8 +42,20 @@ export async function findFetched(
   );
 }
 
+/** Whether the payload of a job came with its pictures. */
+export async function hasUploads(db: Kysely<Tables>, { rawId }: Fence): Promise<boolean> {
+  const raw = await db
+    .selectFrom('raw_data')
+    .select('id')
+    .where('id', '=', rawId)
+    .where('uploads', 'is not', null)
+    .executeTakeFirst();
+  return raw !== undefined;
+}
+
 /**
- * Replaces the pictures of a listing, all at once.
+ * Replaces the pictures of a listing, all at once. What became of pictures that came along with the
+ * payload is kept with its record too: the listing's may be others by the time it is asked for.
  * @throws LeaseLostError where the claim is no longer held, SupersededError where the listing was made
  *   from a newer payload meanwhile; then nothing changed.
  */
@@ -54,9 +66,11 @@ export async function replaceImages(
     outcomes: readonly ImageOutcome[];
     stored: readonly StoredImage[];
     fence: Fence;
+    /** Whether the pictures came along with the payload. */
+    cameAlong?: boolean;
   },
 ): Promise<void> {
-  const { listingId, outcomes, stored, fence } = change;
+  const { listingId, outcomes, stored, fence, cameAlong = false } = change;
   await db.transaction().execute(async (trx) => {
     const [claim] = (await heldListing(fence, listingId).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
@@ -70,6 +84,12 @@ export async function replaceImages(
     await sql`insert into listing_images (listing_id, position, url, sha256, error)
       select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)
         as image (position integer, url text, sha256 text, error text)`.execute(trx);
+    if (cameAlong) {
+      const uploads = JSON.stringify(
+        outcomes.map(({ position: _position, url: _url, ...upload }) => upload),
+      );
+      await trx.updateTable('raw_data').set({ uploads }).where('id', '=', fence.rawId).execute();
+    }
   });
 }
 

@@ -1,6 +1,7 @@
+import pLimit from 'p-limit';
 import { problem } from '../errors.ts';
 import { toJpeg } from './decode.ts';
-import type { ImageStore } from './store.ts';
+import type { ImageStore } from './store/store.ts';
 
 /** How many pictures are made smaller at once: each takes up to some 200 MB while it is unpacked. */
 const PARALLEL = 2;
@@ -20,45 +21,45 @@ export type Resizes = {
 
 /**
  * Makes stored pictures smaller, a few at once in the whole process, equal ones once for all who want
- * them at the time. The bytes are read only when a turn comes, so what waits holds no memory.
+ * them at the time. What was made is stored, so that it is made once. The bytes are read only when a
+ * turn comes, so what waits holds no memory.
+ * @param onError Told of a copy that could not be stored: it is used, and made again the next time.
  */
-export function createResizes(store: Pick<ImageStore, 'read'>): Resizes {
+export function createResizes(
+  store: Pick<ImageStore, 'read' | 'readThumbnail' | 'putThumbnail'>,
+  onError: (error: unknown) => void,
+): Resizes {
   const inProgress = new Map<string, Promise<Buffer>>();
-  const waiting: (() => void)[] = [];
-  let free = PARALLEL;
+  const inTurn = pLimit(PARALLEL);
 
-  async function inTurn(sha256: string, side: number): Promise<Buffer> {
-    if (free > 0) free -= 1;
-    // Whoever ends hands the turn on, so nobody who comes between can take it.
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await toJpeg(await store.read(sha256), side);
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) free += 1;
-      else next();
-    }
+  async function make(sha256: string, side: number): Promise<Buffer> {
+    const bytes = await toJpeg(await store.read(sha256), side);
+    await store.putThumbnail(sha256, side, bytes).catch(onError);
+    return bytes;
   }
 
-  function make(sha256: string, side: number): Promise<Buffer> {
+  async function find(sha256: string, side: number, refuse: () => void): Promise<Buffer> {
+    const stored = await store.readThumbnail(sha256, side);
+    if (stored !== undefined) return stored;
     const key = `${sha256}-${side}`;
     const known = inProgress.get(key);
     if (known !== undefined) return known;
-    const made = inTurn(sha256, side).finally(() => inProgress.delete(key));
+    refuse();
+    const made = inTurn(make, sha256, side).finally(() => inProgress.delete(key));
     inProgress.set(key, made);
     return made;
   }
 
   return {
-    make,
-    async makeSoon(sha256, side) {
-      if (waiting.length >= MAX_WAITING && !inProgress.has(`${sha256}-${side}`)) {
-        throw problem('unavailable', {
-          detail: 'Too many pictures are being made smaller. Try again in a moment.',
-          headers: { 'retry-after': '2' },
-        });
-      }
-      return make(sha256, side);
-    },
+    make: (sha256, side) => find(sha256, side, () => undefined),
+    makeSoon: (sha256, side) => find(sha256, side, () => refuseBehind(inTurn.pendingCount)),
   };
+}
+
+function refuseBehind(waiting: number): void {
+  if (waiting < MAX_WAITING) return;
+  throw problem('unavailable', {
+    detail: 'Too many pictures are being made smaller. Try again in a moment.',
+    headers: { 'retry-after': '2' },
+  });
 }

@@ -7,75 +7,107 @@ export type NewRaw = {
   /** As JSON. */
   payload: string;
   content_hash: string;
+  /** The request that brought it. */
+  request_id?: string | undefined;
 };
 
-/** Stores a payload and, with its first one, the source: one statement, so one round trip and commit. */
-export async function insertRaw(db: Kysely<Tables>, raw: NewRaw): Promise<number> {
-  const { id } = await insert(db, raw).executeTakeFirstOrThrow();
-  return id;
-}
+/** A payload to store, under an idempotency key where it has one. */
+export type KeyedRaw = NewRaw & { idempotency_key?: string | undefined };
+
+/** A payload that is stored: another one where the idempotency key had come before. */
+export type StoredRaw = {
+  id: number;
+  contentHash: string;
+  /** Whether it was stored behind another payload of its listing. */
+  waits: boolean;
+};
+
+type Row = { n: number; id: number; waits: boolean };
+type Earlier = { n: number; id: number; contentHash: string };
 
 /**
- * Stores a payload under an idempotency key, or finds the one that came under it within 24 hours.
- * Of two at the same time the second waits for the first, and then finds it.
+ * Stores payloads, in their order, and with its first one each source: one statement, so one round trip
+ * and one commit for all of them.
+ * @returns What was stored, by the place of the payload; none where the idempotency key is in use, be it
+ *   by a payload before it in the same list.
  */
-export async function insertRawOnce(
+export async function insertRaws(
   db: Kysely<Tables>,
-  raw: NewRaw,
-  idempotencyKey: string,
-): Promise<{ id: number; contentHash: string }> {
-  return db.transaction().execute(async (trx) => {
-    await trx
-      .updateTable('raw_data')
-      .set({ idempotency_key: null })
-      .where('source_slug', '=', raw.source_slug)
-      .where('idempotency_key', '=', idempotencyKey)
-      .where('created_at', '<', sql<Date>`now() - interval '24 hours'`)
-      .execute();
-    // What stood in the way may have its 24 hours end before it is looked for: then the key is free.
-    const stored =
-      (await insertOrFind(trx, raw, idempotencyKey)) ??
-      (await insertOrFind(trx, raw, idempotencyKey));
-    if (stored === undefined) throw new Error('An idempotency key was freed twice at one moment');
-    return stored;
+  raws: readonly KeyedRaw[],
+): Promise<Map<number, StoredRaw>> {
+  const keyed = raws.some((raw) => raw.idempotency_key !== undefined);
+  // Keys are taken in their order: two statements that took the same ones in another could wait for one
+  // another. Without any, looking for conflicts would be for nothing.
+  const onConflict = sql`order by source_slug, idempotency_key
+    on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
+  const { rows } = await sql<Row>`
+    with item as materialized (
+      select nextval('raw_data_id_seq') as id, item.*
+      from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (
+        n integer, source_slug text, external_id text, payload jsonb, content_hash text,
+        idempotency_key text, request_id text)),
+    source as (
+      insert into sources (slug) select distinct source_slug from item order by source_slug
+      on conflict do nothing),
+    stored as (
+      insert into raw_data
+        (id, source_slug, external_id, payload, content_hash, idempotency_key, request_id, waits)
+      overriding system value
+      select id, source_slug, external_id, payload, content_hash, idempotency_key, request_id,
+        row_number() over (partition by source_slug, external_id order by n) > 1
+        or exists (
+          select from raw_data as other
+          where other.source_slug = item.source_slug and other.external_id = item.external_id
+            and other.status in ('pending', 'processing') offset 0)
+      from item ${keyed ? onConflict : sql``}
+      returning id, waits)
+    select n, id, waits from stored join item using (id)`.execute(db);
+  return new Map(
+    rows.map(({ n, id, waits }) => [n, { id, waits, contentHash: raws[n]?.content_hash ?? '' }]),
+  );
+}
+
+/** The payloads are JSON already; to parse and write them once more would cost more than all the rest. */
+function toJson(raws: readonly KeyedRaw[]): string {
+  const items = raws.map(({ payload, ...raw }, n) => {
+    const rest = JSON.stringify({ n, ...raw });
+    return `${rest.slice(0, -1)},"payload":${payload}}`;
   });
+  return `[${items.join(',')}]`;
 }
 
-/** Undefined where the payload that stood in the way of an insertion lost its key meanwhile. */
-async function insertOrFind(
+/** The payloads that came under the same idempotency keys within 24 hours, by place. */
+export async function findEarlier(
   db: Kysely<Tables>,
-  raw: NewRaw,
-  idempotencyKey: string,
-): Promise<{ id: number; contentHash: string } | undefined> {
-  const inserted = await insert(db, { ...raw, idempotency_key: idempotencyKey })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['source_slug', 'idempotency_key'])
-        .where('idempotency_key', 'is not', null)
-        .doNothing(),
-    )
-    .executeTakeFirst();
-  if (inserted !== undefined) return { id: inserted.id, contentHash: raw.content_hash };
-  const earlier = await db
-    .selectFrom('raw_data')
-    .select(['id', 'content_hash'])
-    .where('source_slug', '=', raw.source_slug)
-    .where('idempotency_key', '=', idempotencyKey)
-    .executeTakeFirst();
-  return earlier && { id: earlier.id, contentHash: earlier.content_hash };
+  raws: ReadonlyMap<number, KeyedRaw>,
+): Promise<Map<number, StoredRaw>> {
+  const { rows } = await sql<Earlier>`
+    select wanted.n, raw_data.id, raw_data.content_hash as "contentHash"
+    from ${wanted(raws)}
+    join raw_data using (source_slug, idempotency_key)
+    where created_at >= now() - interval '24 hours'`.execute(db);
+  return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, waits: false }]));
 }
 
-function insert(db: Kysely<Tables>, raw: NewRaw & { idempotency_key?: string }) {
-  return db
-    .with('source', (cte) =>
-      cte
-        .insertInto('sources')
-        .values({ slug: raw.source_slug })
-        .onConflict((conflict) => conflict.doNothing()),
-    )
-    .insertInto('raw_data')
-    .values(raw)
-    .returning('id');
+/** Takes idempotency keys from payloads that came more than 24 hours ago. */
+export async function freeKeys(
+  db: Kysely<Tables>,
+  raws: ReadonlyMap<number, KeyedRaw>,
+): Promise<void> {
+  await sql`
+    update raw_data set idempotency_key = null
+    from ${wanted(raws)}
+    where raw_data.source_slug = wanted.source_slug
+      and raw_data.idempotency_key = wanted.idempotency_key
+      and created_at < now() - interval '24 hours'`.execute(db);
+}
+
+function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
+  const places = [...raws.keys()];
+  const sources = [...raws.values()].map((raw) => raw.source_slug);
+  const keys = [...raws.values()].map((raw) => raw.idempotency_key);
+  return sql`unnest(${places}::integer[], ${sources}::text[], ${keys}::text[])
+    as wanted (n, source_slug, idempotency_key)`;
 }
 
 /** A payload's record without the payload itself. */
@@ -91,6 +123,7 @@ export function findRaw(db: Kysely<Tables>, rawId: number) {
       'error',
       'stages',
       'listing_id',
+      'model_usage',
       'created_at',
       'updated_at',
     ])

@@ -50,7 +50,7 @@ export function ingestRoutes(
         throw problem('forbidden', { detail: 'This API key may not send for this source.' });
       }
       reply.headers(await limit(payload.source_slug));
-      const rawId = await ingest.accept(payload, request.headers['idempotency-key']);
+      const rawId = await ingest.accept(payload, request.headers['idempotency-key'], request.id);
       return reply.status(202).send({ raw_id: rawId, status: 'pending' });
     },
   );

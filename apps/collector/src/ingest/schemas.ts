@@ -125,6 +125,21 @@ export const rawSchema = Type.Object({
     }),
   ),
   listing_id: nullable(Type.Integer()),
+  model_usage: nullable(
+    Type.Object(
+      {
+        calls: Type.Integer({
+          description: 'Requests made; one that several shared counts for each.',
+        }),
+        input_tokens: Type.Integer(),
+        output_tokens: Type.Integer(),
+      },
+      {
+        description:
+          'What the payload cost of the model so far, all its attempts and images included. Tokens are 0 where the server does not count them.',
+      },
+    ),
+  ),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
 });

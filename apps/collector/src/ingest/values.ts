@@ -23,7 +23,7 @@ export function findValueErrors(payload: Payload): ValueError[] {
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
     errors.push({ path: 'body/attributes', message: 'must be at most 64 KiB of JSON' });
   }
-  if (normaliseText(payload.description) === '') {
+  if (!hasWord(payload.description)) {
     errors.push({ path: 'body/description', message: 'must have a letter or a digit' });
   }
   if (payload.published_at !== undefined && !isDate(payload.published_at)) {
@@ -33,6 +33,13 @@ export function findValueErrors(payload: Payload): ValueError[] {
     errors.push({ path: 'body/currency', message: 'must be a currency code of ISO 4217' });
   }
   return errors;
+}
+
+/** Almost every description has one of these where it begins; the normaliser reads it to its end. */
+const PLAIN_LETTER = /[0-9a-zа-я]/i;
+
+function hasWord(text: string): boolean {
+  return PLAIN_LETTER.test(text) || normaliseText(text) !== '';
 }
 
 function isDate(text: string): boolean {

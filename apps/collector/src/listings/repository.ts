@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import type { Provenance } from '../pipeline/provenance.ts';
 import { listingColumns } from './present.ts';
 
 /** The columns of a listing that the API shows; undefined where there is none. */
@@ -9,6 +10,24 @@ export function findListing(db: Kysely<Tables>, listingId: number) {
     .select(listingColumns)
     .where('id', '=', listingId)
     .executeTakeFirst();
+}
+
+/** What was worked out about a listing beside its own columns; undefined where it has not been yet. */
+export async function findWorkedOut(
+  db: Kysely<Tables>,
+  listingId: number,
+): Promise<{ pricePerM2: number | undefined; provenance: Provenance | undefined }> {
+  const rows = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listingId)
+    .where('kind', 'in', ['price_per_m2', 'provenance'])
+    .execute();
+  const values = new Map(rows.map(({ kind, value }) => [kind, value]));
+  // Each kind has the form in which the pipeline wrote it.
+  const price = values.get('price_per_m2') as { value: number } | undefined;
+  const provenance = values.get('provenance') as Provenance | undefined;
+  return { pricePerM2: price?.value, provenance };
 }
 
 /** Whether there is a listing, archived or not. */
@@ -29,7 +48,7 @@ export function listSnapshots(
 ) {
   return db
     .selectFrom('listing_snapshots')
-    .select(['raw_id', 'listing', 'changes', 'created_at'])
+    .select(['raw_id', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
     .where('listing_id', '=', listingId)
     .$if(before !== undefined, (query) => query.where('raw_id', '<', before ?? 0))
     .orderBy('raw_id', 'desc')

@@ -3,14 +3,21 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
-import { listingSchema, presentListing } from './present.ts';
-import { findListing, listImages, listingExists, listSnapshots } from './repository.ts';
+import { presentListing } from './present.ts';
+import {
+  findListing,
+  findWorkedOut,
+  listImages,
+  listingExists,
+  listSnapshots,
+} from './repository.ts';
 import {
   historyQuery,
   historySchema,
   imagesQuery,
   imagesSchema,
   listingParams,
+  oneListingSchema,
   PAGE_SIZE,
 } from './schemas.ts';
 
@@ -27,12 +34,18 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
     '/listings/:id',
     {
       config,
-      schema: { ...about, summary: 'A listing', response: { 200: listingSchema, ...problems } },
+      schema: {
+        ...about,
+        summary: 'A listing, and where its facts come from',
+        response: { 200: oneListingSchema, ...problems },
+      },
     },
     async ({ params }) => {
-      const row = await findListing(db, parseId(params.id));
+      const id = parseId(params.id);
+      const row = await findListing(db, id);
       if (row === undefined) throw problem('listing_not_found');
-      return presentListing(row);
+      const { pricePerM2 = null, provenance = null } = await findWorkedOut(db, id);
+      return { ...presentListing(row), price_per_m2: pricePerM2, provenance };
     },
   );
 

@@ -1,7 +1,9 @@
 import { Type } from 'typebox';
 import { idParam } from '../ids.ts';
 import { MAX_ID } from '../limits.ts';
-import { nullable } from '../schema.ts';
+import { RULES } from '../pipeline/provenance.ts';
+import { choice, nullable } from '../schema.ts';
+import { listingSchema } from './present.ts';
 
 export const listingParams = Type.Object({ id: idParam });
 
@@ -27,6 +29,38 @@ export const historyQuery = pageQuery(MAX_ID);
 
 export const imagesQuery = pageQuery(MAX_POSITION);
 
+const origins = Object.entries(RULES).map(([rule, does]) => `\`${rule}\`, ${does}`);
+
+/** Where the facts of a listing come from. */
+const provenanceSchema = Type.Object(
+  {
+    raw_id: Type.Integer({ description: 'The payload that they were read from.' }),
+    model: nullable(Type.String({ description: "The model's name as its server gave it." })),
+    prompt_version: nullable(Type.String()),
+    fields: Type.Record(
+      Type.String(),
+      Type.Object({
+        origin: choice(['payload', 'model', 'rule']),
+        rule: Type.Optional(Type.String({ description: `${origins.join('; ')}.` })),
+        of: Type.Optional(
+          Type.String({
+            description: 'Whose value the rule changed or left out: payload or model.',
+          }),
+        ),
+      }),
+      { description: 'By the name of the fact; a fact that nobody named is not there.' },
+    ),
+  },
+  { description: 'Where each fact comes from.' },
+);
+
+/** A listing by itself: with more about it than search gives. */
+export const oneListingSchema = Type.Object({
+  ...listingSchema.properties,
+  price_per_m2: nullable(Type.Number({ description: "In the listing's currency." })),
+  provenance: nullable(provenanceSchema),
+});
+
 export const historySchema = Type.Array(
   Type.Object({
     raw_id: Type.Integer(),
@@ -35,6 +69,8 @@ export const historySchema = Type.Array(
       description: 'What changed since the snapshot before, by field; empty in the first.',
     }),
     listing: Type.Object({}, { additionalProperties: true, description: 'What it then was.' }),
+    model: nullable(Type.String({ description: 'Which model read the payload.' })),
+    prompt_version: nullable(Type.String()),
   }),
 );
 

@@ -1,8 +1,8 @@
-import { statfs } from 'node:fs/promises';
 import type { HealthChecks } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
+import { readFreeBytes } from '../disk.ts';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -36,8 +36,7 @@ export function createHealthChecks(deps: {
       };
     },
     disk: async () => {
-      const { bavail, bsize } = await statfs(folder);
-      const freeMb = Math.floor((bavail * bsize) / MEBIBYTE);
+      const freeMb = Math.floor((await readFreeBytes(folder)) / MEBIBYTE);
       return {
         status: freeMb < minFreeDiskMb ? 'down' : 'ok',
         free_mb: freeMb,

@@ -1,19 +1,19 @@
 import type { Logger } from '@oselya/kit';
-import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import type { Images } from '../images/index.ts';
+import type { Images, UploadedFile } from '../images/index.ts';
 import type { Payload } from '../ingest/schemas.ts';
 import type { Job } from '../queue/job.ts';
-import type { Extraction } from './extraction.ts';
-import type { Facts, Provenance } from './merge.ts';
-import type { StageResult } from './outcome.ts';
+import type { Extracted } from './extraction.ts';
+import type { Facts } from './facts.ts';
+import type { JobModel } from './job-model.ts';
+import type { Provenance } from './provenance.ts';
 
 /** What stages work with. */
-export type PipelineDeps = {
+export type StageDeps = {
   db: Kysely<Tables>;
-  model: Pick<ModelClient, 'generateObject' | 'embed' | 'embeddingModel'>;
-  images: Pick<Images, 'processRemote'>;
+  model: JobModel;
+  images: Pick<Images, 'processRemote' | 'processUploaded'>;
   log: Logger;
 };
 
@@ -22,9 +22,7 @@ export type Products = {
   /** load */
   payload: Payload;
   /** validate */
-  extraction: Extraction;
-  /** validate: the name of the model that answered. */
-  extractedBy: string;
+  extracted: Extracted;
   /** normalize */
   facts: Facts;
   /** normalize */
@@ -36,31 +34,14 @@ export type Products = {
 /** What all stages of one job share. */
 export type Context = {
   readonly job: Job;
+  /** Pictures that came with the payload, in place of the addresses that it names. */
+  readonly uploads?: readonly UploadedFile[] | undefined;
+  /** Whether a payload that the listing was made from already is processed again. */
+  readonly force: boolean;
+  /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
+  readonly extracted?: Extracted | undefined;
   readonly products: Partial<Products>;
 };
-
-/**
- * One stage. It may run twice for the same job without harm, and everything that it writes is
- * conditional on the job's claim.
- * @throws LeaseLostError where the claim is lost, ModelError where the model fails.
- */
-export type StageRun = (
-  context: Context,
-  deps: PipelineDeps,
-  signal: AbortSignal,
-) => Promise<StageResult>;
-
-export type StageName =
-  | 'load'
-  | 'validate'
-  | 'normalize'
-  | 'upsert'
-  | 'snapshot'
-  | 'images'
-  | 'enrich'
-  | 'embed';
-
-export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };
 
 /** What an earlier stage made. */
 export function product<Key extends keyof Products>(

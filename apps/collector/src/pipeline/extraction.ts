@@ -1,5 +1,7 @@
-import { readFileSync } from 'node:fs';
+import type { ModelClient } from '@oselya/model';
 import { type Static, Type } from 'typebox';
+import type { Payload } from '../ingest/schemas.ts';
+import { readPrompt } from '../prompt.ts';
 import { choice, nullable } from '../schema.ts';
 
 const text = () => nullable(Type.String());
@@ -35,11 +37,41 @@ export const extractionSchema = Type.Object({
 
 export type Extraction = Static<typeof extractionSchema>;
 
-/** Recorded with every listing, so that a listing made with an older prompt can be told. */
-export const PROMPT_VERSION = 'listing-extraction.v1';
+/** What a model read out of a payload. */
+export type Extracted = {
+  extraction: Extraction;
+  /** The model's name as its server gave it, and as it was asked for. */
+  model: string;
+  requestedModel: string;
+};
 
-/** The instructions to the model, a file of their own under a version. */
-export const extractionPrompt = readFileSync(
-  new URL(`prompts/${PROMPT_VERSION}.md`, import.meta.url),
-  'utf8',
-);
+/** Its version is recorded with every listing, so that one made with an older prompt can be told. */
+export const extractionPrompt = readPrompt('listing-extraction.v1', import.meta.url);
+
+/**
+ * Asks the model whether a payload is a property listing, and in the same call what it says. The payload
+ * goes as JSON data, never as a part of the instructions. Specification 001, Errors.
+ * @throws ModelError.
+ */
+export async function extractListing(
+  client: Pick<ModelClient, 'generateObject' | 'chatModel'>,
+  payload: Payload,
+  signal: AbortSignal,
+): Promise<Extracted> {
+  const { value, model } = await client.generateObject({
+    operation: 'extract',
+    schemaName: 'listing_extraction',
+    schema: extractionSchema,
+    system: extractionPrompt.text,
+    data: payload,
+    signal,
+  });
+  return { extraction: value, model, requestedModel: client.chatModel };
+}
+
+/** Why a payload is no property listing; undefined for one that is. */
+export function refusalOf({ extraction }: Extracted): string | undefined {
+  return extraction.is_listing
+    ? undefined
+    : (extraction.reason ?? 'The model found no property listing in the payload.');
+}

@@ -1,8 +1,6 @@
 import type { Payload } from '../ingest/schemas.ts';
-import { type Facts, SHARED } from './merge.ts';
-
-/** The facts whose changes are a listing's history. */
-export const TRACKED = ['url', 'description', ...SHARED, 'latitude', 'longitude'] as const;
+import { type FactKey, TRACKED_FACTS } from '../listings/facts.ts';
+import type { Facts } from './facts.ts';
 
 /** A listing as one payload makes it: what is missing in it is null. */
 export type ListingState = ReturnType<typeof listingState>;
@@ -37,18 +35,19 @@ export function listingState(payload: Payload, facts: Facts) {
     // RFC 3339 allows time zones that PostgreSQL does not know; in UTC there is none.
     published_at:
       payload.published_at === undefined ? null : new Date(payload.published_at).toISOString(),
-  };
+  } satisfies Record<FactKey, unknown>;
 }
 
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
-/** What differs between two states, among the tracked facts. */
+/** What differs between two states, among some facts: those that are history unless told. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: ListingState,
+  keys: readonly FactKey[] = TRACKED_FACTS,
 ): Changes {
   const changes: Changes = {};
-  for (const key of TRACKED) {
+  for (const key of keys) {
     const [from, to] = [before[key] ?? null, after[key]];
     if (JSON.stringify(from) !== JSON.stringify(to)) changes[key] = { from, to };
   }

@@ -1,42 +1,11 @@
 import { Value } from 'typebox/value';
 import { type Payload, PayloadSchema } from '../ingest/schemas.ts';
+import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
 import { cleanList, cleanText } from './clean.ts';
 import type { Extraction } from './extraction.ts';
+import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
-
-/** The facts that both the payload and the model may name, under the names of both. */
-export const SHARED = [
-  'title',
-  'deal_type',
-  'property_type',
-  'price',
-  'currency',
-  'city',
-  'district',
-  'address',
-  'rooms',
-  'area_total',
-  'area_living',
-  'area_kitchen',
-  'floor',
-  'floors_total',
-  'contact_name',
-  'phones',
-] as const;
-
-type SharedKey = (typeof SHARED)[number];
-
-/** What is known about a listing; a fact that nobody named is missing. */
-export type Facts = Partial<Pick<Payload, SharedKey>> & {
-  summary?: string;
-  language?: string;
-  features: string[];
-};
-
-/** Who named each fact. */
-export type Provenance = Partial<Record<keyof Facts, 'payload' | 'model'>>;
-
-export type Merged = { facts: Facts; provenance: Provenance };
+import { byRule, type Origins, type Rule } from './provenance.ts';
 
 const MAX_SUMMARY = 2000;
 const MAX_LANGUAGE = 20;
@@ -49,25 +18,57 @@ const MAX_FEATURE = 100;
  */
 export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
   const known: Record<string, unknown> = {};
-  const provenance: Provenance = {};
-  for (const key of SHARED) {
+  const origins: Origins = {};
+  for (const key of SOURCE_FACTS) {
+    if (payload[key] !== undefined) origins[key] = { origin: 'payload' };
+  }
+  for (const key of SHARED_FACTS) {
     const own = clean(payload[key]);
-    const read = clean(extraction[key]);
-    const [value, origin] =
-      own === undefined ? ([read, 'model'] as const) : ([own, 'payload'] as const);
-    if (value === undefined || !Value.Check(PayloadSchema.properties[key], value)) continue;
-    known[key] = key === 'property_type' ? String(value).toLowerCase() : value;
-    provenance[key] = origin;
+    const value = own ?? clean(extraction[key]);
+    const namer = own === undefined ? 'model' : 'payload';
+    if (value === undefined) continue;
+    if (Value.Check(PayloadSchema.properties[key], value)) {
+      const { kept, rule } = keep(key, value);
+      known[key] = kept;
+      origins[key] = kept === value ? { origin: namer } : byRule(rule, namer);
+    } else {
+      origins[key] = byRule('not_valid', namer);
+    }
   }
-  const facts: Facts = { ...known, features: cleanList(extraction.features, MAX_FEATURE) };
-  const summary = cleanText(extraction.summary ?? '').slice(0, MAX_SUMMARY);
-  if (summary !== '') facts.summary = summary.toWellFormed();
-  const language = cleanText(extraction.language ?? '').toLowerCase();
-  if (language !== '' && language.length <= MAX_LANGUAGE) facts.language = language;
-  for (const key of ['summary', 'language', 'features'] as const) {
-    if (facts[key] !== undefined) provenance[key] = 'model';
+  const read = ownFacts(extraction);
+  return dropImpossible({
+    facts: { ...known, ...read.facts },
+    origins: { ...origins, ...read.origins },
+  });
+}
+
+/** A value as the listing has it, and the rule that made it so where it was another before. */
+function keep(key: SharedFact, value: unknown): { kept: unknown; rule: Rule } {
+  if (key === 'property_type') return { kept: String(value).toLowerCase(), rule: 'lower_case' };
+  // The columns have two decimals, and so has what is compared with them later.
+  const kept = typeof value === 'number' ? Number(value.toFixed(2)) : value;
+  return { kept, rule: 'rounded' };
+}
+
+/** The facts that only the model names. */
+function ownFacts(extraction: Extraction): Merged {
+  const facts: Facts = { features: cleanList(extraction.features, MAX_FEATURE) };
+  const origins: Origins = { features: { origin: 'model' } };
+  const summary = cleanText(extraction.summary ?? '');
+  if (summary !== '') {
+    facts.summary = summary.slice(0, MAX_SUMMARY).toWellFormed();
+    origins['summary'] =
+      facts.summary === summary ? { origin: 'model' } : byRule('shortened', 'model');
   }
-  return dropImpossible({ facts, provenance });
+  const language = cleanText(extraction.language ?? '');
+  if (language.length > MAX_LANGUAGE) {
+    origins['language'] = byRule('not_valid', 'model');
+  } else if (language !== '') {
+    facts.language = language.toLowerCase();
+    origins['language'] =
+      facts.language === language ? { origin: 'model' } : byRule('lower_case', 'model');
+  }
+  return { facts, origins };
 }
 
 /** Trims text; what says nothing, such as an empty text, is missing. */

@@ -1,27 +1,19 @@
 import { ModelError } from '@oselya/model';
 import type { RawError } from '../database.ts';
 import type { ErrorCode } from '../errors.ts';
+import { isDiskLow } from '../disk.ts';
 import { cleanText } from './clean.ts';
-import type { StageName } from './context.ts';
+import type { Ending, StageName, StageResult } from './stage.ts';
 
 const MAX_MESSAGE = 1000;
-
-/** How a job ends; `postponed` puts it back, because the model server is being left alone. */
-export type Ending =
-  | { status: 'completed'; error: null }
-  | { status: 'invalid' | 'failed'; error: RawError }
-  | { status: 'postponed' };
-
-/** How a stage ended, and where it ends the whole job, how the job does. */
-export type StageResult = {
-  outcome: 'done' | 'skipped' | 'unchanged' | 'superseded' | 'invalid' | 'failed' | 'postponed';
-  ending?: Ending;
-};
 
 export const done: StageResult = { outcome: 'done' };
 export const skipped: StageResult = { outcome: 'skipped' };
 
 export const completed: Ending = { status: 'completed', error: null };
+
+/** What the job needs is not there at present. */
+const postponed: StageResult = { outcome: 'postponed', ending: { status: 'postponed' } };
 
 /** The payload is what the listing was made from last: nothing is to be done. */
 export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
@@ -55,10 +47,12 @@ export function failure(
   stage: StageName,
   { probe }: { probe: boolean },
 ): StageResult {
+  // Nothing is taken off the queue then until there is room again, so this costs no more calls.
+  if (isDiskLow(error)) return postponed;
   if (error instanceof ModelError) {
     const refused = error.code === 'MODEL_BREAKER_OPEN';
     return refused || (probe && error.retryable)
-      ? { outcome: 'postponed', ending: { status: 'postponed' } }
+      ? postponed
       : failed('model_failed', error.message, stage);
   }
   return error instanceof StageTimeoutError

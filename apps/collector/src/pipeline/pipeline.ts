@@ -1,10 +1,14 @@
+import type { ModelClient } from '@oselya/model';
 import type { StageRecord } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError } from '../queue/job.ts';
 import type { ProcessJob } from '../queue/run-job.ts';
-import type { Context, PipelineDeps, Stage } from './context.ts';
-import { completed, failure, type StageResult } from './outcome.ts';
+import { createEmbeddingBatches } from '../embeddings/batches.ts';
+import type { Context, StageDeps } from './context.ts';
+import { createJobModel } from './job-model.ts';
+import { completed, failure } from './outcome.ts';
 import { runStage } from './run-stage.ts';
+import type { Stage, StageResult } from './stage.ts';
 import { embed } from './stages/embed.ts';
 import { enrich } from './stages/enrich.ts';
 import { images } from './stages/images.ts';
@@ -13,6 +17,11 @@ import { normalize } from './stages/normalize.ts';
 import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
 import { validate } from './stages/validate.ts';
+
+/** What the pipeline works with. */
+export type PipelineDeps = Omit<StageDeps, 'model'> & {
+  model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;
+};
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -43,14 +52,16 @@ export function createPipeline(
   deps: PipelineDeps & { metrics: Pick<Metrics, 'stageDuration'>; modelTimeoutMs: number },
 ): ProcessJob {
   const stages = createStages(deps.modelTimeoutMs);
+  const embedText = createEmbeddingBatches(deps.model);
 
-  return async (job, { signal, probe }) => {
-    const context: Context = { job, products: {} };
+  return async (job, { signal, probe, uploads, extracted, force = false }) => {
+    const context: Context = { job, uploads, extracted, force, products: {} };
+    const model = createJobModel(deps.model, embedText);
     const records: StageRecord[] = [];
 
     for (const stage of stages) {
       const startedAt = new Date();
-      const { outcome, ending } = await runStage(stage, context, deps, signal).catch(
+      const { outcome, ending } = await runStage(stage, context, { ...deps, model }, signal).catch(
         (error: unknown): StageResult => {
           // The claim is gone, or is about to be returned: that is not for the stages to record.
           if (error instanceof LeaseLostError || signal.aborted) throw error;
@@ -72,7 +83,12 @@ export function createPipeline(
 
     function end(ending: NonNullable<StageResult['ending']>) {
       if (ending.status === 'postponed') return ending;
-      return { ...ending, stages: records, listingId: context.products.listingId ?? null };
+      return {
+        ...ending,
+        stages: records,
+        listingId: context.products.listingId ?? null,
+        modelUsage: model.usage(),
+      };
     }
   };
 }

@@ -1,4 +1,5 @@
-import type { Merged } from './merge.ts';
+import type { Merged } from './facts.ts';
+import { byRule, namerOf } from './provenance.ts';
 
 /** Facts of which the one cannot exceed the other. Of areas the total is the one that is known best. */
 const PARTS = [
@@ -11,22 +12,23 @@ const PARTS = [
  * Leaves out facts that contradict one another: what the model read where the source said the other,
  * else the part, and the whole too where nothing tells which of them is wrong.
  */
-export function dropImpossible({ facts, provenance }: Merged): Merged {
+export function dropImpossible({ facts, origins }: Merged): Merged {
   const kept = { ...facts };
-  const origins = { ...provenance };
+  const known = { ...origins };
   for (const { part, whole, trustWhole } of PARTS) {
     const [less, more] = [kept[part], kept[whole]];
     if (less === undefined || more === undefined || less <= more) continue;
-    const onlyWhole = origins[part] === 'payload' && origins[whole] === 'model';
-    const onlyPart = origins[part] === 'model' && origins[whole] === 'payload';
+    const [ofPart, ofWhole] = [namerOf(known[part]), namerOf(known[whole])];
+    const onlyWhole = ofPart === 'payload' && ofWhole === 'model';
+    const onlyPart = ofPart === 'model' && ofWhole === 'payload';
     if (!onlyWhole) {
       delete kept[part];
-      delete origins[part];
+      known[part] = byRule('contradiction', ofPart);
     }
     if (onlyWhole || (!onlyPart && !trustWhole)) {
       delete kept[whole];
-      delete origins[whole];
+      known[whole] = byRule('contradiction', ofWhole);
     }
   }
-  return { facts: kept, provenance: origins };
+  return { facts: kept, origins: known };
 }

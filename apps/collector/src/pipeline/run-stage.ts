@@ -1,8 +1,9 @@
 import { ModelError } from '@oselya/model';
 import { LeaseLostError } from '../queue/job.ts';
 import { pause } from '../queue/repeat.ts';
-import type { Context, PipelineDeps, Stage } from './context.ts';
-import { type StageResult, StageTimeoutError } from './outcome.ts';
+import type { Context, StageDeps } from './context.ts';
+import { StageTimeoutError } from './outcome.ts';
+import type { Stage, StageResult } from './stage.ts';
 
 const RETRY_DELAY_MS = 200;
 
@@ -14,7 +15,7 @@ const RETRY_DELAY_MS = 200;
 export async function runStage(
   stage: Stage,
   context: Context,
-  deps: PipelineDeps,
+  deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
   for (let attempt = 1; ; attempt += 1) {
@@ -38,7 +39,7 @@ export async function runStage(
 async function runWithinTime(
   stage: Stage,
   context: Context,
-  deps: PipelineDeps,
+  deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
   signal.throwIfAborted();

@@ -4,7 +4,7 @@ import type { Tables } from '../database.ts';
 
 export const CHANNEL = 'collector_raw';
 
-const INTERVAL_MS = 250;
+const INTERVAL_MS = 10;
 
 export type Hints = {
   /** Says that there may be work. */
@@ -17,8 +17,8 @@ export type Hints = {
 /**
  * Tells workers of new work before their poll finds it. A worker in this process hears of it at once
  * and for nothing. Others are told by a notification of its own, apart from the ingest's transaction
- * and at most once in 250 ms: PostgreSQL serialises the commits of transactions that notify, and under
- * load, when workers are busy and would not listen anyway, that is four small ones a second.
+ * and at most once in 10 ms: PostgreSQL serialises the commits of transactions that notify, and under
+ * load, when workers are busy and would not listen anyway, that is a hundred small ones a second.
  * @param onError Told of a notification that failed; it was a hint, and the poll stays.
  */
 export function createHints(deps: {

@@ -9,7 +9,12 @@ export type Job = Fence & {
   sourceSlug: string;
   externalId: string;
   contentHash: string;
+  /** The request that brought the payload, for the log. */
+  requestId?: string | null | undefined;
 };
+
+/** What tells a listing from all others; its payloads are processed one after another. */
+export type ListingKey = Pick<Job, 'sourceSlug' | 'externalId'>;
 
 /** The listing was made from a newer payload meanwhile: the job has nothing more to add to it. */
 export class SupersededError extends Error {

@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { LeaseLostError } from './job.ts';
 import { repeat } from './repeat.ts';
+import { releaseMissed } from './release.sql.ts';
 import { renewLeases, rescueJobs } from './repository.ts';
 import type { Slots } from './slots.ts';
 
@@ -34,8 +35,9 @@ export function keepLeases(
 }
 
 /**
- * Gives jobs of workers that are gone back to the queue: at the start, and then twice a lease but at
- * least every 30 s, so that with the default lease nothing stays stuck for longer than 90 s.
+ * Gives jobs of workers that are gone back to the queue, and lets go what waited for one that ended
+ * without a word: at the start, and then twice a lease but at least every 30 s, so that with the default
+ * lease nothing stays stuck for longer than 90 s.
  */
 export function rescueLostJobs(
   deps: {
@@ -53,7 +55,8 @@ export function rescueLostJobs(
     for (const { rawId, status } of rescued) {
       log.warn({ raw_id: rawId, status }, 'the worker of a job was lost');
     }
-    if (rescued.length > 0) onRescued();
+    const released = await releaseMissed(db);
+    if (rescued.length + released > 0) onRescued();
   };
   return repeat(Math.min(RESCUE_INTERVAL_MS, leaseMs / 2), rescue, {
     signal,

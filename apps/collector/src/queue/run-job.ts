@@ -1,15 +1,24 @@
-import type { Logger } from '@oselya/kit';
+import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import type { UploadedFile } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
+import type { Extracted } from '../pipeline/extraction.ts';
+import { createFinish } from './finish.ts';
 import { type Job, LeaseLostError } from './job.ts';
-import { finishJob, type JobResult, returnJob } from './repository.ts';
+import { type JobResult, returnJob } from './repository.ts';
 
 export type JobOptions = {
   /** Aborted when the claim is lost or the worker ends. */
   signal: AbortSignal;
   /** Whether the job was let through to see if the model answers again. */
   probe: boolean;
+  /** Pictures that came along: the listing then has these, whatever addresses the payload names. */
+  uploads?: readonly UploadedFile[] | undefined;
+  /** Process the payload although the listing was made from the same content. */
+  force?: boolean | undefined;
+  /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
+  extracted?: Extracted | undefined;
 };
 
 /** What a job came to; `postponed` is back to the queue, because the model is being left alone. */
@@ -23,17 +32,19 @@ export type JobOutcome = ProcessResult['status'] | 'lost';
 /**
  * Makes the function that does a job's work and writes the one status that it came to. An exception
  * fails the job. The function itself never throws: a status that could not be written is left to the
- * rescue of lost leases. Specification 001, Raw data status.
+ * rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
+ * ended. Specification 001, Raw data status.
  */
 export function createJobRunner(deps: {
   db: Kysely<Tables>;
   process: ProcessJob;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
-}): (job: Job, options: JobOptions) => Promise<JobOutcome> {
-  const { db, process, metrics } = deps;
+}): (job: Job, options: JobOptions, onProcessed?: () => void) => Promise<JobOutcome> {
+  const { db, process, metrics, log } = deps;
+  const finish = createFinish(deps);
 
-  async function processed(job: Job, options: JobOptions, log: Logger): Promise<ProcessResult> {
+  async function processed(job: Job, options: JobOptions): Promise<ProcessResult> {
     try {
       return await process(job, options);
     } catch (error) {
@@ -49,24 +60,34 @@ export function createJobRunner(deps: {
     }
   }
 
-  async function settled(job: Job, options: JobOptions, log: Logger): Promise<JobOutcome> {
+  async function settled(
+    job: Job,
+    options: JobOptions,
+    onProcessed?: () => void,
+  ): Promise<JobOutcome> {
     try {
-      const result = await processed(job, options, log);
-      const written =
-        result.status === 'postponed' ? await returnJob(db, job) : await finishJob(db, job, result);
-      return written ? result.status : 'lost';
+      const result = await processed(job, options);
+      if (result.status === 'postponed') return (await returnJob(db, job)) ? 'postponed' : 'lost';
+      onProcessed?.();
+      return (await finish({ job, result })) ? result.status : 'lost';
     } catch (error) {
       log.warn({ err: options.signal.reason ?? error }, 'a job was given up');
       return 'lost';
     }
   }
 
-  return async (job, options) => {
-    const log = deps.log.child({ raw_id: job.rawId, source: job.sourceSlug, attempt: job.attempt });
-    const startedAt = performance.now();
-    const outcome = await settled(job, options, log);
-    metrics.jobs.inc({ outcome });
-    log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
-    return outcome;
-  };
+  return (job, options, onProcessed) =>
+    withLogFields(logFieldsOf(job), async () => {
+      const startedAt = performance.now();
+      const outcome = await settled(job, options, onProcessed);
+      metrics.jobs.inc({ outcome });
+      log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
+      return outcome;
+    });
+}
+
+/** What every line of a job carries: it leads to the request that brought the payload, and to its record. */
+function logFieldsOf({ rawId, sourceSlug, attempt, requestId }: Job) {
+  const request = requestId == null ? {} : { request_id: requestId };
+  return { raw_id: rawId, source: sourceSlug, attempt, ...request };
 }

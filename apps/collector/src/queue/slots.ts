@@ -1,6 +1,6 @@
 import type { Job } from './job.ts';
 
-/** A job in progress. */
+/** A job that was claimed and has not ended. */
 export type Slot = {
   readonly job: Job;
   /** Ends the job's work: its lease was lost, or it was returned to the queue. */
@@ -9,31 +9,86 @@ export type Slot = {
 };
 
 export type Slots = {
-  readonly free: boolean;
-  /** Runs the job's work in a slot until it ends, whatever the end. */
-  run(job: Job, work: (signal: AbortSignal) => Promise<void>): void;
+  /** How many jobs could be begun at once. */
+  readonly free: number;
+  /** How many jobs have left their slot so far. */
+  readonly left: number;
+  /**
+   * Runs a job until it ends, whatever the end: in a free slot, or in the next one that is left.
+   * @param work Calls `leave` when nothing but the writing of its end is to be done: the next job need not
+   *   wait for that.
+   */
+  run(job: Job, work: (signal: AbortSignal, leave: () => void) => Promise<void>): void;
+  /** All that have not ended. */
   all(): Slot[];
-  /** Waits until every slot is free, at most so long. Gives whether they are. */
+  /** Takes out the jobs that wait for a slot; they will not be run. */
+  takeWaiting(): Job[];
+  /** Waits until every job has ended, at most so long. Gives whether they have. */
   empty(timeoutMs: number): Promise<boolean>;
 };
 
-/** The jobs that one worker process has in progress, at most `count` at once. */
-export function createSlots(count: number, onFree: () => void): Slots {
+type Waiting = { job: Job; begin: () => void; end: () => void };
+
+/**
+ * The jobs of one process: at most `count` are worked on at once. Where their ends cannot be written as
+ * fast as they come, no slot is free.
+ * @param ahead How many may wait for a slot.
+ */
+export function createSlots(count: number, onFree: () => void, ahead = 0): Slots {
   const slots = new Set<Slot>();
+  const waiting: Waiting[] = [];
+  let working = 0;
+  let left = 0;
+
+  function beginNext(): void {
+    while (working < count && waiting.length > 0) {
+      working += 1;
+      waiting.shift()?.begin();
+    }
+  }
+
   return {
     get free() {
-      return slots.size < count;
+      return Math.min(count - working, 2 * (count + ahead) - slots.size);
+    },
+    get left() {
+      return left;
     },
     run(job, work) {
       const controller = new AbortController();
-      const done = work(controller.signal).finally(() => {
+      const done = Promise.withResolvers<void>();
+      const slot = { job, controller, done: done.promise };
+      const end = (): void => {
         slots.delete(slot);
+        done.resolve();
         onFree();
-      });
-      const slot = { job, controller, done };
+      };
+      let inSlot = true;
+      const leave = (): void => {
+        if (!inSlot) return;
+        inSlot = false;
+        working -= 1;
+        left += 1;
+        beginNext();
+        onFree();
+      };
+      const begin = (): void => {
+        void work(controller.signal, leave).finally(() => {
+          leave();
+          end();
+        });
+      };
       slots.add(slot);
+      waiting.push({ job, begin, end });
+      beginNext();
     },
     all: () => [...slots],
+    takeWaiting() {
+      return waiting.splice(0).map(({ job, end }) => {
+        end();
+        return job;
+      });
+    },
     async empty(timeoutMs) {
       const { promise: late, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, timeoutMs);

@@ -6,12 +6,12 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
 import { createAlarm } from './alarm.ts';
-import { claimJob } from './claim.sql.ts';
+import { claimJobs } from './claim.sql.ts';
 import type { Job } from './job.ts';
 import { keepLeases, rescueLostJobs } from './leases.ts';
 import { pause } from './repeat.ts';
 import { returnJob } from './repository.ts';
-import { createJobRunner, type ProcessJob } from './run-job.ts';
+import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
 
 /** Specification 001, Limits. */
@@ -19,6 +19,12 @@ const POLL_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 /** How long jobs that were returned at shutdown may take to notice. */
 const ABORT_GRACE_MS = 2000;
+/**
+ * Jobs that end within milliseconds, as unchanged payloads do, would leave the slots empty while the next
+ * are claimed. So as many as ended during the last claim are claimed beside those for free slots, this many
+ * at most. Where jobs take longer than a claim there are none.
+ */
+const MAX_AHEAD = 100;
 
 export type WorkerOptions = {
   db: Kysely<Tables>;
@@ -53,7 +59,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const { db, breaker, log, leaseMs, maxAttempts, pollMs = POLL_MS } = options;
   const name = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
   const alarm = createAlarm();
-  const slots = createSlots(options.slots, alarm.ring);
+  const slots = createSlots(options.slots, alarm.ring, MAX_AHEAD);
   const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
@@ -62,32 +68,49 @@ export function startWorker(options: WorkerOptions): Worker {
   /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
   let probingJob: Job | undefined;
   let restUntil = 0;
+  /** Where the round over the sources stands. */
+  let lastSource: string | undefined;
+  /** How many jobs had left their slot when the last claim began. */
+  let leftBefore = 0;
 
-  async function work(job: Job, probe: boolean, signal: AbortSignal): Promise<void> {
-    const outcome = await runJob(job, { probe, signal });
+  async function work(job: Job, jobOptions: JobOptions, leave: () => void): Promise<void> {
+    const outcome = await runJob(job, jobOptions, leave);
     if (probingJob === job) probingJob = undefined;
     if (outcome !== 'postponed') return;
     // The model was not there for it. Asking again at once would only turn in a circle.
     restUntil = Date.now() + pollMs;
-    if (probe) probed = job.rawId;
+    if (jobOptions.probe) probed = job.rawId;
   }
 
-  /** Claims one job and starts it. False where there was nothing to claim. */
+  /** Claims jobs for the free slots, or one to try the model, and starts them. False where there are none. */
   async function claimNext(): Promise<boolean> {
     const probe = breaker.state === 'half-open';
-    const job = await claimJob(db, { worker: name, leaseMs, after: probe ? probed : undefined });
-    if (job === undefined) return false;
+    const ahead = Math.min(MAX_AHEAD, slots.left - leftBefore);
+    leftBefore = slots.left;
+    const jobs = await claimJobs(db, {
+      worker: name,
+      leaseMs,
+      count: probe ? 1 : slots.free + ahead,
+      lastSource,
+      except: probe ? probed : undefined,
+    });
     if (stopping.signal.aborted) {
-      await returnJob(db, job);
+      await returnJobs(jobs);
       return false;
     }
-    if (probe) probingJob = job;
-    slots.run(job, (signal) => work(job, probe, signal));
-    return true;
+    for (const job of jobs) {
+      if (probe) probingJob = job;
+      slots.run(job, (signal, leave) => work(job, { probe, signal }, leave));
+    }
+    lastSource = jobs.at(-1)?.sourceSlug;
+    // Where only the job of the last probe is left, that one is as good as any.
+    const spared = probe && probed !== undefined;
+    if (spared) probed = undefined;
+    return jobs.length > 0 || spared;
   }
 
   function mayClaim(): boolean {
-    if (stopping.signal.aborted || !slots.free || Date.now() < restUntil) return false;
+    if (stopping.signal.aborted || slots.free <= 0 || Date.now() < restUntil) return false;
     return (
       breaker.state === 'closed' || (breaker.state === 'half-open' && probingJob === undefined)
     );
@@ -108,13 +131,19 @@ export function startWorker(options: WorkerOptions): Worker {
     }
   }
 
+  async function returnJobs(jobs: readonly Job[]): Promise<void> {
+    for (const job of jobs) {
+      await returnJob(db, job).catch((error: unknown) =>
+        log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned'),
+      );
+    }
+  }
+
   /** Returns what is still in progress to the queue, and ends the work on it. */
   async function giveUp(): Promise<void> {
     for (const { job, controller } of slots.all()) {
       // Returned first: once its work is aborted nothing that it still tries can be written.
-      await returnJob(db, job).catch((error: unknown) =>
-        log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned'),
-      );
+      await returnJobs([job]);
       controller.abort(new Error('The worker is shutting down'));
     }
     await slots.empty(ABORT_GRACE_MS);
@@ -122,6 +151,7 @@ export function startWorker(options: WorkerOptions): Worker {
 
   const forgetBreaker = breaker.onChange((state) => {
     if (state !== 'half-open') probingJob = undefined;
+    if (state !== 'closed') void returnJobs(slots.takeWaiting());
     alarm.ring();
   });
   const upkeep = [
@@ -136,6 +166,7 @@ export function startWorker(options: WorkerOptions): Worker {
       stopping.abort();
       alarm.ring();
       await looping;
+      await returnJobs(slots.takeWaiting());
       if (!(await slots.empty(timeoutMs))) await giveUp();
       ended.abort();
       forgetBreaker();

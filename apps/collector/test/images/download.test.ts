@@ -87,7 +87,7 @@ const encodings: Record<string, Buffer> = {
 
 const download = createDownload({
   fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-  folder,
+  folder: () => folder,
   limits: { bytes: 100 * KB, retryDelayMs: 1, totalMs: 20_000 },
 });
 
@@ -192,7 +192,7 @@ test('the connection goes to the checked address, whatever the name means a mome
       allow: ['127.0.0.1'],
       lookup: async () => [{ address: answers[lookups++] ?? '127.0.0.2', family: 4 }],
     }),
-    folder,
+    folder: () => folder,
     limits: { retryDelayMs: 1 },
   });
   const url = `http://rebinding.test:${new URL(main).port}/ok`;
@@ -208,7 +208,7 @@ test(
   async () => {
     const impatient = createDownload({
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-      folder,
+      folder: () => folder,
       limits: { totalMs: 200 },
     });
     await assert.rejects(impatient(`${main}/silent`, idle), {
@@ -222,7 +222,7 @@ test('a look-up that never answers ends with the time too', { timeout: 10_000 },
   const { promise: never } = Promise.withResolvers<never>();
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: [], lookup: () => never }),
-    folder,
+    folder: () => folder,
     limits: { totalMs: 50 },
   });
   await assert.rejects(impatient('http://slow.test/', idle), { message: /longer than/ });
@@ -267,8 +267,8 @@ test('a disk that cannot be written is no fault of the picture', async () => {
   await writeFile(file, '');
   const blocked = createDownload({
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
-    folder: file,
+    folder: () => file,
   });
-  await assert.rejects(blocked(`${main}/ok`, idle), { code: 'EEXIST' });
+  await assert.rejects(blocked(`${main}/ok`, idle), { code: 'ENOTDIR' });
   await rm(file);
 });

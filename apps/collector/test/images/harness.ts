@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
@@ -7,8 +7,11 @@ import type { ObjectRequest } from '@oselya/model';
 import { Value } from 'typebox/value';
 import type { Tables } from '../../src/database.ts';
 import type { Describer, descriptionSchema } from '../../src/images/describe.ts';
+import { createDisk } from '../../src/disk.ts';
 import { createImages, type ImagesOptions } from '../../src/images/images.ts';
 import type { ImageEvent } from '../../src/images/outcome.ts';
+import { openFolder } from '../../src/images/store/folder.ts';
+import { createImageStore } from '../../src/images/store/store.ts';
 
 export type Shown = Pick<ObjectRequest<typeof descriptionSchema>, 'data' | 'image' | 'operation'>;
 
@@ -26,8 +29,8 @@ export function visionModel(
         room_type: 'kitchen',
         quality: 'good',
       };
-      const usage = { inputTokens: 0, outputTokens: 0 };
-      return { value: Value.Parse(schema, answer), model: 'eyes-1', usage, calls: 1 };
+      const usage = { calls: 1, inputTokens: 0, outputTokens: 0 };
+      return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
     },
   };
   return { model, shown };
@@ -45,6 +48,8 @@ export async function openImages() {
   const { db } = database;
   const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
   after(() => rm(folder, { recursive: true }));
+  const temporary = () => join(folder, 'incoming');
+  await mkdir(temporary());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
   let count = 0;
 
@@ -84,16 +89,20 @@ export async function openImages() {
 
   function open(options: Partial<ImagesOptions> = {}) {
     const events: ImageEvent[] = [];
+    const failures: unknown[] = [];
     const images = createImages({
       db,
-      folder,
+      store: createImageStore(openFolder(folder, temporary)),
+      temporary,
+      disk: createDisk({ folder, minFreeMb: 0 }),
+      onError: (error) => failures.push(error),
       allow: ['127.0.0.1'],
       model: visionModel().model,
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },
       ...options,
     });
-    return { images, events };
+    return { images, events, failures };
   }
 
   const rowsOf = (listingId: number) =>
@@ -104,10 +113,10 @@ export async function openImages() {
       .orderBy('position')
       .execute();
 
-  /** The files of the store, the temporary ones among them. */
+  /** The files of the store without the smaller copies, but with the temporary ones. */
   const files = async () =>
     (await readdir(folder, { recursive: true, withFileTypes: true }))
-      .filter((entry) => entry.isFile())
+      .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
       .map((entry) => entry.name);
 
   return { ...database, folder, addListing, open, rowsOf, files };

@@ -291,4 +291,19 @@ test('uploaded files are taken one after another and stay where they are', async
   assert.equal(shown.length, 1);
   assert.deepEqual(shown[0]?.data, { hint: 'bath-0.webp', width: 64, height: 48 });
   await rm(join(folder, '0'));
+
+  // The payload is processed again, long after its files went.
+  const rows = await rowsOf(listing.listingId);
+  assert.deepEqual(await open({ model }).images.processRemote({ ...listing, urls: [host] }), []);
+  assert.deepEqual(await rowsOf(listing.listingId), rows);
+  const { uploads: recorded } = await db
+    .selectFrom('raw_data')
+    .select('uploads')
+    .where('id', '=', listing.fence.rawId)
+    .executeTakeFirstOrThrow();
+  assert.deepEqual(recorded, [
+    { sha256: hash, width: 64, height: 48, duplicate: false },
+    { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
+    { sha256: hash, width: 64, height: 48, duplicate: true },
+  ]);
 });

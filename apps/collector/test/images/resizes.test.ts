@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import sharp from 'sharp';
-import { createResizes } from '../../src/images/resizes.ts';
+import { createResizes as create } from '../../src/images/resizes.ts';
 import { picture } from './pictures.ts';
 
 const bytes = await picture('png', { width: 800, height: 400 });
@@ -13,6 +13,8 @@ function closedStore() {
   const asked: string[] = [];
   let reading = 0;
   let mostReading = 0;
+  let isFull = false;
+  const copies = new Map<string, Buffer>();
   const store = {
     async read(sha256: string) {
       asked.push(sha256);
@@ -25,9 +27,19 @@ function closedStore() {
       if (sha256 === 'bad') throw new Error('gone');
       return bytes;
     },
+    readThumbnail: async (sha256: string, side: number) => copies.get(`${sha256}-${side}`),
+    async putThumbnail(sha256: string, side: number, copy: Uint8Array) {
+      if (isFull) throw new Error('no room');
+      copies.set(`${sha256}-${side}`, Buffer.from(copy));
+    },
+    forget: () => copies.clear(),
+    fill: () => (isFull = true),
   };
   return { store, asked, open, mostReading: () => mostReading };
 }
+
+const createResizes = (store: Parameters<typeof create>[0], errors: unknown[] = []) =>
+  create(store, (error) => errors.push(error));
 
 test('two are made at once; what waits has not been read', async () => {
   const { store, asked, open, mostReading } = closedStore();
@@ -43,7 +55,7 @@ test('two are made at once; what waits has not been read', async () => {
   assert.equal(mostReading(), 2);
 });
 
-test('equal copies are made once for all who want them at the time, and anew later', async () => {
+test('equal copies are made once for all who want them, then and later', async () => {
   const { store, asked, open } = closedStore();
   const resizes = createResizes(store);
   const made = Array.from({ length: 30 }, () => resizes.makeSoon('a', 320));
@@ -53,8 +65,34 @@ test('equal copies are made once for all who want them at the time, and anew lat
   assert.equal(new Set(copies).size, 1);
   assert.equal((await sharp(await other).metadata()).width, 640);
   assert.equal(asked.length, 2);
+  assert.deepEqual(await resizes.make('a', 320), copies[0]);
+  assert.equal(asked.length, 2);
+  store.forget();
   await resizes.make('a', 320);
   assert.equal(asked.length, 3);
+});
+
+test('a copy that cannot be stored is used all the same, and made anew', async () => {
+  const { store, asked, open } = closedStore();
+  const errors: unknown[] = [];
+  const resizes = createResizes(store, errors);
+  open();
+  store.fill();
+  for (const times of [1, 2]) {
+    assert.equal((await sharp(await resizes.make('a', 320)).metadata()).width, 320);
+    assert.deepEqual([asked.length, errors.length], [times, times]);
+  }
+});
+
+test('while many wait, a copy that is stored is given at once', async () => {
+  const { store, open } = closedStore();
+  const resizes = createResizes(store);
+  await store.putThumbnail('known', 320, bytes);
+  const made = Array.from({ length: 34 }, (_, index) => resizes.makeSoon(`${index}`, 320));
+  assert.deepEqual(await resizes.makeSoon('known', 320), bytes);
+  await assert.rejects(resizes.makeSoon('unknown', 320), { code: 'unavailable' });
+  open();
+  await Promise.all(made);
 });
 
 test('behind 32 that wait a request is refused, unless its copy is on its way; a job waits', async () => {

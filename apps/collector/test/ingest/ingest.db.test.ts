@@ -38,6 +38,7 @@ test('a payload is accepted, stored and pending', async () => {
     error: null,
     stages: [],
     listing_id: null,
+    model_usage: null,
   });
   assert.equal(new Date(String(created_at)).toISOString(), created_at);
   assert.equal(new Date(String(updated_at)).toISOString(), updated_at);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Payload } from '../../src/ingest/schemas.ts';
 import type { Extraction } from '../../src/pipeline/extraction.ts';
 import { mergeFacts } from '../../src/pipeline/merge.ts';
+import type { Rule } from '../../src/pipeline/provenance.ts';
 
 const nothing: Extraction = {
   is_listing: true,
@@ -29,11 +30,16 @@ const nothing: Extraction = {
 };
 const bare: Payload = { source_slug: 'doshka', external_id: '1', description: 'Текст.' };
 
+const fromPayload = { origin: 'payload' };
+const fromModel = { origin: 'model' };
+/** What our own code made of somebody's value. */
+const ruled = (rule: Rule, of: 'payload' | 'model') => ({ origin: 'rule', rule, of });
+
 const merge = (payload: Partial<Payload>, extraction: Partial<Extraction>) =>
   mergeFacts({ ...bare, ...payload }, { ...nothing, ...extraction });
 
 test('the payload wins, the model fills in, and each fact knows its origin', () => {
-  const { facts, provenance } = merge(
+  const { facts, origins } = merge(
     { price: 100, city: ' Львів ', phones: [] },
     { price: 200, city: 'Київ', rooms: 2, phones: ['+380001234501'], summary: 'Опис.' },
   );
@@ -45,20 +51,28 @@ test('the payload wins, the model fills in, and each fact knows its origin', () 
     summary: 'Опис.',
     features: [],
   });
-  assert.deepEqual(provenance, {
-    price: 'payload',
-    city: 'payload',
-    rooms: 'model',
-    phones: 'model',
-    summary: 'model',
-    features: 'model',
+  assert.deepEqual(origins, {
+    description: fromPayload,
+    price: fromPayload,
+    city: fromPayload,
+    rooms: fromModel,
+    phones: fromModel,
+    summary: fromModel,
+    features: fromModel,
   });
 });
 
 test('empty text of the source leaves the word to the model; property types are in lower case', () => {
-  const { facts } = merge({ title: '  ', property_type: 'Apartment' }, { title: 'Квартира' });
+  const { facts, origins } = merge(
+    { title: '  ', property_type: 'Apartment' },
+    { title: 'Квартира', language: 'UK' },
+  );
   assert.equal(facts.title, 'Квартира');
+  assert.deepEqual(origins['title'], fromModel);
   assert.equal(facts.property_type, 'apartment');
+  assert.deepEqual(origins['property_type'], ruled('lower_case', 'payload'));
+  assert.deepEqual(origins['language'], ruled('lower_case', 'model'));
+  assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
 });
 
 const impossible: [string, Partial<Extraction>][] = [
@@ -73,24 +87,64 @@ const impossible: [string, Partial<Extraction>][] = [
 
 for (const [name, extraction] of impossible) {
   test(`${name} is left out`, () => {
-    const { facts, provenance } = merge({}, extraction);
+    const { facts, origins } = merge({}, extraction);
     assert.deepEqual(facts, { features: [] });
-    assert.deepEqual(provenance, { features: 'model' });
+    assert.deepEqual(origins, {
+      description: fromPayload,
+      features: fromModel,
+      [Object.keys(extraction)[0] ?? '']: ruled('not_valid', 'model'),
+    });
   });
 }
 
-const contradictions: [string, Partial<Payload>, Partial<Extraction>, object][] = [
-  ['both floors of the source', { floor: 9, floors_total: 5 }, {}, {}],
-  ['both floors of the model', {}, { floor: 9, floors_total: 5 }, {}],
-  ["the model's floor", { floors_total: 5 }, { floor: 9 }, { floors_total: 5 }],
-  ["the model's floors", { floor: 9 }, { floors_total: 5 }, { floor: 9 }],
-  ['a living area above the total', { area_living: 90, area_total: 50 }, {}, { area_total: 50 }],
-  ["the model's total", { area_kitchen: 60 }, { area_total: 50 }, { area_kitchen: 60 }],
+/** What is named, what of it is left, and whose value went. */
+const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, object][] = [
+  [
+    'both floors of the source',
+    { floor: 9, floors_total: 5 },
+    {},
+    {},
+    { floor: 'payload', floors_total: 'payload' },
+  ],
+  [
+    'both floors of the model',
+    {},
+    { floor: 9, floors_total: 5 },
+    {},
+    { floor: 'model', floors_total: 'model' },
+  ],
+  ["the model's floor", { floors_total: 5 }, { floor: 9 }, { floors_total: 5 }, { floor: 'model' }],
+  [
+    "the model's floors",
+    { floor: 9 },
+    { floors_total: 5 },
+    { floor: 9 },
+    { floors_total: 'model' },
+  ],
+  [
+    'a living area above the total',
+    { area_living: 90, area_total: 50 },
+    {},
+    { area_total: 50 },
+    { area_living: 'payload' },
+  ],
+  [
+    "the model's total",
+    { area_kitchen: 60 },
+    { area_total: 50 },
+    { area_kitchen: 60 },
+    { area_total: 'model' },
+  ],
 ];
 
-for (const [name, payload, extraction, left] of contradictions) {
+for (const [name, payload, extraction, left, gone] of contradictions) {
   test(`of a contradiction goes: ${name}`, () => {
-    assert.deepEqual(merge(payload, extraction).facts, { ...left, features: [] });
+    const { facts, origins } = merge(payload, extraction);
+    assert.deepEqual(facts, { ...left, features: [] });
+    const dropped = Object.entries(origins).flatMap(([key, origin]) =>
+      origin.origin === 'rule' && origin.rule === 'contradiction' ? [[key, origin.of]] : [],
+    );
+    assert.deepEqual(Object.fromEntries(dropped), gone);
   });
 }
 
@@ -119,4 +173,18 @@ test('a feature that is a whole text is left out', () => {
   const longest = 'б'.repeat(100);
   const { facts } = merge({}, { features: ['б'.repeat(101), longest] });
   assert.deepEqual(facts.features, [longest]);
+});
+
+test('numbers have the two decimals of their columns', () => {
+  const { facts, origins } = merge({ area_total: 54.567, price: 99_999_999_999_999 }, {});
+  assert.equal(facts.area_total, 54.57);
+  assert.deepEqual(origins['area_total'], ruled('rounded', 'payload'));
+  assert.equal(facts.price, 99_999_999_999_999);
+  assert.deepEqual(origins['price'], fromPayload);
+});
+
+test('a summary that was cut says so', () => {
+  const { facts, origins } = merge({}, { summary: 'о'.repeat(2001) });
+  assert.equal(facts.summary?.length, 2000);
+  assert.deepEqual(origins['summary'], ruled('shortened', 'model'));
 });

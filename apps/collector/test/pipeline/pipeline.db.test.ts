@@ -3,10 +3,11 @@ import { test } from 'node:test';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
 import { sql } from 'kysely';
 import { createStages } from '../../src/pipeline/pipeline.ts';
+import type { Provenance } from '../../src/pipeline/provenance.ts';
 import { SupersededError } from '../../src/queue/job.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+import { countedModel, createHarness, listingOf, noImages } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
@@ -16,7 +17,7 @@ const outcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
 function snapshotsOf(listingId: number | null) {
   return db
     .selectFrom('listing_snapshots')
-    .select(['raw_id', 'changes', 'listing'])
+    .select(['raw_id', 'changes', 'listing', 'model', 'prompt_version'])
     .where('listing_id', '=', listingId ?? 0)
     .orderBy('raw_id')
     .execute();
@@ -91,17 +92,20 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   const snapshots = await snapshotsOf(listing.id);
   assert.equal(snapshots.length, 1);
   assert.deepEqual(snapshots[0]?.changes, {});
+  assert.equal(snapshots[0]?.model, 'mock');
+  assert.equal(snapshots[0]?.prompt_version, 'listing-extraction.v1');
   const enrichments = await enrichmentsOf(listing.id);
   assert.deepEqual(enrichments['price_per_m2'], { value: 1138.89, currency: 'USD' });
-  const provenance = enrichments['provenance'] as {
-    fields: Record<string, string>;
-    model: string;
-    prompt: string;
-  };
-  assert.equal(provenance.fields['price'], 'payload');
-  assert.equal(provenance.fields['rooms'], 'model');
-  assert.equal(provenance.prompt, 'listing-extraction.v1');
-  assert.ok(provenance.model);
+  const { fields, ...made } = enrichments['provenance'] as Provenance;
+  assert.deepEqual(made, {
+    raw_id: raw.id,
+    model: 'mock',
+    requested_model: 'mock',
+    prompt_version: 'listing-extraction.v1',
+  });
+  assert.deepEqual(fields['price'], { origin: 'payload' });
+  assert.deepEqual(fields['rooms'], { origin: 'model' });
+  assert.deepEqual(fields['price_per_m2'], { origin: 'rule', rule: 'price_by_area' });
 });
 
 test('an unchanged payload asks no model, and brings the listing back from the archive', async () => {
@@ -268,7 +272,7 @@ test('reasons with characters that the database cannot store are recorded all th
 
 test('a stage that throws something else fails the job without telling its inside', async () => {
   const raw = await createHarness(db, {
-    images: { processRemote: () => Promise.reject(new Error('secret inside')) },
+    images: { ...noImages, processRemote: () => Promise.reject(new Error('secret inside')) },
   }).process(payloadOf());
   assert.equal(raw.status, 'failed');
   assert.equal(raw.error?.code, 'internal_error');
@@ -304,6 +308,7 @@ for (const [whereTo, loss] of Object.entries(losses)) {
       const model = countedModel();
       const outcome = await createHarness(db, {
         model: {
+          chatModel: model.chatModel,
           embeddingModel: model.embeddingModel,
           async generateObject(request) {
             const answer = await model.generateObject(request);
@@ -317,6 +322,7 @@ for (const [whereTo, loss] of Object.entries(losses)) {
           },
         },
         images: {
+          ...noImages,
           async processRemote() {
             await pass('processRemote');
             return [];
@@ -338,9 +344,9 @@ for (const moment of ['processRemote', 'embed'] as const) {
     let before: Awaited<ReturnType<typeof everything>> | undefined;
     const pass = async (now: typeof moment) => {
       if (now !== moment) return;
-      // Committed later, but visible only now: its id was taken before the older one was claimed.
-      const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
+      // As if it had been committed before the older one was, which has the smaller id.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
+      const newer = await store(db, { ...payload, title: 'Нова', price: 900 });
       await createHarness(db).runNext();
       await db
         .updateTable('raw_data')
@@ -360,6 +366,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
         },
       },
       images: {
+        ...noImages,
         async processRemote() {
           await pass('processRemote');
           return [];
@@ -377,7 +384,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
 
 test('pictures of a listing made from a newer payload meanwhile end the job', async () => {
   const fence = { rawId: 1, attempt: 1 };
-  const images = { processRemote: () => Promise.reject(new SupersededError(fence)) };
+  const images = { ...noImages, processRemote: () => Promise.reject(new SupersededError(fence)) };
   const raw = await createHarness(db, { images }).process(payloadOf());
   assert.equal(raw.status, 'completed');
   assert.equal(outcomes(raw)['images'], 'superseded');
@@ -407,7 +414,7 @@ test('a payload that failed after its update does not let the one before pass as
   const payload = payloadOf({ price: 100 });
   const harness = createHarness(db);
   await harness.process(payload);
-  const broken = { processRemote: () => Promise.reject(new Error('broken')) };
+  const broken = { ...noImages, processRemote: () => Promise.reject(new Error('broken')) };
   const failed = await createHarness(db, { images: broken }).process({ ...payload, price: 90 });
   assert.equal(failed.status, 'failed');
   assert.equal((await listingOf(db, payload))?.price, 90);

@@ -4,19 +4,22 @@ import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/database.ts';
-import type { Context, PipelineDeps, Stage, StageRun } from '../../src/pipeline/context.ts';
+import type { Context, StageDeps } from '../../src/pipeline/context.ts';
+import { createJobModel } from '../../src/pipeline/job-model.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { runStage } from '../../src/pipeline/run-stage.ts';
+import type { Stage, StageRun } from '../../src/pipeline/stage.ts';
 
 const context: Context = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
+  force: false,
   products: {},
 };
 const never = () => Promise.reject(new Error('not used'));
-const deps: PipelineDeps = {
+const deps: StageDeps = {
   db: offlineDatabase<Tables>().db,
-  model: { generateObject: never, embed: never, embeddingModel: 'none' },
-  images: { processRemote: never },
+  model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never),
+  images: { processRemote: never, processUploaded: never },
   log: createLogger({ level: 'silent', service: 'test' }),
 };
 const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { claimJob } from '../../src/queue/claim.sql.ts';
+import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
-import {
-  finishJob,
-  type JobResult,
-  renewLeases,
-  rescueJobs,
-  returnJob,
-} from '../../src/queue/repository.ts';
+import { createFinish } from '../../src/queue/finish.ts';
+import { type JobResult, renewLeases, rescueJobs, returnJob } from '../../src/queue/repository.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { log } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
 
 const { db } = await openDatabase();
 
-const claim = (after?: number) => claimJob(db, { worker: 'test', leaseMs: 60_000, after });
+const finish = createFinish({ db, log });
+const claimMany = (options: Partial<ClaimOptions> & { count: number }) =>
+  claimJobs(db, { worker: 'test', leaseMs: 60_000, ...options });
+const claim = async (except?: number) => (await claimMany({ count: 1, except }))[0];
+const finishJob = (job: Job, result: JobResult) => finish({ job, result });
 const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
 
 async function claimed(): Promise<Job> {
@@ -73,7 +73,7 @@ test("a listing's payloads are taken one after another, others go ahead", async 
   assert.equal(job.rawId, first);
   assert.equal((await claimed()).rawId, elsewhere);
   assert.equal(await claim(), undefined);
-  await finishJob(db, job, completed);
+  await finishJob(job, completed);
   assert.equal((await claimed()).rawId, second);
   await drain();
 });
@@ -81,12 +81,12 @@ test("a listing's payloads are taken one after another, others go ahead", async 
 test('an earlier payload that is put back waits for the later one in progress', async () => {
   const same = { external_id: 'same' };
   const first = await store(db, payloadOf(same));
-  await finishJob(db, await claimed(), { ...completed, status: 'failed' });
+  await finishJob(await claimed(), { ...completed, status: 'failed' });
   await store(db, payloadOf(same));
   const later = await claimed();
   await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', first).execute();
   assert.equal(await claim(), undefined);
-  await finishJob(db, later, completed);
+  await finishJob(later, completed);
   assert.equal((await claimed()).rawId, first);
   await drain();
 });
@@ -134,14 +134,14 @@ test('a worker that lost its claim changes nothing', async () => {
   const old = await claimed();
   await expire(old);
   await rescueJobs(db, 3);
-  assert.equal(await finishJob(db, old, completed), false, 'while it is pending again');
+  assert.equal(await finishJob(old, completed), false, 'while it is pending again');
   const current = await claimed();
-  assert.equal(await finishJob(db, old, completed), false, 'while another has it');
+  assert.equal(await finishJob(old, completed), false, 'while another has it');
   assert.equal(await returnJob(db, old), false);
   assert.deepEqual(await renewLeases(db, [old], 60_000), []);
   assert.equal((await rawRecord(db, id)).status, 'processing');
-  assert.equal(await finishJob(db, current, completed), true);
-  assert.equal(await finishJob(db, current, { ...completed, status: 'failed' }), false);
+  assert.equal(await finishJob(current, completed), true);
+  assert.equal(await finishJob(current, { ...completed, status: 'failed' }), false);
   assert.equal((await rawRecord(db, id)).status, 'completed');
   await drain();
 });

@@ -8,7 +8,7 @@ import { startWorker } from '../../src/queue/worker.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { payloadOf } from '../support/payload.ts';
-import { log } from '../support/pipeline.ts';
+import { log, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
 const { db } = await openDatabase();
@@ -32,7 +32,7 @@ const worker = startWorker({
   process: createPipeline({
     db,
     model,
-    images: { processRemote: () => Promise.resolve([]) },
+    images: noImages,
     metrics,
     log,
     modelTimeoutMs: 10_000,

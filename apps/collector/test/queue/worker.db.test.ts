@@ -243,6 +243,38 @@ test('shutdown returns jobs that take too long, at no cost, and they write nothi
   await empty();
 });
 
+test('jobs that were claimed ahead are returned when the model goes away, and at shutdown', async () => {
+  await storeMany(60);
+  const breaker = fakeBreaker();
+  const { promise: until30, resolve: hold } = Promise.withResolvers<void>();
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+  let begun = 0;
+  // Thirty end at once, so that many are claimed ahead; the ones after them do not end.
+  const worker = start(
+    async () => {
+      begun += 1;
+      if (begun <= 30) return completed;
+      hold();
+      await held;
+      return completed;
+    },
+    { breaker, pollMs: 60_000 },
+  );
+  await until30;
+  await until('all slots to be taken', () => begun === 34);
+  breaker.set('open');
+  await reach({ completed: 30, processing: 4, pending: 26 });
+  breaker.set('closed');
+  const stopping = worker.stop(LONG);
+  letGo();
+  await stopping;
+  const found = await statuses();
+  assert.deepEqual([found['processing'], found['failed']], [undefined, undefined]);
+  const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
+  assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
+  await empty();
+});
+
 test('a heartbeat keeps the lease for as long as the job takes', async () => {
   const id = await store(db, payloadOf());
   const { promise, resolve } = Promise.withResolvers<ProcessResult>();

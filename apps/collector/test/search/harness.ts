@@ -38,8 +38,7 @@ export function modelOf(vectors: Record<string, number[]>): Model {
         return vector;
       }),
       model: 'test-model',
-      usage: { inputTokens: 0, outputTokens: 0 },
-      calls: 1,
+      usage: { calls: 1, inputTokens: 0, outputTokens: 0 },
     }),
   };
 }

@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict';
 import { openTestDatabase, type TestDatabase } from '@oselya/db/testing';
 import type { Tables } from '../../src/database.ts';
 import { contentHash } from '../../src/ingest/content-hash.ts';
 import type { Payload } from '../../src/ingest/schemas.ts';
-import { insertRaw } from '../../src/ingest/repository.ts';
+import { storeRaws } from '../../src/ingest/store.ts';
 import { migrations } from '../../src/migrations.ts';
 
 export const DIMENSIONS = 16;
@@ -13,13 +14,16 @@ export function openDatabase(): Promise<TestDatabase<Tables>> {
 }
 
 /** Stores a payload as the ingest does, past its limits and checks. */
-export function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
-  return insertRaw(db, {
+export async function store(db: TestDatabase<Tables>['db'], payload: Payload): Promise<number> {
+  const raw = {
     source_slug: payload.source_slug,
     external_id: payload.external_id,
     payload: JSON.stringify(payload),
     content_hash: contentHash(payload),
-  });
+  };
+  const [stored] = await storeRaws(db, [raw], assert.ifError);
+  assert.ok(stored !== undefined && 'id' in stored);
+  return stored.id;
 }
 
 /** A raw record as it stands. */

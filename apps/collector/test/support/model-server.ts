@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { DIMENSIONS } from './database.ts';
@@ -27,13 +27,20 @@ const extraction = {
   features: [],
 };
 
-/** A model server that a test can take away and bring back. */
+/** Answers a request in another way, or not at all. */
+export type Interference = (response: ServerResponse) => void;
+
+/** A model server that a test can take away, have misbehave, and bring back. */
 export async function startModelServer() {
-  const state = { up: true, requests: 0 };
+  const state: { up: boolean; requests: number; interfere?: Interference | undefined } = {
+    up: true,
+    requests: 0,
+  };
   const server = createServer((request, response) => {
     void (async () => {
       const body = (await json(request)) as { input?: string[] };
       state.requests += 1;
+      if (state.interfere !== undefined) return state.interfere(response);
       const answer = request.url?.endsWith('/embeddings')
         ? {
             data: body.input?.map((_, index) => ({

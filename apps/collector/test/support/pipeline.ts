@@ -6,10 +6,9 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/database.ts';
 import type { Payload } from '../../src/ingest/schemas.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { PipelineDeps } from '../../src/pipeline/context.ts';
-import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { claimJob } from '../../src/queue/claim.sql.ts';
-import { createJobRunner, type JobOutcome } from '../../src/queue/run-job.ts';
+import { createPipeline, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { createJobRunner, type JobOptions, type JobOutcome } from '../../src/queue/run-job.ts';
 import { DIMENSIONS, rawRecord, store } from './database.ts';
 
 export const log = createLogger({ level: 'silent', service: 'test' });
@@ -24,6 +23,7 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
   const calls = { chat: 0, embed: 0 };
   return {
     calls,
+    chatModel: client.chatModel,
     embeddingModel: client.embeddingModel,
     generateObject: ((request) => {
       calls.chat += 1;
@@ -36,6 +36,12 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
   };
 }
 
+/** Listings without pictures. */
+export const noImages: PipelineDeps['images'] = {
+  processRemote: () => Promise.resolve([]),
+  processUploaded: () => Promise.resolve([]),
+};
+
 /** Takes payloads through the pipeline, one after another, as a worker with one slot does. */
 export function createHarness(
   db: TestDatabase<Tables>['db'],
@@ -45,7 +51,7 @@ export function createHarness(
   const deps: PipelineDeps = {
     db,
     model: countedModel(),
-    images: { processRemote: () => Promise.resolve([]) },
+    images: noImages,
     log,
     ...overrides,
   };
@@ -57,10 +63,10 @@ export function createHarness(
   });
 
   /** Claims the next job and runs it. */
-  async function runNext({ probe = false } = {}): Promise<JobOutcome> {
-    const job = await claimJob(db, { worker: 'test', leaseMs: 60_000 });
+  async function runNext(options: Partial<JobOptions> = {}): Promise<JobOutcome> {
+    const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
-    return run(job, { signal: new AbortController().signal, probe });
+    return run(job, { signal: new AbortController().signal, probe: false, ...options });
   }
 
   /** Stores a payload, runs it, and gives its record. */

@@ -9,6 +9,7 @@ import {
   type ProviderV4,
 } from '@ai-sdk/provider';
 import { describeImage, embedText, readListing } from '../mock/index.ts';
+import { countWords } from './count-words.ts';
 import type { ModelBackend } from './backend.ts';
 
 /** The names the mock's models go by, in place of `MODEL_CHAT` and `MODEL_EMBEDDING`. */
@@ -45,20 +46,20 @@ function languageModel(modelId: string): LanguageModelV4 {
     provider: 'mock',
     modelId,
     supportedUrls: {},
-    doGenerate: async (options) => ({
-      content: [{ type: 'text', text: JSON.stringify(answer(options)) }],
-      finishReason: { unified: 'stop', raw: 'stop' },
-      usage: {
-        inputTokens: {
-          total: undefined,
-          noCache: undefined,
-          cacheRead: undefined,
-          cacheWrite: undefined,
+    doGenerate: async (options) => {
+      const text = JSON.stringify(answer(options));
+      const read = countWords(textsIn(options.prompt));
+      const written = countWords([text]);
+      return {
+        content: [{ type: 'text', text }],
+        finishReason: { unified: 'stop', raw: 'stop' },
+        usage: {
+          inputTokens: { total: read, noCache: read, cacheRead: 0, cacheWrite: 0 },
+          outputTokens: { total: written, text: written, reasoning: 0 },
         },
-        outputTokens: { total: undefined, text: undefined, reasoning: undefined },
-      },
-      warnings: [],
-    }),
+        warnings: [],
+      };
+    },
     doStream: async () => {
       throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
     },
@@ -74,6 +75,7 @@ function embeddingModel(modelId: string, dimensions: number): EmbeddingModelV4 {
     supportsParallelCalls: true,
     doEmbed: async ({ values }) => ({
       embeddings: values.map((value) => embedText(value, dimensions)),
+      usage: { tokens: countWords(values) },
       warnings: [],
     }),
   };
@@ -105,6 +107,15 @@ function questionIn(prompt: LanguageModelV4CallOptions['prompt']) {
   const file = parts.find((part) => part.type === 'file');
   const data: unknown = text === undefined ? undefined : JSON.parse(text.text);
   return { data, image: file === undefined ? undefined : imageIn(file) };
+}
+
+/** All texts of a conversation, whoever said them. */
+function textsIn(prompt: LanguageModelV4CallOptions['prompt']): string[] {
+  return prompt.flatMap(({ content }) =>
+    typeof content === 'string'
+      ? [content]
+      : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])),
+  );
 }
 
 function imageIn({ data, mediaType }: LanguageModelV4FilePart) {

@@ -3,8 +3,9 @@ import { generateText, type ModelMessage, type OutputInterface } from 'ai';
 import type { Static, TSchema } from 'typebox';
 import { ModelError } from '../errors.ts';
 import type { Exchanger } from '../exchange.ts';
+import type { ModelCallEvent } from '../options.ts';
 import type { CallPolicy } from '../resilience/call-policy.ts';
-import { createUsage, type Usage } from '../usage.ts';
+import { createUsage, readTokens, type Usage } from '../usage.ts';
 import { checkAnswer, InvalidAnswer } from './check-answer.ts';
 import { instructions, question, repairRequest, type ImageInput } from './prompt.ts';
 
@@ -21,6 +22,8 @@ export interface ObjectRequest<S extends TSchema> {
   /** Shown to the vision model, which then answers instead of the chat model. */
   image?: ImageInput | undefined;
   signal?: AbortSignal | undefined;
+  /** Told of each request that is made, beside the client's own observer. */
+  observe?: ((event: ModelCallEvent) => void) | undefined;
 }
 
 /** A valid answer. */
@@ -29,8 +32,6 @@ export interface ObjectResult<T> {
   /** The model's name as the server gave it. */
   model: string;
   usage: Usage;
-  /** Requests that were made to the server for it. */
-  calls: number;
 }
 
 /** What answering an `ObjectRequest` needs. */
@@ -56,12 +57,10 @@ export async function generateObject<S extends TSchema>(
   const model = request.image ? vision : chat;
   const usage = createUsage();
   const messages: ModelMessage[] = [question(request.data, request.image)];
-  let calls = 0;
   let repairing = false;
 
-  const ask = async (signal: AbortSignal) => {
-    calls += 1;
-    const answer = await generateText({
+  const ask = (signal: AbortSignal) =>
+    generateText({
       model,
       instructions: instructions(request.system, request.schema),
       messages,
@@ -69,13 +68,10 @@ export async function generateObject<S extends TSchema>(
       maxRetries: 0,
       abortSignal: signal,
     });
-    usage.add(answer.usage);
-    return answer;
-  };
 
   // The conversation outlives an attempt: when the repair meets a failing server, the next attempt
   // goes on with the repair instead of beginning anew.
-  return call(request.signal, async (context) => {
+  const answered = await call(request.signal, async (context) => {
     for (;;) {
       try {
         return await exchange({
@@ -83,12 +79,15 @@ export async function generateObject<S extends TSchema>(
           expected: 'a chat completion. Check that MODEL_CHAT and MODEL_VISION name chat models.',
           context,
           send: ask,
+          tokens: (answer) => readTokens(answer.usage),
           read: (answer) => ({
             value: checkAnswer(request.schema, finishedText(answer)),
             model: answer.response.modelId,
-            usage: usage.total(),
-            calls,
           }),
+          observe: (event) => {
+            usage.add(event);
+            request.observe?.(event);
+          },
         });
       } catch (error) {
         if (repairing || !(error instanceof InvalidAnswer)) throw error;
@@ -97,6 +96,7 @@ export async function generateObject<S extends TSchema>(
       }
     }
   });
+  return { ...answered, usage: usage.total() };
 }
 
 function finishedText(answer: { text: string; finishReason: string }): string {

@@ -54,27 +54,43 @@ function describe(hint: string) {
   });
 }
 
+/** What it costs to have a text read. */
+async function usageOf(description: string) {
+  const question = { ...extract(Extraction), data: { description } };
+  return (await startMock().generateObject(question)).usage;
+}
+
 suite('the mock mode', () => {
   test('reads a listing by the rules, through the whole client', async () => {
     const events: ModelCallEvent[] = [];
-    const result = await startMock(events).generateObject(extract(Extraction));
-    assert.deepEqual(result, {
-      value: {
-        is_listing: true,
-        deal_type: 'sale',
-        city: 'Львів',
-        price: 52_000,
-        currency: 'USD',
-        rooms: 2,
+    const { value, model } = await startMock(events).generateObject(extract(Extraction));
+    assert.deepEqual(
+      { value, model },
+      {
+        value: {
+          is_listing: true,
+          deal_type: 'sale',
+          city: 'Львів',
+          price: 52_000,
+          currency: 'USD',
+          rooms: 2,
+        },
+        model: 'mock',
       },
-      model: 'mock',
-      usage: { inputTokens: null, outputTokens: null },
-      calls: 1,
-    });
+    );
     assert.deepEqual(
       events.map(({ operation, outcome }) => [operation, outcome]),
       [['extract', 'ok']],
     );
+  });
+
+  test('counts words and signs as tokens, of equal questions equally', async () => {
+    const short = await usageOf('Продам квартиру у Львові');
+    const long = await usageOf('Продам квартиру у Львові, поруч парк');
+    assert.equal(short.calls, 1);
+    assert.ok((short.outputTokens ?? 0) > 0);
+    assert.equal((long.inputTokens ?? 0) - (short.inputTokens ?? 0), 3, 'a comma and two words');
+    assert.deepEqual(await usageOf('Продам квартиру у Львові'), short);
   });
 
   test('describes a picture, and looks at a hint in the data', async () => {
@@ -84,9 +100,9 @@ suite('the mock mode', () => {
   });
 
   test('embeds texts, equal ones equally', async () => {
-    const { vectors, model, calls } = await startMock().embed(['квартира', 'будинок', 'квартира']);
+    const { vectors, model, usage } = await startMock().embed(['квартира', 'будинок', 'квартира']);
     assert.equal(model, 'mock-embedding');
-    assert.equal(calls, 1);
+    assert.deepEqual(usage, { calls: 1, inputTokens: 3, outputTokens: null });
     assert.deepEqual(
       vectors.map(({ length }) => length),
       [384, 384, 384],

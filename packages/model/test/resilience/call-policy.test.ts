@@ -36,7 +36,7 @@ suite('failures that are tried again', () => {
 
     test(`${name}: success at the third attempt`, async (t) => {
       const { client, server } = await startScene(t, [answer, answer, chat.ollama(FLAT)]);
-      assert.equal((await ask(client)).calls, 3);
+      assert.equal((await ask(client)).usage.calls, 3);
       assert.equal(server.requests.length, 3);
     });
   }

@@ -19,8 +19,7 @@ suite('a valid answer', () => {
       assert.deepEqual(await ask(client), {
         value: VALUE,
         model,
-        usage: { inputTokens: 26, outputTokens: 9 },
-        calls: 1,
+        usage: { calls: 1, inputTokens: 26, outputTokens: 9 },
       });
       assert.equal(server.requests.length, 1);
       assert.deepEqual(
@@ -34,7 +33,7 @@ suite('a valid answer', () => {
   test('needs neither usage nor a model name', async (t) => {
     const { client } = await startScene(t, [chat.bare(FLAT)]);
     const { usage, model } = await ask(client);
-    assert.deepEqual(usage, { inputTokens: null, outputTokens: null });
+    assert.deepEqual(usage, { calls: 1, inputTokens: null, outputTokens: null });
     assert.equal(model, 'qwen3:4b');
   });
 
@@ -118,8 +117,7 @@ suite('the repair', () => {
     const { client, server, events } = await startScene(t, [chat.vllm(wrong), chat.vllm(FLAT)]);
     const result = await ask(client);
     assert.deepEqual(result.value, VALUE);
-    assert.equal(result.calls, 2);
-    assert.deepEqual(result.usage, { inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
     assert.deepEqual(
       events.map(({ outcome }) => outcome),
       ['MODEL_INVALID_OUTPUT', 'ok'],
@@ -157,7 +155,7 @@ suite('the repair', () => {
       failure.ollamaCrash,
       chat.ollama(FLAT),
     ]);
-    assert.equal((await ask(client)).calls, 4);
+    assert.equal((await ask(client)).usage.calls, 4);
     assert.equal(server.requests.length, 4);
   });
 

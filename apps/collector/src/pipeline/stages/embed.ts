@@ -1,10 +1,16 @@
 import { toVector } from '@oselya/db';
 import { sql } from 'kysely';
+import {
+  EMBEDDED_COLUMNS,
+  embeddingText,
+  embeddingTextHash,
+  isEmbedded,
+} from '../../embeddings/text.ts';
 import { heldListing } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
-import { product, type StageRun } from '../context.ts';
-import { embeddingText, embeddingTextHash } from '../embedding-text.ts';
+import { product } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
+import type { StageRun } from '../stage.ts';
 
 /**
  * Makes the listing's embedding, unless it is of the same text by the same model already: each vector
@@ -15,20 +21,18 @@ import { done, skipped, superseded } from '../outcome.ts';
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
   const listingId = product(context, 'listingId');
-  const text = embeddingText(product(context, 'payload').description, product(context, 'facts'));
-  const hash = embeddingTextHash(text);
-  const current = await db
+  const listing = await db
     .selectFrom('property_listings')
-    .select('embedding_text_hash')
+    .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
+    .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .where('id', '=', listingId)
-    .where('embedding', 'is not', null)
-    .where('embedding_model', '=', model.embeddingModel)
-    .executeTakeFirst();
-  if (current?.embedding_text_hash === hash) return skipped;
+    .executeTakeFirstOrThrow();
+  if (listing.raw_id !== job.rawId) return superseded;
+  const text = embeddingText(listing);
+  const hash = embeddingTextHash(text);
+  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return skipped;
 
-  const { vectors, model: name } = await model.embed([text], { signal });
-  const [vector] = vectors;
-  if (vector === undefined) throw new Error('The model client gave no vector for a text');
+  const { vector, model: name } = await model.embed(text, signal);
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job, listingId)}),
     written as (

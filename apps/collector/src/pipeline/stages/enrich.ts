@@ -2,31 +2,24 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database.ts';
 import { heldListing } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
-import { product, type StageRun } from '../context.ts';
-import { PROMPT_VERSION } from '../extraction.ts';
-import type { Facts } from '../merge.ts';
+import { product } from '../context.ts';
+import type { Facts } from '../facts.ts';
 import { done, superseded } from '../outcome.ts';
+import { pricePerArea } from '../price-per-area.ts';
+import type { StageRun } from '../stage.ts';
 
 /** The enrichments that this stage owns: one that no longer holds is removed. */
-const KINDS = ['price_per_m2', 'images', 'provenance'] as const;
+const KINDS = ['price_per_m2', 'images'] as const;
 
 type Enrichments = Partial<Record<(typeof KINDS)[number], Record<string, unknown>>>;
 
-/**
- * Works out what follows from the listing's facts and pictures, without asking the model again, and
- * records who named each fact.
- */
+/** Works out what follows from the listing's facts and pictures, without asking the model again. */
 export const enrich: StageRun = async (context, { db }) => {
   const { job } = context;
   const listingId = product(context, 'listingId');
   const enrichments: Enrichments = {
-    ...pricePerSquareMetre(product(context, 'facts')),
+    ...priceOfArea(product(context, 'facts')),
     ...(await describedImages(db, listingId)),
-    provenance: {
-      fields: product(context, 'provenance'),
-      model: product(context, 'extractedBy'),
-      prompt: PROMPT_VERSION,
-    },
   };
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job, listingId)}),
@@ -45,10 +38,9 @@ export const enrich: StageRun = async (context, { db }) => {
   return rows[0].is_current ? done : superseded;
 };
 
-function pricePerSquareMetre({ price, currency, area_total: area }: Facts): Enrichments {
-  if (price === undefined || area === undefined || area === 0) return {};
-  const value = Math.round((price / area) * 100) / 100;
-  return { price_per_m2: { value, currency: currency ?? null } };
+function priceOfArea(facts: Facts): Enrichments {
+  const value = pricePerArea(facts);
+  return value === undefined ? {} : { price_per_m2: { value, currency: facts.currency ?? null } };
 }
 
 async function describedImages(db: Kysely<Tables>, listingId: number): Promise<Enrichments> {

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Payload } from '../../ingest/schemas.ts';
 import { heldClaim } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
-import type { StageRun } from '../context.ts';
 import { done, superseded, unchanged } from '../outcome.ts';
+import type { StageRun } from '../stage.ts';
 
 type Loaded = {
   payload: Payload;
@@ -15,9 +15,10 @@ type Loaded = {
 /**
  * Reads the payload, and ends the job where there is nothing to do: the listing was made from a newer
  * payload, or its last one said the same. In that case it was seen again, so it is in the archive no
- * longer. Contract 4, Listings.
+ * longer; and it stays as it was read then, although prompt or model may be others now, which is what
+ * `oselya reprocess` and `oselya backfill-embeddings` are for. Contract 4, Listings.
  */
-export const load: StageRun = async ({ job, products }, { db }) => {
+export const load: StageRun = async ({ job, products, force }, { db }) => {
   const { rows } = await sql<Loaded>`
     select raw.payload, listing.id as "listingId", listing.raw_id as "listingRawId",
       listing.completed_hash as "completedHash"
@@ -34,7 +35,7 @@ export const load: StageRun = async ({ job, products }, { db }) => {
 
   products.listingId = loaded.listingId;
   if (loaded.listingRawId > job.rawId) return superseded;
-  if (loaded.completedHash !== job.contentHash) return done;
+  if (force || loaded.completedHash !== job.contentHash) return done;
 
   await sql`
     with claim as materialized (${heldClaim(job)})
@@ -44,6 +45,6 @@ export const load: StageRun = async ({ job, products }, { db }) => {
       archived_at = null
     from claim
     where property_listings.id = ${loaded.listingId}
-      and property_listings.raw_id <= ${job.rawId}`.execute(db);
+      and property_listings.raw_id < ${job.rawId}`.execute(db);
   return unchanged;
 };

@@ -2,14 +2,16 @@ import { sql } from 'kysely';
 import { heldClaim } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
 import { normaliseText } from '../../search/normalise.ts';
-import { product, type StageRun } from '../context.ts';
+import { product } from '../context.ts';
 import { listingState } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
+import type { StageRun } from '../stage.ts';
 import { searchText } from '../search-text.ts';
 
 /**
- * Creates or updates the listing, unless it was made from a newer payload already. It comes back from
- * the archive, and is complete again only when every stage has been through.
+ * Creates or updates the listing, and says where its facts come from, unless it was made from a newer
+ * payload already. With a new payload it comes back from the archive; one that is processed again is no
+ * sign of it. It is complete again only when every stage has been through.
  */
 export const upsert: StageRun = async (context, { db }) => {
   const { job, products } = context;
@@ -32,10 +34,15 @@ export const upsert: StageRun = async (context, { db }) => {
       on conflict (source_slug, external_id) do update set
         ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
         completed_hash = null,
-        archived_at = null,
+        archived_at = case when property_listings.raw_id = excluded.raw_id
+          then property_listings.archived_at end,
         updated_at = now()
       where property_listings.raw_id <= excluded.raw_id
-      returning id)
+      returning id),
+    traced as (
+      insert into listing_enrichments (listing_id, kind, value)
+      select id, 'provenance', ${JSON.stringify(product(context, 'provenance'))}::jsonb from stored
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
     select exists (select from claim) as held, (select id from stored) as id`.execute(db);
   const stored = rows[0];
   if (stored === undefined || !stored.held) throw new LeaseLostError(job);

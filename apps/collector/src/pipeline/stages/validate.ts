@@ -1,25 +1,16 @@
-import { product, type StageRun } from '../context.ts';
-import { extractionPrompt, extractionSchema } from '../extraction.ts';
-import { done, invalid } from '../outcome.ts';
+import { product } from '../context.ts';
+import { extractListing, refusalOf } from '../extraction.ts';
+import { done, invalid, skipped } from '../outcome.ts';
+import type { StageRun } from '../stage.ts';
 
 /**
- * Asks the model whether the payload is a property listing, and in the same call what it says. The
- * payload goes as JSON data, never as a part of the instructions. Specification 001, Errors.
+ * Has the model read the payload, unless that was done before. What is no property listing ends here.
  */
 export const validate: StageRun = async (context, { model }, signal) => {
-  const { value, model: name } = await model.generateObject({
-    operation: 'extract',
-    schemaName: 'listing_extraction',
-    schema: extractionSchema,
-    system: extractionPrompt,
-    data: product(context, 'payload'),
-    signal,
-  });
-  if (!value.is_listing) {
-    const reason = value.reason ?? 'The model found no property listing in the payload.';
-    return invalid('not_a_listing', reason, 'validate');
-  }
-  context.products.extraction = value;
-  context.products.extractedBy = name;
-  return done;
+  const extracted =
+    context.extracted ?? (await extractListing(model, product(context, 'payload'), signal));
+  const refusal = refusalOf(extracted);
+  if (refusal !== undefined) return invalid('not_a_listing', refusal, 'validate');
+  context.products.extracted = extracted;
+  return context.extracted === undefined ? done : skipped;
 };

@@ -1,0 +1,67 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { CommandError } from '../command-error.ts';
+import type { Context } from '../context.ts';
+import { oneLine } from '../terminal.ts';
+
+type Options = {
+  source?: string;
+  listing?: number;
+  outdated?: boolean;
+  limit?: number;
+  dryRun?: boolean;
+  yes?: boolean;
+  verbose?: boolean;
+};
+
+/** `oselya reprocess`: kept payloads again, under the current prompt and model. Contract 1. */
+export function addReprocessCommand(program: Command, { env, print, exitWith }: Context): void {
+  const command = program
+    .command('reprocess')
+    .description(
+      'have the model read kept payloads again, and see what changes before it is written',
+    )
+    .option('--source <slug>', 'only listings of this source')
+    .option('--listing <id>', 'only this listing', whole)
+    .option('--outdated', 'only what was read by another prompt or model; a stopped run goes on')
+    .option('--limit <n>', 'at most so many listings', whole)
+    .option('--dry-run', 'write nothing')
+    .option('--yes', 'write without being asked, each listing as soon as it is read')
+    .option('--verbose', 'print every change');
+  command.action(async (options: Options) => {
+    const { dryRun = false, yes = false, verbose = false } = options;
+    if (dryRun && yes) command.error('--dry-run writes nothing, and --yes writes: choose one');
+    if (!dryRun && !yes && !process.stdin.isTTY) {
+      command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
+    }
+    const { ModelError, openMaintenance } = await import('@oselya/collector');
+    const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
+    const { reprocess } = await import('../reprocess/reprocess.ts');
+    const signal = onInterrupt();
+    await using maintenance = await openMaintenance(env);
+    const choice = {
+      source: options.source,
+      listingId: options.listing,
+      outdated: options.outdated === true ? maintenance.reprocess.current : undefined,
+    };
+    const limit = options.limit ?? Infinity;
+    const run = { choice, limit, dryRun, yes, verbose, signal, print };
+    const summary = await reprocess(maintenance, run).catch((error: unknown) => {
+      if (!(error instanceof ModelError)) throw error;
+      throw new CommandError(
+        `the model failed: ${oneLine(error.message)} Mend it, then give the command again, with --outdated to go on where it stopped`,
+        { cause: error },
+      );
+    });
+    if (signal.aborted) {
+      print('It was stopped: give the command again with --outdated to go on.');
+      exitWith(INTERRUPTED);
+    } else if (summary.read.failed + summary.written.failed > 0) {
+      exitWith(1);
+    }
+  });
+}
+
+function whole(value: string): number {
+  if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
+  throw new InvalidArgumentError('It is a whole number from 1.');
+}

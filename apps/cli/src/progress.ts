@@ -1,0 +1,58 @@
+import { SingleBar } from 'cli-progress';
+
+/** Tells the person who waits how far a long command is. */
+export type Progress = {
+  /** @param note What is worth knowing beside the number, in a few words. */
+  update(done: number, note?: string): void;
+  /** Ends it; the next line of output stands by itself. */
+  stop(): void;
+};
+
+/** For a command that prints so much to the terminal that it shows by itself how far it is. */
+export const noProgress: Progress = { update: () => undefined, stop: () => undefined };
+
+/** Without a terminal a line is written whenever so much more is done, and at the end. */
+const STEP = 0.1;
+
+/**
+ * Shows progress on standard error, so that results on standard output can go to a file: a bar on a
+ * terminal, else a line for each tenth.
+ * @param what Is counted, such as `listings`.
+ */
+export function showProgress(
+  { what, total }: { what: string; total: number },
+  output: NodeJS.WriteStream = process.stderr,
+): Progress {
+  return output.isTTY ? bar(what, total, output) : lines(what, total, output);
+}
+
+function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress {
+  const single = new SingleBar({
+    stream,
+    format: `{bar} {value}/{total} ${what} {note}| {eta_formatted} left`,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    barsize: 30,
+    hideCursor: true,
+    fps: 5,
+    // The command decides what Ctrl-C does.
+    gracefulExit: false,
+  });
+  single.start(total, 0, { note: '' });
+  return {
+    update: (done, note = '') => single.update(done, { note: note === '' ? '' : `${note} ` }),
+    stop: () => single.stop(),
+  };
+}
+
+function lines(what: string, total: number, stream: NodeJS.WriteStream): Progress {
+  let told = 0;
+  return {
+    update(done, note = '') {
+      if (done < Math.min(total, told + total * STEP) || done === told) return;
+      told = done;
+      stream.write(`${done} of ${total} ${what}${note === '' ? '' : `: ${note}`}\n`);
+    },
+    stop: () => undefined,
+  };
+}

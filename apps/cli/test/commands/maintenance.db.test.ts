@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { start } from '@oselya/collector';
+import { openTestDatabase } from '@oselya/db/testing';
+
+const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const { url } = await openTestDatabase();
+const env = {
+  PATH: process.env['PATH'] ?? '',
+  DATA_DIR: join(folder, 'var'),
+  EMBEDDING_DIMENSIONS: '16',
+  MIN_FREE_DISK_MB: '0',
+  ...(url === undefined ? {} : { DATABASE_URL: url }),
+};
+const LISTINGS = 70;
+
+/** Works with a running collector, which has the embedded database for so long. */
+async function useCollector<Result>(work: (address: string) => Promise<Result>): Promise<Result> {
+  const running = await start({
+    ...env,
+    COLLECTOR_PORT: '0',
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+    LOG_LEVEL: 'silent',
+  });
+  try {
+    return await work(`${running.url}/api/v1`);
+  } finally {
+    await running.close();
+  }
+}
+
+async function json<Shape>(address: string, init?: RequestInit): Promise<Shape> {
+  return (await fetch(address, init)).json() as Promise<Shape>;
+}
+
+before(() =>
+  useCollector(async (api) => {
+    for (let nth = 0; nth < LISTINGS; nth += 1) {
+      await json(`${api}/ingest`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          source_slug: 'doshka',
+          external_id: `flat-${nth}`,
+          description: `Продам двокімнатну квартиру у Львові, ${40 + nth} м², 3 поверх з 5.`,
+        }),
+      });
+    }
+    for (let tries = 0; tries < 600; tries += 1) {
+      const { counts } = await json<{ counts: { completed: number } }>(`${api}/admin/queue`);
+      if (counts.completed === LISTINGS) return;
+      await sleep(50);
+    }
+    assert.fail('the listings were not processed');
+  }),
+);
+
+function oselya(args: string[], more: Record<string, string> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { ...env, ...more },
+  });
+  return { status, lines: stdout.split('\n').slice(0, -1), stderr };
+}
+
+/** A model server that has every listing of three rooms, and embeds all alike, while it is up. */
+async function startServer() {
+  const state = { up: true, requests: 0, answers: (): boolean => true };
+  const server = createServer((request, response) => {
+    void (async () => {
+      const body = (await new Response(request as never).json()) as { input?: string[] };
+      state.requests += 1;
+      if (!state.answers()) return;
+      const content = JSON.stringify({ ...NOTHING, rooms: 3 });
+      const answer = request.url?.endsWith('/embeddings')
+        ? {
+            data: body.input?.map((_, index) => ({
+              index,
+              embedding: Array(16).fill(1) as number[],
+            })),
+            usage: { prompt_tokens: 4 },
+          }
+        : {
+            model: 'three-rooms',
+            choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
+          };
+      response.writeHead(state.up ? 200 : 404, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(state.up ? answer : { error: { message: 'no such model' } }));
+    })();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  const variables = {
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    MODEL_CHAT: 'three-rooms',
+    MODEL_EMBEDDING: 'ones',
+  };
+  return { state, variables };
+}
+
+const NOTHING = {
+  is_listing: true,
+  phones: [],
+  features: [],
+  ...Object.fromEntries(
+    'reason language title summary deal_type property_type price currency city district address rooms area_total area_living area_kitchen floor floors_total contact_name'
+      .split(' ')
+      .map((key) => [key, null]),
+  ),
+};
+
+/** Runs a command while this process answers it. */
+async function run(args: string[], more: Record<string, string>) {
+  const child = spawn(process.execPath, [BIN, ...args], { cwd: folder, env: { ...env, ...more } });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk) => (stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (stderr += String(chunk)));
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  return {
+    child,
+    async end() {
+      const [status] = await ended;
+      return { status, lines: stdout.split('\n').slice(0, -1), stderr };
+    },
+  };
+}
+
+const server = await startServer();
+
+test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on from there', async () => {
+  assert.deepEqual(oselya(['backfill-embeddings']).lines, [
+    `0 of ${LISTINGS} listings were embedded, ${LISTINGS} were up to date.`,
+  ]);
+  const dry = await run(['backfill-embeddings', '--dry-run'], server.variables);
+  const { status, lines, stderr } = await dry.end();
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(lines, [
+    `${LISTINGS} of ${LISTINGS} listings need an embedding. Nothing was changed.`,
+  ]);
+  assert.equal(server.state.requests, 0);
+
+  server.state.up = false;
+  const refused = await (await run(['backfill-embeddings'], server.variables)).end();
+  assert.equal(refused.status, 1);
+  assert.match(
+    refused.stderr,
+    /oselya: the model failed after 0 listings: .*no such model.*goes on/,
+  );
+  server.state.up = true;
+
+  server.state.requests = 0;
+  const stopped = await run(['backfill-embeddings'], server.variables);
+  server.state.answers = () => server.state.requests < 2 || !stopped.child.kill('SIGINT');
+  const interrupted = await stopped.end();
+  server.state.answers = () => true;
+  assert.equal(interrupted.status, 130, interrupted.stderr);
+  assert.match(
+    interrupted.lines.join('\n'),
+    /^64 of 64 listings were embedded, 0 were up to date.\nIt was stopped/,
+  );
+
+  const rest = await (await run(['backfill-embeddings'], server.variables)).end();
+  assert.equal(rest.status, 0, rest.stderr);
+  assert.deepEqual(rest.lines, [`6 of ${LISTINGS} listings were embedded, 64 were up to date.`]);
+  assert.match(rest.stderr, /^70 of 70 listings: 6 embedded$/m);
+});
+
+test('reprocess: what would change, then writing it, then nothing that is outdated', async () => {
+  const dry = await run(['reprocess', '--dry-run', '--verbose', '--limit', '5'], server.variables);
+  const { status, lines, stderr } = await dry.end();
+  assert.equal(status, 0, stderr);
+  assert.ok(
+    lines.some((line) => /^listing \d+: rooms: 2 → 3$/.test(line)),
+    lines.join('\n'),
+  );
+  assert.ok(lines.includes('5 listings were read again: 5 would change.'));
+  assert.ok(lines.includes('  rooms: 5'));
+  assert.equal(lines.at(-1), 'Nothing was changed.');
+
+  server.state.requests = 0;
+  const written = await (await run(['reprocess', '--yes'], server.variables)).end();
+  assert.equal(written.status, 0, written.stderr);
+  assert.ok(written.lines.includes(`${LISTINGS} listings were written.`), written.lines.join('\n'));
+  assert.ok(server.state.requests <= 2 * LISTINGS, 'one reading and at most one embedding each');
+
+  const again = await (await run(['reprocess', '--yes', '--outdated'], server.variables)).end();
+  assert.equal(again.lines[0], '0 listings were read again: 0 would change.');
+
+  await useCollector(async (api) => {
+    const listing = await json<{ rooms: number; provenance: { model: string } }>(
+      `${api}/listings/1`,
+    );
+    assert.equal(listing.rooms, 3);
+    assert.equal(listing.provenance.model, 'three-rooms');
+  });
+});

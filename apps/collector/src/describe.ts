@@ -1,0 +1,33 @@
+import { connect } from '@oselya/db';
+import { createLogger, type Server } from '@oselya/kit';
+import { createApp } from './app.ts';
+import { readConfig } from './config.ts';
+import type { Tables } from './database.ts';
+import { openInlineJobs } from './jobs.ts';
+import { openServices } from './services.ts';
+
+/** The OpenAPI document, made without listening and without any of the environment. */
+export async function openapi(): Promise<object> {
+  return describe((app) => Promise.resolve(app.swagger()));
+}
+
+/** What `GET /metrics` answers of a process to which nothing has happened yet, likewise. */
+export async function metrics(): Promise<string> {
+  return describe(async (app) => (await app.inject('/metrics')).body);
+}
+
+async function describe<Result>(look: (app: Server) => Promise<Result>): Promise<Result> {
+  await using opened = new AsyncDisposableStack();
+  const database = await connect<Tables>({});
+  opened.defer(database.close);
+  const config = readConfig({});
+  const log = createLogger({ level: 'silent', service: 'collector' });
+  const services = await openServices(config, { database, log });
+  opened.defer(services.close);
+  const jobs = openInlineJobs(config, services);
+  opened.defer(() => jobs.close({ timeoutMs: 0 }));
+  const app = await createApp(config, services, jobs);
+  opened.defer(async () => app.close());
+  await app.ready();
+  return look(app);
+}

@@ -1,0 +1,107 @@
+import type { ModelClient } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import { type Candidate, countListings, listCandidates, storeEmbeddings } from './repository.ts';
+import { embeddingText, embeddingTextHash, isEmbedded } from './text.ts';
+import { embedTogether, isOfText } from './together.ts';
+
+/** How many listings are looked at together. */
+const PAGE = 256;
+/** How many texts go into one request. */
+const BATCH = 64;
+
+export type BackfillReport = {
+  /** Listings that were looked at, and filled in where that was needed. */
+  checked: number;
+  /** Those without an embedding, or with one of another text or by another model. */
+  outdated: number;
+  embedded: number;
+  /** Those that changed meanwhile: a worker has them, or a later run. */
+  changed: number;
+  /** Those whose text the model refused, with its reason. */
+  failed: { listingId: number; reason: string }[];
+};
+
+export type BackfillOptions = {
+  /** Only counts. */
+  dryRun: boolean;
+  /** Ends the run; the request on its way is given up. */
+  signal: AbortSignal;
+  /** Told after each batch, and of how many listings there were at the start. */
+  onProgress: (report: Readonly<BackfillReport>, total: number) => void;
+};
+
+/**
+ * Fills in embeddings that are missing or outdated. What is filled in is found to be so the next time, so
+ * a run that was ended, however it was, is gone on with by another. Workers may run meanwhile, and so may
+ * another backfill. Specification 001, Behaviour rules, 5; Contract 1.
+ * @throws ModelError where the server fails after the client's attempts, or refuses each text of a batch:
+ *   then it is not the texts.
+ */
+export async function backfillEmbeddings(
+  { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
+  { dryRun, signal, onProgress }: BackfillOptions,
+): Promise<BackfillReport> {
+  const report: BackfillReport = { checked: 0, outdated: 0, embedded: 0, changed: 0, failed: [] };
+  const total = await countListings(db);
+
+  /** Embeds the listings and stores what became of them. */
+  async function fill(listings: readonly Outdated[]): Promise<void> {
+    const wanted = listings.map(({ text }) => ({ text, signal, observe: () => undefined }));
+    const results = await embedTogether(model, wanted);
+    const errors = results.filter((result) => result instanceof Error);
+    const [first] = errors;
+    const isServers = errors.length === results.length && results.length > 1;
+    if (first !== undefined && (isServers || !isOfText(first))) throw first;
+    const fillings = listings.flatMap(({ id, hash }, index) => {
+      const result = results[index];
+      if (result === undefined) throw new Error('A text has neither a vector nor an error');
+      if (!(result instanceof Error)) return [{ listingId: id, hash, ...result }];
+      report.failed.push({ listingId: id, reason: result.message });
+      return [];
+    });
+    if (fillings.length === 0) return;
+    const stored = await storeEmbeddings(db, fillings);
+    report.embedded += stored;
+    report.changed += fillings.length - stored;
+  }
+
+  for await (const page of pages(db)) {
+    const outdated = page.flatMap((listing) => findOutdated(listing, model.embeddingModel));
+    report.checked += page.length - outdated.length;
+    for (let start = 0; start < outdated.length; start += BATCH) {
+      const batch = outdated.slice(start, start + BATCH);
+      try {
+        if (!dryRun) await fill(batch);
+      } catch (error) {
+        if (signal.aborted) return report;
+        throw error;
+      }
+      report.checked += batch.length;
+      report.outdated += batch.length;
+      onProgress(report, total);
+    }
+    onProgress(report, total);
+    if (signal.aborted) return report;
+  }
+  return report;
+}
+
+type Outdated = { id: number; text: string; hash: string };
+
+function findOutdated(listing: Candidate, model: string): Outdated[] {
+  const text = embeddingText(listing);
+  const hash = embeddingTextHash(text);
+  return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
+}
+
+/** All listings, by their ids: those that come in meanwhile too. */
+async function* pages(db: Kysely<Tables>): AsyncGenerator<Candidate[]> {
+  for (let after = 0; ;) {
+    const page = await listCandidates(db, { after, limit: PAGE });
+    const last = page.at(-1);
+    if (last === undefined) return;
+    yield page;
+    after = last.id;
+  }
+}

@@ -1,0 +1,75 @@
+import { toVector } from '@oselya/db';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../database.ts';
+import {
+  EMBEDDED_COLUMNS,
+  type EmbeddedListing,
+  embeddingText,
+  embeddingTextHash,
+  type EmbeddingState,
+} from './text.ts';
+
+/** A listing as its embedding sees it. */
+export type Candidate = EmbeddedListing & EmbeddingState & { id: number };
+
+/** A vector that was made of a text. */
+export type Filling = { listingId: number; hash: string; vector: number[]; model: string };
+
+function selectCandidates(db: Kysely<Tables>) {
+  return db
+    .selectFrom('property_listings')
+    .select(['id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
+    .select(sql<boolean>`embedding is not null`.as('is_embedded'))
+    .orderBy('id');
+}
+
+/** Listings after an id, archived ones too, in the order of their ids. */
+export function listCandidates(
+  db: Kysely<Tables>,
+  { after, limit }: { after: number; limit: number },
+): Promise<Candidate[]> {
+  return selectCandidates(db).where('id', '>', after).limit(limit).execute();
+}
+
+/** How many listings there are. */
+export async function countListings(db: Kysely<Tables>): Promise<number> {
+  const { n } = await db
+    .selectFrom('property_listings')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+/**
+ * Stores embeddings of listings whose text is still the one that they were made of. The listings are
+ * locked while that is looked at, so a worker that changes one does so before or after.
+ * @returns How many were stored: the others were changed meanwhile, and their worker embeds them.
+ */
+export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Promise<number> {
+  return db.transaction().execute(async (trx) => {
+    const listings = await selectCandidates(trx)
+      .where(
+        'id',
+        'in',
+        fillings.map(({ listingId }) => listingId),
+      )
+      .forUpdate()
+      .execute();
+    const hashes = new Map(
+      listings.map((listing) => [listing.id, embeddingTextHash(embeddingText(listing))]),
+    );
+    const current = fillings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
+    await sql`
+      update property_listings set
+        embedding = filling.vector::vector,
+        embedding_model = filling.model,
+        embedding_text_hash = filling.hash
+      from unnest(
+        ${current.map(({ listingId }) => listingId)}::bigint[],
+        ${current.map(({ vector }) => toVector(vector))}::text[],
+        ${current.map(({ model }) => model)}::text[],
+        ${current.map(({ hash }) => hash)}::text[]) as filling (id, vector, model, hash)
+      where property_listings.id = filling.id`.execute(trx);
+    return current.length;
+  });
+}

@@ -1,0 +1,77 @@
+import {
+  type ModelCallEvent,
+  type ModelClient,
+  ModelError,
+  type ModelErrorCode,
+} from '@oselya/model';
+import { shareTokens } from './share-tokens.ts';
+
+/** A text to embed, for somebody who may give it up and wants to know what it cost. */
+export type Wanted = {
+  text: string;
+  signal: AbortSignal;
+  observe: (event: ModelCallEvent) => void;
+};
+
+/** A text's vector, and the configured name of the model that made it. */
+export type Embedded = { vector: number[]; model: string };
+
+/** Failures that one text may have brought upon all of a request: it is too long, or has no vector. */
+const OF_A_TEXT: ReadonlySet<ModelErrorCode> = new Set([
+  'MODEL_REJECTED',
+  'MODEL_REFUSED',
+  'MODEL_INVALID_OUTPUT',
+]);
+
+/** Whether a failure may be of one text alone, so that others may succeed. */
+export function isOfText(error: unknown): boolean {
+  return error instanceof ModelError && OF_A_TEXT.has(error.code);
+}
+
+/**
+ * Embeds texts in one request, and judges each for itself: where one of them may be what failed, each
+ * goes alone. Where the server failed they all have, since it has had its attempts already. The request is
+ * given up once nobody wants it. One that all share counts as a call of each, its tokens in parts.
+ * @param wanted At most 64, as many as go into one request.
+ * @returns A vector or an error for each.
+ */
+export async function embedTogether(
+  model: Pick<ModelClient, 'embed'>,
+  wanted: readonly Wanted[],
+): Promise<(Embedded | Error)[]> {
+  const texts = wanted.map(({ text }) => text);
+  try {
+    const { vectors, model: name } = await model.embed(texts, {
+      signal: allAborted(wanted.map(({ signal }) => signal)),
+      observe: (event) => {
+        const shares = shareTokens(event, texts);
+        for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
+      },
+    });
+    return vectors.map((vector) => ({ vector, model: name }));
+  } catch (error) {
+    if (wanted.length === 1 || !isOfText(error)) {
+      return wanted.map(() => toError(error));
+    }
+    const results: (Embedded | Error)[] = [];
+    for (const one of wanted) results.push(...(await embedTogether(model, [one])));
+    return results;
+  }
+}
+
+/** A signal that is aborted once all of them are. */
+function allAborted(signals: readonly AbortSignal[]): AbortSignal {
+  const [first, ...others] = signals;
+  if (first !== undefined && others.every((signal) => signal === first)) return first;
+  const controller = new AbortController();
+  const check = () => {
+    if (signals.every(({ aborted }) => aborted)) controller.abort(first?.reason);
+  };
+  for (const signal of signals) signal.addEventListener('abort', check, { once: true });
+  check();
+  return controller.signal;
+}
+
+function toError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

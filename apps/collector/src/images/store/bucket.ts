@@ -1,0 +1,49 @@
+import type { Disk } from 'flydrive';
+
+/** How to reach a bucket. See docs/configuration.md, Image store. */
+export type BucketSettings = {
+  /** Of any server that speaks S3; undefined is AWS. */
+  endpoint: string | undefined;
+  region: string;
+  bucket: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  /** `endpoint/bucket/key` in place of `bucket.endpoint/key`. */
+  forcePathStyle: boolean;
+};
+
+/** The longest wait for a connection, and for an answer to one request, in milliseconds. */
+const TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
+
+/** The client's own number, with its backoff: for 503 SlowDown, other 5xx and broken connections. */
+const ATTEMPTS = 3;
+
+/**
+ * A bucket as a disk. An object appears whole or not at all. The client is loaded only here: it is large,
+ * and whoever keeps pictures in a folder does not need it.
+ * @returns The disk, and what ends its connections.
+ */
+export async function openBucket(
+  settings: BucketSettings,
+): Promise<{ disk: Disk; close: () => void }> {
+  const [{ S3Client }, { S3Driver }, { Disk: BucketDisk }] = await Promise.all([
+    import('@aws-sdk/client-s3'),
+    import('flydrive/drivers/s3'),
+    import('flydrive'),
+  ]);
+  const { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle } = settings;
+  const client = new S3Client({
+    ...(endpoint === undefined ? {} : { endpoint }),
+    region,
+    forcePathStyle,
+    credentials: { accessKeyId, secretAccessKey },
+    maxAttempts: ATTEMPTS,
+    requestHandler: TIMEOUTS,
+    // Servers other than AWS do not all know the checksums that the client would add by itself. What is
+    // stored is named by its SHA-256, and the signature covers the content.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  });
+  const driver = new S3Driver({ client, bucket, visibility: 'private', supportsACL: false });
+  return { disk: new BucketDisk(driver), close: () => client.destroy() };
+}

@@ -1,0 +1,49 @@
+import { readFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import type { Disk } from 'flydrive';
+
+/** Keeps pictures under the SHA-256 of their bytes, so that equal ones are one file. */
+export type ImageStore = {
+  /** Stores a file's content, unless it is there already; the file itself stays. */
+  put(sha256: string, path: string): Promise<void>;
+  /** Whether the content is there. */
+  has(sha256: string): Promise<boolean>;
+  read(sha256: string): Promise<Buffer>;
+  stream(sha256: string): Promise<Readable>;
+  /** The smaller copy that was stored; undefined where none was. */
+  readThumbnail(sha256: string, side: number): Promise<Buffer | undefined>;
+  putThumbnail(sha256: string, side: number, bytes: Uint8Array): Promise<void>;
+};
+
+/**
+ * A store on a folder or a bucket: `ab/cd/abcd…`, so that no folder gets too many entries, and smaller
+ * copies in `thumbnails/320/ab/cd/abcd…`. Those need no bound of their own: there are two sizes, so at
+ * most two small files for each picture.
+ */
+export function createImageStore(disk: Pick<Disk, 'put' | 'exists' | 'getBytes' | 'getStream'>) {
+  const read = async (key: string) => Buffer.from(await disk.getBytes(key));
+  const store: ImageStore = {
+    async put(sha256, path) {
+      const key = keyOf(sha256);
+      // Whole, not as a stream: a request to a bucket can be made again only while its content is there.
+      if (!(await disk.exists(key))) await disk.put(key, await readFile(path));
+    },
+    has: (sha256) => disk.exists(keyOf(sha256)),
+    read: (sha256) => read(keyOf(sha256)),
+    stream: (sha256) => disk.getStream(keyOf(sha256)),
+    async readThumbnail(sha256, side) {
+      const key = thumbnailKey(sha256, side);
+      return (await disk.exists(key)) ? read(key) : undefined;
+    },
+    putThumbnail: (sha256, side, bytes) => disk.put(thumbnailKey(sha256, side), bytes),
+  };
+  return store;
+}
+
+function keyOf(sha256: string): string {
+  return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}`;
+}
+
+function thumbnailKey(sha256: string, side: number): string {
+  return `thumbnails/${side}/${keyOf(sha256)}`;
+}

@@ -1,0 +1,142 @@
+import { rm } from 'node:fs/promises';
+import multipart from '@fastify/multipart';
+import type { RateLimit, Server } from '@oselya/kit';
+import type { BreakerView } from '@oselya/model';
+import type { FastifyRequest } from 'fastify';
+import pLimit from 'p-limit';
+import { mayUseSource } from '../../access/guard.ts';
+import type { Disk } from '../../disk.ts';
+import { problem, problemAnswers } from '../../errors.ts';
+import type { Metrics } from '../../metrics.ts';
+import { ingestHeaders } from '../schemas.ts';
+import { createReadMetadata } from './metadata.ts';
+import { formTooLarge, MAX_FORM_BYTES, receiveForm } from './receive-form.ts';
+import { formSchema, processedSchema } from './schemas.ts';
+import type { ProcessForm } from './service.ts';
+
+export type WithImagesDeps = {
+  processForm: ProcessForm;
+  limit: RateLimit;
+  breaker: Pick<BreakerView, 'state'>;
+  disk: Disk;
+  /** Gives where temporary files go. */
+  temporary: () => string;
+  /** How many requests are taken at once: each holds files and a place at the model. */
+  atOnce: number;
+  metrics: Pick<Metrics, 'ingestRequests'>;
+};
+
+/**
+ * `POST /ingest/with-images`, in a scope of its own, because it reads another type of body than all else.
+ * What can be refused is refused before the body is read. Specification 001, Endpoints and Behaviour
+ * rules, 3; Contract 4, Answers.
+ */
+export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
+  const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
+  const readMetadata = createReadMetadata(app);
+  const turns = pLimit(atOnce);
+  const accepted = new WeakSet<FastifyRequest>();
+
+  app.removeAllContentTypeParsers();
+  await app.register(multipart);
+  // Of any other type the body is left alone, and the handler says which one is taken.
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+
+  async function refuseEarly(request: FastifyRequest): Promise<void> {
+    if (!request.isMultipart()) {
+      const detail = 'Send multipart/form-data with a field "metadata" and files "images".';
+      throw problem('unsupported_media_type', { detail });
+    }
+    const announced = Number(request.headers['content-length'] ?? 0);
+    if (announced > MAX_FORM_BYTES) throw formTooLarge('as it announces itself');
+    if (breaker.state === 'open') throw problem('model_unavailable', { detail: MODEL_AWAY });
+    await disk.need(announced);
+  }
+
+  app.post(
+    '/ingest/with-images',
+    {
+      config: { scope: 'ingest' },
+      schema: {
+        tags: ['ingest'],
+        summary: 'Take a payload in with its pictures, and answer when it is processed',
+        description: DESCRIPTION,
+        consumes: ['multipart/form-data'],
+        headers: ingestHeaders,
+        body: formSchema,
+        response: {
+          200: processedSchema,
+          ...problemAnswers(...NOT_STORED, ...EARLIER, ...ENDED),
+        },
+      },
+      preValidation: (request, _reply, done) => {
+        // The handler reads the form; this stands in for it where Fastify would validate it.
+        request.body = { metadata: '' };
+        done();
+      },
+      onResponse: async (request, { statusCode }) => {
+        if (accepted.has(request)) return;
+        const outcome = REFUSALS[statusCode] ?? 'refused';
+        metrics.ingestRequests.inc({ source: 'unknown', outcome });
+      },
+    },
+    async (request, reply) => {
+      await refuseEarly(request);
+      if (turns.activeCount >= atOnce) throw problem('unavailable', { detail: TOO_MANY });
+      return turns(async () => {
+        await using received = new AsyncDisposableStack();
+        const form = await receiveForm(request, {
+          disk,
+          temporary,
+          onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
+          async readMetadata(content) {
+            const payload = await readMetadata(request, content);
+            if (mayUseSource(request, payload.source_slug)) return payload;
+            throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+          },
+        });
+        // Nothing moves on the connection while the pipeline runs, however long that takes.
+        request.raw.setTimeout(0);
+        const { source_slug: source } = form.payload;
+        reply.headers(await limit(source));
+        return await processForm(
+          { ...form, requestId: request.id },
+          request.headers['idempotency-key'],
+          () => {
+            accepted.add(request);
+            metrics.ingestRequests.inc({ source, outcome: 'accepted' });
+          },
+        );
+      });
+    },
+  );
+}
+
+/** Of requests that stored nothing; only a valid payload names a source that may become a label. */
+const REFUSALS: Readonly<Record<number, string>> = { 429: 'rate_limited', 500: 'failed' };
+
+/** The answers to what was not stored, to a key that came before, and to what ended otherwise than well. */
+const NOT_STORED = [
+  400,
+  401,
+  403,
+  413,
+  415,
+  422,
+  429,
+  'unavailable',
+  'model_unavailable',
+  'disk_low',
+] as const;
+const EARLIER = ['idempotency_conflict', 'still_processing'] as const;
+const ENDED = ['not_a_listing', 'model_failed', 'interrupted', 'lease_lost'] as const;
+
+const MODEL_AWAY =
+  'The model server is left alone for a while after several failures. Nothing was stored: send it again.';
+
+const TOO_MANY = 'As many payloads with pictures as can be are being processed. Send it again.';
+
+const DESCRIPTION = `The pipeline runs before the answer, so this can take minutes. A payload that ends
+\`invalid\` is 422 with the reason. One that fails is 502 where the model did, and has to be sent again:
+its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours
+gives the outcome of the earlier one, unless that one failed.`;

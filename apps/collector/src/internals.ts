@@ -1,0 +1,10 @@
+// Parts of the collector that benchmarks run by themselves. Nobody else should rely on them.
+
+export { guardRoutes } from './access/guard.ts';
+export type { Tables } from './database.ts';
+export { ingestRoutes } from './ingest/routes.ts';
+export { createIngest, type Ingest } from './ingest/service.ts';
+export { createMetrics } from './metrics.ts';
+export { migrations } from './migrations.ts';
+export { CHANNEL, createHints } from './queue/hints.ts';
+export { startWorker } from './queue/worker.ts';

@@ -1,0 +1,95 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database.ts';
+
+/** How long a run may take for what it has claimed. Whoever is slower is taken for gone. */
+const CLAIM = sql`interval '5 minutes'`;
+
+/** A listing whose address is to be asked, and the payload that it was made from by then. */
+export type Claim = { listingId: number; rawId: number; url: string };
+
+export type ClaimOptions = {
+  limit: number;
+  source?: string | undefined;
+  /** Leave out what was asked, or came into being, within so many hours. */
+  notWithinHours?: number | undefined;
+};
+
+/**
+ * Claims listings for a check: those that were never asked, and then those that were asked longest ago.
+ * Two runs at the same time get different ones; one that finds another at work may get fewer.
+ */
+export async function claimListings(db: Kysely<Tables>, options: ClaimOptions): Promise<Claim[]> {
+  const fresh = await claimFresh(db, options);
+  const limit = options.limit - fresh.length;
+  return limit === 0 ? fresh : [...fresh, ...(await claimOldest(db, { ...options, limit }))];
+}
+
+const checkable = sql`listing.url is not null and listing.archived_at is null`;
+
+function ofSource(source: string | undefined) {
+  return source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
+}
+
+async function claimFresh(
+  db: Kysely<Tables>,
+  { limit, source, notWithinHours }: ClaimOptions,
+): Promise<Claim[]> {
+  const isDue =
+    notWithinHours === undefined
+      ? sql`true`
+      : sql`listing.created_at < now() - ${notWithinHours} * interval '1 hour'`;
+  // The ids alone are read off an index; the listings themselves are too wide to look through them all.
+  const { rows } = await sql<Claim>`
+    with chosen as materialized (
+      select id from property_listings as listing
+      where ${checkable} and ${ofSource(source)} and ${isDue}
+        and not exists (select from listing_checks where listing_id = listing.id)
+      order by id
+      limit ${limit}),
+    claimed as (
+      insert into listing_checks (listing_id, claimed_until)
+      select id, now() + ${CLAIM} from chosen order by id
+      on conflict (listing_id) do nothing
+      returning listing_id)
+    select id as "listingId", raw_id as "rawId", url
+    from property_listings join claimed on listing_id = id
+    order by id`.execute(db);
+  return rows;
+}
+
+async function claimOldest(
+  db: Kysely<Tables>,
+  { limit, source, notWithinHours }: ClaimOptions,
+): Promise<Claim[]> {
+  const isDue =
+    notWithinHours === undefined
+      ? sql`true`
+      : sql`(checked_at is null or checked_at < now() - ${notWithinHours} * interval '1 hour')`;
+  const { rows } = await sql<Claim>`
+    with chosen as materialized (
+      select listing_id, listing.raw_id, listing.url
+      from listing_checks join property_listings as listing on listing.id = listing_id
+      where ${checkable} and ${ofSource(source)} and ${isDue}
+        and (claimed_until is null or claimed_until < now())
+      order by checked_at nulls first, listing_id
+      limit ${limit}
+      for update of listing_checks skip locked),
+    claimed as (
+      update listing_checks set claimed_until = now() + ${CLAIM}
+      from chosen where listing_checks.listing_id = chosen.listing_id)
+    select listing_id as "listingId", raw_id as "rawId", url from chosen`.execute(db);
+  return rows;
+}
+
+/** Gives up claims of listings that were not asked. */
+export async function releaseListings(
+  db: Kysely<Tables>,
+  listingIds: readonly number[],
+): Promise<void> {
+  if (listingIds.length === 0) return;
+  await db
+    .updateTable('listing_checks')
+    .set({ claimed_until: null })
+    .where('listing_id', 'in', listingIds)
+    .execute();
+}

@@ -1,0 +1,55 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database.ts';
+import type { Verdict } from './ask.ts';
+import type { Claim } from './claims.sql.ts';
+
+/** Notes that an address is not gone, or that nothing can be said: that leaves what was known before. */
+export async function noteCheck(
+  db: Kysely<Tables>,
+  { listingId }: Claim,
+  { state, status }: Verdict,
+): Promise<void> {
+  await db
+    .updateTable('listing_checks')
+    .set({
+      checked_at: sql<Date>`now()`,
+      status,
+      claimed_until: null,
+      ...(state === 'unreachable' ? {} : { gone_since: null, gone_raw_id: null }),
+    })
+    .where('listing_id', '=', listingId)
+    .execute();
+}
+
+/**
+ * Notes that an address is gone, and archives the listing where it was so `minIntervalSeconds` before and
+ * no payload of it has come since. What is known of the address goes with that: should the listing come
+ * back, it is looked at afresh. One statement, so that a payload on its way is either seen or stays.
+ * @returns Whether it was archived.
+ */
+export async function noteGone(
+  db: Kysely<Tables>,
+  { listingId, rawId }: Claim,
+  { status, minIntervalSeconds }: { status: number; minIntervalSeconds: number },
+): Promise<boolean> {
+  const { rows } = await sql<{ is_archived: boolean }>`
+    with archived as (
+      update property_listings as listing set archived_at = now(), updated_at = now()
+      from listing_checks as earlier
+      where listing.id = ${listingId} and listing.archived_at is null
+        and earlier.listing_id = listing.id and earlier.gone_raw_id = listing.raw_id
+        and earlier.gone_since <= now() - ${minIntervalSeconds} * interval '1 second'
+      returning listing.id),
+    removed as (
+      delete from listing_checks using archived where listing_id = archived.id),
+    noted as (
+      update listing_checks set
+        checked_at = now(),
+        status = ${status},
+        gone_since = case when gone_raw_id = ${rawId} then gone_since else now() end,
+        gone_raw_id = ${rawId},
+        claimed_until = null
+      where listing_id = ${listingId} and not exists (select from archived))
+    select exists (select from archived) as is_archived`.execute(db);
+  return rows[0]?.is_archived ?? false;
+}

@@ -1,0 +1,70 @@
+import type { Server } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import { Type } from 'typebox';
+import { problemAnswers } from '../errors.ts';
+import { choice, nullable } from '../schema.ts';
+import type { ReadQueue } from './queue-figures.ts';
+
+const queueAnswer = Type.Object(
+  {
+    counts: Type.Object(
+      {
+        pending: Type.Integer(),
+        processing: Type.Integer(),
+        completed: Type.Integer(),
+        invalid: Type.Integer(),
+        failed: Type.Integer(),
+      },
+      {
+        description:
+          'Payloads by status. Where there are more than some 100,000 that have ended, their counts, and the rate, may be some seconds old.',
+      },
+    ),
+    oldest_pending_seconds: nullable(
+      Type.Number({ description: 'How long the oldest one waits; null while none does.' }),
+    ),
+    finished_per_minute: Type.Number({ description: 'Over the last five minutes.' }),
+    breaker: choice(['closed', 'open', 'half-open'], {
+      description: "This process's; while it is open nothing is taken off the queue here.",
+    }),
+  },
+  {
+    description: 'The queue of all processes.',
+    examples: [
+      {
+        counts: { pending: 12, processing: 4, completed: 90_210, invalid: 310, failed: 2 },
+        oldest_pending_seconds: 3.2,
+        finished_per_minute: 118.4,
+        breaker: 'closed',
+      },
+    ],
+  },
+);
+
+/** `GET /admin/queue`. Contract 4, Operations. */
+export function queueRoutes(
+  app: Server,
+  { readQueue, model }: { readQueue: ReadQueue; model: Pick<ModelClient, 'breaker'> },
+): void {
+  app.get(
+    '/admin/queue',
+    {
+      config: { scope: 'admin' },
+      schema: {
+        tags: ['operations'],
+        summary: 'How the queue stands',
+        response: { 200: queueAnswer, ...problemAnswers(401, 403, 503) },
+      },
+    },
+    async () => {
+      // Whoever has just put payloads back wants to see them: only a query in progress is shared.
+      const figures = await readQueue({ maxAgeMs: 0 });
+      return {
+        counts: figures.counts,
+        oldest_pending_seconds: figures.oldestPendingSeconds,
+        finished_per_minute: figures.finishedPerMinute,
+        breaker: model.breaker.state,
+      };
+    },
+  );
+}

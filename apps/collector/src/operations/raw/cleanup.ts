@@ -1,0 +1,41 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../database.ts';
+import type { Metrics } from '../../metrics.ts';
+import { type Progress, readCutoff, removeSome } from './cleanup.sql.ts';
+
+/** How many payloads one statement looks at: it holds their locks for a moment only. */
+const BATCH = 1000;
+
+/**
+ * Removes completed payloads that ended more than so many days ago, batch after batch.
+ * @param options.signal Ends it after the batch in progress.
+ * @returns How many.
+ */
+export type RawCleanup = (options: {
+  olderThanDays: number;
+  signal?: AbortSignal;
+}) => Promise<number>;
+
+/**
+ * Makes the removal of old payloads. What a listing was made from last stays, however old it is: it is
+ * where the listing's figures come from, and what is processed again after a change of the prompt.
+ * Specification 001, Listing archive; Contract 4, Operations.
+ */
+export function createRawCleanup(deps: {
+  db: Kysely<Tables>;
+  metrics: Pick<Metrics, 'rawDeleted'>;
+}): RawCleanup {
+  const { db, metrics } = deps;
+  return async ({ olderThanDays, signal }) => {
+    const cutoff = await readCutoff(db, olderThanDays);
+    let total = 0;
+    let after: Progress | undefined;
+    for (;;) {
+      const { deleted, progress } = await removeSome(db, { cutoff, after, limit: BATCH });
+      metrics.rawDeleted.inc(deleted);
+      total += deleted;
+      if (progress === undefined || signal?.aborted === true) return total;
+      after = progress;
+    }
+  };
+}

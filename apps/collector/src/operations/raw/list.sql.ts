@@ -1,0 +1,45 @@
+import { type Kysely, sql } from 'kysely';
+import type { RawStatus, Tables } from '../../database.ts';
+
+/** Where a page ends: the last change of its last payload, as the database writes it, and its id. */
+export type Position = { at: string; id: number };
+
+/** Payloads of a status without what they hold, the last changed first. */
+export function listRaw(
+  db: Kysely<Tables>,
+  options: {
+    status: RawStatus;
+    source: string | undefined;
+    after: Position | undefined;
+    limit: number;
+  },
+) {
+  const { status, source, after, limit } = options;
+  return db
+    .selectFrom('raw_data')
+    .select([
+      'id',
+      'source_slug',
+      'external_id',
+      'status',
+      'attempts',
+      'error',
+      'listing_id',
+      'request_id',
+      'created_at',
+      'updated_at',
+      // A Date has milliseconds only: a page would begin with what the one before it ended with.
+      sql<string>`updated_at::text`.as('at'),
+    ])
+    .where('status', '=', status)
+    .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
+    .$if(after !== undefined, (query) =>
+      query.where(
+        sql<boolean>`(updated_at, id) < (${after?.at}::timestamptz, ${after?.id}::bigint)`,
+      ),
+    )
+    .orderBy('updated_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
+}

@@ -1,0 +1,86 @@
+import { type Kysely, sql } from 'kysely';
+import type { RawStatus, Tables } from '../../database.ts';
+import type { ListingKey } from '../../queue/job.ts';
+import { release } from '../../queue/release.sql.ts';
+
+export type RetryStatus = 'failed' | 'invalid';
+
+/** A payload that waits as if it had just come: with all its attempts, and nothing of the last end. */
+const PUT_BACK = sql`status = 'pending', attempts = 0, error = null, stages = '[]', updated_at = now()`;
+
+/** Whether a listing, by an alias, has a payload that is not done. */
+const isBusy = (alias: string) => sql`exists (
+  select from raw_data as other
+  where other.source_slug = ${sql.ref(`${alias}.source_slug`)}
+    and other.external_id = ${sql.ref(`${alias}.external_id`)}
+    and other.status in ('pending', 'processing') offset 0)`;
+
+/** A payload that is back, and whether it waits for another one of its listing. */
+type PutBack = ListingKey & { waits: boolean };
+
+/** Puts a payload back in the queue, and gives whether there was one to put back. */
+export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
+  const { rows } = await sql<PutBack>`update raw_data set ${PUT_BACK}, waits = ${isBusy('raw_data')}
+    where id = ${rawId} and status in ('failed', 'invalid') and not inline
+    returning source_slug as "sourceSlug", external_id as "externalId", waits`.execute(db);
+  await releaseWaiting(db, rows);
+  return rows.length === 1;
+}
+
+/** A payload's status, and whether its pictures are gone; undefined where there is no such payload. */
+export function findStanding(
+  db: Kysely<Tables>,
+  rawId: number,
+): Promise<{ status: RawStatus; inline: boolean } | undefined> {
+  return db
+    .selectFrom('raw_data')
+    .select(['status', 'inline'])
+    .where('id', '=', rawId)
+    .executeTakeFirst();
+}
+
+/** The database's time, in microseconds, as it writes it. */
+export async function readTime(db: Kysely<Tables>): Promise<string> {
+  const { rows } = await sql<{ now: string }>`select now()::text as now`.execute(db);
+  return rows[0]?.now ?? '';
+}
+
+/**
+ * Puts up to `limit` payloads of a status back in the queue, those that ended first. One that another
+ * retry holds is left to that one.
+ * @param endedBefore As `readTime` gives it.
+ * @returns How many.
+ */
+export async function putBackSome(
+  db: Kysely<Tables>,
+  options: { status: RetryStatus; source: string | undefined; endedBefore: string; limit: number },
+): Promise<number> {
+  const { status, source, endedBefore, limit } = options;
+  // "materialized": the planner might else look for the rows more than once, and find more.
+  const { rows } = await sql<PutBack>`
+    with chosen as materialized (
+      select id, source_slug, external_id from raw_data
+      where status = ${status} and not inline and updated_at <= ${endedBefore}::timestamptz
+        and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
+      order by updated_at limit ${limit} for update skip locked
+    ),
+    judged as materialized (
+      select id,
+        row_number() over (partition by source_slug, external_id order by id) > 1
+          or ${isBusy('chosen')} as waits
+      from chosen
+    )
+    update raw_data set ${PUT_BACK}, waits = judged.waits
+    from judged where raw_data.id = judged.id
+    returning source_slug as "sourceSlug", external_id as "externalId", raw_data.waits`.execute(db);
+  await releaseWaiting(db, rows);
+  return rows.length;
+}
+
+/** What a payload would wait for may have ended before it was back (see release.sql.ts). */
+async function releaseWaiting(db: Kysely<Tables>, rows: readonly PutBack[]): Promise<void> {
+  await release(
+    db,
+    rows.filter(({ waits }) => waits),
+  );
+}

@@ -1,0 +1,124 @@
+import { cursors, type Server, toPage } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { Type } from 'typebox';
+import type { Tables } from '../../database.ts';
+import { problemAnswers } from '../../errors.ts';
+import { parseId } from '../../ids.ts';
+import { rawParams } from '../../ingest/schemas.ts';
+import { MAX_ID } from '../../limits.ts';
+import type { RawCleanup } from './cleanup.ts';
+import { listRaw } from './list.sql.ts';
+import type { Retry } from './retry.ts';
+import {
+  cleanupAnswer,
+  cleanupQuery,
+  listAnswer,
+  listQuery,
+  PAGE_SIZE,
+  retryAllAnswer,
+  retryBody,
+  retryOneAnswer,
+} from './schemas.ts';
+
+const cursor = cursors(
+  Type.Object({
+    at: Type.String({
+      pattern: String.raw`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d)?$`,
+    }),
+    id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
+  }),
+);
+
+/** What admins do with payloads: look through them, retry them, remove old ones. Contract 4, Operations. */
+export function rawRoutes(
+  app: Server,
+  deps: { db: Kysely<Tables>; retry: Retry; cleanup: RawCleanup },
+): void {
+  const { db, retry, cleanup } = deps;
+  const config = { scope: 'admin' } as const;
+  const tags = ['operations'];
+
+  app.get(
+    '/admin/raw',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'The payloads of a status, the last changed first',
+        description:
+          'For whoever must decide what to retry. The payloads themselves are not shown.',
+        querystring: listQuery,
+        response: { 200: listAnswer, ...problemAnswers(401, 403, 422, 503) },
+      },
+    },
+    async (request, reply) => {
+      const { status, source_slug: source, limit = PAGE_SIZE } = request.query;
+      const after = cursor.read(request.query.cursor);
+      const rows = await listRaw(db, { status, source, after, limit: limit + 1 });
+      const cursorOf = ({ at, id }: (typeof rows)[number]) => cursor.write({ at, id });
+      const page = toPage(rows, { limit, cursorOf, request, reply });
+      return page.map(({ id, at: _at, ...row }) => ({
+        raw_id: id,
+        ...row,
+        created_at: row.created_at.toISOString(),
+        updated_at: row.updated_at.toISOString(),
+      }));
+    },
+  );
+
+  app.post(
+    '/admin/raw/:raw_id/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put a failed or invalid payload back in the queue',
+        description: 'It then has all its attempts again.',
+        params: rawParams,
+        response: {
+          200: retryOneAnswer,
+          ...problemAnswers(401, 403, 'raw_not_found', 'not_retryable', 422, 503),
+        },
+      },
+    },
+    async ({ params }) => {
+      const rawId = parseId(params.raw_id);
+      await retry.one(rawId);
+      return { raw_id: rawId, status: 'pending' as const };
+    },
+  );
+
+  app.post(
+    '/admin/raw/retry',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Put all failed or all invalid payloads back in the queue',
+        description:
+          'After an outage of the model, or when a source or a prompt was mended. Payloads whose ' +
+          'pictures came along are left out: those are gone, so they must be sent again.',
+        body: retryBody,
+        response: { 200: retryAllAnswer, ...problemAnswers(400, 401, 403, 413, 415, 422, 503) },
+      },
+    },
+    async ({ body }) => ({ retried: await retry.all(body) }),
+  );
+
+  app.delete(
+    '/admin/raw-data',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Remove old completed payloads',
+        description:
+          'The payload that a listing was made from last stays, however old it is, and so does one ' +
+          'whose `Idempotency-Key` is younger than 24 hours. The history of listings stays as it is.',
+        querystring: cleanupQuery,
+        response: { 200: cleanupAnswer, ...problemAnswers(401, 403, 422, 503) },
+      },
+    },
+    async ({ query }) => ({ deleted: await cleanup({ olderThanDays: query.older_than_days }) }),
+  );
+}

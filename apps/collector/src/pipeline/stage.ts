@@ -1,0 +1,37 @@
+import type { RawError } from '../database.ts';
+import type { Context, StageDeps } from './context.ts';
+
+export type StageName =
+  | 'load'
+  | 'validate'
+  | 'normalize'
+  | 'upsert'
+  | 'snapshot'
+  | 'images'
+  | 'enrich'
+  | 'embed';
+
+/** How a job ends; `postponed` puts it back, because the model server is being left alone. */
+export type Ending =
+  | { status: 'completed'; error: null }
+  | { status: 'invalid' | 'failed'; error: RawError }
+  | { status: 'postponed' };
+
+/** How a stage ended, and where it ends the whole job, how the job does. */
+export type StageResult = {
+  outcome: 'done' | 'skipped' | 'unchanged' | 'superseded' | 'invalid' | 'failed' | 'postponed';
+  ending?: Ending;
+};
+
+/**
+ * One stage. It may run twice for the same job without harm, and everything that it writes is
+ * conditional on the job's claim.
+ * @throws LeaseLostError where the claim is lost, ModelError where the model fails.
+ */
+export type StageRun = (
+  context: Context,
+  deps: StageDeps,
+  signal: AbortSignal,
+) => Promise<StageResult>;
+
+export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };

@@ -1,0 +1,83 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Job } from './job.ts';
+import { keepLeases } from './leases.ts';
+import { release } from './release.sql.ts';
+import { returnJob } from './repository.ts';
+import { createJobRunner, type JobOptions, type JobOutcome, type ProcessJob } from './run-job.ts';
+import { createSlots } from './slots.ts';
+
+/** How long jobs that were given up may take to notice. */
+const ABORT_GRACE_MS = 2000;
+
+export type InlineJobs = {
+  /**
+   * Runs the pipeline for a job that this process has claimed, and writes how it ended. It never throws:
+   * a job that was given up, or came too late to be begun, is `lost`.
+   * @param options.signal Gives the job up.
+   */
+  run(
+    job: Job,
+    options: Pick<JobOptions, 'uploads' | 'force' | 'extracted'> & { signal?: AbortSignal },
+  ): Promise<JobOutcome>;
+  /** Begins nothing new, waits for what is in progress, at most so long, and gives the rest up. */
+  close(options: { timeoutMs: number }): Promise<void>;
+};
+
+/**
+ * Jobs that run for whoever waits for them, beside the worker's: the same runner and the same leases, but
+ * nothing is taken off the queue. A job that is given up goes back to it, except where its pictures came
+ * with its request (see `returnJob`). Specification 001, Raw data status.
+ */
+export function createInlineJobs(deps: {
+  db: Kysely<Tables>;
+  process: ProcessJob;
+  metrics: Pick<Metrics, 'jobs'>;
+  log: Logger;
+  leaseMs: number;
+}): InlineJobs {
+  const { db, log } = deps;
+  const runJob = createJobRunner(deps);
+  const slots = createSlots(Infinity, () => undefined);
+  const ended = new AbortController();
+  const upkeep = keepLeases({ ...deps, slots }, ended.signal);
+  let closing = false;
+
+  async function settle(job: Job, options: JobOptions): Promise<JobOutcome> {
+    const outcome = closing ? 'lost' : await runJob(job, options);
+    if (outcome !== 'lost' && outcome !== 'postponed') return outcome;
+    try {
+      // Whatever ended the work before its end was written, nobody should have to wait for the lease.
+      if (outcome === 'lost') await returnJob(db, job);
+      // One whose pictures are gone has failed by now, and holds up its listing no longer.
+      await release(db, [job]);
+    } catch (error) {
+      log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned');
+    }
+    return outcome;
+  }
+
+  return {
+    run(job, { signal, ...options }) {
+      const { promise, resolve } = Promise.withResolvers<JobOutcome>();
+      slots.run(job, async (lost) => {
+        const either = signal === undefined ? lost : AbortSignal.any([lost, signal]);
+        resolve(await settle(job, { ...options, signal: either, probe: false }));
+      });
+      return promise;
+    },
+    async close({ timeoutMs }) {
+      closing = true;
+      if (!(await slots.empty(timeoutMs))) {
+        for (const { controller } of slots.all()) {
+          controller.abort(new Error('The service is shutting down'));
+        }
+        await slots.empty(ABORT_GRACE_MS);
+      }
+      ended.abort();
+      await upkeep;
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
+import { createEmbeddingBatches, inRequests } from '../../src/embeddings/batches.ts';
+import { shareTokens } from '../../src/embeddings/share-tokens.ts';
+import type { Wanted } from '../../src/embeddings/together.ts';
+
+type Asked = { texts: readonly string[]; signal: AbortSignal | undefined };
+
+/** A model that embeds a text as its length, once `answer` lets it. */
+function modelOf(answer: (texts: readonly string[]) => Promise<void> | void = () => undefined) {
+  const asked: Asked[] = [];
+  const embed: ModelClient['embed'] = async (texts, { signal, observe } = {}) => {
+    asked.push({ texts, signal });
+    const event = { operation: 'embed', outcome: 'ok', durationMs: 1 } as const;
+    observe?.({ ...event, inputTokens: 100, outputTokens: null });
+    await answer(texts);
+    const usage = { calls: 1, inputTokens: 100, outputTokens: null };
+    return { vectors: texts.map((text) => [text.length]), model: 'test', usage };
+  };
+  return { asked, embed };
+}
+
+function wantedOf(text: string, signal = new AbortController().signal) {
+  const events: ModelCallEvent[] = [];
+  return { text, signal, events, observe: (event: ModelCallEvent) => events.push(event) };
+}
+
+test('texts that are wanted at about the same time go in one request, each with its vector', async () => {
+  const model = modelOf();
+  const embedText = createEmbeddingBatches(model);
+  const wanted = ['a', 'bb', 'bb', 'dddd'].map((text) => wantedOf(text));
+  const embedded = await Promise.all(wanted.map(embedText));
+  assert.deepEqual(embedded, [
+    { vector: [1], model: 'test' },
+    { vector: [2], model: 'test' },
+    { vector: [2], model: 'test' },
+    { vector: [4], model: 'test' },
+  ]);
+  assert.deepEqual(
+    model.asked.map(({ texts }) => texts),
+    [['a', 'bb', 'bb', 'dddd']],
+  );
+  const tokens = wanted.map(({ events }) => events.map(({ inputTokens }) => inputTokens));
+  assert.deepEqual(tokens, [[11], [22], [23], [44]], 'tokens by length, 100 in all');
+});
+
+test('a request has 64 texts at most', async () => {
+  const model = modelOf();
+  const embedText = createEmbeddingBatches(model);
+  await Promise.all(Array.from({ length: 150 }, () => embedText(wantedOf('a'))));
+  assert.deepEqual(
+    model.asked.map(({ texts }) => texts.length),
+    [64, 64, 22],
+  );
+});
+
+test('a request has so many bytes at most, unless one text has more', () => {
+  const texts = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'].map((text) => wantedOf(text));
+  const requests = inRequests(texts, 6).map((wanted) => wanted.map(({ text }) => text));
+  assert.deepEqual(requests, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
+});
+
+test('a text that cannot be embedded fails alone', async () => {
+  const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
+  const model = modelOf((texts) => {
+    if (texts.includes('bad')) throw error;
+  });
+  const embedText = createEmbeddingBatches(model);
+  const results = await Promise.allSettled(
+    ['a', 'bad', 'cc'].map((text) => embedText(wantedOf(text))),
+  );
+  assert.deepEqual(
+    results.map((result) => (result.status === 'rejected' ? result.reason : result.value.vector)),
+    [[1], error, [2]],
+  );
+  assert.deepEqual(
+    model.asked.map(({ texts }) => texts),
+    [['a', 'bad', 'cc'], ['a'], ['bad'], ['cc']],
+  );
+});
+
+for (const code of ['MODEL_UNREACHABLE', 'MODEL_BREAKER_OPEN', 'MODEL_CLOSED'] as const) {
+  test(`${code} is everybody's, and nobody asks again`, async () => {
+    const model = modelOf(() => {
+      throw new ModelError(code, 'gone');
+    });
+    const embedText = createEmbeddingBatches(model);
+    const results = await Promise.allSettled(['a', 'b'].map((text) => embedText(wantedOf(text))));
+    assert.ok(results.every(({ status }) => status === 'rejected'));
+    assert.equal(model.asked.length, 1);
+  });
+}
+
+test('one that is given up does not end the request for others; all of them do', async () => {
+  const sent = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const model = modelOf(() => {
+    sent.resolve();
+    return answer.promise;
+  });
+  const embedText = createEmbeddingBatches(model);
+  const [first, second] = [new AbortController(), new AbortController()];
+  const wanted = [wantedOf('a', first.signal), wantedOf('b', second.signal)];
+  const both = wanted.map(embedText);
+  await sent.promise;
+  first.abort(new Error('lease lost'));
+  assert.equal(model.asked[0]?.signal?.aborted, false);
+  second.abort(new Error('shutting down'));
+  assert.equal(model.asked[0]?.signal?.aborted, true);
+  answer.resolve();
+  await Promise.all(both);
+});
+
+test('one that was given up before is not begun', async () => {
+  const model = modelOf();
+  const embedText = createEmbeddingBatches(model);
+  const reason = new Error('lease lost');
+  await assert.rejects(embedText(wantedOf('a', AbortSignal.abort(reason))), reason);
+  assert.equal(model.asked.length, 0);
+});
+
+test('the shares of a request are whole and add up, whatever the lengths', () => {
+  const lengths = [0, 1, 7, 8000, 3, 3, 3];
+  const wanted: Wanted[] = lengths.map((length) => wantedOf('x'.repeat(length)));
+  const events = shareTokens(
+    { operation: 'embed', outcome: 'ok', durationMs: 1, inputTokens: 2001, outputTokens: null },
+    wanted.map(({ text }) => text),
+  );
+  const tokens = events.map(({ inputTokens }) => inputTokens ?? NaN);
+  assert.ok(tokens.every((share) => Number.isInteger(share) && share >= 0));
+  assert.equal(
+    tokens.reduce((sum, share) => sum + share),
+    2001,
+  );
+  assert.ok(events.every(({ outputTokens }) => outputTokens === null));
+});

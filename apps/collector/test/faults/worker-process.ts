@@ -1,0 +1,37 @@
+// A worker in a process of its own, to be killed: node worker-process.ts SETTINGS, where these are JSON.
+
+import { connect } from '@oselya/db';
+import { Registry } from 'prom-client';
+import type { Tables } from '../../src/database.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { expireLeases } from '../../src/queue/repository.ts';
+import { startWorker } from '../../src/queue/worker.ts';
+import { log, noImages } from '../support/pipeline.ts';
+import { openModel } from './model.ts';
+
+export type WorkerSettings = {
+  /** Where the database is: one of the two. */
+  url?: string | undefined;
+  dataDir?: string | undefined;
+  /** The model server; the mock without one. */
+  modelUrl?: string | undefined;
+};
+
+const LEASE_MS = 500;
+
+const { url, dataDir, modelUrl } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
+const { db, engine } = await connect<Tables>({ url, dataDir, maxConnections: 6 });
+if (engine === 'pglite') await expireLeases(db);
+const model = openModel(modelUrl);
+const metrics = createMetrics(new Registry());
+const deps = { db, metrics, log };
+startWorker({
+  ...deps,
+  process: createPipeline({ ...deps, model, images: noImages, modelTimeoutMs: 10_000 }),
+  breaker: model.breaker,
+  slots: 2,
+  leaseMs: LEASE_MS,
+  maxAttempts: 1000,
+  pollMs: 50,
+});

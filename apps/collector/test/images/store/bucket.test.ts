@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { readConfig } from '../../../src/config.ts';
+import { openImageStore } from '../../../src/images/store/open.ts';
+import { startBucket } from './scripted-bucket.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'oselya-bucket-'));
+after(() => rm(folder, { recursive: true }));
+const source = join(folder, 'source');
+await writeFile(source, 'bytes');
+const bucket = await startBucket();
+const hash = 'ab'.repeat(32);
+const key = `ab/ab/${hash}`;
+
+const env = {
+  IMAGE_STORE: 's3',
+  S3_ENDPOINT: bucket.endpoint,
+  S3_REGION: 'test-region',
+  S3_BUCKET: 'pictures',
+  S3_ACCESS_KEY_ID: 'key-id',
+  S3_SECRET_ACCESS_KEY: 'secret',
+  S3_FORCE_PATH_STYLE: 'true',
+};
+
+async function open(overrides: Record<string, string> = {}) {
+  const config = readConfig({ ...env, ...overrides });
+  const { store, close } = await openImageStore(config, {
+    folder: join(folder, 'unused'),
+    temporary: () => assert.fail('a bucket needs no temporary files'),
+  });
+  after(close);
+  return store;
+}
+const store = await open();
+
+/** What the server said lies beneath what failed. */
+const causedBy = (name: string) => (error: unknown) =>
+  error instanceof Error && error.cause instanceof Error && error.cause.name === name;
+
+test('a picture is one object under its hash, however often it is put', async () => {
+  assert.equal(await store.has(hash), false);
+  await store.put(hash, source);
+  await store.put(hash, source);
+  assert.equal(await store.has(hash), true);
+  assert.deepEqual([...bucket.objects.keys()], [key]);
+  assert.equal((await store.read(hash)).toString(), 'bytes');
+  const chunks = await (await store.stream(hash)).toArray();
+  assert.equal(Buffer.concat(chunks).toString(), 'bytes');
+  assert.deepEqual(bucket.requests.slice(0, 4), [
+    `HEAD /pictures/${key}`,
+    `HEAD /pictures/${key}`,
+    `PUT /pictures/${key}`,
+    `HEAD /pictures/${key}`,
+  ]);
+});
+
+test('smaller copies are objects beside', async () => {
+  assert.equal(await store.readThumbnail(hash, 320), undefined);
+  await store.putThumbnail(hash, 320, Buffer.from('small'));
+  assert.equal((await store.readThumbnail(hash, 320))?.toString(), 'small');
+  assert.equal(bucket.objects.get(`thumbnails/320/${key}`)?.toString(), 'small');
+});
+
+test('a bucket that wants it slower is asked again, three times in all', async () => {
+  const other = 'cd'.repeat(32);
+  bucket.state.slowDowns = 2;
+  await store.put(other, source);
+  assert.equal(await store.has(other), true);
+  bucket.state.slowDowns = Infinity;
+  const before = bucket.requests.length;
+  await assert.rejects(store.read(other), causedBy('SlowDown'));
+  assert.equal(bucket.requests.length - before, 3);
+  bucket.state.slowDowns = 0;
+});
+
+test('what is not there, not allowed or not a bucket is an error, never a missing picture', async () => {
+  await assert.rejects(store.read('00'.repeat(32)), causedBy('NoSuchKey'));
+  const stranger = await open({ S3_ACCESS_KEY_ID: 'somebody-else' });
+  await assert.rejects(stranger.has(hash));
+  await assert.rejects(stranger.put(hash, source));
+  const elsewhere = await open({ S3_ENDPOINT: 'http://127.0.0.1:9' });
+  await assert.rejects(elsewhere.has(hash), causedBy('Error'));
+});

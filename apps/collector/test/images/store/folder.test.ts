@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { openFolder } from '../../../src/images/store/folder.ts';
+import { createImageStore } from '../../../src/images/store/store.ts';
+
+const root = await mkdtemp(join(tmpdir(), 'oselya-store-'));
+after(() => rm(root, { recursive: true }));
+const folder = join(root, 'images');
+const temporary = join(root, 'incoming');
+await mkdir(temporary);
+const store = createImageStore(openFolder(folder, () => temporary));
+const source = join(root, 'source');
+const hash = 'ab'.repeat(32);
+
+const files = async () =>
+  (await readdir(folder, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+
+test('equal bytes are one file, also when they come at once', async () => {
+  await writeFile(source, 'bytes');
+  assert.equal(await store.has(hash), false);
+  await Promise.all([store.put(hash, source), store.put(hash, source)]);
+  await store.put(hash, source);
+  assert.deepEqual(await files(), [join(folder, 'ab', 'ab', hash)]);
+  assert.equal(await store.has(hash), true);
+  assert.equal((await store.read(hash)).toString(), 'bytes');
+  const chunks = await (await store.stream(hash)).toArray();
+  assert.equal(Buffer.concat(chunks).toString(), 'bytes');
+});
+
+test('a source that fails leaves nothing', async () => {
+  const missing = 'cd'.repeat(32);
+  await assert.rejects(store.put(missing, join(root, 'no such file')));
+  assert.equal(await store.has(missing), false);
+  assert.equal((await files()).length, 1);
+});
+
+test('a target that fails leaves nothing', async () => {
+  await writeFile(join(folder, 'ef'), 'in the way');
+  await assert.rejects(store.put('ef'.repeat(32), source));
+  assert.deepEqual(await readdir(temporary), []);
+});
+
+test('smaller copies are kept beside, each size by itself', async () => {
+  assert.equal(await store.readThumbnail(hash, 320), undefined);
+  await store.putThumbnail(hash, 320, Buffer.from('small'));
+  assert.equal((await store.readThumbnail(hash, 320))?.toString(), 'small');
+  assert.equal(await store.readThumbnail(hash, 1024), undefined);
+  assert.equal((await store.read(hash)).toString(), 'bytes');
+  assert.deepEqual(await readdir(join(folder, 'thumbnails', '320', 'ab', 'ab')), [hash]);
+});

@@ -1,0 +1,56 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after } from 'node:test';
+import { buffer } from 'node:stream/consumers';
+
+const SIGNATURE =
+  /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
+
+/** A server that speaks as much of S3 as the image store asks of it, path style, one bucket `pictures`. */
+export async function startBucket() {
+  const objects = new Map<string, Buffer>();
+  const requests: string[] = [];
+  /** How many of the next requests are answered 503 SlowDown. */
+  const state = { slowDowns: 0 };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await buffer(request);
+    const { method = '', url = '', headers } = request;
+    const { pathname } = new URL(url, 'http://bucket.test');
+    requests.push(`${method} ${pathname}`);
+    const fail = (status: number, code: string) => {
+      response.writeHead(status, { 'content-type': 'application/xml' });
+      const xml = `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`;
+      response.end(method === 'HEAD' ? undefined : xml);
+    };
+    if (!SIGNATURE.test(headers.authorization ?? '')) return fail(403, 'SignatureDoesNotMatch');
+    if (!pathname.startsWith('/pictures/')) return fail(404, 'NoSuchBucket');
+    if (state.slowDowns > 0) {
+      state.slowDowns -= 1;
+      return fail(503, 'SlowDown');
+    }
+    const key = pathname.slice('/pictures/'.length);
+    if (method === 'PUT') {
+      // Nothing that is not whole is stored, so nobody ever sees a half.
+      if (body.length !== Number(headers['content-length'])) return fail(400, 'IncompleteBody');
+      objects.set(key, body);
+      response.writeHead(200, { etag: '"stored"' }).end();
+      return;
+    }
+    const object = objects.get(key);
+    if (object === undefined) return fail(404, 'NoSuchKey');
+    response.writeHead(200, { 'content-length': object.length, etag: '"stored"' });
+    response.end(method === 'HEAD' ? undefined : object);
+  }
+
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { endpoint: `http://127.0.0.1:${port}`, objects, requests, state };
+}

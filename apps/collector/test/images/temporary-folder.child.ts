@@ -1,0 +1,9 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createTemporaryFolder } from '../../src/images/temporary-folder.ts';
+
+// A process that holds a temporary folder until it is killed.
+const path = createTemporaryFolder(process.argv[2] ?? '', () => undefined).path();
+writeFileSync(join(path, 'half a picture'), 'bytes');
+process.send?.(path);
+process.on('disconnect', () => process.exit());

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { createLogger } from '@oselya/kit';
+import { start } from '../../src/main.ts';
+import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
+import { startModelServer } from '../support/model-server.ts';
+import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
+
+type Line = {
+  msg: string;
+  raw_id?: number;
+  request_id?: string;
+  source?: string;
+  attempt?: number;
+};
+
+const database = await openDatabase();
+const server = await startModelServer();
+const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
+const lines: Line[] = [];
+const running = await start(
+  {
+    DATA_DIR: folder,
+    COLLECTOR_PORT: '0',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    MIN_FREE_DISK_MB: '0',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+  },
+  {
+    database,
+    log: createLogger({
+      level: 'info',
+      service: 'test',
+      destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
+    }),
+  },
+);
+after(async () => {
+  await running.close();
+  await server.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Sends a payload as a request with this id, and gives its raw id. */
+async function send(requestId: string, source: string): Promise<number> {
+  const response = await fetch(`${running.url}/api/v1/ingest`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-request-id': requestId },
+    body: JSON.stringify(payloadOf({ source_slug: source })),
+  });
+  assert.equal(response.status, 202);
+  return ((await response.json()) as { raw_id: number }).raw_id;
+}
+
+const ended = (rawId: number) =>
+  until(`the line of job ${rawId}`, () =>
+    lines.some(({ msg, raw_id: id }) => msg === 'job' && id === rawId),
+  );
+
+test('every line of a job says which payload, and which request brought it', async () => {
+  lines.length = 0;
+  // The server is away: the model client tries again, the stage fails and so does the job.
+  server.state.up = false;
+  const first = await send('request-one', 'one');
+  await ended(first);
+  server.state.up = true;
+  const second = await send('request-two', 'two');
+  await ended(second);
+
+  const ofJobs = lines.filter(({ msg }) => msg !== 'request');
+  assert.deepEqual(
+    ofJobs.map(({ msg, raw_id: id, request_id: request, source, attempt }) => [
+      msg,
+      id,
+      request,
+      source,
+      attempt,
+    ]),
+    [...Array.from({ length: 3 }, () => 'a request to the model failed'), 'a stage failed', 'job']
+      .map((msg): unknown[] => [msg, first, 'request-one', 'one', 1])
+      .concat([['job', second, 'request-two', 'two', 1]]),
+  );
+  assert.equal((await rawRecord(database.db, first)).request_id, 'request-one');
+});
+
+test('a job that runs within its request says the same', async () => {
+  const form = new FormData();
+  form.set('metadata', JSON.stringify(payloadOf({ source_slug: 'three' })));
+  const response = await fetch(`${running.url}/api/v1/ingest/with-images`, {
+    method: 'POST',
+    headers: { 'x-request-id': 'request-three' },
+    body: form,
+  });
+  assert.equal(response.status, 200);
+  const { raw_id: id } = (await response.json()) as { raw_id: number };
+  const job = await until('its line', () =>
+    lines.find((line) => line.msg === 'job' && line.raw_id === id),
+  );
+  assert.equal(job.request_id, 'request-three');
+  assert.equal((await rawRecord(database.db, id)).request_id, 'request-three');
+});
+
+test('a request is found by its id in the log, and so is what came of it', () => {
+  const found = lines.filter((line) => line.request_id === 'request-two').map(({ msg }) => msg);
+  assert.deepEqual(found, ['request', 'job']);
+});

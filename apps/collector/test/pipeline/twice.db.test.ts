@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
+import type { Context, StageDeps } from '../../src/pipeline/context.ts';
+import { createJobModel } from '../../src/pipeline/job-model.ts';
+import { createStages } from '../../src/pipeline/pipeline.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import type { Job } from '../../src/queue/job.ts';
+import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { countedModel, createHarness, listingOf, log, noImages } from '../support/pipeline.ts';
+
+const { db } = await openDatabase();
+const harness = createHarness(db);
+const stages = createStages(10_000);
+
+async function claimNext(): Promise<Job> {
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  return job;
+}
+
+/** Runs stages as the pipeline does, each as often as told, up to the one that is named last. */
+async function runStages(job: Job, { twice, last }: { twice?: string; last?: string }) {
+  const context: Context = { job, force: false, products: {} };
+  const model = countedModel();
+  const jobModel = createJobModel(model, createEmbeddingBatches(model));
+  const deps: StageDeps = { db, model: jobModel, images: noImages, log };
+  for (const { name, run } of stages) {
+    for (let times = name === twice ? 2 : 1; times > 0; times -= 1) {
+      await run(context, deps, new AbortController().signal);
+    }
+    if (name === last) return;
+  }
+}
+
+/** All that is kept of a listing, without ids and times, which differ between equal listings. */
+async function kept(externalId: string) {
+  const listing = await listingOf(db, payloadOf({ external_id: externalId }));
+  assert.ok(listing);
+  const snapshots = await db
+    .selectFrom('listing_snapshots')
+    .select(['changes', 'listing', 'model', 'prompt_version'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('raw_id')
+    .execute();
+  const enrichments = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('kind')
+    .execute();
+  const own = { id: 0, raw_id: 0, external_id: '', created_at: null, updated_at: null };
+  return JSON.parse(
+    JSON.stringify({
+      listing: { ...listing, ...own, completed_hash: null },
+      snapshots,
+      enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
+    }),
+  ) as unknown;
+}
+
+const older = { price: 62_000, currency: 'USD', area_total: 54 };
+const newer = { ...older, price: 59_000 };
+
+/** A listing with a past, and its second payload on the way. */
+async function secondPayload(externalId: string): Promise<Job> {
+  await harness.process(payloadOf({ ...older, external_id: externalId }));
+  await store(db, payloadOf({ ...newer, external_id: externalId }));
+  return claimNext();
+}
+
+await runStages(await secondPayload('control'), {});
+const control = await kept('control');
+
+for (const { name } of stages) {
+  test(`${name} may run twice`, async () => {
+    await runStages(await secondPayload(`again-${name}`), { twice: name });
+    assert.deepEqual(await kept(`again-${name}`), control);
+  });
+
+  test(`a job that was lost after ${name} may run from the start`, async () => {
+    const job = await secondPayload(`lost-${name}`);
+    await runStages(job, { last: name });
+    await db
+      .updateTable('raw_data')
+      .set({ status: 'pending' })
+      .where('id', '=', job.rawId)
+      .execute();
+    assert.equal(await harness.runNext(), 'completed');
+    assert.equal((await rawRecord(db, job.rawId)).attempt, 2);
+    assert.deepEqual(await kept(`lost-${name}`), control);
+  });
+}

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import { Registry } from 'prom-client';
+import { createMetrics } from '../../src/metrics.ts';
+import { insertClaimed } from '../../src/ingest/with-images/repository.ts';
+import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
+import type { JobResult } from '../../src/queue/repository.ts';
+import { rescueJobs } from '../../src/queue/repository.ts';
+import type { ProcessJob } from '../../src/queue/run-job.ts';
+import { openDatabase, rawRecord } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
+
+const opened: InlineJobs[] = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((jobs) => jobs.close({ timeoutMs: 0 })));
+});
+
+function open(process: ProcessJob, leaseMs = 60_000): InlineJobs {
+  const metrics = createMetrics(new Registry());
+  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs });
+  opened.push(jobs);
+  return jobs;
+}
+
+/** A payload that came with pictures and is claimed, as the form's route leaves it. */
+async function claim({ inline = true, leaseMs = 60_000 } = {}) {
+  const { source_slug: sourceSlug, external_id: externalId, ...rest } = payloadOf();
+  const raw = {
+    source_slug: sourceSlug,
+    external_id: externalId,
+    payload: JSON.stringify(rest),
+    content_hash: externalId,
+    uploads: true,
+  };
+  const { rawId } = await insertClaimed(db, raw, { worker: 'test', leaseMs }, undefined);
+  if (!inline) await db.updateTable('raw_data').set({ inline }).where('id', '=', rawId).execute();
+  return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
+}
+
+/** Work that goes on until it is aborted. */
+const endless: ProcessJob = (_job, { signal }) => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  signal.addEventListener('abort', () => reject(signal.reason));
+  return promise;
+};
+
+test('a job runs and its outcome is written; what it was given reaches the pipeline', async () => {
+  const job = await claim();
+  const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
+  const seen: unknown[] = [];
+  const jobs = open(async (_job, { uploads: given, force, probe }) => {
+    seen.push(given, force, probe);
+    return completed;
+  });
+  assert.equal(await jobs.run(job, { uploads, force: true }), 'completed');
+  assert.deepEqual(seen, [uploads, true, false]);
+  const { status, inline } = await rawRecord(db, job.rawId);
+  assert.deepEqual([status, inline], ['completed', false], 'its pictures are stored by now');
+});
+
+test('a lease is renewed while the job goes on, so nobody rescues it', async () => {
+  const job = await claim({ leaseMs: 300 });
+  const first = (await rawRecord(db, job.rawId)).lease_expires_at;
+  const running = open(endless, 300).run(job, {});
+  await until('a renewed lease', async () => {
+    const { lease_expires_at: lease } = await rawRecord(db, job.rawId);
+    return lease !== null && first !== null && lease > first;
+  });
+  await opened[0]?.close({ timeoutMs: 0 });
+  assert.equal(await running, 'lost');
+});
+
+test('the end of its lease fails a job whose pictures are gone; others go back', async () => {
+  const [inline, other] = [await claim(), await claim({ inline: false })];
+  await db
+    .updateTable('raw_data')
+    .set({ lease_expires_at: new Date(Date.now() - 1000) })
+    .where('id', 'in', [inline.rawId, other.rawId])
+    .execute();
+  await rescueJobs(db, 3);
+  const failed = await rawRecord(db, inline.rawId);
+  assert.deepEqual([failed.status, failed.error?.code], ['failed', 'lease_lost']);
+  assert.match(failed.error?.message ?? '', /Send it again/);
+  assert.equal((await rawRecord(db, other.rawId)).status, 'pending');
+});
+
+test('a job whose lease was lost ends, and changes nothing any more', async () => {
+  const job = await claim({ leaseMs: 100 });
+  const running = open(endless, 100).run(job, {});
+  await db.updateTable('raw_data').set({ attempt: 2 }).where('id', '=', job.rawId).execute();
+  assert.equal(await running, 'lost');
+  const { status, attempt } = await rawRecord(db, job.rawId);
+  assert.deepEqual([status, attempt], ['processing', 2]);
+});
+
+test('closing waits for jobs; those that take too long fail, or go back to the queue', async () => {
+  const { promise: wait, resolve: finish } = Promise.withResolvers<void>();
+  const [patient, slow] = [await claim(), await claim()];
+  const waiting = open(async () => {
+    await wait;
+    return completed;
+  });
+  const done = waiting.run(patient, {});
+  const closing = waiting.close({ timeoutMs: 20_000 });
+  assert.equal(await waiting.run(slow, {}), 'lost', 'nothing new is begun');
+  finish();
+  await closing;
+  assert.equal(await done, 'completed');
+
+  const [inline, other] = [await claim(), await claim({ inline: false })];
+  const jobs = open(endless);
+  const ends = [jobs.run(inline, {}), jobs.run(other, {})];
+  await jobs.close({ timeoutMs: 0 });
+  assert.deepEqual(await Promise.all(ends), ['lost', 'lost']);
+  for (const { rawId } of [slow, inline]) {
+    const { status, error } = await rawRecord(db, rawId);
+    assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
+  }
+  const { status, attempts } = await rawRecord(db, other.rawId);
+  assert.deepEqual([status, attempts], ['pending', 0]);
+});
+
+test('whoever waits can give a job up; a postponed one has failed, for nobody else can do it', async () => {
+  const [givenUp, postponed] = [await claim(), await claim()];
+  const abort = new AbortController();
+  const running = open(endless).run(givenUp, { signal: abort.signal });
+  abort.abort(new Error('Ctrl-C'));
+  assert.equal(await running, 'lost');
+  assert.equal(await open(async () => ({ status: 'postponed' })).run(postponed, {}), 'postponed');
+  for (const { rawId } of [givenUp, postponed]) {
+    assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
+  }
+});
+
+test('payloads that waited for a job of their listing can be taken after it', async () => {
+  const job = await claim();
+  const { id: later } = await db
+    .insertInto('raw_data')
+    .values({
+      source_slug: job.sourceSlug,
+      external_id: job.externalId,
+      payload: '{}',
+      content_hash: 'later',
+      waits: true,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await open(async () => completed).run(job, {});
+  assert.equal((await rawRecord(db, later)).waits, false);
+});

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { Registry } from 'prom-client';
+import { createIngest } from '../../src/ingest/service.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { Job } from '../../src/queue/job.ts';
+import type { ProcessResult } from '../../src/queue/run-job.ts';
+import { startWorker } from '../../src/queue/worker.ts';
+import { fakeBreaker } from '../support/breaker.ts';
+import { openDatabase } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+
+const { db } = await openDatabase();
+
+const scenarios = fc.record({
+  sources: fc.integer({ min: 1, max: 3 }),
+  listings: fc.integer({ min: 1, max: 6 }),
+  clients: fc.integer({ min: 1, max: 8 }),
+  payloadsEach: fc.integer({ min: 5, max: 20 }),
+  workers: fc.integer({ min: 1, max: 4 }),
+  slots: fc.integer({ min: 1, max: 6 }),
+  seed: fc.nat(),
+});
+
+/** What happened to one payload, each a place in the order of all events. */
+type Life = { sent?: number; accepted?: number; starts: number[]; ends: number[] };
+
+/** A number from 0 to 1 that depends on nothing but its arguments. */
+function chance(...values: number[]): number {
+  const mixed = values.reduce((hash, value) => Math.imul(hash ^ value, 0x9e3779b1) >>> 0, 17);
+  return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32;
+}
+
+function endingOf(job: Job, seed: number): ProcessResult | Error {
+  const luck = chance(seed, job.rawId, job.attempt);
+  const status = luck < 0.7 ? 'completed' : luck < 0.8 ? 'failed' : 'invalid';
+  if (luck > 0.97) return new Error('as it happens');
+  if (luck > 0.93) return { status: 'postponed' };
+  return { status, error: null, stages: [], listingId: null };
+}
+
+async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S : never) {
+  const { sources, listings, clients, payloadsEach, workers, slots, seed } = scenario;
+  let events = 0;
+  const lives = new Map<number, Life>();
+  const lifeOf = (id: number): Life => {
+    const life = lives.get(id) ?? { starts: [], ends: [] };
+    lives.set(id, life);
+    return life;
+  };
+
+  const ingest = createIngest({
+    db,
+    onAccepted: () => running.forEach((worker) => worker.hint()),
+    log,
+  });
+  const running = Array.from({ length: workers }, () =>
+    startWorker({
+      db,
+      async process(job) {
+        lifeOf(job.rawId).starts.push((events += 1));
+        await sleep(chance(seed, job.rawId) * 3);
+        lifeOf(job.rawId).ends.push((events += 1));
+        const ending = endingOf(job, seed);
+        if (ending instanceof Error) throw ending;
+        return ending;
+      },
+      breaker: fakeBreaker(),
+      metrics: createMetrics(new Registry()),
+      log,
+      slots,
+      // Long enough for no sweep to set right what a release forgot.
+      leaseMs: 60_000,
+      maxAttempts: 3,
+      pollMs: 10,
+    }),
+  );
+  const listingOf = (n: number) => ({
+    source_slug: `source-${n % sources}`,
+    external_id: `listing-${n % listings}`,
+  });
+  await Promise.all(
+    Array.from({ length: clients }, async (_, client) => {
+      for (let nth = 0; nth < payloadsEach; nth += 1) {
+        const sent = (events += 1);
+        const id = await ingest.accept(
+          payloadOf(listingOf(Math.floor(chance(seed, client, nth) * 100))),
+        );
+        Object.assign(lifeOf(id), { sent, accepted: (events += 1) });
+      }
+    }),
+  );
+  const open = () =>
+    db
+      .selectFrom('raw_data')
+      .where((eb) => eb.or([eb('status', 'in', ['pending', 'processing']), eb('waits', '=', true)]))
+      .select((eb) => eb.fn.countAll<number>().as('n'))
+      .executeTakeFirstOrThrow();
+  await until('every payload to end', async () => (await open()).n === 0);
+  await Promise.all(running.map((worker) => worker.stop({ timeoutMs: 5000 })));
+  return lives;
+}
+
+test('every payload ends once, and those of a listing in their order', async () => {
+  await fc.assert(
+    fc.asyncProperty(scenarios, async (scenario) => {
+      const lives = await play(scenario);
+      const rows = await db
+        .selectFrom('raw_data')
+        .select(['id', 'source_slug', 'external_id', 'attempt', 'attempts', 'status'])
+        .orderBy('id')
+        .execute();
+      assert.equal(rows.length, scenario.clients * scenario.payloadsEach, 'sent = stored');
+      const before = new Map<string, Life[]>();
+      for (const row of rows) {
+        const life = lives.get(row.id);
+        assert.ok(life?.sent !== undefined && life.accepted !== undefined, 'stored = accepted');
+        assert.equal(life.starts.length, row.attempt, 'no claim was worked on twice');
+        assert.equal(row.attempts, 1, 'it ended once, and what was put back cost nothing');
+        const key = `${row.source_slug}/${row.external_id}`;
+        const [start = 0] = life.starts;
+        for (const earlier of before.get(key) ?? []) {
+          // Of two that were on their way at the same time either may have been the first.
+          if ((earlier.accepted ?? 0) > life.sent) continue;
+          assert.ok((earlier.ends.at(-1) ?? Infinity) < start, `${key} in its order`);
+        }
+        before.set(key, [...(before.get(key) ?? []), life]);
+      }
+      await db.deleteFrom('raw_data').execute();
+    }),
+    { numRuns: 15, interruptAfterTimeLimit: 40_000, markInterruptAsFailure: false },
+  );
+});

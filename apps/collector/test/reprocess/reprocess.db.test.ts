@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { ModelError, type ModelClient } from '@oselya/model';
+import { Registry } from 'prom-client';
+import { createMetrics } from '../../src/metrics.ts';
+import type { Extraction } from '../../src/pipeline/extraction.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { createInlineJobs } from '../../src/queue/inline.ts';
+import { createReprocess, type ReadOutcome, type Reading } from '../../src/reprocess/reprocess.ts';
+import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { countedModel, createHarness, listingOf, log, noImages } from '../support/pipeline.ts';
+
+const { db } = await openDatabase();
+
+/** A model that was improved: it reads another number of rooms, and goes by another name. */
+function betterModel(change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 })) {
+  const mock = countedModel();
+  const generateObject: ModelClient['generateObject'] = async (request) => {
+    const answer = await mock.generateObject(request);
+    Object.assign(answer.value, change(answer.value as Extraction));
+    return { ...answer, model: 'better-2026' };
+  };
+  return { ...mock, chatModel: 'better', generateObject };
+}
+
+function open(model: ReturnType<typeof countedModel>) {
+  const metrics = createMetrics(new Registry());
+  const deps = { db, images: noImages, metrics, log };
+  const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
+  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
+  after(() => jobs.close({ timeoutMs: 1000 }));
+  return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
+}
+
+async function readAll(
+  reprocess: ReturnType<typeof open>,
+  choice: Parameters<typeof reprocess.read>[0] = {},
+  limit = 1000,
+): Promise<ReadOutcome[]> {
+  return Array.fromAsync(reprocess.read(choice, { limit, signal: new AbortController().signal }));
+}
+
+const readings = (outcomes: readonly ReadOutcome[]): Reading[] =>
+  outcomes.filter((one) => one.outcome === 'read');
+
+/** All that is stored, but the embeddings' columns, whose text form is long. */
+async function everything() {
+  return {
+    raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
+    listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
+    snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
+    enrichments: await db
+      .selectFrom('listing_enrichments')
+      .selectAll()
+      .orderBy('listing_id')
+      .orderBy('kind')
+      .execute(),
+  };
+}
+
+async function provenanceOf(listingId: number) {
+  const { value } = await db
+    .selectFrom('listing_enrichments')
+    .select('value')
+    .where('listing_id', '=', listingId)
+    .where('kind', '=', 'provenance')
+    .executeTakeFirstOrThrow();
+  return value;
+}
+
+beforeEach(async () => {
+  await db.deleteFrom('raw_data').execute();
+  await db.deleteFrom('property_listings').execute();
+});
+
+test('a reading tells what would change, and changes nothing', async () => {
+  const harness = createHarness(db);
+  await harness.process(payloadOf({ external_id: 'a' }));
+  await harness.process(payloadOf({ external_id: 'b', rooms: 3 }));
+  const before = await everything();
+  const model = betterModel();
+  const outcomes = readings(await readAll(open(model)));
+  assert.deepEqual(
+    outcomes.map(({ changes }) => changes),
+    [{ rooms: { from: 2, to: 9 } }, {}],
+    "the source's own number wins as ever",
+  );
+  assert.deepEqual(model.calls, { chat: 2, embed: 0 });
+  assert.deepEqual(await everything(), before);
+});
+
+test('what is written goes through the pipeline without another question to the model', async () => {
+  const payload = payloadOf();
+  const raw = await createHarness(db).process(payload);
+  const model = betterModel();
+  const reprocess = open(model);
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(model.calls, { chat: 1, embed: 1 });
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.rooms, 9);
+  const again = await rawRecord(db, raw.id);
+  assert.deepEqual(
+    [again.status, again.attempts, again.attempt, again.error, again.claimed_by],
+    ['completed', 1, 2, null, null],
+  );
+  assert.equal(listing.completed_hash, raw.content_hash);
+  const { model: name, requested_model, raw_id } = await provenanceOf(listing.id);
+  assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
+  const { snapshots } = await everything();
+  assert.deepEqual(
+    snapshots.map((snapshot) => [snapshot.raw_id, snapshot.model, snapshot.listing['rooms']]),
+    [[raw.id, 'better-2026', 9]],
+    'one snapshot a payload, by the last who read it',
+  );
+});
+
+test('what the current prompt and model have read is not outdated', async () => {
+  const harness = createHarness(db);
+  for (const external_id of ['a', 'b', 'c']) await harness.process(payloadOf({ external_id }));
+  const model = betterModel();
+  const reprocess = open(model);
+  const outdated = reprocess.current;
+  assert.equal(await reprocess.count({ outdated }), 3);
+  const [first] = readings(await readAll(reprocess, { outdated }, 1));
+  assert.ok(first);
+  assert.equal(model.calls.chat, 1, 'no more are read than are asked for');
+  await reprocess.write(first);
+  assert.equal(await reprocess.count({ outdated }), 2);
+  const rest = readings(await readAll(reprocess, { outdated }));
+  assert.deepEqual(
+    rest.map(({ listingId }) => listingId > first.listingId),
+    [true, true],
+  );
+  assert.equal(await reprocess.count({ outdated }), 2, 'reading alone writes nothing');
+  assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
+});
+
+test('a source or a listing can be chosen', async () => {
+  const harness = createHarness(db);
+  const { listing_id: id } = await harness.process(payloadOf());
+  await harness.process(payloadOf({ source_slug: 'oholoshennia' }));
+  const reprocess = open(betterModel());
+  assert.ok(id);
+  assert.deepEqual(
+    (await readAll(reprocess, { listingId: id })).map((one) => one.listingId),
+    [id],
+  );
+  assert.equal((await readAll(reprocess, { source: 'oholoshennia' })).length, 1);
+  assert.equal((await readAll(reprocess, { source: 'nobody' })).length, 0);
+});
+
+test('an archived listing stays archived', async () => {
+  const payload = payloadOf();
+  await createHarness(db).process(payload);
+  const archived_at = new Date('2026-01-02T03:04:05Z');
+  await db.updateTable('property_listings').set({ archived_at }).execute();
+  const reprocess = open(betterModel());
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal(await reprocess.write(reading), 'written');
+  const listing = await listingOf(db, payload);
+  assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
+});
+
+test('payloads that are gone, on their way, no listings any more, or too much for the model', async () => {
+  const harness = createHarness(db);
+  for (const external_id of ['gone', 'later', 'pending', 'refused', 'failed']) {
+    await harness.process(payloadOf({ external_id, title: external_id }));
+  }
+  await db.deleteFrom('raw_data').where('external_id', '=', 'gone').execute();
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'pending' })
+    .where('external_id', '=', 'pending')
+    .execute();
+  const model = betterModel((read) => {
+    if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
+    return read.title === 'refused' ? { is_listing: false, reason: 'A service.' } : {};
+  });
+  const reprocess = open(model);
+  const outcomes = await readAll(reprocess);
+  const about = outcomes.map((one) => [
+    one.outcome,
+    one.outcome === 'not_a_listing' ? one.reason : one.outcome === 'failed' ? one.error.code : '',
+  ]);
+  assert.deepEqual(about, [
+    ['payload_gone', ''],
+    ['read', ''],
+    ['in_progress', ''],
+    ['not_a_listing', 'A service.'],
+    ['failed', 'MODEL_TRUNCATED'],
+  ]);
+  const before = await everything();
+  // A newer payload comes between reading and writing.
+  await store(db, payloadOf({ external_id: 'later' }));
+  const [reading] = readings(outcomes);
+  assert.ok(reading);
+  assert.equal(await reprocess.write(reading), 'changed');
+  assert.deepEqual((await everything()).listings, before.listings);
+});
+
+test('a server that fails ends the reading, and so does a model that fails on everything', async () => {
+  const harness = createHarness(db);
+  for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
+  for (const [code, most] of [
+    ['MODEL_UNREACHABLE', 4],
+    ['MODEL_REJECTED', 19],
+  ] as const) {
+    const model = betterModel(() => {
+      throw new ModelError(code, 'no');
+    });
+    await assert.rejects(
+      readAll(open(model)),
+      (error) => error instanceof ModelError && error.code === code,
+    );
+    assert.ok(model.calls.chat <= most, `${model.calls.chat} calls`);
+  }
+});
+
+test('one that fails on its way is failed with its reason, and can be put back in the queue', async () => {
+  const payload = payloadOf();
+  const raw = await createHarness(db).process(payload);
+  const model = betterModel();
+  const reprocess = open({
+    ...model,
+    embed: () => Promise.reject(new ModelError('MODEL_REJECTED', 'too long')),
+  });
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal(await reprocess.write(reading), 'failed');
+  const failed = await rawRecord(db, raw.id);
+  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
+  assert.equal((await listingOf(db, payload))?.completed_hash, null);
+});
