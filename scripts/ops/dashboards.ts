@@ -1,0 +1,37 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const FOLDER = join(import.meta.dirname, '../../ops/grafana');
+
+/** What the checks look at of a dashboard; Grafana's own model has far more. */
+export type Dashboard = {
+  uid: string;
+  title: string;
+  schemaVersion: number;
+  templating: { list: { name: string; type: string }[] };
+  panels: Panel[];
+};
+
+export type Panel = {
+  id: number;
+  type: string;
+  title: string;
+  description?: string;
+  gridPos: { h: number; w: number; x: number; y: number };
+  datasource?: { type: string; uid: string };
+  targets?: { refId: string; expr: string }[];
+};
+
+export const DASHBOARDS = ['assistant', 'collector'] as const;
+
+/** Reads one of the dashboards in ops/grafana. */
+export async function readDashboard(name: (typeof DASHBOARDS)[number]): Promise<Dashboard> {
+  return JSON.parse(await readFile(join(FOLDER, `${name}.json`), 'utf8')) as Dashboard;
+}
+
+/** All expressions of a dashboard, with a span where Grafana puts one in. */
+export function expressionsOf({ panels }: Dashboard): string[] {
+  return panels
+    .flatMap(({ targets = [] }) => targets)
+    .map(({ expr }) => expr.replaceAll('$__rate_interval', '5m'));
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import * as assistant from '@oselya/assistant';
+import * as collector from '@oselya/collector';
+import { DASHBOARDS, expressionsOf, type Panel, readDashboard } from '../ops/dashboards.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const text = (path: string) => readFile(join(ROOT, path), 'utf8');
+const alerts = await text('ops/prometheus/alerts.yml');
+const boards = await Promise.all(DASHBOARDS.map(readDashboard));
+
+/** The series of an app's metrics, as its page of them declares them. */
+function seriesOf(page: string): string[] {
+  return [...page.matchAll(/^# TYPE (\w+) (\w+)$/gm)].flatMap(([, name = '', type]) =>
+    type === 'histogram' ? ['_bucket', '_sum', '_count'].map((end) => name + end) : [name],
+  );
+}
+
+/** Metrics that an expression names: those of the platform, of HTTP and of the process. */
+function metricsIn(expression: string): string[] {
+  return expression.match(/\b(?:assistant|collector|http|process|nodejs)_\w+/g) ?? [];
+}
+
+test('each metric that a dashboard or an alert names is one that a process has', async () => {
+  const known = new Set([
+    ...seriesOf(await assistant.metrics()),
+    ...seriesOf(await collector.metrics()),
+  ]);
+  const expressions = [...alerts.split('\n'), ...boards.flatMap(expressionsOf)];
+  const named = new Set(expressions.flatMap(metricsIn));
+  assert.ok(named.size > 25, `${named.size} metrics are named`);
+  assert.deepEqual(
+    [...named].filter((name) => !known.has(name)),
+    [],
+  );
+});
+
+test('the dashboards show every metric of the platform', async () => {
+  const shown = new Set(boards.flatMap(expressionsOf).flatMap(metricsIn));
+  const pages = [await assistant.metrics(), await collector.metrics()];
+  const own = pages
+    .flatMap((page) => [...page.matchAll(/^# TYPE ((?:assistant|collector)_\w+) /gm)])
+    .map(([, name = '']) => name);
+  // One says when, the other how much is too little: both are for alerts and for whoever looks closer.
+  const unseen = new Set([
+    'collector_worker_last_claim_timestamp_seconds',
+    'collector_disk_min_free_bytes',
+  ]);
+  assert.deepEqual(
+    own.filter((name) => ![...shown].some((series) => series.startsWith(name))),
+    own.filter((name) => unseen.has(name)),
+  );
+});
+
+test('each alert says what to do, in the page of operations too', async () => {
+  const page = await text('docs/operations.md');
+  const names = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
+  assert.ok(names.length > 8);
+  for (const name of names) {
+    assert.ok(alerts.includes(`runbook: docs/operations.md#${name.toLowerCase()}\n`), name);
+    assert.match(page, new RegExp(`^#+ ${name}$`, 'm'), name);
+  }
+  const documented = [...page.matchAll(/^### ((?:Oselya|Collector|Assistant)\w+)$/gm)];
+  assert.deepEqual(
+    documented.map(([, name]) => name),
+    names,
+    'in the same order, and none that is not there any more',
+  );
+});
+
+test('each alert is tested', async () => {
+  const tests = await text('ops/prometheus/alerts.test.yml');
+  for (const [, name = ''] of alerts.matchAll(/- alert: (\w+)/g)) {
+    const part = tests.split(`alertname: ${name}\n`).slice(1);
+    assert.ok(
+      part.some((rest) => /^ +eval_time: \w+\n +exp_alerts:/.test(rest)),
+      `${name} comes`,
+    );
+  }
+});
+
+test('the dashboards are what Grafana loads', () => {
+  assert.equal(new Set(boards.map(({ uid }) => uid)).size, boards.length);
+  for (const { title, schemaVersion, templating, panels } of boards) {
+    assert.ok(schemaVersion >= 39, title);
+    assert.deepEqual(
+      templating.list.map(({ name, type }) => [name, type]),
+      [['datasource', 'datasource']],
+    );
+    assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length, title);
+    for (const panel of panels) {
+      const { x, w } = panel.gridPos;
+      assert.ok(x >= 0 && x + w <= 24, `${panel.title} is within the page`);
+      assert.ok(panel.type === 'row' || panel.description, `${panel.title} says what it shows`);
+      assert.ok(panel.type === 'row' || panel.datasource?.uid === '${datasource}', panel.title);
+      const refs = panel.targets?.map(({ refId }) => refId) ?? [];
+      assert.equal(new Set(refs).size, refs.length, panel.title);
+    }
+    for (const [index, one] of panels.entries()) {
+      for (const other of panels.slice(index + 1)) {
+        assert.ok(!overlap(one, other), `${title}: ${one.title} and ${other.title}`);
+      }
+    }
+  }
+});
+
+function overlap({ gridPos: a }: Panel, { gridPos: b }: Panel): boolean {
+  return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+}
