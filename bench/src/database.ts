@@ -30,7 +30,10 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
       return {
         url: url.href,
         [Symbol.asyncDispose]: async () => {
-          await ask(address, `drop database ${name} with (force)`);
+          // Only a superuser may force a vacuum in progress away, but without force it ends by itself.
+          await ask(address, `drop database ${name} with (force)`).catch(() =>
+            ask(address, `drop database ${name}`),
+          );
         },
       };
     },

@@ -9,4 +9,25 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
       run: async (context) => (await import('./auth/auth.ts')).measureAuth(context),
     },
   ],
+  [
+    'ingest',
+    {
+      summary: 'payloads taken in: the collector, pgbench, graphile-worker and pg-boss',
+      run: async (context) => (await import('./ingest/ingest.ts')).measureIngest(context),
+    },
+  ],
+  [
+    'queue',
+    {
+      summary: 'jobs that do nothing, pickup and fairness: the collector, graphile-worker, pg-boss',
+      run: async (context) => (await import('./queue/queue.ts')).measureQueue(context),
+    },
+  ],
+  [
+    'pipeline',
+    {
+      summary: 'the collector’s worker: jobs, calls to the model, and how busy its slots are',
+      run: async (context) => (await import('./pipeline/pipeline.ts')).measurePipeline(context),
+    },
+  ],
 ]);

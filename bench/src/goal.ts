@@ -1,0 +1,27 @@
+import { figure, spread, table } from './markdown.ts';
+import { ratio } from './statistics.ts';
+
+/** Something to reach, and how far it was. */
+export type Goal = { goal: string; measured: string; met: boolean };
+
+/** Judges one series against another, round by round. */
+export function ratioGoal(
+  [name, values]: readonly [string, readonly number[]],
+  [peer, others]: readonly [string, readonly number[]],
+  atLeast: number,
+): Goal {
+  const found = ratio(values, others);
+  return {
+    goal: `${name}: at least ${figure(atLeast, 1)} × ${peer}`,
+    measured: spread(found, 2),
+    met: found.median >= atLeast,
+  };
+}
+
+/** The goals for readers. */
+export function goalsTable(goals: readonly Goal[]): string {
+  return table(
+    ['', 'measured', ''],
+    goals.map(({ goal, measured, met }) => [goal, measured, met ? 'met' : 'not met']),
+  );
+}

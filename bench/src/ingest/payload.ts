@@ -1,0 +1,38 @@
+/** How many sources send, as the listings of a larger installation come from. */
+export const SOURCES = 200;
+
+/** The digits that every payload differs by. */
+export const ID_DIGITS = 9;
+
+/**
+ * A payload as a source sends it, about a kilobyte of JSON. Every variant stores the same.
+ * @param id As many digits as ID_DIGITS; the listing's id at its source.
+ */
+export function payloadOf(source: string, id: string) {
+  return {
+    source_slug: source,
+    external_id: `flat-${id}`,
+    url: `https://listings.example.test/flats/${id}`,
+    title: 'Двокімнатна квартира на Сихові',
+    description:
+      'Продам двокімнатну квартиру у Львові на Сихові, 54 м², 3 поверх з 5. Поруч школа, садочок і зупинка ' +
+      'трамвая. Євроремонт, вбудована кухня, два балкони, індивідуальне опалення. Без комісії, власник.',
+    price: 62_000,
+    currency: 'USD',
+    deal_type: 'sale',
+    property_type: 'apartment',
+    city: 'Львів',
+    district: 'Сихівський',
+    rooms: 2,
+    area_total: 54,
+    area_living: 31.5,
+    area_kitchen: 9,
+    floor: 3,
+    floors_total: 5,
+    contact_name: 'Оксана',
+    phones: ['+380 00 000 00 00'],
+    attributes: { heating: 'gas', balconies: 2, furnished: true },
+  };
+}
+
+export const sourceOf = (index: number): string => `source-${index % SOURCES}`;

@@ -1,0 +1,111 @@
+import { execFile } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { BenchError } from '../bench-error.ts';
+import { payloadOf, sourceOf, SOURCES } from './payload.ts';
+
+const run = promisify(execFile);
+
+/** How to call `pgbench`. */
+export type Pgbench = { command: string };
+
+/** Finds `pgbench`, on the path or where Debian's packages have it; undefined where there is none. */
+export async function findPgbench(): Promise<Pgbench | undefined> {
+  const commands = ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench').toReversed()];
+  for (const command of commands) {
+    try {
+      await run(command, ['--version']);
+      return { command };
+    } catch {
+      // The next one may be there.
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Inserts payloads one by one for so long, with prepared statements.
+ * @returns How many, and how many a second without the time in which connections were opened.
+ * @throws BenchError where it fails.
+ */
+export async function runPgbench(
+  { command }: Pgbench,
+  options: { databaseUrl: string; clients: number; seconds: number; signal: AbortSignal },
+): Promise<{ inserted: number; perSecond: number }> {
+  const { databaseUrl, clients, seconds, signal } = options;
+  await createSources(databaseUrl);
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
+  try {
+    const script = join(folder, 'insert.sql');
+    await writeFile(script, insertScript());
+    const time = String(Math.max(1, Math.round(seconds)));
+    const client = String(clients);
+    const stdout = await call(
+      command,
+      ['-n', '-M', 'prepared', '-c', client, '-j', '2', '-T', time, '-f', script],
+      { databaseUrl, signal },
+    );
+    const inserted = /^number of transactions actually processed: (\d+)/m.exec(stdout)?.[1];
+    const perSecond = /^tps = ([\d.]+)/m.exec(stdout)?.[1];
+    if (inserted === undefined || perSecond === undefined || !/failed.*: 0 /.test(stdout)) {
+      throw new BenchError(`pgbench did not do as it should: ${stdout}`);
+    }
+    return { inserted: Number(inserted), perSecond: Number(perSecond) };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** The address goes into the environment, which unlike arguments nobody else can read. */
+async function call(
+  command: string,
+  args: readonly string[],
+  { databaseUrl, signal }: { databaseUrl: string; signal: AbortSignal },
+): Promise<string> {
+  const { hostname, port, username, password, pathname } = new URL(databaseUrl);
+  const env = {
+    ...process.env,
+    PGHOST: hostname,
+    PGPORT: port,
+    PGUSER: decodeURIComponent(username),
+    PGPASSWORD: decodeURIComponent(password),
+    PGDATABASE: pathname.slice(1),
+  };
+  try {
+    return (await run(command, args, { env, signal })).stdout;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr) : '';
+    throw new BenchError(`pgbench failed: ${stderr.split('\n')[0]}`, { cause: error });
+  }
+}
+
+async function createSources(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  await client.query(
+    'insert into sources (slug) select unnest($1::text[]) on conflict do nothing',
+    [Array.from({ length: SOURCES }, (_, index) => sourceOf(index))],
+  );
+  await client.end();
+}
+
+/** The row is the same as the collector's, but that the listing's id is chosen by pgbench. */
+function insertScript(): string {
+  const payload = JSON.stringify(payloadOf(sourceOf(0), '000000000'))
+    .replaceAll("'", "''")
+    // Without the space `:62000` and `:true` would be variables of pgbench.
+    .replaceAll('":', '": ');
+  return [
+    `\\set source random(0, ${SOURCES - 1})`,
+    '\\set id random(1, 1000000000)',
+    `insert into raw_data (source_slug, external_id, payload, content_hash)
+     values ('source-' || :source, 'flat-' || :id, '${payload}', '${'0'.repeat(64)}')
+     returning id;`.replaceAll(/\s*\n\s*/g, ' '),
+    '',
+  ].join('\n');
+}

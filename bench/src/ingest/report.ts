@@ -1,0 +1,54 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, spread, table } from '../markdown.ts';
+import type { Options } from '../options.ts';
+import { ratio, summarize } from '../statistics.ts';
+import { rateOf } from './ingest.ts';
+import type { Sample } from './variants.ts';
+
+type Findings = {
+  options: Options;
+  connections: number;
+  samples: ReadonlyMap<string, readonly Sample[]>;
+  goals: readonly Goal[];
+};
+
+/** What was found, as Markdown. */
+export function reportText({ options, connections, samples, goals }: Findings): string {
+  const { rounds, seconds, smoke } = options;
+  return [
+    `Rounds: ${rounds}, of ${seconds} s for each variant, over ${connections} connections. Medians, with the ` +
+      'least and the most; the ratios are of rates within a round. In each round what was sent, accepted ' +
+      'and stored was counted.' +
+      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    speedTable(samples),
+    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+  ].join('\n\n');
+}
+
+function speedTable(samples: Findings['samples']): string {
+  const [first = []] = samples.values();
+  return table(
+    ['', 'payloads/s', 'collector ÷', 'p50 ms', 'p99 ms', 'CPU µs/payload', 'stored'],
+    [...samples].map(([name, own]) => [
+      name,
+      spread(summarize(own.map(rateOf))),
+      spread(ratio(first.map(rateOf), own.map(rateOf)), 2),
+      medianOf(
+        own.map(({ latency }) => latency?.p50),
+        1,
+      ),
+      medianOf(
+        own.map(({ latency }) => latency?.p99),
+        1,
+      ),
+      medianOf(own.map(({ cpuMs, accepted }) => cpuMs && (1000 * cpuMs) / accepted)),
+      figure(own.reduce((sum, { stored }) => sum + stored, 0)),
+    ]),
+  );
+}
+
+/** Nothing where there is nothing to measure. */
+function medianOf(values: readonly (number | undefined)[], decimals = 0): string {
+  const known = values.filter((value) => value !== undefined);
+  return known.length === 0 ? '' : figure(summarize(known).median, decimals);
+}

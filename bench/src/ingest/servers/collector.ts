@@ -1,0 +1,30 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { start } from '@oselya/collector';
+import pg from 'pg';
+import { serveIngest } from './server.ts';
+
+// As `oselya collector` starts it beside workers of their own.
+serveIngest(async ({ databaseUrl }) => {
+  const { url } = await start({
+    DATABASE_URL: databaseUrl,
+    DATA_DIR: await mkdtemp(join(tmpdir(), 'oselya-bench-')),
+    COLLECTOR_PORT: '0',
+    COLLECTOR_WORKER: 'false',
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+    LOG_LEVEL: 'silent',
+  });
+  return {
+    url,
+    async countStored() {
+      const client = new pg.Client({ connectionString: databaseUrl });
+      await client.connect();
+      const { rows } = await client.query<{ n: number }>(
+        'select count(*)::integer as n from raw_data',
+      );
+      await client.end();
+      return rows[0]?.n ?? 0;
+    },
+  };
+});

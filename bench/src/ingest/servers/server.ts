@@ -1,0 +1,31 @@
+import { answerParent } from '../../process/child.ts';
+
+/** Where a server stores what it takes in, and with how many connections. */
+export type Settings = { databaseUrl: string; poolSize: number };
+
+/** A server that is measured. */
+export type Served = { url: string; countStored: () => Promise<number> };
+
+/** The questions that every server's process answers. */
+export type IngestServer = ReturnType<typeof methodsOf>;
+
+/** Makes this process a server that is started and watched by its parent. */
+export function serveIngest(start: (settings: Settings) => Promise<Served>): void {
+  answerParent(methodsOf(start));
+}
+
+function methodsOf(start: (settings: Settings) => Promise<Served>) {
+  let served: Served;
+  return {
+    async start(settings: Settings): Promise<string> {
+      served = await start(settings);
+      return served.url;
+    },
+    countStored: () => served.countStored(),
+    /** The processor time that the process has used, in milliseconds. */
+    cpuMs(): number {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1000;
+    },
+  };
+}

@@ -1,0 +1,89 @@
+import { connect, migrate } from '@oselya/db';
+import { migrations } from '@oselya/collector/internals';
+import { startProcess } from '../process/parent.ts';
+import type { LoadGenerator, Outcome } from './load.ts';
+import { type Pgbench, runPgbench } from './pgbench.ts';
+import type { IngestServer } from './servers/server.ts';
+
+/** What a measurement needs. The database is empty, and nobody else's. */
+export type Place = {
+  databaseUrl: string;
+  connections: number;
+  seconds: number;
+  signal: AbortSignal;
+};
+
+/** One measurement: payloads that were sent, said to be stored, and are stored. */
+export type Sample = {
+  sent: number;
+  accepted: number;
+  stored: number;
+  seconds: number;
+  latency: Outcome['latency'] | undefined;
+  /** Processor time of the server's process, where there is one. */
+  cpuMs: number | undefined;
+  others: Record<string, number>;
+};
+
+export type Variant = { name: string; measure: (place: Place) => Promise<Sample> };
+
+/** As many connections to the database as the collector opens. */
+const POOL_SIZE = 16;
+const LOAD = new URL('load.ts', import.meta.url);
+/** A warm-up is this share of a measurement. */
+const WARM_UP = 0.4;
+
+export const collector: Variant = server('collector', 'collector');
+export const graphileWorker: Variant = server('Fastify and graphile-worker', 'graphile-worker');
+export const pgBoss: Variant = server('Fastify and pg-boss', 'pg-boss');
+
+/** A server under load, both in processes of their own. */
+function server(name: string, module: string): Variant {
+  return {
+    name,
+    async measure({ databaseUrl, connections, seconds, signal }) {
+      const file = new URL(`servers/${module}.ts`, import.meta.url);
+      await using process = startProcess<IngestServer>(file, signal);
+      await using load = startProcess<LoadGenerator>(LOAD, signal);
+      const url = await process.ask('start', { databaseUrl, poolSize: POOL_SIZE });
+      const put = (forSeconds: number, firstId: number) =>
+        load.ask('run', { url, connections, seconds: forSeconds, firstId });
+      const warmUp = await put(seconds * WARM_UP, 0);
+      const before = await process.ask('cpuMs');
+      const outcome = await put(seconds, warmUp.sent);
+      const cpuMs = (await process.ask('cpuMs')) - before;
+      const stored = (await process.ask('countStored')) - warmUp.accepted;
+      return { ...outcome, stored, cpuMs };
+    },
+  };
+}
+
+/** `pgbench`, with as many clients as told, inserting into the collector's own table. */
+export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
+  return {
+    name: `pgbench, ${clients} clients`,
+    async measure({ databaseUrl, seconds, signal }) {
+      const database = await connect({ url: databaseUrl });
+      try {
+        await migrate(database, migrations({ EMBEDDING_DIMENSIONS: 16 }));
+        const run = { databaseUrl, clients, signal };
+        const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP });
+        const { inserted, perSecond } = await runPgbench(pgbench, { ...run, seconds });
+        const { rows } = await database.pool.query<{ n: number }>(
+          'select count(*) as n from raw_data',
+        );
+        return {
+          sent: inserted,
+          accepted: inserted,
+          stored: (rows[0]?.n ?? 0) - warmUp.inserted,
+          seconds: inserted / perSecond,
+          latency: undefined,
+          cpuMs: undefined,
+          others: {},
+        };
+      } finally {
+        await database.close();
+      }
+    },
+  };
+}

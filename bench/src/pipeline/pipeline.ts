@@ -1,0 +1,112 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { orderOf } from '../load/rounds.ts';
+import { startProcess } from '../process/parent.ts';
+import type { Context, Report } from '../suite.ts';
+import { type JobFigures, openJobs } from './jobs.ts';
+import { makePayloads } from './payloads.ts';
+import { reportText } from './report.ts';
+import type { Counts, ModelServer } from './servers/model.ts';
+import type { WorkerProcess } from './servers/worker.ts';
+
+/** A worker to measure: what reads listings for it, and how many jobs it has at once. */
+export type Variant = {
+  name: string;
+  /** How long the model server takes for each answer; undefined for the mock. */
+  answerMs: number | undefined;
+  slots: number;
+  listings: number;
+};
+
+/** One measurement: a worker with new listings, or with the same ones again. */
+export type Sample = JobFigures & {
+  variant: string;
+  round: number;
+  payloads: 'new' | 'unchanged';
+  /** Requests that came to the model server; undefined for the mock. */
+  requests: Counts | undefined;
+};
+
+const DIMENSIONS = 384;
+const SEED = 20_260_101;
+const MODEL = new URL('servers/model.ts', import.meta.url);
+const WORKER = new URL('servers/worker.ts', import.meta.url);
+
+const variants: readonly Variant[] = [
+  { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 2000 },
+  { name: 'mock, 32 slots', answerMs: undefined, slots: 32, listings: 2000 },
+  // Four slots have four listings a second at best: fewer of them say as much.
+  { name: 'model of 500 ms, 4 slots', answerMs: 500, slots: 4, listings: 400 },
+  { name: 'model of 500 ms, 32 slots', answerMs: 500, slots: 32, listings: 2000 },
+];
+
+const smokeVariants: readonly Variant[] = [
+  { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 60 },
+  { name: 'model of 20 ms, 8 slots', answerMs: 20, slots: 8, listings: 60 },
+];
+
+/** Measures the collector's worker: jobs a second, calls to the model, and how busy its slots are. */
+export async function measurePipeline(context: Context): Promise<Report> {
+  const { options, results, tell } = context;
+  const samples: Sample[] = [];
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const variant of orderOf(round, options.smoke ? smokeVariants : variants)) {
+      for (const sample of await measureVariant(variant, round, context)) {
+        await results.keep('sample', sample);
+        samples.push(sample);
+        const rate = Math.round((10 * sample.completed) / sample.seconds) / 10;
+        tell(`round ${round}: ${variant.name}, ${sample.payloads}: ${rate} jobs/s`);
+      }
+    }
+  }
+  return reportText(samples, options);
+}
+
+/** Runs a worker on a database of its own: with new listings, then with the same again. */
+async function measureVariant(
+  { name, answerMs, slots, listings }: Variant,
+  round: number,
+  { databases, signal }: Context,
+): Promise<Sample[]> {
+  await using scope = new AsyncDisposableStack();
+  const { url } = scope.use(await databases.createDatabase());
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
+  scope.defer(() => rm(folder, { recursive: true, force: true }));
+  const model =
+    answerMs === undefined ? undefined : scope.use(startProcess<ModelServer>(MODEL, signal));
+  const env = {
+    DATABASE_URL: url,
+    DATA_DIR: folder,
+    LOG_LEVEL: 'silent',
+    MIN_FREE_DISK_MB: '0',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    COLLECTOR_WORKERS: String(slots),
+    ...(model === undefined
+      ? {}
+      : {
+          MODEL_MODE: 'openai',
+          MODEL_BASE_URL: await model.ask('start', {
+            answerMs: answerMs ?? 0,
+            dimensions: DIMENSIONS,
+          }),
+          MODEL_CHAT: 'bench',
+          MODEL_EMBEDDING: 'bench',
+        }),
+  };
+  const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
+  await worker.ask('migrate', env);
+  const jobs = scope.use(await openJobs(url));
+  const payloads = makePayloads(listings, SEED + round);
+  const samples: Sample[] = [];
+  for (const kind of ['new', 'unchanged'] as const) {
+    await jobs.put(payloads);
+    await worker.ask('start', env);
+    await jobs.drained(signal);
+    await worker.ask('stop');
+    const figures = await jobs.figures(listings, slots);
+    const requests = await model?.ask('counts');
+    samples.push({ variant: name, round, payloads: kind, ...figures, requests });
+  }
+  return samples;
+}

@@ -1,0 +1,64 @@
+import { orderOf } from '../load/rounds.ts';
+import { startProcess } from '../process/parent.ts';
+import type { Context } from '../suite.ts';
+import { CONCURRENCY, POOL_SIZE } from './concurrency.ts';
+import type { Drained, QueueProcess } from './servers/queue.ts';
+import { collector, type Variant, variants } from './variants.ts';
+
+export type DrainSample = Drained & { variant: string; round: number };
+
+/** Jobs to begin with, for each second of the measurement. */
+const JOBS_PER_SECOND = 20_000;
+
+/** Jobs a second. */
+export function jobRate({ jobs, seconds }: Drained): number {
+  return jobs / seconds;
+}
+
+/**
+ * Each job has to be started once, and to have ended. A peer may leave those behind that were in progress
+ * when it was stopped.
+ */
+export function wrongCounts(sample: DrainSample & { filled: number }): string[] {
+  const { variant, filled, started, repeated, left } = sample;
+  const unended = started - (filled - left);
+  const allowed = variant === collector.name ? 0 : CONCURRENCY;
+  if (started > 0 && repeated === 0 && unended >= 0 && unended <= allowed) return [];
+  return [`${variant}: of ${filled} jobs ${started} started, ${repeated} again, ${left} are left`];
+}
+
+/** How fast each queue works off jobs that do nothing, each time on a database of its own. */
+export async function measureDrain(
+  context: Context,
+): Promise<{ samples: Map<string, DrainSample[]>; failures: string[] }> {
+  const { options, results, tell } = context;
+  const samples = new Map<string, DrainSample[]>(variants.map(({ name }) => [name, []]));
+  const failures: string[] = [];
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const variant of orderOf(round, variants)) {
+      const sample = { variant: variant.name, round, ...(await drain(variant, context)) };
+      await results.keep('drain', sample);
+      samples.get(variant.name)?.push(sample);
+      tell(
+        `round ${round} of ${options.rounds}: ${variant.name}: ${Math.round(jobRate(sample))} jobs/s`,
+      );
+      failures.push(...wrongCounts(sample));
+    }
+  }
+  return { samples, failures };
+}
+
+async function drain(
+  { module }: Variant,
+  { options, databases, signal }: Context,
+): Promise<Drained & { filled: number }> {
+  await using database = await databases.createDatabase();
+  await using queue = startProcess<QueueProcess>(module, signal);
+  await queue.ask('open', { databaseUrl: database.url, poolSize: POOL_SIZE });
+  const { seconds } = options;
+  const jobs = Math.round(seconds * JOBS_PER_SECOND);
+  return {
+    filled: jobs,
+    ...(await queue.ask('drain', { jobs, seconds, concurrency: CONCURRENCY })),
+  };
+}

@@ -1,0 +1,54 @@
+import { type Goal, ratioGoal } from '../goal.ts';
+import { figure } from '../markdown.ts';
+import type { Context, Report } from '../suite.ts';
+import { type DrainSample, jobRate, measureDrain } from './drain.ts';
+import { measureFairness } from './fairness.ts';
+import { measurePickup, type Pickup } from './pickup.ts';
+import { reportText } from './report.ts';
+import {
+  collector,
+  graphileWorker,
+  graphileWorkerBatching,
+  graphileWorkerLargeBatches,
+  type Variant,
+} from './variants.ts';
+
+/** How many times as fast as each the collector has to be. */
+const AT_LEAST: readonly { peer: Variant; times: number }[] = [
+  { peer: graphileWorker, times: 1.5 },
+  { peer: graphileWorkerBatching, times: 1 },
+  { peer: graphileWorkerLargeBatches, times: 1 },
+];
+
+const PICKUP_MS = { p50: 10, p99: 50 };
+
+/** Measures how fast jobs are worked off and picked up, and whether a source's backlog holds up another. */
+export async function measureQueue(context: Context): Promise<Report> {
+  const { options, results } = context;
+  const { fairness, failures: unfair } = await measureFairness(context);
+  const { pickups, failures: lost } = await measurePickup(context);
+  const { samples, failures: wrong } = await measureDrain(context);
+  const goals = options.smoke ? [] : [...speedGoals(samples), ...pickupGoals(pickups)];
+  for (const goal of goals) await results.keep('goal', goal);
+  return {
+    text: reportText({ options, samples, pickups, fairness, goals }),
+    failures: [...unfair, ...lost, ...wrong],
+  };
+}
+
+function speedGoals(samples: ReadonlyMap<string, readonly DrainSample[]>): Goal[] {
+  const series = ({ name }: Variant) => [name, (samples.get(name) ?? []).map(jobRate)] as const;
+  return AT_LEAST.map(({ peer, times }) => ratioGoal(series(collector), series(peer), times));
+}
+
+function pickupGoals(pickups: readonly Pickup[]): Goal[] {
+  const own = pickups.find(({ variant }) => variant === collector.name);
+  return (['p50', 'p99'] as const).map((share) => {
+    const measured = own?.[share] ?? Infinity;
+    return {
+      goal: `pickup: ${share} at most ${PICKUP_MS[share]} ms`,
+      measured: `${figure(measured, 1)} ms`,
+      met: measured <= PICKUP_MS[share],
+    };
+  });
+}

@@ -1,0 +1,63 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, spread, table } from '../markdown.ts';
+import type { Options } from '../options.ts';
+import { ratio, summarize } from '../statistics.ts';
+import { CONCURRENCY } from './concurrency.ts';
+import { type DrainSample, jobRate } from './drain.ts';
+import type { Fairness } from './fairness.ts';
+import type { Pickup } from './pickup.ts';
+
+type Findings = {
+  options: Options;
+  samples: ReadonlyMap<string, readonly DrainSample[]>;
+  pickups: readonly Pickup[];
+  fairness: Fairness;
+  goals: readonly Goal[];
+};
+
+/** What was found, as Markdown. */
+export function reportText({ options, samples, pickups, fairness, goals }: Findings): string {
+  const { rounds, seconds, smoke } = options;
+  const { backlog, singles, waitMs, startedMeanwhile } = fairness;
+  return [
+    `Rounds: ${rounds}, of up to ${seconds} s for each variant, ${CONCURRENCY} jobs at once. Medians, with the ` +
+      'least and the most; the ratios are of rates within a round.' +
+      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    '## Jobs that do nothing',
+    drainTable(samples),
+    '## Pickup at 100 jobs a second',
+    pickupTable(pickups),
+    '## Fairness',
+    `While a backlog of ${figure(backlog)} payloads of one source was worked off, ${singles} payloads of another ` +
+      `came one after another. Each was started after ${spread(waitMs, 1)} ms. Meanwhile ` +
+      `${figure(startedMeanwhile)} of the backlog were started.`,
+    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+  ].join('\n\n');
+}
+
+function drainTable(samples: Findings['samples']): string {
+  const [first = []] = samples.values();
+  return table(
+    ['', 'jobs/s', 'collector ÷', 'CPU µs/job', 'jobs, each once'],
+    [...samples].map(([name, own]) => [
+      name,
+      spread(summarize(own.map(jobRate))),
+      spread(ratio(first.map(jobRate), own.map(jobRate)), 2),
+      figure(summarize(own.map(({ cpuMs, jobs }) => (1000 * cpuMs) / jobs)).median),
+      figure(own.reduce((sum, { started }) => sum + started, 0)),
+    ]),
+  );
+}
+
+function pickupTable(pickups: readonly Pickup[]): string {
+  return table(
+    ['', 'p50 ms', 'p99 ms', 'max ms', 'jobs'],
+    pickups.map(({ variant, jobs, p50, p99, max }) => [
+      variant,
+      figure(p50, 1),
+      figure(p99, 1),
+      figure(max, 1),
+      figure(jobs),
+    ]),
+  );
+}

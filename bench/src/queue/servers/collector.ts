@@ -1,0 +1,75 @@
+import {
+  CHANNEL,
+  createHints,
+  createIngest,
+  createMetrics,
+  migrations,
+  startWorker,
+  type Tables,
+} from '@oselya/collector/internals';
+import { connect, migrate } from '@oselya/db';
+import { createLogger } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import { serveQueue } from './queue.ts';
+
+/** Short, so that leases are renewed while it is measured: every second instead of every 20. */
+const LEASE_MS = 3000;
+
+serveQueue(async ({ databaseUrl, poolSize }) => {
+  const database = await connect<Tables>({ url: databaseUrl, maxConnections: poolSize });
+  const { db, pool } = database;
+  await migrate(database, migrations({ EMBEDDING_DIMENSIONS: 16 }));
+  const log = createLogger({ level: 'silent', service: 'bench' });
+  const hints = createHints({ db, onError: fail });
+  const ingest = createIngest({ db, onAccepted: hints.raise, log });
+
+  return {
+    async fill(count, groups) {
+      await pool.query(
+        `insert into sources (slug) select 'source-' || n from generate_series(0, $1 - 1) as n
+         on conflict do nothing`,
+        [groups],
+      );
+      await pool.query(
+        `insert into raw_data (source_slug, external_id, payload, content_hash)
+         select 'source-' || n % $2, n::text, jsonb_build_object('n', n), n::text
+         from generate_series(1, $1::integer) as n`,
+        [count, groups],
+      );
+    },
+    async send(key) {
+      await ingest.accept({
+        source_slug: 'another-source',
+        external_id: key,
+        description: 'Квартира',
+      });
+    },
+    async work({ concurrency, onJob }) {
+      const worker = startWorker({
+        db,
+        process: (job) => {
+          onJob(job.externalId);
+          return Promise.resolve({ status: 'completed', error: null, stages: [], listingId: null });
+        },
+        breaker: { state: 'closed', onChange: () => () => undefined },
+        metrics: createMetrics(new Registry()),
+        log,
+        slots: concurrency,
+        leaseMs: LEASE_MS,
+        maxAttempts: 3,
+      });
+      await database.listen(CHANNEL, worker.hint);
+      return () => worker.stop({ timeoutMs: 10_000 });
+    },
+    async countLeft() {
+      const { rows } = await pool.query<{ n: number }>(
+        `select count(*) as n from raw_data where status <> 'completed'`,
+      );
+      return rows[0]?.n ?? 0;
+    },
+  };
+});
+
+function fail(error: unknown): never {
+  throw error;
+}

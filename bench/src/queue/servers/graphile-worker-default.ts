@@ -1,0 +1,4 @@
+import { openGraphileWorker } from './graphile-worker.ts';
+import { serveQueue } from './queue.ts';
+
+serveQueue(openGraphileWorker());

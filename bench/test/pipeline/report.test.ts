@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { makePayloads } from '../../src/pipeline/payloads.ts';
+import type { Sample } from '../../src/pipeline/pipeline.ts';
+import { reportText } from '../../src/pipeline/report.ts';
+
+const options = { rounds: 1, seconds: 1, connections: 1, smoke: false, out: undefined };
+
+const sampleOf = (values: Partial<Sample>): Sample => ({
+  variant: 'mock, 4 slots',
+  round: 1,
+  payloads: 'new',
+  completed: 100,
+  others: 0,
+  seconds: 2,
+  busy: 0.97,
+  calls: 200,
+  requests: undefined,
+  ...values,
+});
+
+test('equal seeds make equal listings, other seeds others, and no two are the same', () => {
+  const payloads = makePayloads(500, 7);
+  assert.deepEqual(makePayloads(500, 7), payloads);
+  assert.notDeepEqual(makePayloads(500, 8), payloads);
+  assert.equal(new Set(payloads.map(({ description }) => description)).size, 500);
+  assert.equal(new Set(payloads.map(({ external_id }) => external_id)).size, 500);
+});
+
+test('right counts are no failure, and slowness is none either', () => {
+  const samples = [sampleOf({ busy: 0.5 }), sampleOf({ payloads: 'unchanged', calls: 0 })];
+  const { failures, text } = reportText(samples, options);
+  assert.deepEqual(failures, []);
+  assert.match(text, /mock, 4 slots, new +\| +50\.0/);
+  assert.match(text, /busy at least 95 % .*not met/);
+});
+
+test('jobs that did not complete, and calls too many, are failures', () => {
+  const requests = { chat: 1, embed: 0, mostTexts: 1 };
+  const samples = [
+    sampleOf({ completed: 98, others: 2, calls: 201 }),
+    sampleOf({ payloads: 'unchanged', calls: 1, requests }),
+  ];
+  assert.deepEqual(reportText(samples, options).failures, [
+    'mock, 4 slots, new: 2 jobs did not complete',
+    'mock, 4 slots, new: 2.01 calls for each listing, 2 expected',
+    'mock, 4 slots, unchanged: 0.01 calls for each listing, 0 expected',
+    'mock, 4 slots, unchanged: unchanged listings came to the model server',
+  ]);
+});
