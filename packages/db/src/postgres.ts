@@ -34,6 +34,9 @@ export function openPostgres(options: PostgresOptions): Engine {
     types,
   });
   pool.on('error', onError);
+  // A server that hangs up on a new connection may say so before whoever asked for it listens, and an
+  // event `error` that nobody hears ends the process. The next query on that connection fails anyway.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   const listener = createListener({
     createClient: () => new pg.Client({ ...connection, query_timeout: queryTimeoutMs }),
     onError,
