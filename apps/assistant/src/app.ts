@@ -14,17 +14,21 @@ import { Registry } from 'prom-client';
 import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
-import { keepAuditShort } from './audit/retention.ts';
+import { createUserAdmin } from './admin/users.ts';
+import { sweepAudit } from './audit/repository.ts';
 import { auditRoutes } from './audit/routes.ts';
 import type { Config } from './config.ts';
 import { fileRoutes } from './files/routes.ts';
 import { createFiles } from './files/service.ts';
 import { homeRoutes } from './home/routes.ts';
+import { sweepSessions } from './identity/auth-sessions.ts';
 import { createIdentity } from './identity/identity.ts';
+import { sweepInvalidations, USER_CHANNEL } from './identity/invalidation.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { ownSignInRoutes } from './identity/own-sign-ins-routes.ts';
-import { USER_CHANNEL } from './identity/invalidation.ts';
+import { sweepPendingLogins } from './identity/pending-logins.ts';
 import { identityRoutes } from './identity/routes.ts';
+import { maintain } from './maintenance/maintenance.ts';
 import { adminMemoryRoutes } from './memory/admin-routes.ts';
 import { memoryRoutes } from './memory/routes.ts';
 import { createMemory } from './memory/service.ts';
@@ -41,7 +45,11 @@ import { createMessageTypes } from './sockets/messages.ts';
 import { socketRoutes } from './sockets/routes.ts';
 import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
+import { createWebhookMetrics } from './webhooks/metrics.ts';
+import { sweepWebhooks } from './webhooks/repository.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
+import { createWebhooks } from './webhooks/service.ts';
+import { createVerifier } from './webhooks/signature.ts';
 
 /** For everything but files, whose routes say otherwise. */
 const BODY_LIMIT_BYTES = 64 * 1024;
@@ -88,6 +96,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const registry = new Registry();
   const metrics = createIdentityMetrics(registry);
   const identity = createIdentity({ config, db, log, metrics });
+  app.addHook('onClose', () => identity.revocations.close());
   await app.register(cookie);
   refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });
   guardRoutes(app, identity.currentUser);
@@ -107,18 +116,27 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   ownSignInRoutes(app, identity);
   auditRoutes(app, db);
-  keepAuditShort(app, { db, log, retentionDays: config.AUDIT_RETENTION_DAYS });
   const memory = createMemory({ db });
   memoryRoutes(app, memory);
   adminMemoryRoutes(app, memory);
   homeRoutes(app, { identity, baseUrl: config.BASE_URL });
-  await webhookRoutes(app, { config, db, registry, metrics });
+  const receive = createWebhooks({
+    db,
+    verify: createVerifier({
+      secret: config.IDP_WEBHOOK_SECRET,
+      signatureHeader: config.IDP_WEBHOOK_SIGNATURE_HEADER,
+    }),
+    countWebhook: createWebhookMetrics(registry),
+    metrics,
+  });
+  await webhookRoutes(app, { db, receive });
   const sessions = createSessions({ db, profiles });
   sessionRoutes(app, sessions);
   inspectionRoutes(app, createInspection({ db, profiles, memory }));
   await fileRoutes(app, createFiles({ db }));
   profileRoutes(app, { db, profiles });
-  adminRoutes(app, { db, log, metrics, revoke: identity.revoke, sessions });
+  const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
+  adminRoutes(app, { users, sessions });
   const sockets = createSockets({
     identity,
     types: createMessageTypes(sessions),
@@ -139,10 +157,20 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       await sql`select 1`.execute(db);
       return { status: 'ok' };
     },
-    // Without the provider nobody signs in, but the process can still answer. One that hangs until
-    // the signal ends the wait is not reachable either.
-    async identity_provider(signal) {
-      return { status: (await identity.provider.isReachable(signal)) ? 'ok' : 'degraded' };
+    // Without the provider nobody signs in, but the process can still answer.
+    async identity_provider() {
+      return { status: (await identity.provider.isReachable()) ? 'ok' : 'degraded' };
+    },
+  });
+  maintain(app, {
+    db,
+    log,
+    sweeps: {
+      'pending logins': sweepPendingLogins,
+      'auth sessions': sweepSessions(config.SVC_AUTH_COOKIE_MAX_AGE_DAYS),
+      invalidations: sweepInvalidations,
+      'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
+      'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
     },
   });
   await app.ready();

@@ -1,18 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
-import { hasPermission, type Permission, type Role } from './permissions.ts';
+import { hasPermission, type Permission } from './permissions.ts';
+import type { User } from './user.ts';
 
 /** Who may use a route. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
-
-/** The part of the current user that access is decided by, and what handlers get to see. */
-export type SignedInUser = {
-  id: string;
-  email: string;
-  display_name: string | null;
-  role: Role;
-  permissions: string[];
-};
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -20,7 +12,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** Set on routes that are not public, before their handlers run. See `signedIn`. */
-    user: SignedInUser | null;
+    user: User | null;
   }
 }
 
@@ -32,7 +24,7 @@ declare module 'fastify' {
  */
 export function guardRoutes(
   app: FastifyInstance,
-  currentUser: (request: FastifyRequest, reply: FastifyReply) => Promise<SignedInUser | undefined>,
+  currentUser: (request: FastifyRequest, reply: FastifyReply) => Promise<User | undefined>,
 ): void {
   app.decorateRequest('user', null);
 
@@ -65,7 +57,7 @@ export function guardRoutes(
  * Holds what somebody asks for against who they are, for routes and socket messages alike.
  * @throws `admin_only` or `permission_missing`.
  */
-export function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'>): void {
+export function checkAccess(user: User, access: Exclude<Access, 'public'>): void {
   if (access === 'signed-in') return;
   if ('role' in access) {
     if (user.role !== access.role) throw problem('admin_only');
@@ -77,7 +69,7 @@ export function checkAccess(user: SignedInUser, access: Exclude<Access, 'public'
 }
 
 /** The user of a request to a route that is not public. */
-export function signedIn({ user }: FastifyRequest): SignedInUser {
+export function signedIn({ user }: FastifyRequest): User {
   if (user === null) throw new Error('A public route has no signed-in user');
   return user;
 }

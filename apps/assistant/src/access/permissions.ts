@@ -1,5 +1,4 @@
-/** Specification 000, User record. */
-export type Role = 'user' | 'admin';
+import type { Role } from './user.ts';
 
 /**
  * Every permission, what it allows, and which roles have it by default at the identity provider.

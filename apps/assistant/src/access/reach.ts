@@ -1,6 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
-import type { SignedInUser } from './guards.ts';
 import { hasPermission, type Permission } from './permissions.ts';
+import type { User } from './user.ts';
 
 /**
  * Whose data somebody reaches: everybody's and that of nobody (an admin), everybody's (who holds a
@@ -15,7 +15,7 @@ export type Reach = 'everything' | 'every-user' | { userId: string };
  * @param permission Extends it to others' data; without one only admins reach that.
  */
 export function reachOf(
-  user: Pick<SignedInUser, 'id' | 'role' | 'permissions'>,
+  user: Pick<User, 'id' | 'role' | 'permissions'>,
   permission?: Permission,
 ): Reach {
   if (user.role === 'admin') return 'everything';

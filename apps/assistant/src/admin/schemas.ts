@@ -1,5 +1,7 @@
 import { cursors, pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
+import { role } from '../access/user.ts';
+import { userMembers } from '../identity/schemas.ts';
 import { nullable, storableText, timestamp, userId } from '../schema.ts';
 
 /** How many users one page has. */
@@ -21,15 +23,9 @@ export const userQuery = Type.Object({
 
 export const userParams = Type.Object({ user_id: userId });
 
-const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
-
 /** Specification 000, Current-user object: what the admin user list adds to it. */
 const userItem = Type.Object({
-  id: Type.String(),
-  email: Type.String(),
-  display_name: Type.String({ description: 'Empty where the provider gives no name.' }),
-  role,
-  permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
+  ...userMembers,
   created_at: nullable(timestamp('Of the first sign-in; null where an older system kept none.')),
   updated_at: nullable(timestamp()),
 });

@@ -56,7 +56,7 @@ export function userRoutes(app: Server, users: UserAdmin): void {
         tags,
         summary: 'Changes the cached role of a user',
         description:
-          'It holds until the next fetch from the identity provider, which decides. It has no effect while IDP_USER_MAX_AGE_SECONDS is 0, since every request fetches: change roles at the provider.',
+          'It holds until the user is fetched from the identity provider, which decides, and which is asked at their next request: change roles for good there.',
         params: userParams,
         body: roleBody,
         response: {

@@ -1,12 +1,12 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Role } from '../access/permissions.ts';
+import type { Role } from '../access/user.ts';
 import { recordAudit } from '../audit/record.ts';
 import { problem } from '../errors.ts';
 import { endSessions, setCachedRole } from '../identity/invalidation.ts';
 import type { IdentityMetrics } from '../identity/metrics.ts';
+import type { RevocationQueue } from '../identity/revocation-queue.ts';
 import type { Tables } from '../tables.ts';
-import type { RevocationQueue } from './revocation-queue.ts';
 import { listUsers, userExists, type UserQuery } from './users-repository.ts';
 
 /** What admins do with users. Specification 000, Admin endpoints; Contract 3, Further endpoints. */

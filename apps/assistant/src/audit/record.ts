@@ -9,8 +9,8 @@ export const auditActions = [
   'sign_in_ended',
   /** All sign-ins of a user, or of everybody, were ended: by an admin, or by the provider's webhook. */
   'sign_ins_ended',
-  /** The provider refuses the session's tokens. */
-  'sign_in_refused',
+  /** The provider rejected the tokens of a session, which ended with that. */
+  'session_rejected',
   /** A sign-in that began here came back from the provider, and came to nothing. */
   'sign_in_failed',
   /** The cached role changed: at the provider, by its webhook, or by an admin. */

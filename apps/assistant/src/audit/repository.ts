@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
 import type { AuditAction, AuditDetails } from './record.ts';
 
@@ -33,3 +34,13 @@ export async function listAudit(db: Kysely<Tables>, asked: AuditQuery, limit: nu
   if (beforeId !== undefined) query = query.where('id', '<', beforeId);
   return query.execute();
 }
+
+/** Deletes lines that are older than the trail is kept. */
+export const sweepAudit =
+  (retentionDays: number): Sweep =>
+  (limit) =>
+    sql`
+    delete from audit_log where id in (
+      select id from audit_log where created_at < now() - make_interval(days => ${retentionDays})
+      order by created_at limit ${limit} for update skip locked
+    )`;

@@ -100,7 +100,7 @@ function toSeconds(name: string, text: string | undefined): number | undefined {
   const seconds = Date.parse(text) / 1000;
   if (Number.isNaN(seconds)) {
     const message = 'must be a time that exists, such as 2026-03-04T17:42:10Z';
-    throw problem('validation_failed', { errors: [{ path: `query/${name}`, message }] });
+    throw problem('validation_failed', { errors: [{ path: `querystring/${name}`, message }] });
   }
   return seconds;
 }

@@ -1,6 +1,6 @@
 import type { Kysely, Transaction } from 'kysely';
-import type { SignedInUser } from '../access/guards.ts';
 import { lockOwner } from '../access/owner-lock.ts';
+import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { reachOf } from '../access/reach.ts';
@@ -46,7 +46,7 @@ export function createFiles({
      * The files of a session, by their names.
      * @returns At most `limit`.
      */
-    async listFiles(user: SignedInUser, { sessionId, ...page }: FilePage): Promise<FileInfo[]> {
+    async listFiles(user: User, { sessionId, ...page }: FilePage): Promise<FileInfo[]> {
       const reach = reachOf(user, 'svc.files.read_all');
       const { userId: ownerId } = await requireSession(db, { sessionId, reach });
       await recordOthersData(db, 'others_data_read', {
@@ -61,7 +61,7 @@ export function createFiles({
      * The content of a file.
      * @throws ProblemError `file_not_found`.
      */
-    async readFile(user: SignedInUser, { sessionId, name }: FileName): Promise<Buffer> {
+    async readFile(user: User, { sessionId, name }: FileName): Promise<Buffer> {
       const reach = reachOf(user, 'svc.files.read_all');
       const file = await findFile(db, { sessionId, name, reach });
       if (file === undefined) {
@@ -77,7 +77,7 @@ export function createFiles({
     },
 
     /** Refuses who may not write into a session; `writeFile` asks again. */
-    async checkWrite(user: SignedInUser, sessionId: string): Promise<void> {
+    async checkWrite(user: User, sessionId: string): Promise<void> {
       await requireSession(db, { sessionId, reach: reachOf(user) });
     },
 
@@ -87,7 +87,7 @@ export function createFiles({
      * files of the session's owner together would be.
      */
     writeFile(
-      user: SignedInUser,
+      user: User,
       { sessionId, name, content }: FileName & { content: Buffer },
     ): Promise<{ file: FileInfo; isNew: boolean }> {
       const reach = reachOf(user);
@@ -120,7 +120,7 @@ export function createFiles({
      * Deletes a file.
      * @throws ProblemError `file_not_found`.
      */
-    async deleteFile(user: SignedInUser, { sessionId, name }: FileName): Promise<void> {
+    async deleteFile(user: User, { sessionId, name }: FileName): Promise<void> {
       const reach = reachOf(user);
       await db.transaction().execute(async (trx) => {
         const deleted = await deleteFile(trx, { sessionId, name, reach });

@@ -1,12 +1,12 @@
 import { html, renderPage } from '@oselya/kit';
-import type { SignedInUser } from '../access/guards.ts';
 import { permissions as known } from '../access/permissions.ts';
+import type { User } from '../access/user.ts';
 
 /**
  * The first page: who is signed in, and the way in or out. The way in leads to the public origin: a
  * sign-in that is begun under another name of this service ends there, where its cookie is missing.
  */
-export function homePage(user: SignedInUser | undefined, baseUrl: string): string {
+export function homePage(user: User | undefined, baseUrl: string): string {
   return renderPage({
     title: 'Assistant',
     body: html`<h1>Oselya</h1>
@@ -20,7 +20,7 @@ function signedOut(baseUrl: string) {
     <p><a class="button" href="${baseUrl}/auth/login">Sign in</a></p>`;
 }
 
-function details(user: SignedInUser) {
+function details(user: User) {
   const { email, display_name, role } = user;
   return html`<p>You are signed in as <strong>${display_name ?? email}</strong>.</p>
     <dl>
@@ -37,7 +37,7 @@ function details(user: SignedInUser) {
 }
 
 /** Slugs that mean nothing here, such as roles in a claim that holds both, are left out. */
-function allowed({ role, permissions }: SignedInUser): string {
+function allowed({ role, permissions }: User): string {
   if (role === 'admin') return 'all, as an admin';
   const meaningful = permissions.filter((slug) => Object.hasOwn(known, slug));
   return meaningful.length === 0 ? 'none' : meaningful.join(', ');

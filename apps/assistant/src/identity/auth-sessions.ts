@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
 import type { CachedUser } from './users.ts';
 
@@ -32,14 +33,12 @@ export type SealedTokens = {
   expiresInSeconds: number | undefined;
 };
 
-/** How many expired rows one sweep takes. */
-const SWEEP = 100;
-
 /** The lifetime of the cookie holds here as well: a copied cookie does not outlive it. */
 export const alive = (lifetimeDays: number) =>
   sql<boolean>`s.created_at > now() - make_interval(days => ${lifetimeDays})`;
 
-const expiry = (seconds: number | undefined) =>
+/** When an access token expires; null where the provider did not say. */
+export const expiry = (seconds: number | undefined) =>
   seconds === undefined ? null : sql<Date>`now() + make_interval(secs => ${seconds})`;
 
 /** Which of some sessions are there, by their ids; those whose lifetime is over are not. */
@@ -54,17 +53,15 @@ export async function livingSessions(
   return new Set(rows.map(({ id }) => id));
 }
 
-/**
- * Deletes some sessions whose lifetime is over. It passes over rows that others have locked: two that
- * sweep at once would otherwise wait for one another.
- */
-export async function sweepSessions(db: Kysely<Tables>, lifetimeDays: number): Promise<void> {
-  await sql`
+/** Deletes sessions whose lifetime is over, which nobody can use any more. */
+export const sweepSessions =
+  (lifetimeDays: number): Sweep =>
+  (limit) =>
+    sql`
     delete from user_auth_sessions where id in (
       select s.id from user_auth_sessions s where not ${alive(lifetimeDays)}
-      limit ${SWEEP} for update skip locked
-    )`.execute(db);
-}
+      limit ${limit} for update skip locked
+    )`;
 
 /** When the provider described the user, and the generation of the access that was cached then. */
 export type CheckedUser = { at: Date; generation: number };
@@ -135,7 +132,8 @@ export function deleteSession(db: Kysely<Tables>, id: string): Promise<EndedSess
     .executeTakeFirst();
 }
 
-type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
+/** Names the tokens of a session that were read; it may have others by now. */
+export type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
 
 /**
  * Deletes a session whose tokens were refused; one that has other tokens by now stays.
@@ -151,65 +149,4 @@ export async function deleteRefused(
     .where('token_version', '=', tokenVersion)
     .executeTakeFirst();
   return result.numDeletedRows > 0n;
-}
-
-/**
- * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by
- * itself when its holder is not heard of again.
- * @returns Whether this caller got it.
- */
-export async function takeRefreshLease(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-  leaseMs: number,
-): Promise<boolean> {
-  const result = await db
-    .updateTable('user_auth_sessions')
-    .set({ refresh_lease_until: sql<Date>`now() + make_interval(secs => ${leaseMs / 1000})` })
-    .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .where((where) =>
-      where.or([
-        where('refresh_lease_until', 'is', null),
-        where('refresh_lease_until', '<=', sql<Date>`now()`),
-      ]),
-    )
-    .executeTakeFirst();
-  return result.numUpdatedRows > 0n;
-}
-
-/** Gives the lease back without new tokens: those who wait learn that the provider did not answer. */
-export async function releaseRefreshLease(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-): Promise<void> {
-  await db
-    .updateTable('user_auth_sessions')
-    .set({ refresh_lease_until: null })
-    .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .execute();
-}
-
-/**
- * Stores new tokens over those of the version they were got with. It only updates: a session that
- * was deleted meanwhile stays deleted. Done twice it does no more than once.
- */
-export async function storeRefreshedTokens(
-  db: Kysely<Tables>,
-  { id, tokenVersion }: Version,
-  tokens: SealedTokens,
-): Promise<void> {
-  await db
-    .updateTable('user_auth_sessions')
-    .set({
-      access_token_enc: tokens.accessTokenEnc,
-      refresh_token_enc: tokens.refreshTokenEnc,
-      expires_at: expiry(tokens.expiresInSeconds),
-      token_version: tokenVersion + 1,
-      refresh_lease_until: null,
-    })
-    .where('id', '=', id)
-    .where('token_version', '=', tokenVersion)
-    .execute();
 }

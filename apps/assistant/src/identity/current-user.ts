@@ -1,20 +1,16 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { recordAudit } from '../audit/record.ts';
+import type { User } from '../access/user.ts';
 import type { Tables } from '../tables.ts';
 import { type AuthSession, noteUse } from './auth-sessions.ts';
 import type { EndRefused } from './end-refused.ts';
 import { findSession, type SessionRules } from './find-session.sql.ts';
 import { isRefusal, outageAsProblem } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
-import type { UserData } from './provider/user-data.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
 import { UnreadableTokenError } from './token-vault.ts';
-import { isCurrent, readCachedUser, updateUser, upsertUser } from './users.ts';
-
-/** Who sends a request, as the provider describes them at this moment. */
-export type CurrentUser = UserData;
+import { readCachedUser, saveUser, saysTheSame } from './users.ts';
 
 type CurrentUserOptions = {
   db: Kysely<Tables>;
@@ -28,7 +24,7 @@ type CurrentUserOptions = {
 
 /** How a session was resolved: `unreadable` rows are kept, since the right key would read them. */
 export type Resolution =
-  | { status: 'signed-in'; user: CurrentUser }
+  | { status: 'signed-in'; user: User }
   | { status: 'unknown' }
   | { status: 'unreadable' };
 
@@ -49,9 +45,9 @@ export function createCurrentUser({
   endRefused,
   rules,
 }: CurrentUserOptions) {
-  const share = singleFlight<UserData>();
+  const share = singleFlight<User>();
 
-  async function resolve(sessionId: string): Promise<CurrentUser | undefined> {
+  async function resolve(sessionId: string): Promise<User | undefined> {
     const found = await findSession(db, sessionId, rules);
     if (found === undefined) return undefined;
     if (found.isUserFresh && !found.isAccessTokenExpired && found.cachedUser !== undefined) {
@@ -66,7 +62,7 @@ export function createCurrentUser({
   }
 
   /** The provider refuses a token that it said was valid: one refresh may mend that. */
-  async function retry(session: AuthSession): Promise<CurrentUser | undefined> {
+  async function retry(session: AuthSession): Promise<User | undefined> {
     const renewed = await refresh(session);
     if (renewed === undefined) return undefined;
     return (await identify(renewed)) ?? end(renewed);
@@ -77,7 +73,7 @@ export function createCurrentUser({
   }
 
   /** Gives nothing where the provider refuses the token, or names somebody else for it. */
-  async function identify(session: AuthSession): Promise<CurrentUser | undefined> {
+  async function identify(session: AuthSession): Promise<User | undefined> {
     const user = await fetchUser(session);
     if (user === undefined || user.id !== session.userId) return undefined;
     await keepRecord(session, user);
@@ -90,21 +86,13 @@ export function createCurrentUser({
     return user;
   }
 
-  async function keepRecord({ cachedUser, accessGeneration }: AuthSession, user: UserData) {
-    if (cachedUser === undefined) await upsertUser(db, user, true);
-    else if (!isCurrent(cachedUser, user)) {
-      const isWritten = await updateUser(db, user, accessGeneration);
-      if (!isWritten || cachedUser.role === user.role) return;
-      await recordAudit(db, {
-        action: 'role_changed',
-        actorId: null,
-        userId: user.id,
-        details: { from: cachedUser.role, to: user.role },
-      });
-    }
+  async function keepRecord({ cachedUser, accessGeneration }: AuthSession, user: User) {
+    if (cachedUser !== undefined && saysTheSame(cachedUser, user)) return;
+    const isCurrent = (generation: number) => generation === accessGeneration;
+    await db.transaction().execute((trx) => saveUser(trx, user, isCurrent));
   }
 
-  async function fetchUser(session: AuthSession): Promise<UserData | undefined> {
+  async function fetchUser(session: AuthSession): Promise<User | undefined> {
     const accessToken = await tokens.openAccessToken(session);
     // Whoever asks after a clearing must not share an answer from before it.
     const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;

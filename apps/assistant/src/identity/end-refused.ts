@@ -28,7 +28,7 @@ export function createEndRefused({
     const { userId } = session;
     const isEnded = await db.transaction().execute(async (trx) => {
       if (!(await deleteRefused(trx, session))) return false;
-      await recordAudit(trx, { action: 'sign_in_refused', actorId: null, userId });
+      await recordAudit(trx, { action: 'session_rejected', actorId: null, userId });
       await tellUserChanged(trx, userId);
       return true;
     });

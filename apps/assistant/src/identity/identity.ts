@@ -1,16 +1,18 @@
 import type { Logger } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
+import type { User } from '../access/user.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { livingSessions } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
-import { createCurrentUser, type CurrentUser, type Resolution } from './current-user.ts';
+import { createCurrentUser, type Resolution } from './current-user.ts';
 import { createEndRefused } from './end-refused.ts';
+import { createFinishSignIn } from './finish-sign-in.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import { createOwnSignIns } from './own-sign-ins.ts';
 import { createProvider } from './provider/provider.ts';
-import { createTransport } from './provider/transport.ts';
+import { createRevocationQueue } from './revocation-queue.ts';
 import { createRevocation } from './token-revocation.ts';
 import { createSessionTokens } from './session-tokens.ts';
 import { createSignIn } from './sign-in.ts';
@@ -37,7 +39,7 @@ export function createIdentity({
 }) {
   const lifetimeDays = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS;
   const rules = { lifetimeDays, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
-  const provider = createProvider(config, metrics.measured(createTransport(config.IDP_TIMEOUT_MS)));
+  const provider = createProvider(config, { measure: metrics.measureRequest });
   const tokens = createSessionTokens(
     createTokenVault(
       decodeKey(config.SVC_AUTH_ENCRYPTION_KEY),
@@ -45,18 +47,29 @@ export function createIdentity({
     ),
   );
   const providerTimeoutMs = config.IDP_TIMEOUT_MS;
+  const revoke = createRevocation({ log, provider, tokens });
+  const revocations = createRevocationQueue({ revoke, log });
   const endRefused = createEndRefused({ db, log, metrics });
   const refresh = createTokenRefresh({
     db,
     provider,
     tokens,
     endRefused,
+    revocations,
     metrics,
     providerTimeoutMs,
     rules,
   });
   const resolve = createCurrentUser({ db, log, provider, tokens, refresh, endRefused, rules });
-  const revoke = createRevocation({ log, provider, tokens });
+  const finish = createFinishSignIn({
+    db,
+    log,
+    provider,
+    tokens,
+    revocations,
+    metrics,
+    lifetimeDays,
+  });
   const cookies = createCookies(config);
 
   /**
@@ -66,7 +79,7 @@ export function createIdentity({
   async function currentUser(
     request: FastifyRequest,
     reply: FastifyReply,
-  ): Promise<CurrentUser | undefined> {
+  ): Promise<User | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
     const resolution = sessionId === null ? UNKNOWN : await resolve(sessionId);
@@ -81,8 +94,8 @@ export function createIdentity({
     currentUser,
     resolve,
     living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetimeDays),
-    revoke,
-    signIn: createSignIn({ db, log, provider, tokens, metrics, lifetimeDays }),
+    revocations,
+    signIn: createSignIn({ db, provider, finish, metrics }),
     signOut: createSignOut({ db, log, revoke, metrics }),
     ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetimeDays }),
   };

@@ -1,4 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Role } from '../access/user.ts';
+import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
 import { type EndedSession, endedColumns } from './auth-sessions.ts';
 
@@ -17,8 +19,12 @@ import { type EndedSession, endedColumns } from './auth-sessions.ts';
 /** Any number will do, as long as every process takes the same one: "sign" in ASCII. */
 const LOCK_KEY = 0x7369676e;
 
-/** Longer than any sign-in is in flight: the provider's calls are bounded. */
-const KEPT = sql`interval '1 hour'`;
+/** Deletes invalidations that no sign-in can be older than: the provider's calls are bounded. */
+export const sweepInvalidations: Sweep = (limit) => sql`
+  delete from invalidations where id in (
+    select id from invalidations where created_at < now() - interval '1 hour'
+    limit ${limit} for update skip locked
+  )`;
 
 /** The channel of `sockets/live-users.ts`; the payload is the user's id, or empty for everybody. */
 export const USER_CHANNEL = 'assistant_user_changed';
@@ -67,7 +73,7 @@ export async function clearAccess(
 export async function setCachedRole(
   trx: Transaction<Tables>,
   userId: string,
-  role: 'user' | 'admin',
+  role: Role,
 ): Promise<string | undefined> {
   // The invalidation comes first: a sign-in takes its lock before the user's row as well.
   await invalidate(trx, 'access', { userId });
@@ -102,7 +108,6 @@ async function invalidate(
 ): Promise<void> {
   const userId = whose === 'everybody' ? null : whose.userId;
   await sql`select pg_advisory_xact_lock(${LOCK_KEY})`.execute(trx);
-  await sql`delete from invalidations where created_at < now() - ${KEPT}`.execute(trx);
   await trx.insertInto('invalidations').values({ user_id: userId, kind }).execute();
   await tellUserChanged(trx, userId);
 }

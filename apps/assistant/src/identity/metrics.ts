@@ -1,8 +1,7 @@
 import { ProblemError } from '@oselya/kit';
-import type { CustomFetch, CustomFetchOptions } from 'openid-client';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { isForKeys } from './provider/id-tokens.ts';
-import { ProviderError } from './provider/provider-error.ts';
+import type { MeasureRequest } from './provider/measure-request.ts';
+import { ProviderError, toProviderError } from './provider/provider-error.ts';
 
 /** Calls to a provider: next door, across the world, or until IDP_TIMEOUT_MS. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -71,29 +70,18 @@ export function createIdentityMetrics(registry: Registry) {
     countEnded(reason: EndReason, sessions = 1): void {
       ended.inc({ reason }, sessions);
     },
-    /** Measures each request of a transport. */
-    measured: (transport: CustomFetch): CustomFetch => {
-      return async (url, options) => {
-        const operation = operationOf(url, options);
-        const end = providerRequests.startTimer({ operation });
-        try {
-          const response = await transport(url, options);
-          end({ outcome: 'ok' });
-          return response;
-        } catch (error) {
-          end({ outcome: error instanceof ProviderError ? error.kind : 'error' });
-          throw error;
-        }
-      };
-    },
+    /** Measures a request to the provider, under what it is for and how it ends. */
+    measureRequest: (async (operation, request) => {
+      const end = providerRequests.startTimer({ operation });
+      try {
+        const answer = await request();
+        end({ outcome: 'ok' });
+        return answer;
+      } catch (error) {
+        const failure = toProviderError(error);
+        end({ outcome: failure instanceof ProviderError ? failure.kind : 'error' });
+        throw error;
+      }
+    }) satisfies MeasureRequest,
   };
-}
-
-/** What a request asks the provider for, told by the protocol's own marks. RFC 6749 §4.1.3, RFC 7009. */
-function operationOf(url: string, { headers, body }: CustomFetchOptions): string {
-  if (isForKeys(headers)) return 'keys';
-  if (new URL(url).pathname.includes('/.well-known/')) return 'discovery';
-  if (!(body instanceof URLSearchParams)) return 'userinfo';
-  if (body.get('grant_type') === 'refresh_token') return 'refresh';
-  return body.has('grant_type') ? 'token' : 'revoke';
 }

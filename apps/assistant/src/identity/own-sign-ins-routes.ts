@@ -4,7 +4,7 @@ import { signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Identity } from './identity.ts';
-import type { OwnSignIn } from './own-sign-ins.ts';
+import type { OwnSignIn } from './own-sign-ins-repository.ts';
 
 const PAGE = { limit: 50, maxLimit: 200 };
 

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
 
 /** A sign-in that was begun. Contract 3, Login. */
@@ -16,19 +17,15 @@ export const PENDING_LOGIN_MINUTES = 10;
 /** Sign-ins that one browser may have open at once, in as many tabs; the oldest make room. */
 const MAX_PER_BROWSER = 10;
 
-/** How many expired rows one new sign-in sweeps out. */
-const SWEEP = 100;
+/** Deletes pending logins that nobody ended in time. */
+export const sweepPendingLogins: Sweep = (limit) => sql`
+  delete from pending_logins where state in (
+    select state from pending_logins where expires_at <= now()
+    limit ${limit} for update skip locked
+  )`;
 
-/**
- * Keeps a pending login for ten minutes. The sweep passes over rows that others have locked: two that
- * sweep at once would otherwise wait for one another.
- */
+/** Keeps a pending login for ten minutes. */
 export async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
-  await sql`
-    delete from pending_logins where state in (
-      select state from pending_logins where expires_at <= now()
-      limit ${SWEEP} for update skip locked
-    )`.execute(db);
   await sql`
     insert into pending_logins (state, code_verifier, platform, browser_id, earlier_session_id, expires_at)
     values (${login.state}, ${login.codeVerifier}, ${login.platform}, ${login.browserId},

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { role } from '../access/user.ts';
 import { ID_PATTERN } from './ids.ts';
 
 const parameter = (description: string) =>
@@ -22,29 +23,29 @@ export const logoutQuery = Type.Object({
   from: Type.Optional(Type.Unknown({ description: '`page`: the answer leads to the first page.' })),
 });
 
+/** The members of a user in answers. Specification 000, Current-user object. */
+export const userMembers = {
+  id: Type.String(),
+  email: Type.String(),
+  display_name: Type.String({ description: 'Empty where the provider gives no name.' }),
+  role,
+  permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
+};
+
 /** Specification 000, Current-user object. */
-export const currentUserSchema = Type.Object(
-  {
-    id: Type.String(),
-    email: Type.String(),
-    display_name: Type.String({ description: 'Empty where the provider gives no name.' }),
-    role: Type.Union([Type.Literal('user'), Type.Literal('admin')]),
-    permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
-  },
-  {
-    $id: 'CurrentUser',
-    description: 'Who sent the request.',
-    examples: [
-      {
-        id: 'u-1',
-        email: 'olena@example.test',
-        display_name: 'Olena',
-        role: 'user',
-        permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
-      },
-    ],
-  },
-);
+export const currentUserSchema = Type.Object(userMembers, {
+  $id: 'CurrentUser',
+  description: 'Who sent the request.',
+  examples: [
+    {
+      id: 'u-1',
+      email: 'olena@example.test',
+      display_name: 'Olena',
+      role: 'user',
+      permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
+    },
+  ],
+});
 
 /** The schema of an answer that sends the browser elsewhere. */
 export const redirectAnswer = (description: string) =>

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { AuthSession, SealedTokens } from './auth-sessions.ts';
 import type { Tokens } from './provider/provider.ts';
 import type { TokenVault } from './token-vault.ts';
@@ -17,14 +18,15 @@ export type SessionTokens = {
   openRefreshToken(session: Place & Pick<AuthSession, 'refreshTokenEnc'>): Promise<string>;
 };
 
-/** How many envelopes are remembered as readable; about 10 MB. */
+/** How many envelopes are remembered as readable; about 1 MB. */
 const MAX_CHECKED = 10_000;
 
 const place = ({ id, userId }: Place) => ({ sessionId: id, userId });
 
 /** Joins the vault with the places of tokens in a session's row. */
 export function createSessionTokens(vault: TokenVault): SessionTokens {
-  // The same envelope at the same place opens with the same keys again. What is in it is not kept.
+  // The same envelope at the same place opens with the same keys again. Digests of them are kept:
+  // neither sealed tokens nor session ids lie about, and all are short.
   const checked = new Set<string>();
 
   const openAccessToken: SessionTokens['openAccessToken'] = (session) =>
@@ -41,7 +43,8 @@ export function createSessionTokens(vault: TokenVault): SessionTokens {
     },
     openAccessToken,
     async checkAccessToken(session) {
-      const envelope = JSON.stringify([session.id, session.userId, session.accessTokenEnc]);
+      const { id, userId, accessTokenEnc } = session;
+      const envelope = hash('sha256', JSON.stringify([id, userId, accessTokenEnc]), 'base64url');
       if (checked.has(envelope)) return;
       await openAccessToken(session);
       const [oldest] = checked;

@@ -1,16 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import {
-  type AuthSession,
-  releaseRefreshLease,
-  type SealedTokens,
-  storeRefreshedTokens,
-  takeRefreshLease,
-} from './auth-sessions.ts';
+import type { AuthSession, SealedTokens } from './auth-sessions.ts';
 import type { EndRefused } from './end-refused.ts';
 import { findSession, type SessionRules } from './find-session.sql.ts';
-import type { IdentityMetrics } from './metrics.ts';
+import type { IdentityMetrics, RefreshOutcome } from './metrics.ts';
 import {
   isProviderOutage,
   isRefusal,
@@ -19,6 +13,13 @@ import {
   providerUnavailable,
 } from './provider/provider-error.ts';
 import type { Provider, Tokens } from './provider/provider.ts';
+import {
+  hasSignedInSince,
+  releaseRefreshLease,
+  storeRefreshedTokens,
+  takeRefreshLease,
+} from './refresh-repository.ts';
+import type { RevocationQueue } from './revocation-queue.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
 
@@ -35,10 +36,14 @@ type TokenRefreshOptions = {
   provider: Provider;
   tokens: SessionTokens;
   endRefused: EndRefused;
+  revocations: Pick<RevocationQueue, 'add'>;
   metrics: Pick<IdentityMetrics, 'countRefresh'>;
   providerTimeoutMs: number;
   rules: SessionRules;
 };
+
+/** How a refresh ended, and the session with newer tokens, or nothing when it is over. */
+type Refreshed = { outcome: RefreshOutcome; session: AuthSession | undefined };
 
 /**
  * Refreshes the tokens of a session once, however many requests on however many instances find them
@@ -54,7 +59,8 @@ type TokenRefreshOptions = {
  *       │                      ├──▶ gone: signed out
  *      yes                     ├──▶ lease given back: the provider did not answer, 503
  *       ▼                      └──▶ lease ran out: its holder died, take it
- *   call provider ──▶ tokens: update the row where the version is still the same
+ *   call provider ──▶ tokens: update the row where the version is still the same,
+ *                 │           or have them revoked where the session is gone
  *                 ├─▶ refused: delete the row where the version is still the same
  *                 └─▶ no answer: give the lease back, 503
  * ```
@@ -67,6 +73,7 @@ export function createTokenRefresh({
   provider,
   tokens,
   endRefused,
+  revocations,
   metrics,
   rules,
   ...limits
@@ -75,16 +82,14 @@ export function createTokenRefresh({
   const share = singleFlight<AuthSession | undefined>();
   const find = (id: string) => findSession(db, id, rules);
 
-  async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
+  async function refresh(session: AuthSession): Promise<Refreshed> {
     await prepare();
     const deadline = Date.now() + 2 * leaseMs;
     while (Date.now() < deadline) {
       const leaseEnd = Date.now() + leaseMs;
       if (await takeRefreshLease(db, session, leaseMs)) return redeem(session, leaseEnd);
       const winner = await waitForWinner(session, deadline);
-      if (winner === 'abandoned') continue;
-      metrics.countRefresh('waited');
-      return winner;
+      if (winner !== 'abandoned') return { outcome: 'waited', session: winner };
     }
     throw providerUnavailable();
   }
@@ -115,7 +120,7 @@ export function createTokenRefresh({
     throw providerUnavailable();
   }
 
-  async function redeem(session: AuthSession, leaseEnd: number): Promise<AuthSession | undefined> {
+  async function redeem(session: AuthSession, leaseEnd: number): Promise<Refreshed> {
     let renewed: Tokens & { refreshToken: string };
     try {
       const refreshToken = await tokens.openRefreshToken(session);
@@ -126,16 +131,27 @@ export function createTokenRefresh({
     } catch (error) {
       if (isRefusal(error)) {
         const isOver = await endRefused(session);
-        metrics.countRefresh(isOver ? 'refused' : 'waited');
-        return isOver ? undefined : find(session.id);
+        if (isOver) return { outcome: 'refused', session: undefined };
+        return { outcome: 'waited', session: await find(session.id) };
       }
       await releaseRefreshLease(db, session);
       throw outageAsProblem(error);
     }
-    await store(session, await tokens.seal(renewed, session), leaseEnd);
-    metrics.countRefresh('refreshed');
+    const sealed = await tokens.seal(renewed, session);
+    const isStored = await store(session, sealed, leaseEnd);
     // Whatever the row holds now is what counts: it can be gone, or renewed by a faster process.
-    return find(session.id);
+    const current = await find(session.id);
+    if (!isStored && current === undefined) await giveUp(session, sealed);
+    return { outcome: 'refreshed', session: current };
+  }
+
+  /**
+   * Whoever signed out could not have these tokens revoked, for the database never had them. Where the
+   * user signed in anew meanwhile they are left alone: they may share a grant with the new ones.
+   */
+  async function giveUp({ id, userId, readAt }: AuthSession, sealed: SealedTokens): Promise<void> {
+    if (await hasSignedInSince(db, userId, readAt)) return;
+    revocations.add([{ id, userId, ...sealed }]);
   }
 
   /**
@@ -159,7 +175,9 @@ export function createTokenRefresh({
 
   async function counted(session: AuthSession): Promise<AuthSession | undefined> {
     try {
-      return await refresh(session);
+      const { outcome, session: current } = await refresh(session);
+      metrics.countRefresh(outcome);
+      return current;
     } catch (error) {
       if (isProviderOutage(error)) metrics.countRefresh('unavailable');
       throw error;

@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely';
-import type { Role } from '../access/permissions.ts';
+import { sql, type Transaction } from 'kysely';
+import type { Role, User } from '../access/user.ts';
+import { recordAudit } from '../audit/record.ts';
 import type { Tables } from '../tables.ts';
-import type { UserData } from './provider/user-data.ts';
 
 /** What the user record holds of the provider's data. Specification 000, User record. */
 export type CachedUser = {
@@ -12,7 +12,7 @@ export type CachedUser = {
 };
 
 /** Whether the record says the same as the provider. */
-export function isCurrent(cached: CachedUser, user: UserData): boolean {
+export function saysTheSame(cached: CachedUser, user: User): boolean {
   return (
     cached.email === user.email &&
     cached.display_name === user.display_name &&
@@ -22,7 +22,7 @@ export function isCurrent(cached: CachedUser, user: UserData): boolean {
 }
 
 /** What the record says, as user data. A role or permissions that make no sense open nothing. */
-export function readCachedUser(id: string, cached: CachedUser): UserData {
+export function readCachedUser(id: string, cached: CachedUser): User {
   return {
     id,
     email: cached.email,
@@ -49,66 +49,42 @@ export function readPermissions(text: string): string[] {
 }
 
 /**
- * Creates a user record at a sign-in, or brings it up to date; it is not written where nothing changed.
- * @param isAccessCurrent False where role and permissions were cleared since the provider was asked:
- * then they stay as they are.
- * @returns The generation of the access that is cached now.
+ * Creates a user record, or brings it up to date; it is not written where nothing changed. That a role
+ * changed is in the audit trail, or the role has not changed.
+ * @param isCurrent Whether what the provider said counts, by how often the cached access has been cleared
+ * by now. What does not count leaves a record as it is, and makes one without a role and permissions.
+ * @returns That number.
  */
-export async function upsertUser(
-  db: Kysely<Tables>,
-  user: UserData,
-  isAccessCurrent: boolean,
+export async function saveUser(
+  trx: Transaction<Tables>,
+  user: User,
+  isCurrent: (generation: number) => boolean,
 ): Promise<number> {
-  const data = {
-    email: user.email,
-    display_name: user.display_name,
-    ...(isAccessCurrent && { role: user.role, permissions: JSON.stringify(user.permissions) }),
-  };
-  await db
+  const { id, email, display_name, role } = user;
+  const permissions = JSON.stringify(user.permissions);
+  const created = await trx
     .insertInto('svc_users')
-    .values({ id: user.id, ...data })
-    .onConflict((conflict) =>
-      conflict
-        .column('id')
-        .doUpdateSet({ ...data, updated_at: sql<Date>`now()` })
-        .where(differs(user)),
-    )
-    .execute();
-  const row = await db
-    .selectFrom('svc_users')
-    .select('access_generation')
-    .where('id', '=', user.id)
-    .executeTakeFirstOrThrow();
-  return row.access_generation;
-}
-
-/**
- * Brings a user record up to date with what the provider said, unless the cached access was cleared
- * since it was asked.
- * @param generation Of the cached access, from before the provider was asked.
- * @returns Whether it was written.
- */
-export async function updateUser(
-  db: Kysely<Tables>,
-  user: UserData,
-  generation: number,
-): Promise<boolean> {
-  const result = await db
-    .updateTable('svc_users')
-    .set({
-      email: user.email,
-      display_name: user.display_name,
-      role: user.role,
-      permissions: JSON.stringify(user.permissions),
-      updated_at: sql<Date>`now()`,
-    })
-    .where('id', '=', user.id)
-    .where('access_generation', '=', generation)
-    .where(differs(user))
+    .values({ id, email, display_name, ...(isCurrent(0) && { role, permissions }) })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .returning('access_generation as generation')
     .executeTakeFirst();
-  return result.numUpdatedRows > 0n;
-}
+  if (created !== undefined) return created.generation;
 
-const differs = (user: UserData) => sql<boolean>`
-  (svc_users.email, svc_users.display_name, svc_users.role, svc_users.permissions) is distinct from
-  (${user.email}, ${user.display_name}::text, ${user.role}, ${JSON.stringify(user.permissions)})`;
+  const { generation, ...cached } = await trx
+    .selectFrom('svc_users')
+    .select(['email', 'display_name', 'role', 'permissions', 'access_generation as generation'])
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow();
+  if (!isCurrent(generation) || saysTheSame(cached, user)) return generation;
+  await trx
+    .updateTable('svc_users')
+    .set({ email, display_name, role, permissions, updated_at: sql<Date>`now()` })
+    .where('id', '=', id)
+    .execute();
+  if (cached.role !== role) {
+    const details = { from: cached.role, to: role };
+    await recordAudit(trx, { action: 'role_changed', actorId: null, userId: id, details });
+  }
+  return generation;
+}

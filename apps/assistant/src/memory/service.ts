@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
-import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { checkAccess } from '../access/guards.ts';
 import { lockOwner } from '../access/owner-lock.ts';
+import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
@@ -63,7 +64,7 @@ export function createMemory({
      * @returns Up to `limit`, each with its position for the next page.
      * @throws ProblemError `permission_missing`.
      */
-    async listFacts(user: SignedInUser, { limit, after, ...asked }: Asked & Page) {
+    async listFacts(user: User, { limit, after, ...asked }: Asked & Page) {
       const filter = { category: asked.category, words: toWords(asked.q) };
       const facts = await listFacts(db, memoryReach(user, asked), { ...filter, limit, after });
       await noteReading(user, facts, { ownerId: asked.userId ?? null, data: 'memory_facts' });
@@ -75,7 +76,7 @@ export function createMemory({
      * is asked for: words that are found, or not, spell out a fact that no page shows.
      * @throws ProblemError `permission_missing`.
      */
-    async listAndCountFacts(user: SignedInUser, { limit, after, ...asked }: Asked & Page) {
+    async listAndCountFacts(user: User, { limit, after, ...asked }: Asked & Page) {
       const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
       const facts = await listFacts(db, reach, { ...filter, limit, after });
@@ -98,7 +99,7 @@ export function createMemory({
      * @throws ProblemError `memory_full` where a new one would be too many.
      */
     async putFact(
-      user: SignedInUser,
+      user: User,
       fact: FactName & { value: string },
     ): Promise<{ fact: Fact; isNew: boolean }> {
       const own = { userId: user.id, sourceSessionId: null, ...fact };
@@ -118,7 +119,7 @@ export function createMemory({
      * Deletes a fact of the user's own.
      * @throws ProblemError `fact_not_found`.
      */
-    async deleteFact(user: SignedInUser, name: FactName): Promise<void> {
+    async deleteFact(user: User, name: FactName): Promise<void> {
       if (!(await deleteFact(db, { userId: user.id, ...name }))) throw problem('fact_not_found');
     },
 
@@ -126,7 +127,7 @@ export function createMemory({
      * The user's own summary, an empty one where there is none.
      * @throws ProblemError `permission_missing`.
      */
-    async findSummary(user: SignedInUser): Promise<Summary> {
+    async findSummary(user: User): Promise<Summary> {
       checkAccess(user, { permission: 'svc.memory.read_own' });
       const none = { user_id: user.id, summary: '', updated_at: null };
       return (await findSummary(db, user.id)) ?? none;
@@ -138,7 +139,7 @@ export function createMemory({
      * @returns Up to `limit`, each with its position for the next page.
      * @throws ProblemError `permission_missing`.
      */
-    async listSummaries(user: SignedInUser, page: Page) {
+    async listSummaries(user: User, page: Page) {
       const summaries = await listSummaries(db, memoryReach(user, { scope: 'all' }), page);
       await noteReading(user, summaries, { ownerId: null, data: 'memory_summaries' });
       return summaries;
@@ -146,14 +147,14 @@ export function createMemory({
   };
 
   async function noteReading(
-    user: SignedInUser,
+    user: User,
     rows: readonly { user_id: string | null }[],
     reading: Reading,
   ): Promise<void> {
     if (rows.some(({ user_id }) => user_id !== user.id)) await recordReading(user, reading);
   }
 
-  async function recordReading(user: SignedInUser, { ownerId, data }: Reading): Promise<void> {
+  async function recordReading(user: User, { ownerId, data }: Reading): Promise<void> {
     await recordOthersData(db, 'others_data_read', {
       actorId: user.id,
       ownerId,
@@ -163,7 +164,7 @@ export function createMemory({
 }
 
 /** @throws ProblemError `permission_missing`. */
-function memoryReach(user: SignedInUser, { scope, userId }: Asked): Reach {
+function memoryReach(user: User, { scope, userId }: Asked): Reach {
   if (scope === 'own') {
     checkAccess(user, { permission: 'svc.memory.read_own' });
     return { userId: user.id };

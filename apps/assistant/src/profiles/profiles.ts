@@ -1,4 +1,4 @@
-import type { SignedInUser } from '../access/guards.ts';
+import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import type { Profile } from './profile.ts';
 
@@ -15,7 +15,7 @@ const DEFAULT_PROFILE = 'default';
  */
 export function createProfiles(profiles: readonly Profile[]) {
   const byId = new Map(profiles.map((profile) => [profile.profile_id, profile]));
-  const usable = ({ role }: Pick<SignedInUser, 'role'>) =>
+  const usable = ({ role }: Pick<User, 'role'>) =>
     profiles.filter(({ is_admin_only }) => role === 'admin' || !is_admin_only);
 
   return {
@@ -33,7 +33,7 @@ export function createProfiles(profiles: readonly Profile[]) {
      * first that they may use.
      * @throws ProblemError `profile_not_found`, or `admin_only` where it is not for them.
      */
-    choose(user: Pick<SignedInUser, 'role'>, profileId?: string): Profile {
+    choose(user: Pick<User, 'role'>, profileId?: string): Profile {
       const own = usable(user);
       const chosen =
         profileId === undefined

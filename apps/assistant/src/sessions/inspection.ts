@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { SignedInUser } from '../access/guards.ts';
+import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import type { Memory } from '../memory/service.ts';
@@ -37,7 +37,7 @@ export function createInspection({
      * What the model would be sent now.
      * @throws ProblemError `session_not_found`.
      */
-    async readContext(user: SignedInUser, sessionId: string) {
+    async readContext(user: User, sessionId: string) {
       const session = await findSession(db, { sessionId, reach });
       if (session === undefined) throw problem('session_not_found');
       const { user_id: ownerId, profile_id: profileId } = session;
@@ -58,7 +58,7 @@ export function createInspection({
      * @throws ProblemError `session_not_found`.
      */
     async listSteps(
-      user: SignedInUser,
+      user: User,
       { sessionId, ...page }: { sessionId: string; before?: number | undefined; limit: number },
     ) {
       const { userId: ownerId } = await requireSession(db, { sessionId, reach });
@@ -68,7 +68,7 @@ export function createInspection({
   };
 
   function noteReading(
-    user: SignedInUser,
+    user: User,
     { ownerId, sessionId, data }: { ownerId: string | null; sessionId: string; data: string },
   ): Promise<void> {
     const details = { data, session_id: sessionId };

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
-import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { checkAccess } from '../access/guards.ts';
 import { lockOwner } from '../access/owner-lock.ts';
+import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -47,7 +48,7 @@ export function createSessions({
      * `admin_only` for a profile that is, or `too_many_sessions`.
      */
     async createSession(
-      user: SignedInUser,
+      user: User,
       { profileId, name = '' }: { profileId?: string | undefined; name?: string | undefined },
     ): Promise<SessionSummary> {
       checkAccess(user, { permission: 'svc.profiles.use' });
@@ -68,7 +69,7 @@ export function createSessions({
      * recorded.
      * @returns At most `limit`, each with its position, for the page after it.
      */
-    async listSessions(user: SignedInUser, page: SessionPage) {
+    async listSessions(user: User, page: SessionPage) {
       const reach = reachOf(user, 'svc.sessions.read_all');
       const sessions = await listSessions(db, { reach, ...page });
       if (sessions.some(({ user_id }) => user_id !== user.id)) {
@@ -86,7 +87,7 @@ export function createSessions({
      * @returns At most `limit` messages, each with its position, for the page after it.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
-    async openConversation(user: SignedInUser, page: MessagePage) {
+    async openConversation(user: User, page: MessagePage) {
       const session = await findForReading(user, page.sessionId);
       const reach = reachOf(user, 'svc.sessions.read_all');
       return { session, messages: await listMessages(db, { reach, ...page }) };
@@ -97,7 +98,7 @@ export function createSessions({
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     changeSession(
-      user: SignedInUser,
+      user: User,
       sessionId: string,
       changes: { name?: string; pinned?: boolean },
     ): Promise<SessionSummary> {
@@ -119,7 +120,7 @@ export function createSessions({
      * Deletes a session with all that is in it; that it was another's is recorded.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
-    async deleteSession(user: SignedInUser, sessionId: string): Promise<void> {
+    async deleteSession(user: User, sessionId: string): Promise<void> {
       const reach = reachOf(user, 'svc.sessions.delete_all');
       await db.transaction().execute(async (trx) => {
         const deleted =
@@ -134,7 +135,7 @@ export function createSessions({
     },
   };
 
-  async function findForReading(user: SignedInUser, sessionId: string): Promise<SessionSummary> {
+  async function findForReading(user: User, sessionId: string): Promise<SessionSummary> {
     const reach = reachOf(user, 'svc.sessions.read_all');
     const session =
       (await findSession(db, { sessionId, reach })) ?? (await refuse(db, { sessionId, reach }));

@@ -1,7 +1,8 @@
 import { commonProblem, type Logger, problemBody, ProblemError } from '@oselya/kit';
 import { isDatabaseOutage } from '@oselya/db';
 import type { RawData } from 'ws';
-import { checkAccess, type SignedInUser } from '../access/guards.ts';
+import { checkAccess } from '../access/guards.ts';
+import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import { type ClientFrame, idOf, type MessageId, readFrame, type ServerFrame } from './frames.ts';
 import type { Answer, MessageType, MessageTypes } from './message-type.ts';
@@ -10,7 +11,7 @@ import type { SocketMetrics } from './metrics.ts';
 /** Who sent a message, and the way back to them. */
 export type Sender = {
   /** Nobody on an anonymous socket. Throws as `LiveUser.current` does. */
-  user: () => Promise<SignedInUser | undefined>;
+  user: () => Promise<User | undefined>;
   send: (frame: ServerFrame & { id?: MessageId | undefined }) => void;
   /** Of the handshake: error answers and log lines have it. */
   requestId: string;

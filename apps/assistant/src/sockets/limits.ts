@@ -17,6 +17,8 @@ export const socketLimits = {
   sweepIntervalMs: 1_000,
   /** Users that are resolved again at once; messages do not wait for their turn. */
   sweepConcurrency: 8,
+  /** Or so much of all of them where that is more: with 5 s for each, all are through in 20 s. */
+  sweepShare: 1 / 4,
   /** A peer that answers none of two pings is gone. */
   pingIntervalMs: 30_000,
   /** How long a peer has to answer that a socket is closed. */

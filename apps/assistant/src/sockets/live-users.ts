@@ -1,6 +1,8 @@
 import type { Logger } from '@oselya/kit';
+import pLimit from 'p-limit';
+import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
-import type { CurrentUser, Resolution } from '../identity/current-user.ts';
+import type { Resolution } from '../identity/current-user.ts';
 import type { SocketLimits } from './limits.ts';
 
 /** An auth session that sockets of this process are open with. */
@@ -8,7 +10,7 @@ type LiveSession = {
   readonly id: string;
   /** Those of its sockets. */
   readonly holders: Set<Holder>;
-  user: CurrentUser | undefined;
+  user: User | undefined;
   /** When the last resolution that succeeded began, and what had been heard until then. */
   checkedAt: number;
   checkedHints: number;
@@ -22,7 +24,7 @@ type LiveSession = {
 /** What a socket wants to hear of its auth session. */
 type Holder = {
   /** The user was resolved; at the first time, and at each time after. */
-  onKnown: (user: CurrentUser) => void;
+  onKnown: (user: User) => void;
   onSignedOut: () => void;
 };
 
@@ -39,7 +41,7 @@ export type LiveUser = {
    * The user, as resolved at most 30 s ago and after the last change that was heard of.
    * @throws ProblemError `not_signed_in`, `provider_unavailable`, or what the database throws.
    */
-  current(): Promise<CurrentUser>;
+  current(): Promise<User>;
   release(): void;
 };
 
@@ -48,7 +50,8 @@ export type LiveUser = {
  *
  * - A message is judged by a user who was resolved at most 30 s ago; one who was not is resolved first.
  * - So that sockets close that nobody writes to, each session is resolved again before 30 s are over,
- *   at a moment of its own between, and a few at a time.
+ *   at a moment of its own between. How many are asked for at once follows how many there are, so that a
+ *   provider that takes seconds for each is in time too.
  * - On a notification (`identity/invalidation.ts`) one statement finds the sessions that ended, and their
  *   sockets close at once, however many there are and whether or not the provider answers. The others
  *   are resolved again: before their next message, and in any case soon.
@@ -63,9 +66,12 @@ export function createLiveUsers({
 }: AuthSessions & { limits: SocketLimits; log: Pick<Logger, 'warn'> }) {
   const sessions = new Map<string, LiveSession>();
   const hinted = new Set<LiveSession>();
+  /** Sessions whose turn has come, until it is over. */
+  const turns = new Set<LiveSession>();
+  const limit = pLimit(limits.sweepConcurrency);
+  let failures: unknown[] = [];
   let isLooking = false;
-  let isSweeping = false;
-  const timer = setInterval(() => void sweep(), limits.sweepIntervalMs);
+  const timer = setInterval(sweep, limits.sweepIntervalMs);
   timer.unref();
 
   /** After six to nine tenths of the time that there is, so that sessions do not stay in step. */
@@ -114,7 +120,7 @@ export function createLiveUsers({
     for (const { onSignedOut } of session.holders) onSignedOut();
   }
 
-  async function current(session: LiveSession): Promise<CurrentUser> {
+  async function current(session: LiveSession): Promise<User> {
     const { hints } = session;
     if (!isFresh(session)) {
       await check(session);
@@ -151,24 +157,39 @@ export function createLiveUsers({
     if (session.hints === hints) session.dueAt = nextTurn(began);
   }
 
-  /** Resolves those again whose turn has come, a few at a time. */
-  async function sweep(): Promise<void> {
-    if (isSweeping) return;
-    isSweeping = true;
-    const now = performance.now();
-    const due = [...sessions.values()].filter(({ dueAt }) => dueAt <= now);
-    const failures: unknown[] = [];
-    const work = async () => {
-      for (let session = due.pop(); session !== undefined; session = due.pop()) {
-        await check(session).catch((error: unknown) => failures.push(error));
-      }
-    };
-    await Promise.all(Array.from({ length: limits.sweepConcurrency }, work));
-    if (failures.length > 0) {
-      log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
+  /** Resolves those again whose turn has come. */
+  function sweep(): void {
+    tellFailures();
+    limit.concurrency = Math.max(
+      limits.sweepConcurrency,
+      Math.ceil(sessions.size * limits.sweepShare),
+    );
+    for (const session of sessions.values()) {
+      if (!isDue(session) || turns.has(session)) continue;
+      turns.add(session);
+      void limit(takeTurn, session);
     }
-    isSweeping = false;
   }
+
+  async function takeTurn(session: LiveSession): Promise<void> {
+    try {
+      // A message may have had it resolved meanwhile, or its last socket may have gone.
+      if (isDue(session) && sessions.has(session.id)) await check(session);
+    } catch (error) {
+      failures.push(error);
+    }
+    turns.delete(session);
+    if (turns.size === 0) tellFailures();
+  }
+
+  /** One line for all that failed since the last one: there may be thousands while a provider is down. */
+  function tellFailures(): void {
+    if (failures.length === 0) return;
+    log.warn({ err: failures[0], sessions: failures.length }, 'live users could not be resolved');
+    failures = [];
+  }
+
+  const isDue = ({ dueAt }: LiveSession) => dueAt <= performance.now();
 
   /**
    * Takes a notification.
@@ -203,7 +224,7 @@ export function createLiveUsers({
       log.warn({ err: error }, 'ended sessions could not be looked for');
     }
     isLooking = false;
-    await sweep();
+    sweep();
   }
 
   return {

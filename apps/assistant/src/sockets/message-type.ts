@@ -1,7 +1,8 @@
 import { describeErrors } from '@oselya/kit';
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Access, SignedInUser } from '../access/guards.ts';
+import type { Access } from '../access/guards.ts';
+import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import { type ClientFrame, MAX_ID_LENGTH, type ServerFrame } from './frames.ts';
 
@@ -18,10 +19,7 @@ export type MessageType =
   | { access: 'public'; handle: (frame: ClientFrame, context: { answer: Answer }) => Promise<void> }
   | {
       access: UserAccess;
-      handle: (
-        frame: ClientFrame,
-        context: { user: SignedInUser; answer: Answer },
-      ) => Promise<void>;
+      handle: (frame: ClientFrame, context: { user: User; answer: Answer }) => Promise<void>;
     };
 
 /** Every type of message that clients may send, by name. */
@@ -48,7 +46,7 @@ export function userMessage<Members extends TProperties>(
   members: Members,
   handle: (context: {
     message: Message<Members>;
-    user: SignedInUser;
+    user: User;
     answer: Answer;
   }) => void | Promise<void>,
 ): MessageType {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { clientNetwork, type Logger, type ProblemError } from '@oselya/kit';
 import type { Registry } from 'prom-client';
 import type { WebSocket } from 'ws';
-import type { CurrentUser } from '../identity/current-user.ts';
+import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import { closings } from './closings.ts';
 import { createConnection, type Connection } from './connection.ts';
@@ -103,13 +103,13 @@ export function createSockets({
     });
 
     /** Counted as soon as the user is known, which may be long after the opening. */
-    function countUser({ id }: CurrentUser): void {
+    function countUser({ id }: User): void {
       if (userId !== undefined || isClosed) return;
       userId = id;
       if (users.add(userId) > caps.perUser) connection.close(closings.tooManySockets);
     }
 
-    async function user(): Promise<CurrentUser | undefined> {
+    async function user(): Promise<User | undefined> {
       if (live === undefined) return undefined;
       const current = await live.current();
       // Nobody's message is acted on any more once the socket began to close.

@@ -8,8 +8,11 @@ export function eventLabel(receipt: Receipt): string {
   return name !== null && rules.has(name) ? name : 'other';
 }
 
+/** Counts what became of a webhook. */
+export type CountWebhook = (receipt: Receipt) => void;
+
 /** Counts webhooks by event and outcome in `assistant_webhooks_total`. */
-export function createWebhookMetrics(registry: Registry): (receipt: Receipt) => void {
+export function createWebhookMetrics(registry: Registry): CountWebhook {
   const counter = new Counter({
     name: 'assistant_webhooks_total',
     help: 'Webhooks of the identity provider, by event and by what became of them.',

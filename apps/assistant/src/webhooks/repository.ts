@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
 import type { SignatureForm } from './signature.ts';
 
@@ -14,9 +15,6 @@ export type LedgerRow = {
   sessions_ended: number;
   body_sha256: string;
 };
-
-/** How many old rows one webhook takes out. */
-const SWEEP = 100;
 
 /**
  * Adds a webhook to the ledger. Of deliveries with one id, however many processes get them at the same
@@ -49,18 +47,16 @@ export async function noteSessionsEnded(
     .execute();
 }
 
-/** Takes some rows out that are older than the ledger is kept; it passes over those that others lock. */
-export async function sweepWebhooks(
-  trx: Transaction<Tables>,
-  retentionDays: number,
-): Promise<void> {
-  await sql`
+/** Deletes rows that are older than the ledger is kept. */
+export const sweepWebhooks =
+  (retentionDays: number): Sweep =>
+  (limit) =>
+    sql`
     delete from webhook_events where id in (
       select id from webhook_events
       where received_at < now() - make_interval(days => ${retentionDays})
-      limit ${SWEEP} for update skip locked
-    )`.execute(trx);
-}
+      limit ${limit} for update skip locked
+    )`;
 
 /** The ledger, newest first. @param before The id of the last row of the page before. */
 export function listWebhooks(

@@ -1,17 +1,13 @@
 import type { Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
-import type { Registry } from 'prom-client';
-import type { Config } from '../config.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import type { IdentityMetrics } from '../identity/metrics.ts';
 import { okAnswer } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { ledgerRoutes } from './ledger-routes.ts';
-import { createWebhookMetrics, eventLabel } from './metrics.ts';
+import { eventLabel } from './metrics.ts';
 import { webhookBody } from './schemas.ts';
-import { createWebhooks, type Receipt } from './service.ts';
-import { createVerifier } from './signature.ts';
+import type { Receipt, ReceiveWebhook } from './service.ts';
 
 /** Contract 3, Webhooks. */
 const BODY_LIMIT_BYTES = 64 * 1024;
@@ -20,34 +16,15 @@ const DESCRIPTION =
   'Signed with IDP_WEBHOOK_SECRET: as Standard Webhooks says, or with the HMAC-SHA256 of the body, in ' +
   'hex or base64, in IDP_WEBHOOK_SIGNATURE_HEADER. Events that are not known change nothing.';
 
-type WebhookOptions = {
-  config: Config;
-  db: Kysely<Tables>;
-  registry: Registry;
-  metrics: Pick<IdentityMetrics, 'countEnded'>;
-};
-
 /** The webhooks and their ledger. Specification 000, Webhook endpoint; Contract 3, Webhooks. */
 export async function webhookRoutes(
   app: Server,
-  { config, db, registry, metrics }: WebhookOptions,
+  { db, receive }: { db: Kysely<Tables>; receive: ReceiveWebhook },
 ): Promise<void> {
-  const count = createWebhookMetrics(registry);
-  const receive = createWebhooks({
-    db,
-    verify: createVerifier({
-      secret: config.IDP_WEBHOOK_SECRET,
-      signatureHeader: config.IDP_WEBHOOK_SIGNATURE_HEADER,
-    }),
-    retentionDays: config.AUDIT_RETENTION_DAYS,
-  });
-
   await receiverRoutes(app, async ({ headers, body, log }) => {
     const receipt = await receive({ headers, body: Buffer.isBuffer(body) ? body : NOTHING });
-    count(receipt);
     note(log, receipt);
     if (receipt.outcome === 'refused') throw refusal(receipt.reason);
-    metrics.countEnded('webhook', receipt.sessionsEnded);
   });
   ledgerRoutes(app, db);
 }

@@ -3,10 +3,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Kysely, Transaction } from 'kysely';
 import { recordAudit } from '../audit/record.ts';
 import { clearAccess, endAllSessions, endSessions } from '../identity/invalidation.ts';
+import type { IdentityMetrics } from '../identity/metrics.ts';
 import type { Tables } from '../tables.ts';
 import { readEvent } from './event-body.ts';
 import { type Effect, effectOf } from './events.ts';
-import { addWebhook, noteSessionsEnded, sweepWebhooks } from './repository.ts';
+import type { CountWebhook } from './metrics.ts';
+import { addWebhook, noteSessionsEnded } from './repository.ts';
 import type { SignatureRefusal, VerifySignature } from './signature.ts';
 
 /** What became of a webhook. */
@@ -33,13 +35,15 @@ export type ReceiveWebhook = (request: {
 export function createWebhooks({
   db,
   verify,
-  retentionDays,
+  countWebhook,
+  metrics,
 }: {
   db: Kysely<Tables>;
   verify: VerifySignature;
-  retentionDays: number;
+  countWebhook: CountWebhook;
+  metrics: Pick<IdentityMetrics, 'countEnded'>;
 }): ReceiveWebhook {
-  return async ({ headers, body }) => {
+  const receive: ReceiveWebhook = async ({ headers, body }) => {
     const verified = verify(headers, body);
     if ('refusal' in verified) return { outcome: 'refused', reason: verified.refusal };
     const event = readEvent(body);
@@ -55,7 +59,6 @@ export function createWebhooks({
     const deliveryId = verified.form === 'standard' ? verified.deliveryId : eventId;
 
     return db.transaction().execute(async (trx) => {
-      await sweepWebhooks(trx, retentionDays);
       const id = await addWebhook(trx, {
         delivery_id: deliveryId,
         signature: verified.form,
@@ -71,6 +74,13 @@ export function createWebhooks({
       if (sessionsEnded > 0) await noteSessionsEnded(trx, id, sessionsEnded);
       return { outcome, event: name, userId, sessionsEnded };
     });
+  };
+
+  return async (request) => {
+    const receipt = await receive(request);
+    countWebhook(receipt);
+    if (receipt.outcome !== 'refused') metrics.countEnded('webhook', receipt.sessionsEnded);
+    return receipt;
   };
 }
 

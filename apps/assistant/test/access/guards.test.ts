@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createLogger, createServer, healthRoutes, type Server } from '@oselya/kit';
-import { type Access, guardRoutes, signedIn, type SignedInUser } from '../../src/access/guards.ts';
+import { type Access, guardRoutes, signedIn } from '../../src/access/guards.ts';
 import { permissions } from '../../src/access/permissions.ts';
+import type { User } from '../../src/access/user.ts';
 
-const users: Record<string, SignedInUser> = {
+const users: Record<string, User> = {
   user: account('user', []),
   holder: account('user', ['svc.memory.read_all']),
   admin: account('admin', []),
 };
 
-function account(role: 'user' | 'admin', held: string[]): SignedInUser {
+function account(role: 'user' | 'admin', held: string[]): User {
   return { id: 'u', email: 'u@example.test', display_name: null, role, permissions: held };
 }
 

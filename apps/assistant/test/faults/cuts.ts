@@ -19,6 +19,9 @@ export async function cutAtServer(databaseUrl: string): Promise<Cut> {
   const name = new URL(databaseUrl).pathname.slice(1);
   const elsewhere = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
   await elsewhere.connect();
+  async function back() {
+    await elsewhere.query(`alter database ${name} allow_connections true`);
+  }
   return {
     url: databaseUrl,
     async away() {
@@ -28,10 +31,11 @@ export async function cutAtServer(databaseUrl: string): Promise<Cut> {
         [name],
       );
     },
-    async back() {
-      await elsewhere.query(`alter database ${name} allow_connections true`);
+    back,
+    async close() {
+      await back();
+      await elsewhere.end();
     },
-    close: () => elsewhere.end(),
   };
 }
 

@@ -79,7 +79,7 @@ if (databaseUrl !== undefined) {
     test(`${name} under load signs nobody out, loses no sign-in and closes no socket`, async (context) => {
       await db.deleteFrom('user_auth_sessions').execute();
       const cut = await open(databaseUrl);
-      atEnd(() => cut.close());
+      context.after(() => cut.close());
       const replicas = await Promise.all(
         [0, 1].map(() => startProcess(assistant, { DATABASE_URL: cut.url })),
       );

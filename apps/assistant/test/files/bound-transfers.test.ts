@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { commonProblem, createLogger, createServer } from '@oselya/kit';
 import { boundTransfers } from '../../src/files/bound-transfers.ts';
 import { until } from '../helpers/until.ts';
@@ -13,11 +13,16 @@ test('more transfers at once than may be are told to come back, until one has en
     openapi: { title: 'Test', description: 'Test', version: '1' },
   });
   let started = 0;
-  app.put('/', { onRequest: boundTransfers(2), schema: { hide: true } }, () => ({ ok: true }));
+  const schema = { hide: true, body: {} };
+  app.put('/', { onRequest: boundTransfers(2), schema }, () => ({ ok: true }));
   app.addHook('onRequest', async () => {
     started += 1;
   });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  after(() => {
+    app.server.closeAllConnections();
+    return app.close();
+  });
   const { hostname, port } = new URL(url);
   const begin = async () => {
     const socket = connect(Number(port), hostname);
@@ -27,11 +32,13 @@ test('more transfers at once than may be are told to come back, until one has en
     );
     return socket;
   };
+  const send = () =>
+    fetch(url, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: '{}' });
   const first = await begin();
   await begin();
   await until(() => started === 2);
 
-  const refused = await fetch(url, { method: 'PUT' });
+  const refused = await send();
   assert.equal(refused.status, commonProblem('unavailable').status);
   assert.equal(refused.headers.get('retry-after'), '2');
   assert.match(await refused.text(), /Too many files/);
@@ -39,9 +46,7 @@ test('more transfers at once than may be are told to come back, until one has en
   first.destroy();
   let status = 0;
   await until(async () => {
-    status = (await fetch(url, { method: 'PUT' })).status;
+    status = (await send()).status;
     return status === 200;
   });
-  app.server.closeAllConnections();
-  await app.close();
 });

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { sql } from 'kysely';
-import type { SignedInUser } from '../../src/access/guards.ts';
-import type { Role } from '../../src/access/permissions.ts';
+import type { Role, User } from '../../src/access/user.ts';
 import { createFiles } from '../../src/files/service.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
@@ -12,7 +11,7 @@ import { upload } from './upload.ts';
 
 const { db, instance, signedIn } = await openAssistant(SEVERAL_PEOPLE);
 const files = createFiles({ db, maxOwnerBytes: 100 });
-const account = (id: string, role: Role = 'user'): SignedInUser => {
+const account = (id: string, role: Role = 'user'): User => {
   return { id, email: `${id}@example.test`, display_name: null, role, permissions: [] };
 };
 const owner = account('u-1');
@@ -31,12 +30,7 @@ beforeEach(async () => {
 });
 
 /** Stores a file of so many bytes; the code of the refusal, where there is one. */
-async function put(
-  user: SignedInUser,
-  sessionId: string,
-  name: string,
-  bytes: number,
-): Promise<string> {
+async function put(user: User, sessionId: string, name: string, bytes: number): Promise<string> {
   try {
     await files.writeFile(user, { sessionId, name, content: Buffer.alloc(bytes) });
     return 'ok';

@@ -121,7 +121,7 @@ const statements = (watch: (statement: Statement) => void): KyselyPlugin => ({
   },
 });
 
-type Options = { app?: Server; headers?: Record<string, string>; payload?: object };
+type Options = { app?: Server; headers?: Record<string, string>; payload?: string | object };
 
 /** Keeps cookies as a browser does, for requests that `inject` plays. */
 export class Browser {

@@ -3,7 +3,8 @@ import { after } from 'node:test';
 import { createLogger, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
-import type { CurrentUser, Resolution } from '../../src/identity/current-user.ts';
+import type { User } from '../../src/access/user.ts';
+import type { Resolution } from '../../src/identity/current-user.ts';
 import { isSocketHandshake } from '../../src/sockets/handshake.ts';
 import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
 import { type MessageTypes, publicMessage, userMessage } from '../../src/sockets/message-type.ts';
@@ -11,7 +12,7 @@ import { socketRoutes } from '../../src/sockets/routes.ts';
 import { createSockets } from '../../src/sockets/sockets.ts';
 
 /** A user with the permissions that are named. */
-export function account(id: string, permissions: string[] = []): CurrentUser {
+export function account(id: string, permissions: string[] = []): User {
   return { id, email: `${id}@example.test`, display_name: null, role: 'user', permissions };
 }
 
@@ -20,7 +21,7 @@ export function account(id: string, permissions: string[] = []): CurrentUser {
  * by every resolution.
  */
 export class ScriptedIdentity {
-  readonly users = new Map<string, CurrentUser>();
+  readonly users = new Map<string, User>();
   failure: Error | undefined;
   resolutions = 0;
   /** Resolutions at once, at the most. */

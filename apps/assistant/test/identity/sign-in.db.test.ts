@@ -4,9 +4,8 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { OLENA } from '../scripted-provider.ts';
-import { until } from '../helpers/until.ts';
 
-const { db, engine, provider, lines, instance } = await openAssistant();
+const { db, provider, lines, instance } = await openAssistant();
 const app = await instance();
 const second = await instance();
 const android = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
@@ -16,30 +15,6 @@ beforeEach(() => provider.reset());
 const records = () => db.selectFrom('svc_users').selectAll().execute();
 const sessions = () => db.selectFrom('user_auth_sessions').selectAll().execute();
 const sessionIds = async () => new Set((await sessions()).map(({ id }) => id));
-
-/** Leaves a session and a pending login whose time is over. */
-async function leaveExpired(): Promise<Browser> {
-  const browser = new Browser(app);
-  await browser.signIn(provider);
-  await browser.get('/auth/login');
-  await sql`
-    update user_auth_sessions set created_at = now() - interval '31 days'
-    where id = ${browser.sid}`.execute(db);
-  await sql`
-    update pending_logins set expires_at = now()
-    where earlier_session_id = ${browser.sid}`.execute(db);
-  return browser;
-}
-
-/** How many rows of that are left. */
-async function leftOf({ sid }: Browser) {
-  const { rows } = await sql<{ sessions: number; logins: number }>`
-    select (select count(*)::int from user_auth_sessions where id = ${sid}) as sessions,
-      (select count(*)::int from pending_logins where earlier_session_id = ${sid}) as logins`.execute(
-    db,
-  );
-  return rows[0];
-}
 
 test('login sends the browser to the provider with exactly these parameters', async () => {
   const answer = await app.inject('/auth/login');
@@ -172,9 +147,6 @@ test('a pending login ends after ten minutes', async () => {
   await db.updateTable('pending_logins').set({ expires_at: new Date() }).execute();
   assert.equal((await browser.get(callback)).statusCode, 400);
   assert.equal(provider.count('token'), 0);
-  await app.inject('/auth/login');
-  const left = await db.selectFrom('pending_logins').selectAll().execute();
-  assert.equal(left.length, 1, 'expired logins are swept out');
 });
 
 test('several tabs sign in at once, up to ten', async () => {
@@ -367,32 +339,6 @@ test("the earlier session's tokens are left alone: they may share a grant with t
   assert.deepEqual(provider.revoked, []);
   assert.equal((await browser.get('/auth/me')).statusCode, 200);
 });
-
-test('a sign-in sweeps out what has expired', async () => {
-  const browser = await leaveExpired();
-  await new Browser(app).signIn(provider);
-  assert.deepEqual(await leftOf(browser), { sessions: 0, logins: 0 });
-});
-
-// The embedded database has one connection, so nothing there can hold a lock against a sign-in.
-if (engine === 'postgres') {
-  test('a sign-in passes over expired rows that another one is sweeping out', async () => {
-    const browser = await leaveExpired();
-    await db.transaction().execute(async (trx) => {
-      await sql`select from user_auth_sessions where id = ${browser.sid} for update`.execute(trx);
-      await sql`select from pending_logins where expires_at <= now() for update`.execute(trx);
-      let status = 0;
-      const signIn = async () => {
-        status = (await new Browser(app).signIn(provider)).statusCode;
-      };
-      const signingIn = signIn();
-      await until(() => status !== 0);
-      await signingIn;
-      assert.equal(status, 302);
-    });
-    assert.deepEqual(await leftOf(browser), { sessions: 1, logins: 1 });
-  });
-}
 
 test('Android begins in its web view and ends in the system browser, without a cookie', async () => {
   const login = await app.inject({ url: '/auth/login', headers: android });

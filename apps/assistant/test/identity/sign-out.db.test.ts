@@ -94,6 +94,23 @@ for (const type of ['application/json', 'application/x-www-form-urlencoded', 'te
   });
 }
 
+for (const [type, payload] of [
+  ['application/json', '{'],
+  ['application/x-www-form-urlencoded', 'from=here'],
+  ['text/plain', 'bye'],
+] as const) {
+  test(`a logout signs out whatever is sent along, such as ${type}`, async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    const answer = await browser.post('/auth/logout', {
+      headers: { 'content-type': type },
+      payload,
+    });
+    assert.equal(answer.statusCode, 200);
+    assert.ok(!(await ids()).includes(sid));
+  });
+}
+
 test('no answer about signing in or out is stored', async () => {
   const browser = await signedIn(app);
   for (const answer of [

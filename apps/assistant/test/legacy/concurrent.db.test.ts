@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SignedInUser } from '../../src/access/guards.ts';
+import type { User } from '../../src/access/user.ts';
 import { assignLegacy, foundNothing } from '../../src/legacy/assign-legacy.ts';
 import { deleteFact } from '../../src/memory/repository.ts';
 import { createMemory } from '../../src/memory/service.ts';
@@ -8,7 +8,7 @@ import { openStore, type StoredFact } from './store.ts';
 
 const store = await openStore();
 const memory = createMemory(store);
-const user: SignedInUser = {
+const user: User = {
   id: 'u-1',
   email: 'u-1@example.test',
   display_name: null,

@@ -169,12 +169,25 @@ test('idle users are resolved again, a few at a time, and found to have gone', a
     userMaxAgeMs: 100,
     sweepIntervalMs: 5,
     sweepConcurrency: 3,
+    sweepShare: 0,
   });
   for (const name of names) hold(name);
   await until(() => identity.resolutions > 200);
   assert.ok(identity.most <= 3, String(identity.most));
   for (const name of names.slice(0, 10)) identity.users.delete(name);
   await until(() => ended.length === 10);
+});
+
+test('more are resolved at once where there are more, so that none gets too old', async () => {
+  const names = Array.from({ length: 400 }, (_, n) => String(n));
+  const { identity, hold } = liveUsers(names, { sweepIntervalMs: 5 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  identity.gate = promise;
+  for (const name of names) hold(name);
+  await until(() => identity.resolutions === 100);
+  resolve();
+  await until(() => identity.resolutions === 400);
+  assert.equal(identity.most, 100);
 });
 
 test('a resolution that fails is tried again after 5 s, and told of in one line', async (t) => {

@@ -11,9 +11,12 @@ import { openAssistant } from '../helpers/assistant.ts';
 import { ReconnectingClient } from '../helpers/reconnecting-client.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { until } from '../helpers/until.ts';
+import { SECRET, send } from '../webhooks/sender.ts';
 import { listening, person } from './people.ts';
 
-const { db, engine, provider, instance, signedIn, expire } = await openAssistant();
+const { db, engine, provider, instance, signedIn, expire } = await openAssistant({
+  IDP_WEBHOOK_SECRET: SECRET,
+});
 const [here, there] = [await instance(), await instance()];
 const urls = [await listening(here), await listening(there)];
 const [url, otherUrl] = urls as [string, string];
@@ -68,6 +71,27 @@ test('a logout closes the sockets of its sign-in everywhere, and of no other', a
   await signedOut(t, sockets);
   for (const socket of other.sockets) assert.equal(await socket.outcome(create), 'ok');
   for (const { socket } of other.sockets) socket.close();
+});
+
+test('a webhook closes the sockets of whom it is about, on every process', async (t) => {
+  const { sockets } = await connected();
+  const other = await connected(person('u-2', USE));
+  const answer = await send(there, { event: 'user.blocked', user_id: 'u-1' }, 'msg_sockets');
+  assert.equal(answer.statusCode, 200);
+  await signedOut(t, sockets);
+  for (const socket of other.sockets) assert.equal(await socket.outcome(create), 'ok');
+  await send(there, { event: 'auth.global_logout' }, 'msg_all_sockets');
+  await signedOut(t, other.sockets);
+});
+
+test('an admin who signs somebody out closes their sockets on every process', async (t) => {
+  const { sockets } = await connected();
+  const { browser, sockets: own } = await connected(person('u-admin', USE, ['svc_admin']));
+  const answer = await browser.post('/admin/users/u-1/sign-out', { app: there });
+  assert.equal(answer.statusCode, 200);
+  await signedOut(t, sockets);
+  for (const socket of own) assert.equal(await socket.outcome(create), 'ok');
+  for (const { socket } of own) socket.close();
 });
 
 test('who is signed out everywhere loses the sockets of all sign-ins', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
+import { endSessions } from '../../src/identity/invalidation.ts';
 import type { Tables } from '../../src/tables.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
@@ -106,12 +107,11 @@ if (engine === 'postgres') {
     const [answer, revoked] = await db
       .transaction()
       .execute(async (trx) => {
-        await sql`lock table user_auth_sessions in share row exclusive mode`.execute(trx);
-        const signingIn = browser.get(callback);
-        // It sweeps old sessions before it stores its own, and the webhook deletes after it has told
-        // the others what it is about to do.
-        await until(async () => (await waiting(trx)) === 1);
+        // Both wait for the one revocation that is being made, and go on in the order in which they came.
+        await endSessions(trx, { userId: 'u-other' });
         const revoking = send(other, REVOKED);
+        await until(async () => (await waiting(trx)) === 1);
+        const signingIn = browser.get(callback);
         await until(async () => (await waiting(trx)) === 2);
         return [signingIn, revoking] as const;
       })

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { sql } from 'kysely';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { OLENA } from '../scripted-provider.ts';
 import { SECRET, send } from './sender.ts';
@@ -90,27 +89,4 @@ test('others do not read it', async () => {
   };
   await browser.signIn(provider);
   assert.equal((await browser.get('/admin/webhooks')).json().code, 'admin_only');
-});
-
-test('what is older than the ledger is kept goes, some rows with each webhook', async () => {
-  const brief = await instance({ AUDIT_RETENTION_DAYS: '2' });
-  await sql`
-    insert into webhook_events (received_at, signature, event, outcome, body_sha256)
-    select now() - make_interval(hours => 47 + n / 50), 'hmac', 'old', 'ignored', ''
-    from generate_series(0, 299) n`.execute(db);
-  const old = async () => {
-    const { count } = await db
-      .selectFrom('webhook_events')
-      .select((eb) => eb.fn.countAll<number>().as('count'))
-      .where('event', '=', 'old')
-      .executeTakeFirstOrThrow();
-    return count;
-  };
-  // 50 rows are 47 h old; those of 48 h and more are to go.
-  const left: number[] = [];
-  for (let n = 0; n < 4; n += 1) {
-    await send(brief, { event: 'any' });
-    left.push(await old());
-  }
-  assert.deepEqual(left, [200, 100, 50, 50]);
 });

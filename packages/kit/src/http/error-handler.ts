@@ -98,15 +98,9 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
   }
 }
 
-/** What is said in place of messages that repeat the address: secrets travel there. */
-const BAD_ADDRESSES = new Map([
-  ['FST_ERR_BAD_URL', 'The address is not well formed.'],
-  ['FST_ERR_MAX_PARAM_LENGTH', 'A part of the address is too long.'],
-]);
-
-/** Fastify says well what is wrong, except for those. */
+/** Fastify says well what is wrong, except where it repeats the address: secrets travel there. */
 function publicDetail({ code, message }: FastifyError): { detail: string } {
-  return { detail: BAD_ADDRESSES.get(code) ?? message };
+  return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
 }
 
 /**

@@ -22,8 +22,9 @@ export function toPage<Row>(
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   if (rows.length > limit && last !== undefined) {
-    const [path = '', query] = request.url.split('?', 2);
-    const parameters = new URLSearchParams(query);
+    // Only the first question mark ends the path: values may have others.
+    const [path = '', ...query] = request.url.split('?');
+    const parameters = new URLSearchParams(query.join('?'));
     parameters.set('limit', String(limit));
     parameters.set('cursor', String(cursorOf(last)));
     void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);

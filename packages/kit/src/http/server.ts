@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
+import { describeAnswers } from './describe-answers.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { iconRoute } from './icon.ts';
 import { answerMalformedHttp } from './malformed-http.ts';
@@ -14,7 +15,7 @@ import { RequestLog } from './request-log.ts';
 import { nameRetryTime } from './retry-after.ts';
 import { securityHeaders } from './security-headers.ts';
 import { compilersFactory } from './validator.ts';
-import { ignoreTypeOfNothing } from './without-body.ts';
+import { passOverUndeclaredBody } from './without-body.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -60,8 +61,8 @@ export type ServerOptions = {
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
 };
 
-/** An OpenID subject, the longest thing that stands in an address, has 255 characters at most. */
-const MAX_PARAM_LENGTH = 300;
+/** More than Node reads of an address: how long a part of one may be is for its schema, whose answer says so. */
+const MAX_PARAM_LENGTH = 16 * 1024;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
@@ -90,7 +91,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addSchema(problemSchema);
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
   app.removeContentTypeParser('text/plain');
-  app.addHook('onRequest', ignoreTypeOfNothing);
+  app.addHook('onRequest', passOverUndeclaredBody);
   app.addHook('onSend', nameRetryTime);
   app.addHook('onRequest', (request, reply, done) => {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
@@ -132,6 +133,7 @@ async function describeApi(
   { tags = [], securitySchemes = {}, ...info }: ServerOptions['openapi'],
 ): Promise<void> {
   await app.register(swagger, {
+    transformObject: describeAnswers,
     openapi: { openapi: '3.1.0', info, tags: [...tags], components: { securitySchemes } },
     // A schema with an id keeps it as its name in the document.
     refResolver: {

@@ -32,8 +32,8 @@ export const compilersFactory: CompilersFactory = {
  * header is text, so there `"20"` may stand for a number.
  * @param shared The schemas that routes may refer to, by their ids.
  */
-function createValidatorCompiler(
-  shared: Readonly<Record<string, AnySchemaObject>>,
+export function createValidatorCompiler(
+  shared: Readonly<Record<string, AnySchemaObject>> = {},
 ): FastifySchemaCompiler<TSchema> {
   const asSent = new Ajv(SHARED);
   // "1e400" becomes Infinity, which a strict Ajv compares with no bound and so lets through.

@@ -1,17 +1,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /**
- * A hook that forgets the content type of a request without content, where the route takes no body:
- * many clients name one with everything they send, and Fastify would parse the nothing as that type.
- * A route that takes a body still refuses its absence.
+ * A hook that passes over what is sent to a route that takes no body: many clients name a content type
+ * with everything they send, and some send an empty object along. It is not parsed, so that there is
+ * nothing to be wrong with it, and not kept; Node reads it off the connection (RFC 9110 §9.3.5).
  */
-export function ignoreTypeOfNothing(
+export function passOverUndeclaredBody(
   { headers, routeOptions }: FastifyRequest,
   _reply: FastifyReply,
   done: () => void,
 ): void {
-  const { 'content-length': length = '0', 'transfer-encoding': encoding } = headers;
-  const isEmpty = encoding === undefined && length === '0';
-  if (isEmpty && routeOptions.schema?.body === undefined) delete headers['content-type'];
+  if (routeOptions.schema?.body === undefined) {
+    delete headers['content-type'];
+    delete headers['content-length'];
+    delete headers['transfer-encoding'];
+  }
   done();
 }

@@ -6,14 +6,19 @@ import {
   Configuration,
   type CustomFetch,
   customFetch,
+  type CustomFetchOptions,
   discovery,
   None,
 } from 'openid-client';
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
 import { createIdTokenCheck, type IdTokenCheck } from './id-tokens.ts';
+import type { MeasureRequest } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
-import { readTokenAnswer } from './token-answer.ts';
+import { readTokenAnswer, type TokenAnswerRules } from './token-answer.ts';
+
+/** How the provider is reached. */
+type Means = { transport: CustomFetch; measure: MeasureRequest };
 
 /** The OAuth client, and what verifies the ID tokens that it gets. */
 export type Client = { oauth: Configuration; idTokens: IdTokenCheck };
@@ -24,21 +29,21 @@ export type Client = { oauth: Configuration; idTokens: IdTokenCheck };
  * @returns A function that throws `sign_in_not_configured`, and ProviderError `unavailable`: a
  * discovery that fails says nothing about anybody's token, whatever its status.
  */
-export function createClient(config: Config, transport: CustomFetch): () => Promise<Client> {
+export function createClient(config: Config, means: Means): () => Promise<Client> {
   let client: Promise<Client> | undefined;
   return () => {
     if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
-    client ??= (
-      config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport)
-    ).catch((error: unknown) => {
-      client = undefined;
-      throw new ProviderError('unavailable', toProviderError(error).message);
-    });
+    client ??= (config.IDP_DISCOVERY ? discover(config, means) : configure(config, means)).catch(
+      (error: unknown) => {
+        client = undefined;
+        throw new ProviderError('unavailable', toProviderError(error).message);
+      },
+    );
     return client;
   };
 }
 
-async function configure(config: Config, transport: CustomFetch): Promise<Client> {
+async function configure(config: Config, means: Means): Promise<Client> {
   const base = config.IDP_BASE_URL;
   const oauth = new Configuration(
     {
@@ -52,25 +57,37 @@ async function configure(config: Config, transport: CustomFetch): Promise<Client
     undefined,
     authentication(config),
   );
-  oauth[customFetch] = async (url, options) =>
-    readTokenAnswer(await transport(url, options), { withIdToken: false });
+  oauth[customFetch] = withTokenAnswers(means.transport, { withIdToken: false });
   if (base.startsWith('http:')) allowInsecureRequests(oauth);
-  return { oauth, idTokens: createIdTokenCheck(undefined, transport) };
+  return { oauth, idTokens: createIdTokenCheck(undefined, means) };
 }
 
-async function discover(config: Config, transport: CustomFetch): Promise<Client> {
+async function discover(config: Config, means: Means): Promise<Client> {
   const base = config.IDP_BASE_URL;
   const isHttpAllowed = base.startsWith('http:');
   const auth = authentication(config);
-  const oauth = await discovery(new URL(base), config.IDP_CLIENT_ID, undefined, auth, {
-    [customFetch]: async (url, options) =>
-      readTokenAnswer(await transport(url, options), { withIdToken: true }),
-    execute: isHttpAllowed ? [allowInsecureRequests] : [],
-  });
+  const oauth = await means.measure('discovery', () =>
+    discovery(new URL(base), config.IDP_CLIENT_ID, undefined, auth, {
+      [customFetch]: withTokenAnswers(means.transport, { withIdToken: true }),
+      execute: isHttpAllowed ? [allowInsecureRequests] : [],
+    }),
+  );
   const keySet = URL.parse(oauth.serverMetadata().jwks_uri ?? '');
   const isUsable = keySet?.protocol === 'https:' || (isHttpAllowed && keySet?.protocol === 'http:');
-  return { oauth, idTokens: createIdTokenCheck(isUsable ? keySet : undefined, transport) };
+  return { oauth, idTokens: createIdTokenCheck(isUsable ? keySet : undefined, means) };
 }
+
+/** Other answers may have members of the same names, which say something else. */
+function withTokenAnswers(transport: CustomFetch, rules: TokenAnswerRules): CustomFetch {
+  return async (url, options) => {
+    const answer = await transport(url, options);
+    return isTokenRequest(options) ? readTokenAnswer(answer, rules) : answer;
+  };
+}
+
+/** RFC 6749 §4.1.3 and §6: only they have a `grant_type`. */
+const isTokenRequest = ({ body }: CustomFetchOptions) =>
+  body instanceof URLSearchParams && body.has('grant_type');
 
 function authentication(config: Config): ClientAuth {
   if (config.IDP_CLIENT_SECRET === '') return None();

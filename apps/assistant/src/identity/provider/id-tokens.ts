@@ -1,5 +1,6 @@
 import { compactVerify, createRemoteJWKSet, customFetch } from 'jose';
 import type { CustomFetch } from 'openid-client';
+import type { MeasureRequest } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
 
 /** Verifies who signed the ID tokens of an OpenID provider; what they say is judged by openid-client. */
@@ -16,11 +17,8 @@ export type IdTokenCheck = {
 /** How long a key counts that the provider may have taken back. */
 const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 
+/** RFC 7517 §8.5.2. */
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
-
-/** Whether a request is for a provider's keys. RFC 7517 §8.5.2. */
-export const isForKeys = (headers: Readonly<Record<string, string>>) =>
-  headers['accept'] === KEY_SET_TYPES;
 
 /**
  * Verifies ID tokens with the provider's published keys, so with signatures that only it can make:
@@ -33,7 +31,10 @@ export const isForKeys = (headers: Readonly<Record<string, string>>) =>
  * @returns Functions that throw ProviderError `unavailable`, whatever is wrong: an answer that cannot be
  * trusted says nothing about anybody's token.
  */
-export function createIdTokenCheck(keySet: URL | undefined, transport: CustomFetch): IdTokenCheck {
+export function createIdTokenCheck(
+  keySet: URL | undefined,
+  { transport, measure }: { transport: CustomFetch; measure: MeasureRequest },
+): IdTokenCheck {
   if (keySet === undefined) return { prepare: async () => {}, verify: refuse };
   let fetchedAt = -Infinity;
   const keys = createRemoteJWKSet(keySet, {
@@ -43,7 +44,8 @@ export function createIdTokenCheck(keySet: URL | undefined, transport: CustomFet
     cooldownDuration: 0,
     [customFetch]: (url) => {
       const headers = { accept: KEY_SET_TYPES };
-      return transport(url, { method: 'GET', headers, body: null, redirect: 'manual' });
+      const options = { method: 'GET', headers, body: null, redirect: 'manual' } as const;
+      return measure('keys', () => transport(url, options));
     },
   });
 

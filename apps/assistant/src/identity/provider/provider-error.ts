@@ -75,6 +75,15 @@ export function outageAtSignIn(error: unknown): unknown {
   });
 }
 
+/** Waits for what a sign-in needs of the provider; an outage becomes that answer. */
+export async function unlessOutage<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    throw outageAtSignIn(error);
+  }
+}
+
 /** Whether an error is that answer. */
 export function isProviderOutage(error: unknown): boolean {
   return error instanceof ProblemError && error.code === 'provider_unavailable';

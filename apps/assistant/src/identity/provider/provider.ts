@@ -7,11 +7,14 @@ import {
   refreshTokenGrant,
   tokenRevocation,
 } from 'openid-client';
+import type { User } from '../../access/user.ts';
 import type { Config } from '../../config.ts';
 import { type Client, createClient } from './client.ts';
+import { type MeasureRequest, unmeasured } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
+import { createReachability } from './reachability.ts';
 import { createTransport } from './transport.ts';
-import { readUserData, type UserData } from './user-data.ts';
+import { readUserData } from './user-data.ts';
 
 /** What the provider gives for a code or a refresh token. */
 export type Tokens = {
@@ -44,11 +47,11 @@ export type Provider = {
   /** Exchanges a refresh token for tokens; an ID token beside them is verified. RFC 6749 §6. */
   refresh(refreshToken: string): Promise<Tokens>;
   /** Describes the user that an access token stands for. Contract 3, Identity provider. */
-  fetchUser(accessToken: string): Promise<UserData>;
+  fetchUser(accessToken: string): Promise<User>;
   /** RFC 7009. Does nothing where the provider has no such endpoint. */
   revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
-  /** Whether anything answers at the provider's address. */
-  isReachable(signal: AbortSignal): Promise<boolean>;
+  /** Whether anything answers at the provider's address; known for a second to all who ask. */
+  isReachable(): Promise<boolean>;
 };
 
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
@@ -59,9 +62,12 @@ const SCOPE = 'openid email profile roles permissions';
 /** The identity provider as Contract 3 describes it, or any OpenID provider with IDP_DISCOVERY. */
 export function createProvider(
   config: Config,
-  transport: CustomFetch = createTransport(config.IDP_TIMEOUT_MS),
+  {
+    transport = createTransport(config.IDP_TIMEOUT_MS),
+    measure = unmeasured,
+  }: { transport?: CustomFetch; measure?: MeasureRequest } = {},
 ): Provider {
-  const getClient = createClient(config, transport);
+  const getClient = createClient(config, { transport, measure });
   const rules = {
     clientId: config.IDP_CLIENT_ID,
     adminRoleSlug: config.IDP_ADMIN_ROLE_SLUG,
@@ -99,16 +105,16 @@ export function createProvider(
         answer.searchParams.set('code', code);
         // Without discovery the issuer has no known name to compare with. RFC 9207.
         if (config.IDP_DISCOVERY && iss !== undefined) answer.searchParams.set('iss', iss);
-        const tokens = await authorizationCodeGrant(oauth, answer, {
-          pkceCodeVerifier: codeVerifier,
-        });
+        const tokens = await measure('token', () =>
+          authorizationCodeGrant(oauth, answer, { pkceCodeVerifier: codeVerifier }),
+        );
         await idTokens.verify(tokens.id_token);
         return { ...toTokens(tokens), subject: tokens.claims()?.sub };
       }),
 
     refresh: (refreshToken) =>
       call(async ({ oauth, idTokens }) => {
-        const tokens = await refreshTokenGrant(oauth, refreshToken);
+        const tokens = await measure('refresh', () => refreshTokenGrant(oauth, refreshToken));
         await idTokens.verify(tokens.id_token);
         return toTokens(tokens);
       }),
@@ -119,13 +125,9 @@ export function createProvider(
         if (address === undefined) {
           throw new ProviderError('unavailable', 'discovery names no userinfo endpoint');
         }
-        const response = await fetchProtectedResource(
-          oauth,
-          accessToken,
-          new URL(address),
-          'GET',
-          null,
-          new Headers({ accept: 'application/json' }),
+        const headers = new Headers({ accept: 'application/json' });
+        const response = await measure('userinfo', () =>
+          fetchProtectedResource(oauth, accessToken, new URL(address), 'GET', null, headers),
         );
         return readUserData(await readJson(response), rules);
       }),
@@ -133,17 +135,10 @@ export function createProvider(
     revoke: (token, kind) =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
-        await tokenRevocation(oauth, token, { token_type_hint: kind });
+        await measure('revoke', () => tokenRevocation(oauth, token, { token_type_hint: kind }));
       }),
 
-    async isReachable(signal) {
-      try {
-        await fetch(config.IDP_BASE_URL, { method: 'HEAD', redirect: 'manual', signal });
-        return true;
-      } catch {
-        return false;
-      }
-    },
+    isReachable: createReachability(config.IDP_BASE_URL),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What an OpenID provider's answer may say beside a plain OAuth provider's. */
-type TokenAnswerRules = { withIdToken: boolean };
+export type TokenAnswerRules = { withIdToken: boolean };
 
 /**
  * Takes a token answer (RFC 6749 §5.1) as providers give it in fact, and leaves of it what is used. The

@@ -1,16 +1,7 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import type { Role } from '../../access/permissions.ts';
+import type { User } from '../../access/user.ts';
 import { NoEmailError, ProviderError } from './provider-error.ts';
-
-/** What the provider says about somebody, as far as the assistant uses it. */
-export type UserData = {
-  id: string;
-  email: string;
-  display_name: string | null;
-  role: Role;
-  permissions: string[];
-};
 
 /** Where the user data says who may do what. Contract 1. */
 type UserDataRules = {
@@ -42,7 +33,7 @@ const NO_ACCESS: Access = { roles: [], permissions: [] };
  * @throws ProviderError `unavailable` where there is no id that can be stored, so no user, and NoEmailError
  * where there is no such email.
  */
-export function readUserData(answer: unknown, rules: UserDataRules): UserData {
+export function readUserData(answer: unknown, rules: UserDataRules): User {
   const id = field(answer, 'sub') ?? field(answer, 'id');
   const email = field(answer, 'email');
   if (!isStorable(id, MAX_CHARACTERS.id)) {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { CustomFetch } from 'openid-client';
 import { readConfig } from '../../../src/config.ts';
 import { createIdTokenCheck } from '../../../src/identity/provider/id-tokens.ts';
+import { unmeasured } from '../../../src/identity/provider/measure-request.ts';
 import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { createProvider } from '../../../src/identity/provider/provider.ts';
 import { makeSigningKey } from '../../helpers/signing-key.ts';
@@ -30,7 +31,7 @@ test('keys are asked for once by all who need them, and again after five minutes
   context.mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-21T08:00:00Z') });
   const published = [key.published];
   const { asked, transport } = answering({ [KEYS]: () => ({ keys: published }) });
-  const check = createIdTokenCheck(new URL(KEYS), transport);
+  const check = createIdTokenCheck(new URL(KEYS), { transport, measure: unmeasured });
   await Promise.all([check.prepare(), check.prepare(), check.prepare()]);
   context.mock.timers.tick(299_999);
   await check.prepare();
@@ -47,7 +48,7 @@ test('keys are asked for once by all who need them, and again after five minutes
 test('an ID token asks for keys that nobody prepared, and for those it does not find', async () => {
   const published = [key.published];
   const { asked, transport } = answering({ [KEYS]: () => ({ keys: published }) });
-  const check = createIdTokenCheck(new URL(KEYS), transport);
+  const check = createIdTokenCheck(new URL(KEYS), { transport, measure: unmeasured });
   await check.verify(token);
   await check.verify(token);
   assert.equal(asked.length, 1);
@@ -64,7 +65,7 @@ test('an ID token asks for keys that nobody prepared, and for those it does not 
 test('keys that are refused are an outage, and are asked for again', async () => {
   const answers: Record<string, () => unknown> = {};
   const { asked, transport } = answering(answers);
-  const check = createIdTokenCheck(new URL(KEYS), transport);
+  const check = createIdTokenCheck(new URL(KEYS), { transport, measure: unmeasured });
   await assert.rejects(check.prepare(), isUnavailable);
   await assert.rejects(check.verify(token), isUnavailable);
   answers[KEYS] = () => ({ keys: [key.published] });
@@ -75,8 +76,8 @@ test('keys that are refused are an outage, and are asked for again', async () =>
 
 test('no ID token needs no keys, and without keys none is right', async () => {
   const { asked, transport } = answering({});
-  await createIdTokenCheck(new URL(KEYS), transport).verify(undefined);
-  const keyless = createIdTokenCheck(undefined, transport);
+  await createIdTokenCheck(new URL(KEYS), { transport, measure: unmeasured }).verify(undefined);
+  const keyless = createIdTokenCheck(undefined, { transport, measure: unmeasured });
   await keyless.prepare();
   await keyless.verify(undefined);
   await assert.rejects(keyless.verify(token), isUnavailable);
@@ -105,7 +106,7 @@ test('a provider on https is not asked for keys on http', async () => {
     IDP_CLIENT_ID: 'oselya',
     SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
   });
-  const refresh = () => createProvider(config, transport).refresh('refresh');
+  const refresh = () => createProvider(config, { transport }).refresh('refresh');
   await assert.rejects(refresh(), isUnavailable);
   assert.ok(!asked.includes(metadata.jwks_uri));
   metadata.jwks_uri = KEYS;

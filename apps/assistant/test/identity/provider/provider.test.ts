@@ -50,6 +50,21 @@ test('an answer of three members is enough, and more does no harm', async () => 
   }
 });
 
+test('only answers to token requests are read as token answers', async () => {
+  const user = {
+    sub: 'u-1',
+    email: 'olena@example.test',
+    access_token: 'of somebody',
+    name: 'Olena',
+  };
+  scripted.faults.set('userinfo', { status: 200, body: JSON.stringify(user) });
+  const { id, display_name } = await provider.fetchUser('access');
+  assert.deepEqual([id, display_name], ['u-1', 'Olena']);
+  const discovered = configured({ IDP_DISCOVERY: 'true' });
+  scripted.metadata = { ...scripted.publishMetadata(), access_token: 'of nobody' };
+  assert.equal((await discovered.fetchUser('access')).id, 'u-1');
+});
+
 for (const expiresIn of [-1, 'soon', '', null, {}, [60]]) {
   test(`an expiry of ${JSON.stringify(expiresIn)} counts as not said`, async () => {
     scripted.token.extra = { expires_in: expiresIn, refresh_token: null, scope: null };
@@ -156,7 +171,7 @@ test('with discovery an ID token has to be right, and names the user', async () 
 });
 
 test('reachable is whoever answers anything', async () => {
-  assert.equal(await provider.isReachable(AbortSignal.timeout(2000)), true);
+  assert.equal(await provider.isReachable(), true);
   const nobody = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-  assert.equal(await nobody.isReachable(AbortSignal.timeout(2000)), false);
+  assert.equal(await nobody.isReachable(), false);
 });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { User } from '../../../src/access/user.ts';
 import { NoEmailError, ProviderError } from '../../../src/identity/provider/provider-error.ts';
-import { readUserData, type UserData } from '../../../src/identity/provider/user-data.ts';
+import { readUserData } from '../../../src/identity/provider/user-data.ts';
 
 const rules = {
   clientId: 'oselya',
@@ -11,12 +12,12 @@ const rules = {
   permissionsClaim: '',
 };
 const who = { sub: 'u-1', email: 'olena@example.test' };
-const nothing: Partial<UserData> = { role: 'user', permissions: [] };
+const nothing: Partial<User> = { role: 'user', permissions: [] };
 const entry = { client_id: 'oselya', role_ids: ['svc_admin'], permission_ids: ['svc.tools.use'] };
 const other = { client_id: 'other', role_ids: ['svc_admin'], permission_ids: ['svc.tools.use'] };
 const withList = (client_access_list: unknown) => ({ ...who, client_access_list });
 
-const cases: [string, unknown, Partial<UserData>][] = [
+const cases: [string, unknown, Partial<User>][] = [
   ['sub is the id', who, { id: 'u-1', display_name: null, ...nothing }],
   ['id stands in for sub', { id: 'u-2', email: 'a@example.test' }, { id: 'u-2' }],
   ['sub goes before id', { ...who, id: 'u-2' }, { id: 'u-1' }],

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@oselya/kit';
-import { createRevocationQueue } from '../../src/admin/revocation-queue.ts';
 import type { EndedSession } from '../../src/identity/auth-sessions.ts';
+import { createRevocationQueue } from '../../src/identity/revocation-queue.ts';
 import { until } from '../helpers/until.ts';
 
 const sessions = (count: number): EndedSession[] =>

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
-import type { EndedSession } from '../identity/auth-sessions.ts';
-import type { Revocation } from '../identity/token-revocation.ts';
+import type { EndedSession } from './auth-sessions.ts';
+import type { Revocation } from './token-revocation.ts';
 
 /** Calls to the provider in progress at once; the rest of it is for those who sign in. */
 const PARALLEL = 4;

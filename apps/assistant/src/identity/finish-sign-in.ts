@@ -1,0 +1,182 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely, Transaction } from 'kysely';
+import type { User } from '../access/user.ts';
+import { recordAudit } from '../audit/record.ts';
+import { problem } from '../errors.ts';
+import type { Tables } from '../tables.ts';
+import { addSession, type ClientNote, deleteSession, livingSessions } from './auth-sessions.ts';
+import { randomId } from './ids.ts';
+import {
+  invalidatedSince,
+  latestInvalidation,
+  type Moment,
+  tellUserChanged,
+} from './invalidation.ts';
+import type { IdentityMetrics } from './metrics.ts';
+import type { PendingLogin } from './pending-logins.ts';
+import {
+  isRefusal,
+  outageAtSignIn,
+  ProviderError,
+  unlessOutage,
+} from './provider/provider-error.ts';
+import type { Provider, Tokens } from './provider/provider.ts';
+import type { RevocationQueue } from './revocation-queue.ts';
+import type { SessionTokens } from './session-tokens.ts';
+import { saveUser } from './users.ts';
+
+type FinishSignInOptions = {
+  db: Kysely<Tables>;
+  log: Logger;
+  provider: Provider;
+  tokens: SessionTokens;
+  revocations: Pick<RevocationQueue, 'add'>;
+  metrics: Pick<IdentityMetrics, 'countEnded'>;
+  lifetimeDays: number;
+};
+
+/** Who comes back from the provider: the browser's session until now, and what its owner knows it by. */
+export type Returning = { sessionId: string | null; client: ClientNote };
+
+/** What the provider's redirect brought along. */
+type ProviderAnswer = { code?: string; error?: string; iss?: string };
+
+/** Where a sign-in came from, for the audit trail. */
+export const originOf = ({ platform }: PendingLogin, { client }: Pick<Returning, 'client'>) => ({
+  platform: platform ?? 'browser',
+  address: client.address,
+});
+
+/** Finishes a sign-in, and gives the id of its session. See createFinishSignIn. */
+export type FinishSignIn = ReturnType<typeof createFinishSignIn>;
+
+/**
+ * Finishes sign-ins whose pending login was taken: redeems the code, asks who came, and stores the
+ * session. The browser's earlier one ends with it. Specification 000, Auth session.
+ *
+ * The earlier session's tokens are not revoked at the provider: many keep one grant for all sign-ins
+ * of a browser, and would end the new one too.
+ * A user who is signed out everywhere while the sign-in is on its way does not come in by it.
+ * @returns A function that throws what `complete` of createSignIn does, but for the first.
+ */
+export function createFinishSignIn({
+  db,
+  log,
+  provider,
+  tokens,
+  revocations,
+  metrics,
+  lifetimeDays,
+}: FinishSignInOptions) {
+  async function finish(
+    login: PendingLogin,
+    { code, error, iss }: ProviderAnswer,
+    visitor: Returning,
+  ): Promise<string> {
+    if (error !== undefined) {
+      throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
+    }
+    if (code === undefined) throw problem('login_not_valid');
+
+    // While there is nothing to verify its answer with, no code is spent.
+    await unlessOutage(provider.prepare());
+    const began = await latestInvalidation(db);
+    const { subject, ...redeemed } = await redeem(code, iss, login.codeVerifier);
+    try {
+      const user = await fetchUser(redeemed.accessToken);
+      if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
+      return await enter({ login, visitor, began, redeemed, user });
+    } catch (failure) {
+      await giveUp(redeemed, [visitor.sessionId, login.earlierSessionId]);
+      throw failure;
+    }
+  }
+
+  /** Whatever the reason, a failed exchange is 400 here: the code is spent, so one begins again. */
+  async function redeem(code: string, iss: string | undefined, codeVerifier: string) {
+    try {
+      return await provider.redeem({ code, iss, codeVerifier });
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+      log.warn({ err: error }, 'a code could not be exchanged for tokens');
+      throw problem('token_exchange_failed', { cause: error });
+    }
+  }
+
+  async function fetchUser(accessToken: string): Promise<User> {
+    try {
+      return await provider.fetchUser(accessToken);
+    } catch (error) {
+      throw isRefusal(error) ? problem('login_refused', { cause: error }) : outageAtSignIn(error);
+    }
+  }
+
+  async function enter({
+    login,
+    visitor,
+    began,
+    redeemed,
+    user,
+  }: {
+    login: PendingLogin;
+    visitor: Returning;
+    began: Moment;
+    redeemed: Tokens;
+    user: User;
+  }): Promise<string> {
+    const session = { id: randomId(), userId: user.id };
+    const sealed = await tokens.seal(redeemed, session);
+    const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
+    const replaced = await db.transaction().execute(async (trx) => {
+      const invalidated = await invalidatedSince(trx, { userId: user.id, began });
+      if (invalidated.has('sessions')) throw problem('login_refused');
+      const ended = await endEarlier(trx, new Set(earlier));
+      const isCurrent = !invalidated.has('access');
+      const generation = await saveUser(trx, user, () => isCurrent);
+      const checked = isCurrent ? { at: began.readAt, generation } : undefined;
+      await addSession(trx, { ...session, ...sealed, checked, client: visitor.client });
+      const details = originOf(login, visitor);
+      await recordAudit(trx, { action: 'signed_in', actorId: user.id, userId: user.id, details });
+      return ended;
+    });
+    metrics.countEnded('replaced', replaced);
+    log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
+    return session.id;
+  }
+
+  /**
+   * Has the tokens of a sign-in that came to nothing revoked: nobody else knows of them. Where a session
+   * of the browser goes on they are left alone, since they may share its grant. It never fails.
+   */
+  async function giveUp(redeemed: Tokens, earlier: readonly (string | null)[]): Promise<void> {
+    try {
+      const ids = earlier.filter((id) => id !== null);
+      if ((await livingSessions(db, ids, lifetimeDays)).size > 0) return;
+      // No row has them: the place is only for the vault.
+      const nowhere = { id: randomId(), userId: '' };
+      revocations.add([{ ...nowhere, ...(await tokens.seal(redeemed, nowhere)) }]);
+    } catch (error) {
+      log.warn({ err: error }, 'the tokens of a failed sign-in are not revoked at the provider');
+    }
+  }
+
+  return finish;
+}
+
+/** Gives how many there were. */
+async function endEarlier(
+  trx: Transaction<Tables>,
+  ids: ReadonlySet<string | null>,
+): Promise<number> {
+  let count = 0;
+  for (const id of ids) {
+    const ended = id === null ? undefined : await deleteSession(trx, id);
+    if (ended === undefined) continue;
+    const { userId } = ended;
+    const details = { reason: 'replaced' };
+    await recordAudit(trx, { action: 'signed_out', actorId: userId, userId, details });
+    await tellUserChanged(trx, userId);
+    count += 1;
+  }
+  return count;
+}

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { sweepAudit } from '../../src/audit/repository.ts';
+import { sweepSessions } from '../../src/identity/auth-sessions.ts';
+import { sweepInvalidations } from '../../src/identity/invalidation.ts';
+import { sweepPendingLogins } from '../../src/identity/pending-logins.ts';
+import { runSweep, type Sweep } from '../../src/maintenance/sweep.ts';
+import { sweepWebhooks } from '../../src/webhooks/repository.ts';
+import { openAssistant } from '../helpers/assistant.ts';
+import { until } from '../helpers/until.ts';
+
+const { db, engine, lines, instance } = await openAssistant();
+
+type Kept = {
+  table: 'audit_log' | 'webhook_events' | 'user_auth_sessions' | 'pending_logins' | 'invalidations';
+  sweep: Sweep;
+  /** How old the youngest is that goes, and the oldest that stays. */
+  ages: { over: string; kept: string };
+  /** Adds rows of an age. */
+  add: (age: string, count: number) => Promise<unknown>;
+};
+
+const kept: Record<string, Kept> = {
+  'lines of the audit trail': {
+    table: 'audit_log',
+    sweep: sweepAudit(7),
+    ages: { over: '169 hours', kept: '167 hours' },
+    add: (age, count) =>
+      sql`insert into audit_log (action, created_at)
+        select 'signed_out', now() - ${age}::interval from generate_series(1, ${count})`.execute(
+        db,
+      ),
+  },
+  'rows of the ledger': {
+    table: 'webhook_events',
+    sweep: sweepWebhooks(2),
+    ages: { over: '49 hours', kept: '47 hours' },
+    add: (age, count) =>
+      sql`insert into webhook_events (received_at, signature, event, outcome, body_sha256)
+        select now() - ${age}::interval, 'hmac', 'old', 'ignored', ''
+        from generate_series(1, ${count})`.execute(db),
+  },
+  'auth sessions': {
+    table: 'user_auth_sessions',
+    sweep: sweepSessions(30),
+    ages: { over: '721 hours', kept: '719 hours' },
+    add: (age, count) =>
+      sql`insert into user_auth_sessions (id, user_id, access_token_enc, refresh_token_enc, created_at)
+        select ${age} || n, 'u-1', '', '', now() - ${age}::interval
+        from generate_series(1, ${count}) n`.execute(db),
+  },
+  'pending logins': {
+    table: 'pending_logins',
+    sweep: sweepPendingLogins,
+    ages: { over: '0 minutes', kept: '-1 minutes' },
+    add: (age, count) =>
+      sql`insert into pending_logins (state, code_verifier, expires_at)
+        select ${age} || n, '', now() - ${age}::interval from generate_series(1, ${count}) n`.execute(
+        db,
+      ),
+  },
+  invalidations: {
+    table: 'invalidations',
+    sweep: sweepInvalidations,
+    ages: { over: '61 minutes', kept: '59 minutes' },
+    add: (age, count) =>
+      sql`insert into invalidations (kind, created_at)
+        select 'access', now() - ${age}::interval from generate_series(1, ${count})`.execute(db),
+  },
+};
+
+const countOf = async (table: Kept['table']): Promise<number> => {
+  const { count } = await db
+    .selectFrom(table)
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+};
+
+beforeEach(async () => {
+  for (const { table } of Object.values(kept)) await db.deleteFrom(table).execute();
+  await db
+    .insertInto('svc_users')
+    .values({ id: 'u-1', email: 'u-1@example.test' })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+});
+
+for (const [name, { table, sweep, ages, add }] of Object.entries(kept)) {
+  test(`${name} go when their time is over, however many, and no sooner`, async () => {
+    await add(ages.over, 2500);
+    await add(ages.kept, 3);
+    assert.equal(await runSweep(db, sweep), 2500);
+    assert.equal(await countOf(table), 3);
+    assert.equal(await runSweep(db, sweep), 0);
+  });
+
+  // The embedded database has one connection, so nothing there can hold a lock against a sweep.
+  if (engine === 'postgres') {
+    test(`${name} that another process is sweeping out are passed over`, async () => {
+      await add(ages.over, 4);
+      await db.transaction().execute(async (trx) => {
+        await sql`select from ${sql.table(table)} limit 3 for update`.execute(trx);
+        assert.equal(await runSweep(db, sweep), 1);
+      });
+      assert.equal(await countOf(table), 3);
+    });
+  }
+}
+
+test('a server that begins to listen sweeps all of it', async () => {
+  for (const { ages, add } of Object.values(kept)) await add(ages.over, 2);
+  const app = await instance({ AUDIT_RETENTION_DAYS: '2' });
+  for (const { table } of Object.values(kept)) assert.equal(await countOf(table), 2);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  for (const { table } of Object.values(kept))
+    await until(async () => (await countOf(table)) === 0);
+  await until(() => lines.some((line) => line.includes('"what":"the audit trail","deleted":2')));
+});
