@@ -74,6 +74,27 @@ create table conversation_sessions (
 CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 CREATE INDEX conversation_sessions_owner ON public.conversation_sessions USING btree (user_id, COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 
+create table duplicate_marks (
+  id bigint not null generated always as identity,
+  listing_id bigint not null,
+  marked_at timestamp with time zone not null default now(),
+  claimed_until timestamp with time zone,
+  PRIMARY KEY (id)
+);
+
+create table duplicate_pairs (
+  low_id bigint not null,
+  high_id bigint not null,
+  score real not null,
+  reasons jsonb not null,
+  updated_at timestamp with time zone not null default now(),
+  CHECK ((low_id < high_id)),
+  FOREIGN KEY (high_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  FOREIGN KEY (low_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  PRIMARY KEY (low_id, high_id)
+);
+CREATE INDEX duplicate_pairs_high ON public.duplicate_pairs USING btree (high_id, low_id);
+
 create table images (
   sha256 text not null,
   media_type text not null,
@@ -85,9 +106,12 @@ create table images (
   quality text,
   described_by text,
   created_at timestamp with time zone not null default now(),
+  fingerprint bigint,
   CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   PRIMARY KEY (sha256)
 );
+CREATE INDEX images_fingerprint ON public.images USING gin (fingerprint_parts(fingerprint)) WITH (fastupdate=off) WHERE (fingerprint <> 0);
+CREATE INDEX images_without_fingerprint ON public.images USING btree (sha256) WHERE (fingerprint IS NULL);
 
 create table invalidations (
   id bigint not null generated always as identity,
@@ -224,13 +248,17 @@ create table property_listings (
   archived_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  duplicate_group bigint,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)
 );
+CREATE INDEX property_listings_alike ON public.property_listings USING btree (city_key, deal_type, rooms, area_total, floor, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
+CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX property_listings_embedding ON public.property_listings USING hnsw (embedding vector_cosine_ops);
-CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector);
+CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
+CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_with_address ON public.property_listings USING btree (id) INCLUDE (source_slug, created_at) WHERE ((url IS NOT NULL) AND (archived_at IS NULL));
 
 create table rate_limits (

@@ -1,5 +1,6 @@
 import { commonConfig, integer } from '@oselya/kit';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import type { CollectorAddress } from './collector-client.ts';
 
 const DEFAULT_COLLECTOR_PORT = 8001;
 
@@ -46,6 +47,14 @@ export const clientConfig = Type.Object({
 /** Where a collector of this machine is. */
 export function collectorUrl(collectorPort: number): string {
   return `http://127.0.0.1:${collectorPort}`;
+}
+
+/** The collector that a command asks. */
+export function collectorOf(config: Static<typeof clientConfig>): CollectorAddress {
+  return {
+    url: config.COLLECTOR_URL ?? collectorUrl(config.COLLECTOR_PORT),
+    apiKey: config.COLLECTOR_API_KEY,
+  };
 }
 
 /** Where the collector is unless a variable says otherwise. */

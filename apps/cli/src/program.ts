@@ -3,12 +3,18 @@ import manifest from '../package.json' with { type: 'json' };
 import { addApiKeyCommand } from './commands/api-key.ts';
 import { addAssignLegacyCommand } from './commands/assign-legacy.ts';
 import { addBackfillCommand } from './commands/backfill-embeddings.ts';
+import { addEvaluateCommand } from './commands/evaluate.ts';
+import { addIngestCommand } from './commands/ingest.ts';
 import { addReprocessCommand } from './commands/reprocess.ts';
 import { addSearchCommand } from './commands/search.ts';
 import { serve } from './commands/serve.ts';
 import { help } from './help.ts';
 import { OneLineCommand } from './one-line-command.ts';
 import type { Context } from './context.ts';
+
+const EXIT_STATUS = `
+Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+A file .env in the working directory is read; see docs/configuration.md.`;
 
 /**
  * The `oselya` command and all that it can do. Each command loads what it needs when it runs, so that
@@ -23,7 +29,8 @@ export function createProgram(context: Context): Command {
     .showSuggestionAfterError()
     // What follows `inventory` is read by that command alone.
     .enablePositionalOptions()
-    .helpCommand(false);
+    .helpCommand(false)
+    .addHelpText('after', EXIT_STATUS);
 
   program
     .command('dev')
@@ -108,9 +115,11 @@ export function createProgram(context: Context): Command {
       print(generateKey());
     });
   addAssignLegacyCommand(program, context);
+  addIngestCommand(program, context);
   addSearchCommand(program, context);
   addBackfillCommand(program, context);
   addReprocessCommand(program, context);
+  addEvaluateCommand(program, context);
   addApiKeyCommand(program, context);
   program
     .command('inventory')

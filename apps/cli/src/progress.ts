@@ -1,15 +1,22 @@
+import { clearLine, cursorTo } from 'node:readline';
 import { SingleBar } from 'cli-progress';
 
 /** Tells the person who waits how far a long command is. */
 export type Progress = {
   /** @param note What is worth knowing beside the number, in a few words. */
   update(done: number, note?: string): void;
+  /** Makes room for a line of output; the next update shows it again below. */
+  clear(): void;
   /** Ends it; the next line of output stands by itself. */
   stop(): void;
 };
 
 /** For a command that prints so much to the terminal that it shows by itself how far it is. */
-export const noProgress: Progress = { update: () => undefined, stop: () => undefined };
+export const noProgress: Progress = {
+  update: () => undefined,
+  clear: () => undefined,
+  stop: () => undefined,
+};
 
 /** Without a terminal a line is written whenever so much more is done, and at the end. */
 const STEP = 0.1;
@@ -41,6 +48,10 @@ function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress 
   single.start(total, 0, { note: '' });
   return {
     update: (done, note = '') => single.update(done, { note: note === '' ? '' : `${note} ` }),
+    clear: () => {
+      clearLine(stream, 0);
+      cursorTo(stream, 0);
+    },
     stop: () => single.stop(),
   };
 }
@@ -53,6 +64,7 @@ function lines(what: string, total: number, stream: NodeJS.WriteStream): Progres
       told = done;
       stream.write(`${done} of ${total} ${what}${note === '' ? '' : `: ${note}`}\n`);
     },
+    clear: () => undefined,
     stop: () => undefined,
   };
 }

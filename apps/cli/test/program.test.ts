@@ -31,9 +31,11 @@ const commands = [
   'search',
   'backfill-embeddings',
   'reprocess',
+  'ingest',
+  'evaluate',
   'api-key',
 ];
-for (const command of ['dev', 'assistant', 'collector', 'worker', 'migrate', 'api-key', 'search']) {
+for (const command of commands.filter((name) => name !== '')) {
   test(`oselya ${command} --help says what it needs`, () => {
     assert.match(
       oselya([command, '--help']).stdout,
@@ -82,6 +84,28 @@ const wrongUses: [string[], RegExp][] = [
   [['search'], /missing required argument 'words': see oselya search --help/],
   [['search', 'x', '--limit', '0'], /whole number, 1 to 100/],
   [['search', 'x', '--limit', '101'], /whole number, 1 to 100/],
+  [
+    ['ingest', 'a.csv'],
+    /required option '--source <slug>' not specified: see oselya ingest --help/,
+  ],
+  [['ingest', '--source', 'a'], /missing required argument 'file'/],
+  [['ingest', 'a.csv', '--source', 'No Slug'], /source slug has/],
+  [['ingest', 'a.txt', '--source', 'a'], /add --format jsonl or --format csv: see oselya ingest/],
+  [['ingest', '-', '--source', 'a'], /standard input does not tell the format/],
+  [['ingest', '-', '--format', 'csv', '--source', 'a', '--rejected'], /add a path to --rejected/],
+  [['ingest', 'a.csv', '--source', 'a', '--map', 'price'], /It is FIELD=COLUMN/],
+  [['ingest', 'a.csv', '--source', 'a', '--map', 'x=a'], /no field x: it has external_id, url/],
+  [
+    ['ingest', 'a.csv', '--source', 'a', '--map', 'price=a', '--map', 'price=b'],
+    /The field price is mapped twice/,
+  ],
+  [['ingest', 'a.csv', '--source', 'a', '--encoding', 'klingon'], /It is a name of an encoding/],
+  [
+    ['ingest', 'a.csv', '--source', 'a', '--delimiter', ';'],
+    /Allowed choices are comma, semicolon/,
+  ],
+  [['evaluate', '--limit', '0'], /It is a whole number from 1/],
+  [['evaluate', 'a.jsonl', 'b.jsonl'], /too many arguments/],
   [['inventory', 'fly'], /fly/],
   [['inventory', 'validate', '-x.json'], /-x/],
   [['inventory', 'validate', '--', '-x.json'], /cannot read -x\.json/],

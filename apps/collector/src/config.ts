@@ -36,6 +36,9 @@ export const configSchema = Type.Object({
   MODEL_BASE_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
   ),
+  MODEL_EMBEDDING_BASE_URL: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  ),
   MODEL_API_KEY: secret(),
   MODEL_CHAT: text(''),
   MODEL_VISION: text(''),

@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { Reason } from './duplicates/compare.ts';
 import type { UploadOutcome } from './images/index.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
@@ -64,6 +65,7 @@ export type Tables = {
     embedding: string | null;
     embedding_model: string | null;
     embedding_text_hash: string | null;
+    duplicate_group: number | null;
     archived_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;
@@ -88,6 +90,8 @@ export type Tables = {
     room_type: string | null;
     quality: string | null;
     described_by: string | null;
+    /** More than a number holds: it is read as text. */
+    fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
   };
   listing_images: {
@@ -134,6 +138,19 @@ export type Tables = {
     status: number | null;
     gone_since: NullableTimestamp;
     gone_raw_id: number | null;
+    claimed_until: NullableTimestamp;
+  };
+  duplicate_pairs: {
+    low_id: number;
+    high_id: number;
+    score: number;
+    reasons: JSONColumnType<Reason[]>;
+    updated_at: Timestamp;
+  };
+  duplicate_marks: {
+    id: Generated<number>;
+    listing_id: number;
+    marked_at: Timestamp;
     claimed_until: NullableTimestamp;
   };
   upkeep_turns: { name: string; taken_at: Timestamp };

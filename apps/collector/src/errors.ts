@@ -9,7 +9,8 @@ export const errors = {
   unauthorized: {
     status: 401,
     title: 'API key needed',
-    advice: 'Send a valid API key as `Authorization: Bearer …`; `oselya api-key create` makes one.',
+    advice:
+      'Send a valid API key as `Authorization: Bearer …`; `npx oselya api-key create` makes one.',
     retry: false,
   },
   forbidden: {

@@ -6,5 +6,8 @@ export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
 export { migrations } from './migrations.ts';
+export { searchText } from './pipeline/search-text.ts';
 export { CHANNEL, createHints } from './queue/hints.ts';
 export { startWorker } from './queue/worker.ts';
+export { normaliseText } from './search/normalise.ts';
+export { RANKED_MATCHES } from './search/schemas.ts';

@@ -4,6 +4,7 @@ import { closeServer, createLogger, listen, loadConfig } from '@oselya/kit';
 import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
+import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { openInlineJobs, openPipeline } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { startUpkeep } from './operations/upkeep.ts';
@@ -31,7 +32,9 @@ export { type Maintenance, openMaintenance } from './maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { Choice } from './reprocess/repository.ts';
 export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
+export { normaliseText } from './search/normalise.ts';
 export type { Shared } from './services.ts';
+export { openTrial, type Trial, type TrialReading } from './trial.ts';
 
 export type Running = { url: string; close: () => Promise<void> };
 
@@ -131,11 +134,17 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
   const forget = hints.onHint(worker.hint);
   const unlisten = await database.listen(CHANNEL, worker.hint);
   const upkeep = startUpkeep({ ...services, db: database.db, config });
+  const duplicates = startDuplicateSearch({ ...services, db: database.db });
   return {
     async close() {
       forget();
       // A connection that is gone must not keep the worker claiming until that is noticed.
-      await closeTogether([() => worker.stop({ timeoutMs: SHUTDOWN_MS }), upkeep.close, unlisten]);
+      await closeTogether([
+        () => worker.stop({ timeoutMs: SHUTDOWN_MS }),
+        upkeep.close,
+        duplicates.close,
+        unlisten,
+      ]);
     },
   };
 }

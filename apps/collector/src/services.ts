@@ -17,6 +17,7 @@ import {
 } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { migrations } from './migrations.ts';
+import { modelOptions } from './model-options.ts';
 import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
 import { createAsk } from './operations/archive/ask.ts';
 import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
@@ -133,14 +134,7 @@ export async function openDatabase(
 function openModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   try {
     const model = createModelClient({
-      mode: config.MODEL_MODE,
-      baseUrl: config.MODEL_BASE_URL,
-      apiKey: config.MODEL_API_KEY,
-      chat: config.MODEL_CHAT,
-      vision: config.MODEL_VISION,
-      embedding: config.MODEL_EMBEDDING,
-      timeoutMs: config.MODEL_TIMEOUT_MS,
-      embeddingDimensions: config.EMBEDDING_DIMENSIONS,
+      ...modelOptions(config),
       observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
         metrics.modelRequests.inc({ operation, outcome });
         metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);

@@ -339,7 +339,10 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
 
 test('the bound of the ranking stands in the OpenAPI document', async () => {
   const { paths, components } = (await openapi()) as Document;
-  assert.match(paths['/api/v1/search/fulltext']?.['post']?.description ?? '', /10000 .*`gte`/);
+  assert.match(
+    paths['/api/v1/search/fulltext']?.['post']?.description ?? '',
+    /1000 newest .*`gte`/,
+  );
   const response = JSON.stringify(components.schemas['FulltextSearchResponse']?.properties);
-  assert.match(response, /`gte`: [^"]*10000/);
+  assert.match(response, /`gte`: [^"]*1000/);
 });

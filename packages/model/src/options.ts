@@ -15,7 +15,9 @@ export interface ModelClientOptions {
   mode: 'mock' | 'openai';
   /** `MODEL_BASE_URL`: up to and including `/v1`. */
   baseUrl?: string | undefined;
-  /** `MODEL_API_KEY`. */
+  /** `MODEL_EMBEDDING_BASE_URL`: the same of the server that embeds; `baseUrl` when it is not given. */
+  embeddingBaseUrl?: string | undefined;
+  /** `MODEL_API_KEY`, for both. */
   apiKey?: string | undefined;
   /** `MODEL_CHAT`. */
   chat?: string | undefined;
@@ -52,6 +54,7 @@ export interface BreakerOptions {
 /** The address and the models of an OpenAI-compatible server, checked. */
 export interface ServerSettings {
   baseUrl: string;
+  embeddingBaseUrl: string;
   apiKey: string | undefined;
   chat: string;
   vision: string;
@@ -102,7 +105,10 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
     );
   }
   return {
-    baseUrl: checkedBaseUrl(baseUrl),
+    baseUrl: checkedBaseUrl('MODEL_BASE_URL', baseUrl),
+    embeddingBaseUrl: options.embeddingBaseUrl
+      ? checkedBaseUrl('MODEL_EMBEDDING_BASE_URL', options.embeddingBaseUrl)
+      : checkedBaseUrl('MODEL_BASE_URL', baseUrl),
     apiKey: checkedApiKey(options.apiKey),
     chat,
     vision: options.vision || chat,
@@ -110,16 +116,16 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
   };
 }
 
-function checkedBaseUrl(text: string): string {
+function checkedBaseUrl(name: string, text: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw misconfigured('MODEL_BASE_URL must be an http or https address ending in /v1.');
+    throw misconfigured(`${name} must be an http or https address ending in /v1.`);
   }
   if (url.username !== '' || url.password !== '') {
-    throw misconfigured('MODEL_BASE_URL must not hold credentials; put the key in MODEL_API_KEY.');
+    throw misconfigured(`${name} must not hold credentials; put the key in MODEL_API_KEY.`);
   }
   if (url.search !== '' || url.hash !== '') {
-    throw misconfigured('MODEL_BASE_URL must end with its path, without ? or #.');
+    throw misconfigured(`${name} must end with its path, without ? or #.`);
   }
   return text.replace(/\/+$/, '');
 }

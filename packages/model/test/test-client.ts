@@ -74,7 +74,7 @@ export function ask(client: ModelClient, signal?: AbortSignal) {
 const ChatBody = Type.Object({
   model: Type.String(),
   messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() })),
-  response_format: Type.Unknown(),
+  response_format: Type.Optional(Type.Unknown()),
 });
 
 /** Reads the body of a chat request. */

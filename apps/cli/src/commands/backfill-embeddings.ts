@@ -2,6 +2,7 @@ import type { BackfillReport } from '@oselya/collector';
 import type { Command } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 import { oneLine } from '../terminal.ts';
 
 /** How many listings that could not be embedded are named. */
@@ -12,6 +13,13 @@ export function addBackfillCommand(program: Command, context: Context): void {
   program
     .command('backfill-embeddings')
     .description('fill in embeddings that are missing, or of another text or model')
+    .addHelpText(
+      'after',
+      help(
+        'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
+        'It may be stopped at any time and goes on from there. Stop a collector on the embedded database first.',
+      ),
+    )
     .option('--dry-run', 'only count them')
     .action(async ({ dryRun = false }: { dryRun?: boolean }) => {
       const { env, print, exitWith } = context;

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 import { oneLine } from '../terminal.ts';
 
 type Options = {
@@ -19,6 +20,13 @@ export function addReprocessCommand(program: Command, { env, print, exitWith }: 
     .command('reprocess')
     .description(
       'have the model read kept payloads again, and see what changes before it is written',
+    )
+    .addHelpText(
+      'after',
+      help(
+        'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
+        'It asks before it writes. Stop a collector on the embedded database first.',
+      ),
     )
     .option('--source <slug>', 'only listings of this source')
     .option('--listing <id>', 'only this listing', whole)

@@ -1,6 +1,6 @@
 import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError } from 'commander';
-import { clientConfig, collectorUrl } from '../config.ts';
+import { clientConfig, collectorOf } from '../config.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 
@@ -31,10 +31,7 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
         const config = loadConfig(clientConfig, env);
         const { askCollector } = await import('../search/ask-collector.ts');
         const answer = await askCollector(
-          {
-            url: config.COLLECTOR_URL ?? collectorUrl(config.COLLECTOR_PORT),
-            apiKey: config.COLLECTOR_API_KEY,
-          },
+          collectorOf(config),
           options.similar ? 'similar' : 'fulltext',
           { query: words.join(' '), limit: options.limit },
         );

@@ -33,10 +33,3 @@ export const answerSchema = Type.Object({
 });
 
 export type Answer = Static<typeof answerSchema>;
-
-/** As much of a problem as is told (RFC 9457; Contract 2). */
-export const problemSchema = Type.Object({
-  title: Type.String(),
-  detail: Type.Optional(Type.String()),
-  errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
-});

@@ -1,22 +1,21 @@
 import { readFile } from 'node:fs/promises';
-import sharp, { type SharpOptions } from 'sharp';
+import sharp from 'sharp';
+import { fingerprint } from './fingerprint.ts';
 import { ImageError } from './image-error.ts';
 import { detectMediaType, type MediaType } from './media-type.ts';
-
-/** Contract 4, Images. */
-const MAX_PIXELS = 50_000_000;
+import { MAX_PIXELS, OPTIONS } from './sharp-options.ts';
 
 /** The longest side of what the vision model sees. Specification 001, Limits. */
 export const VISION_SIDE = 1024;
 
-/** Only the first frame of an animation is read; a file that ends early is an error, oddities are not. */
-const OPTIONS: SharpOptions = { limitInputPixels: MAX_PIXELS, pages: 1, failOn: 'truncated' };
-
-/** Every input is read once: a cache would only hold memory and open files. */
-sharp.cache(false);
-
 /** A picture that was read to its end; sides in pixels as it is seen, turned upright. */
-export type Picture = { mediaType: MediaType; width: number; height: number };
+export type Picture = {
+  mediaType: MediaType;
+  width: number;
+  height: number;
+  /** See `fingerprint`. */
+  fingerprint: string;
+};
 
 /**
  * Reads a picture to its end, so that a broken one is found now and not by whoever looks at it.
@@ -30,9 +29,8 @@ export async function inspectPicture(path: string): Promise<Picture> {
   if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
   try {
     const { autoOrient } = await sharp(content, OPTIONS).metadata();
-    // All lines are read for the smallest result too.
-    await sharp(content, OPTIONS).resize(1).raw().toBuffer();
-    return { mediaType, ...autoOrient };
+    // All lines are read for that.
+    return { mediaType, ...autoOrient, fingerprint: await fingerprint(content) };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new ImageError(

@@ -10,6 +10,7 @@ import { inspectPicture } from './decode.ts';
 import { describeImages, type Describer } from './describe.ts';
 import { createDownload, type DownloadLimits } from './download.ts';
 import { createSafeFetch } from './fetch.ts';
+import { fingerprintStored } from './fingerprint-stored.ts';
 import { ImageError } from './image-error.ts';
 import { mapParallel } from './map-parallel.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
@@ -52,6 +53,10 @@ export type Images = {
    * them. Specification 001, Behaviour rules.
    */
   processUploaded(job: Job & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
+  /** See `fingerprintStored`. */
+  fingerprintStored(
+    options: Parameters<typeof fingerprintStored>[1],
+  ): ReturnType<typeof fingerprintStored>;
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
@@ -97,9 +102,9 @@ export function createImages(options: ImagesOptions): Images {
 
   /** Stores a file's bytes, if they are a picture. */
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
-    const { mediaType, width, height } = await inspectPicture(path);
+    const { mediaType, ...seen } = await inspectPicture(path);
     await store.put(sha256, path);
-    return { sha256, media_type: mediaType, width, height, bytes };
+    return { sha256, media_type: mediaType, bytes, ...seen };
   }
 
   async function fetchAndKeep(url: string, signal: AbortSignal): Promise<StoredImage> {
@@ -185,6 +190,8 @@ export function createImages(options: ImagesOptions): Images {
       }
       return record(job, places, { cameAlong: true });
     },
+
+    fingerprintStored: (turn) => fingerprintStored({ db, store }, turn),
 
     async open(sha256, side) {
       const image = (await findImages(db, [sha256])).get(sha256);

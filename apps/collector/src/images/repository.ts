@@ -11,6 +11,8 @@ export type StoredImage = {
   width: number;
   height: number;
   bytes: number;
+  /** See `fingerprint`; missing where it is stored already, or not worked out yet. */
+  fingerprint?: string;
 };
 
 /** The facts of the bytes with these hashes, by hash; unknown ones are missing. */
@@ -75,9 +77,10 @@ export async function replaceImages(
     const [claim] = (await heldListing(fence, listingId).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
-    await sql`insert into images (sha256, media_type, width, height, bytes)
+    await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
       select * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
-        as image (sha256 text, media_type text, width integer, height integer, bytes bigint)
+        as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
+          fingerprint bigint)
       order by sha256
       on conflict (sha256) do nothing`.execute(trx);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);

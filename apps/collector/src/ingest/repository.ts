@@ -18,6 +18,8 @@ export type KeyedRaw = NewRaw & { idempotency_key?: string | undefined };
 export type StoredRaw = {
   id: number;
   contentHash: string;
+  /** Whether it was stored now: false for the one that its idempotency key has brought before. */
+  isNew: boolean;
   /** Whether it was stored behind another payload of its listing. */
   waits: boolean;
 };
@@ -63,7 +65,10 @@ export async function insertRaws(
       returning id, waits)
     select n, id, waits from stored join item using (id)`.execute(db);
   return new Map(
-    rows.map(({ n, id, waits }) => [n, { id, waits, contentHash: raws[n]?.content_hash ?? '' }]),
+    rows.map(({ n, id, waits }) => [
+      n,
+      { id, waits, isNew: true, contentHash: raws[n]?.content_hash ?? '' },
+    ]),
   );
 }
 
@@ -86,7 +91,7 @@ export async function findEarlier(
     from ${wanted(raws)}
     join raw_data using (source_slug, idempotency_key)
     where created_at >= now() - interval '24 hours'`.execute(db);
-  return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, waits: false }]));
+  return new Map(rows.map(({ n, ...earlier }) => [n, { ...earlier, isNew: false, waits: false }]));
 }
 
 /** Takes idempotency keys from payloads that came more than 24 hours ago. */

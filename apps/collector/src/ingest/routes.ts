@@ -15,6 +15,9 @@ import {
 } from './schemas.ts';
 import { checkValues, type Ingest } from './service.ts';
 
+/** Says that a payload had been stored before, under the same idempotency key. */
+const REPLAYED = 'idempotent-replayed';
+
 /**
  * `POST /ingest` and `GET /raw/{raw_id}`. A payload is counted against its source's rate only when it
  * is valid. Specification 001, Endpoints and Limits; Contract 4, Answers.
@@ -50,7 +53,9 @@ export function ingestRoutes(
         throw problem('forbidden', { detail: 'This API key may not send for this source.' });
       }
       reply.headers(await limit(payload.source_slug));
-      const rawId = await ingest.accept(payload, request.headers['idempotency-key'], request.id);
+      const key = request.headers['idempotency-key'];
+      const { rawId, isNew } = await ingest.accept(payload, key, request.id);
+      if (!isNew) reply.header(REPLAYED, 'true');
       return reply.status(202).send({ raw_id: rawId, status: 'pending' });
     },
   );

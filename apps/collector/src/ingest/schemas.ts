@@ -90,7 +90,8 @@ export const ingestHeaders = Type.Object({
       minLength: 1,
       maxLength: 255,
       pattern: '^[\\x20-\\x7e]+$',
-      description: 'The same key with the same payload within 24 hours gives the same `raw_id`.',
+      description:
+        'The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`.',
     }),
   ),
 });

@@ -9,14 +9,16 @@ import type { Payload, Raw } from './schemas.ts';
 import { storeRaws } from './store.ts';
 import { findValueErrors } from './values.ts';
 
+/** A payload that was taken in: an earlier one where its idempotency key has come with it before. */
+export type Accepted = { rawId: number; isNew: boolean };
+
 export type Ingest = {
   /**
    * Stores a payload as `pending`. When it returns the payload is committed.
    * @param requestId Leads from the log of the request to that of the job.
-   * @returns The raw id; an earlier one where the idempotency key came with the same payload before.
    * @throws ProblemError `idempotency_conflict`.
    */
-  accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<number>;
+  accept(payload: Payload, idempotencyKey?: string, requestId?: string): Promise<Accepted>;
   /** A payload's way through the pipeline; undefined where there is none with this id. */
   find(rawId: number): Promise<Raw | undefined>;
 };
@@ -74,7 +76,7 @@ export function createIngest(deps: {
         request_id: requestId,
       });
       if (stored.contentHash !== content_hash) throw problem('idempotency_conflict');
-      return stored.id;
+      return { rawId: stored.id, isNew: stored.isNew };
     },
     async find(rawId) {
       const row = await findRaw(db, rawId);

@@ -3,11 +3,11 @@ import type { Tables } from '../database.ts';
 import type { Provenance } from '../pipeline/provenance.ts';
 import { listingColumns } from './present.ts';
 
-/** The columns of a listing that the API shows; undefined where there is none. */
+/** What the API shows of a listing's own row; undefined where there is none. */
 export function findListing(db: Kysely<Tables>, listingId: number) {
   return db
     .selectFrom('property_listings')
-    .select(listingColumns)
+    .select([...listingColumns, 'duplicate_group'])
     .where('id', '=', listingId)
     .executeTakeFirst();
 }

@@ -1,6 +1,7 @@
 import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import { listDuplicates } from '../duplicates/repository.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import { presentListing } from './present.ts';
@@ -21,6 +22,9 @@ import {
   PAGE_SIZE,
 } from './schemas.ts';
 
+/** How many duplicates of a listing are shown. */
+const MAX_DUPLICATES = 20;
+
 /** `GET /listings/{id}`, its history and its pictures. Contract 4, Listings. */
 export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
   const config = { scope: 'search' } as const;
@@ -36,7 +40,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       config,
       schema: {
         ...about,
-        summary: 'A listing, and where its facts come from',
+        summary: 'A listing, where its facts come from, and its likely duplicates',
         response: { 200: oneListingSchema, ...problems },
       },
     },
@@ -44,8 +48,16 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const id = parseId(params.id);
       const row = await findListing(db, id);
       if (row === undefined) throw problem('listing_not_found');
+      const { duplicate_group, ...listing } = row;
       const { pricePerM2 = null, provenance = null } = await findWorkedOut(db, id);
-      return { ...presentListing(row), price_per_m2: pricePerM2, provenance };
+      const duplicates = await listDuplicates(db, id, MAX_DUPLICATES);
+      return {
+        ...presentListing(listing),
+        price_per_m2: pricePerM2,
+        provenance,
+        duplicate_group,
+        duplicates,
+      };
     },
   );
 

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { duplicatesSchema } from '../duplicates/schemas.ts';
 import { idParam } from '../ids.ts';
 import { MAX_ID } from '../limits.ts';
 import { RULES } from '../pipeline/provenance.ts';
@@ -59,6 +60,12 @@ export const oneListingSchema = Type.Object({
   ...listingSchema.properties,
   price_per_m2: nullable(Type.Number({ description: "In the listing's currency." })),
   provenance: nullable(provenanceSchema),
+  duplicate_group: nullable(
+    Type.Integer({
+      description: 'The smallest id of the listings that are likely the same property as it.',
+    }),
+  ),
+  duplicates: duplicatesSchema,
 });
 
 export const historySchema = Type.Array(

@@ -17,7 +17,7 @@ const queueAnswer = Type.Object(
       },
       {
         description:
-          'Payloads by status. Where there are more than some 100,000 that have ended, their counts, and the rate, may be some seconds old.',
+          'Payloads by status, of one moment. Where more than 100,000 have ended, their counts, and the rate, may be up to a minute old.',
       },
     ),
     oldest_pending_seconds: nullable(
@@ -57,7 +57,7 @@ export function queueRoutes(
       },
     },
     async () => {
-      // Whoever has just put payloads back wants to see them: only a query in progress is shared.
+      // Whoever has just put payloads back wants to see them.
       const figures = await readQueue({ maxAgeMs: 0 });
       return {
         counts: figures.counts,

@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Job } from './job.ts';
+import { isProcessed } from './processed.sql.ts';
 
 export type ClaimOptions = {
   /** Who claims, for whoever looks at the table. */
@@ -14,11 +15,15 @@ export type ClaimOptions = {
   except?: number | undefined;
 };
 
+/** Over how many sources a claim spreads, while these have enough. To look at one costs as much as a few jobs. */
+const MAX_SOURCES = 16;
+
 /**
  * Claims pending jobs, an equal share of each source that has any and the oldest of each source first,
  * beginning after the source that was taken from last: a source with 100,000 of them does not hold up
  * another's single one. It is one statement, so no two workers get the same job, and it goes on from
- * source to source only until it has enough, however many sources and payloads there are.
+ * source to source only until it has enough, however many sources and payloads there are. The next claim
+ * goes on where this one ended.
  *
  * The payloads of a listing are taken in the order in which they came: none is claimed while an earlier
  * one is pending or any is processed. Almost all that this would refuse are marked with `waits` and not
@@ -57,11 +62,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
           select id from raw_data as candidate
           where source_slug = round.source_slug and status = 'pending' and not waits
             and id is distinct from ${except}::bigint
-            and not exists (
-              select from raw_data as other
-              where other.source_slug = candidate.source_slug
-                and other.external_id = candidate.external_id
-                and other.status = 'processing' offset 0)
+            and not ${isProcessed(sql`candidate`)}
             and not exists (
               select from raw_data as other
               where other.source_slug = candidate.source_slug
@@ -69,7 +70,8 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
                 and other.status = 'pending' and other.id + 0 < candidate.id offset 0)
           order by id + 0
           limit (
-            select ceil(${count}::numeric / count(*)) from (select from round limit ${count}) as source)
+            select ceil(${count}::numeric / count(*))
+            from (select from round limit ${Math.min(count, MAX_SOURCES)}) as source)
           for update skip locked) as job
         limit ${count}) as taken),
     claimed as (

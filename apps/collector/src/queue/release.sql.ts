@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { ListingKey } from './job.ts';
+import { isProcessed } from './processed.sql.ts';
 
 /**
  * Lets payloads go that waited for an earlier one of their listing. Whoever ends jobs calls it, and so
@@ -28,8 +29,8 @@ export function releaseMissed(db: Kysely<Tables>): Promise<number> {
 }
 
 /**
- * Releases the first waiting payload of each listing, unless an unfinished one is before it. `offset 0`
- * keeps the look at one listing from becoming a join over all of them; `id + 0` is what the index is made of.
+ * Releases the first waiting payload of each listing, unless an unfinished one is before it. `id + 0` is
+ * what the index is made of.
  */
 async function releaseFirst(db: Kysely<Tables>, listings: RawBuilder<unknown>): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
@@ -41,10 +42,7 @@ async function releaseFirst(db: Kysely<Tables>, listings: RawBuilder<unknown>): 
         where source_slug = listing.source_slug and external_id = listing.external_id
           and status = 'pending'
         order by id + 0 limit 1) as first
-      where first.waits and not exists (
-        select from raw_data as other
-        where other.source_slug = listing.source_slug and other.external_id = listing.external_id
-          and other.status = 'processing' offset 0)
+      where first.waits and not ${isProcessed(sql`listing`)}
       order by first.id))`.execute(db);
   return Number(numAffectedRows);
 }

@@ -21,13 +21,13 @@ export type Slots = {
   run(job: Job, work: (signal: AbortSignal, leave: () => void) => Promise<void>): void;
   /** All that have not ended. */
   all(): Slot[];
-  /** Takes out the jobs that wait for a slot; they will not be run. */
-  takeWaiting(): Job[];
+  /** Takes out the jobs that have waited for a slot for so long, or all that wait; they will not be run. */
+  takeWaiting(forMs?: number): Job[];
   /** Waits until every job has ended, at most so long. Gives whether they have. */
   empty(timeoutMs: number): Promise<boolean>;
 };
 
-type Waiting = { job: Job; begin: () => void; end: () => void };
+type Waiting = { job: Job; since: number; begin: () => void; end: () => void };
 
 /**
  * The jobs of one process: at most `count` are worked on at once. Where their ends cannot be written as
@@ -79,12 +79,14 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
         });
       };
       slots.add(slot);
-      waiting.push({ job, begin, end });
+      waiting.push({ job, since: performance.now(), begin, end });
       beginNext();
     },
     all: () => [...slots],
-    takeWaiting() {
-      return waiting.splice(0).map(({ job, end }) => {
+    takeWaiting(forMs = 0) {
+      const before = performance.now() - forMs;
+      const patient = waiting.findIndex(({ since }) => since > before);
+      return waiting.splice(0, patient === -1 ? waiting.length : patient).map(({ job, end }) => {
         end();
         return job;
       });

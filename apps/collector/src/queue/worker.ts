@@ -9,7 +9,7 @@ import { createAlarm } from './alarm.ts';
 import { claimJobs } from './claim.sql.ts';
 import type { Job } from './job.ts';
 import { keepLeases, rescueLostJobs } from './leases.ts';
-import { pause } from './repeat.ts';
+import { pause, repeat } from './repeat.ts';
 import { returnJob } from './repository.ts';
 import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
@@ -25,6 +25,11 @@ const ABORT_GRACE_MS = 2000;
  * at most. Where jobs take longer than a claim there are none.
  */
 const MAX_AHEAD = 100;
+/**
+ * How long one of these may wait. Then the jobs before it take longer than those that had ended, and
+ * another worker may have a slot for it.
+ */
+const MAX_WAIT_MS = 1000;
 
 export type WorkerOptions = {
   db: Kysely<Tables>;
@@ -38,6 +43,7 @@ export type WorkerOptions = {
   leaseMs: number;
   maxAttempts: number;
   pollMs?: number;
+  maxWaitMs?: number;
 };
 
 export type Worker = {
@@ -56,7 +62,15 @@ export type Worker = {
  * Specification 001, Raw data status; Contract 4, Queue.
  */
 export function startWorker(options: WorkerOptions): Worker {
-  const { db, breaker, log, leaseMs, maxAttempts, pollMs = POLL_MS } = options;
+  const {
+    db,
+    breaker,
+    log,
+    leaseMs,
+    maxAttempts,
+    pollMs = POLL_MS,
+    maxWaitMs = MAX_WAIT_MS,
+  } = options;
   const name = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
   const alarm = createAlarm();
   const slots = createSlots(options.slots, alarm.ring, MAX_AHEAD);
@@ -157,6 +171,10 @@ export function startWorker(options: WorkerOptions): Worker {
   const upkeep = [
     keepLeases({ db, slots, log, leaseMs }, ended.signal),
     rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: alarm.ring }, ended.signal),
+    repeat(maxWaitMs, () => returnJobs(slots.takeWaiting(maxWaitMs)), {
+      signal: ended.signal,
+      onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
+    }),
   ];
   const looping = loop();
 

@@ -8,17 +8,23 @@ import type { SearchFilters } from './schemas.ts';
  * Where a page ended. Ranks tie often, so the place is a rank and an id; `newestId` keeps listings that
  * came after the first page from shifting what the next pages rank.
  */
-export type Position = { rank: number; id: number; newestId?: number | undefined };
+export type Position = { rank: number; id: number; newestId: number };
 
 /** What a cursor belongs to: it serves for the same search only. */
-export type Search = { kind: 'fulltext' | 'hybrid'; text: string; filters: SearchFilters };
+export type Search = {
+  kind: 'fulltext' | 'hybrid';
+  text: string;
+  filters: SearchFilters;
+  /** Whether of likely duplicates one alone is shown. */
+  folded: boolean;
+};
 
 /** Raised when what a cursor holds changes, so that cursors of before are refused, not misread. */
-const VERSION = 1;
+const VERSION = 2;
 
 const id = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const content = Type.Object(
-  { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: Type.Optional(id) },
+  { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
   { additionalProperties: false },
 );
 
@@ -29,7 +35,7 @@ export function writeCursor(search: Search, { rank, id: last, newestId }: Positi
     q: fingerprint(search),
     r: rank,
     i: last,
-    ...(newestId === undefined ? {} : { n: newestId }),
+    n: newestId,
   };
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
@@ -58,8 +64,8 @@ function decode(text: string): unknown {
   }
 }
 
-function fingerprint({ kind, text, filters }: Search): string {
+function fingerprint({ kind, text, filters, folded }: Search): string {
   const sorted = Object.entries(filters).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const identity = JSON.stringify([kind, text, sorted]);
+  const identity = JSON.stringify([kind, text, sorted, folded]);
   return createHash('sha256').update(identity).digest('base64url').slice(0, 16);
 }

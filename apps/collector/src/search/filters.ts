@@ -10,6 +10,19 @@ const RANGES = [
   ['area_total', 'area_min', 'area_max'],
 ] as const;
 
+export type RangeColumn = (typeof RANGES)[number][0];
+
+/** The ranges that filters name, by their columns; an end that is not named is open. */
+export function rangesOf(
+  filters: SearchFilters,
+): { column: RangeColumn; min: number | undefined; max: number | undefined }[] {
+  return RANGES.map(([column, min, max]) => ({
+    column,
+    min: filters[min],
+    max: filters[max],
+  })).filter(({ min, max }) => min !== undefined || max !== undefined);
+}
+
 /**
  * Refuses ranges that nothing can be in.
  * @throws ProblemError `validation_failed` naming each lower end that is above its upper end.
@@ -36,10 +49,9 @@ export function matchesFilters(filters: SearchFilters): Expression<SqlBool> {
   if (filters.city !== undefined) {
     conditions.push(eb('city_key', '=', normaliseText(filters.city)));
   }
-  for (const [column, min, max] of RANGES) {
-    const [from, to] = [filters[min], filters[max]];
-    if (from !== undefined) conditions.push(eb(column, '>=', from));
-    if (to !== undefined) conditions.push(eb(column, '<=', to));
+  for (const { column, min, max } of rangesOf(filters)) {
+    if (min !== undefined) conditions.push(eb(column, '>=', min));
+    if (max !== undefined) conditions.push(eb(column, '<=', max));
   }
   if (filters.include_archived !== true) conditions.push(eb('archived_at', 'is', null));
   return eb.and(conditions);

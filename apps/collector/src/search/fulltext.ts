@@ -1,8 +1,10 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import { readCursor, type Search, writeCursor } from './cursor.ts';
+import { readCursor, type Search } from './cursor.ts';
 import { checkRanges } from './filters.ts';
+import { foldGroups } from './fold.ts';
 import { normaliseText } from './normalise.ts';
+import { pageOf } from './pages.ts';
 import { rankMatches } from './ranking.sql.ts';
 import { toResults } from './results.ts';
 import {
@@ -28,31 +30,26 @@ export function createFulltextSearch(deps: {
 }): FulltextSearch {
   const { db, rankedMatches = RANKED_MATCHES } = deps;
   return async (request) => {
-    const { query, limit = DEFAULT_LIMIT, cursor, highlight = false, ...filters } = request;
+    const { query, limit = DEFAULT_LIMIT, cursor, highlight = false, ...rest } = request;
+    const { fold_duplicates = false, ...filters } = rest;
     checkRanges(filters);
     const text = normaliseText(query);
-    const search: Search = { kind: 'fulltext', text, filters };
+    const search: Search = { kind: 'fulltext', text, filters, folded: fold_duplicates };
     const after = cursor === undefined ? undefined : readCursor(search, cursor);
     if (text === '') return NOTHING;
 
-    // One more than the page shows whether there is another page.
-    const { hits, ranked, newestId } = await rankMatches(db, {
-      text,
-      filters,
-      limit: limit + 1,
-      bound: rankedMatches,
-      after,
-      newestId: after?.newestId,
-    });
-    const shown = hits.slice(0, limit);
-    const last = hits.length > limit ? shown.at(-1) : undefined;
+    const bound = rankedMatches;
+    const matches = { text, filters, bound, newestId: after?.newestId };
+    const { ranked, newestId } = await rankMatches(db, matches);
+    const hits = fold_duplicates ? foldGroups(ranked) : ranked;
+    const { shown, next_cursor } = pageOf(hits, { search, after, limit, newestId });
     return {
-      items: await toResults(db, shown, highlight ? text : undefined),
-      total: { value: ranked, relation: ranked < rankedMatches ? 'eq' : 'gte' },
-      next_cursor:
-        last === undefined
-          ? null
-          : writeCursor(search, { ...last, newestId: after?.newestId ?? newestId }),
+      items: await toResults(db, shown, {
+        text: highlight ? text : undefined,
+        folded: fold_duplicates ? filters : undefined,
+      }),
+      total: { value: hits.length, relation: ranked.length < bound ? 'eq' : 'gte' },
+      next_cursor,
     };
   };
 }

@@ -1,10 +1,12 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import { type Position, readCursor, type Search, writeCursor } from './cursor.ts';
+import { type Position, readCursor, type Search } from './cursor.ts';
 import { checkRanges } from './filters.ts';
+import { foldGroups } from './fold.ts';
 import type { FulltextSearch } from './fulltext.ts';
 import { findNearest } from './nearest.sql.ts';
 import { normaliseText } from './normalise.ts';
+import { byRank, pageOf } from './pages.ts';
 import { type Embedder, embedQuery } from './query-vector.ts';
 import { rankMatches } from './ranking.sql.ts';
 import { toResults } from './results.ts';
@@ -15,7 +17,6 @@ import {
   RANKED_MATCHES,
   type SearchFilters,
 } from './schemas.ts';
-import { EXACT_MATCHES } from './similar.ts';
 
 /** How much being first weighs: with a small number the two firsts decide all. Contract 4, Search. */
 const RANK_CONSTANT = 60;
@@ -25,7 +26,7 @@ export type HybridSearch = (
   signal: AbortSignal,
 ) => ReturnType<FulltextSearch>;
 
-type Hit = { id: number; rank: number };
+type Hit = { id: number; group: number | null };
 
 /**
  * Fuses the full-text and the similarity ranking of a query: each listing scores 1 / (60 + place) in
@@ -38,65 +39,61 @@ export function createHybridSearch(deps: {
   rankedMatches?: number | undefined;
   exactMatches?: number | undefined;
 }): HybridSearch {
-  const { db, model, rankedMatches = RANKED_MATCHES, exactMatches = EXACT_MATCHES } = deps;
+  const { db, model, rankedMatches = RANKED_MATCHES, exactMatches } = deps;
 
-  /** Both rankings, and the newest id in them. The model is asked first: no connection waits for it. */
+  /** Both rankings, and the newest id there was. The model is asked first: no connection waits for it. */
   async function rankBoth(
-    query: string,
-    text: string,
-    filters: SearchFilters,
+    query: { written: string; text: string; filters: SearchFilters },
     after: Position | undefined,
     signal: AbortSignal,
   ) {
-    const target = await embedQuery(model, query, signal);
-    const shared = { filters, limit: HYBRID_DEPTH };
-    const newestId = after?.newestId;
-    const matches = await rankMatches(db, { ...shared, text, bound: rankedMatches, newestId });
-    const neighbours = await findNearest(db, { ...shared, ...target, exactMatches, newestId });
-    const near = neighbours.map(({ id }) => id);
+    const { written, text, filters } = query;
+    const target = await embedQuery(model, written, signal);
+    const matches = { text, filters, bound: rankedMatches, newestId: after?.newestId };
+    const { ranked, newestId } = await rankMatches(db, matches);
+    const nearest = { ...target, filters, limit: HYBRID_DEPTH, exactMatches, newestId };
     return {
-      words: matches.hits.map(({ id }) => id),
-      near,
-      newestId: newestId ?? Math.max(matches.newestId ?? 0, ...near),
+      words: ranked.slice(0, HYBRID_DEPTH),
+      near: await findNearest(db, nearest),
+      newestId,
     };
   }
 
   return async (request, signal) => {
-    const { query, limit = DEFAULT_LIMIT, cursor, highlight = false, ...filters } = request;
+    const { query, limit = DEFAULT_LIMIT, cursor, highlight = false, ...rest } = request;
+    const { fold_duplicates = false, ...filters } = rest;
     checkRanges(filters);
     const text = normaliseText(query);
-    const search: Search = { kind: 'hybrid', text, filters };
+    const search: Search = { kind: 'hybrid', text, filters, folded: fold_duplicates };
     const after = cursor === undefined ? undefined : readCursor(search, cursor);
     const { words, near, newestId } =
-      text === '' ? NOTHING : await rankBoth(query, text, filters, after, signal);
+      text === '' ? NOTHING : await rankBoth({ written: query, text, filters }, after, signal);
     const fused = fuse([words, near]);
-    const rest = after === undefined ? fused : fused.filter((hit) => compare(after, hit) < 0);
-    const shown = rest.slice(0, limit);
-    const last = rest.length > limit ? shown.at(-1) : undefined;
+    const hits = fold_duplicates ? foldGroups(fused) : fused;
+    const { shown, next_cursor } = pageOf(hits, { search, after, limit, newestId });
     return {
-      items: await toResults(db, shown, highlight ? text : undefined),
+      items: await toResults(db, shown, {
+        text: highlight ? text : undefined,
+        folded: fold_duplicates ? filters : undefined,
+      }),
       total: {
-        value: fused.length,
+        value: hits.length,
         relation: Math.max(words.length, near.length) < HYBRID_DEPTH ? 'eq' : 'gte',
       },
-      next_cursor: last === undefined ? null : writeCursor(search, { ...last, newestId }),
+      next_cursor,
     };
   };
 }
 
-const NOTHING = { words: [], near: [], newestId: undefined };
+const NOTHING = { words: [], near: [], newestId: 0 };
 
-/** Best first. */
-function compare(a: Hit, b: Hit): number {
-  return b.rank - a.rank || b.id - a.id;
-}
-
-function fuse(rankings: readonly (readonly number[])[]): Hit[] {
-  const scores = new Map<number, number>();
+function fuse(rankings: readonly (readonly Hit[])[]): (Hit & { rank: number })[] {
+  const fused = new Map<number, Hit & { rank: number }>();
   for (const ranking of rankings) {
-    for (const [index, id] of ranking.entries()) {
-      scores.set(id, (scores.get(id) ?? 0) + 1 / (RANK_CONSTANT + index + 1));
+    for (const [index, { id, group }] of ranking.entries()) {
+      const rank = (fused.get(id)?.rank ?? 0) + 1 / (RANK_CONSTANT + index + 1);
+      fused.set(id, { id, group, rank });
     }
   }
-  return [...scores].map(([id, rank]) => ({ id, rank })).toSorted(compare);
+  return [...fused.values()].toSorted(byRank);
 }

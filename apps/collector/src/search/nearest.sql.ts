@@ -1,51 +1,62 @@
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database.ts';
+import { estimateListings } from './estimate.sql.ts';
+import { hasFacets, partsOf } from './facets.ts';
 import { matchesFilters } from './filters.ts';
 import type { QueryVector } from './query-vector.ts';
 import type { SearchFilters } from './schemas.ts';
 
-export type Neighbour = { id: number; distance: number };
+/** A listing near a vector, and its group of likely duplicates where it is in one. */
+export type Neighbour = { id: number; distance: number; group: number | null };
+
+type Query = QueryVector & {
+  filters: SearchFilters;
+  exclude?: number | undefined;
+  newestId?: number | undefined;
+  limit: number;
+  exactMatches?: number | undefined;
+};
+
+/** Up to so many listings that pass the filters, all distances are computed in any case. */
+export const EXACT_MATCHES = 2000;
+
+/** How many neighbours the index keeps in view: more find more of the true nearest, and take longer. */
+const INDEX_VIEW = { least: 200, most: 1000 };
+
+/** So much more than the filters ask for on the average is looked at, so that one look is enough. */
+const RESERVE = 1.25;
+
+/** How many distances can be computed in the time in which the index takes one neighbour into view. */
+const INDEX_COST = 8;
 
 /**
  * Finds the listings whose embeddings are nearest to a vector by cosine distance, ties by id.
  *
- * The index walks outwards from the vector and knows nothing of the filters: with a filter that few
- * listings pass it would give up (after `hnsw.max_scan_tuples`) before it has met enough of them. So
- * where at most `exactMatches` listings pass, their distances are simply all computed; so they are
+ * The index walks outwards from the vector and knows nothing of the filters: of a filter that one listing in
+ * a hundred passes it has to look at a hundred neighbours for each that is found. So where few listings pass,
+ * or where it would look at more of them than is worth it, all distances are computed instead; so they are
  * where the index came back with too few.
  * Embeddings of another model than the vector's are left out: distances between models mean nothing.
  * @param vector As PostgreSQL writes it; not the zero vector.
  * @param exclude A listing that is left out.
  * @param newestId Listings that came after this one are left out.
+ * @param exactMatches Up to how many candidates the index is not used; `EXACT_MATCHES` unless told.
  */
-export async function findNearest(
-  db: Kysely<Tables>,
-  options: QueryVector & {
-    filters: SearchFilters;
-    exclude?: number | undefined;
-    newestId?: number | undefined;
-    limit: number;
-    exactMatches: number;
-  },
-): Promise<Neighbour[]> {
-  const { vector, limit, exactMatches } = options;
-  const candidates = isCandidate(options);
-  const few = await listFew(db, candidates, exactMatches);
-  if (few !== undefined)
-    return few.length === 0 ? [] : searchExactly(db, vector, isOneOf(few), limit);
-  const found = await searchIndex(db, vector, candidates, limit);
-  return found.length < limit ? searchExactly(db, vector, candidates, limit) : found;
+export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
+  const { limit, filters, exactMatches = EXACT_MATCHES } = query;
+  const { all, passing } = await estimateListings(db, filters);
+  const wanted = Math.ceil((RESERVE * limit * all) / Math.max(1, passing));
+  const isExactCheaper = exactMatches > 0 && passing <= wanted * INDEX_COST;
+  if (passing <= exactMatches || isExactCheaper) return searchExactly(db, query);
+  const view = Math.min(Math.max(INDEX_VIEW.least, wanted), INDEX_VIEW.most);
+  const found = await searchIndex(db, query, view);
+  return found.length < limit ? searchExactly(db, query) : found;
 }
 
-function isCandidate(options: {
-  filters: SearchFilters;
-  embeddingModel: string | null;
-  exclude?: number | undefined;
-  newestId?: number | undefined;
-}): Expression<SqlBool> {
-  const { filters, embeddingModel, exclude, newestId } = options;
+/** What a neighbour must be beside passing the filters. */
+function isCandidate({ embeddingModel, exclude, newestId }: Query): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions = [matchesFilters(filters), eb('embedding', 'is not', null)];
+  const conditions: Expression<SqlBool>[] = [eb('embedding', 'is not', null)];
   if (exclude !== undefined) conditions.push(eb('id', '<>', exclude));
   if (newestId !== undefined) conditions.push(eb('id', '<=', newestId));
   if (embeddingModel !== null) {
@@ -56,61 +67,32 @@ function isCandidate(options: {
   return eb.and(conditions);
 }
 
-function isOneOf(ids: number[]): Expression<SqlBool> {
-  return sql<SqlBool>`id = any(${ids}::bigint[])`;
-}
-
-/** The candidates' ids; undefined where there are more than `most`. */
-async function listFew(
-  db: Kysely<Tables>,
-  candidates: Expression<SqlBool>,
-  most: number,
-): Promise<number[] | undefined> {
-  const rows = await db
-    .selectFrom('property_listings')
-    .select('id')
-    .where(candidates)
-    .limit(most + 1)
-    .execute();
-  return rows.length > most ? undefined : rows.map(({ id }) => id);
-}
-
 /** Computes all distances: "materialized" keeps the planner from using the index after all. */
-async function searchExactly(
-  db: Kysely<Tables>,
-  vector: string,
-  candidates: Expression<SqlBool>,
-  limit: number,
-): Promise<Neighbour[]> {
+async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
+  const { vector, limit, filters } = query;
+  const parts = partsOf(filters).map(
+    (part) => sql`
+      select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
+      from property_listings
+      where ${part} and ${hasFacets(filters)} and ${isCandidate(query)}`,
+  );
   const { rows } = await sql<Neighbour>`
-    with candidates as materialized (
-      select id, embedding <=> ${vector}::vector as distance
-      from property_listings where ${candidates}
-    )
-    select id, distance from candidates
+    with candidates as materialized (${sql.join(parts, sql` union all `)})
+    select id, distance, "group" from candidates
     where distance <> 'NaN' order by distance, id limit ${limit}
   `.execute(db);
   return rows;
 }
 
-/** How many neighbours the index keeps in view; more find more of the true nearest. */
-const INDEX_VIEW = 100;
-
 /** The settings are the transaction's alone: the connection goes back to the pool without them. */
-function searchIndex(
-  db: Kysely<Tables>,
-  vector: string,
-  candidates: Expression<SqlBool>,
-  limit: number,
-): Promise<Neighbour[]> {
+function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
+  const { vector, limit, filters } = query;
   return db.transaction().execute(async (trx) => {
     await sql`select set_config('hnsw.iterative_scan', 'strict_order', true),
-                     set_config('hnsw.ef_search', ${String(Math.max(INDEX_VIEW, limit))}, true)`.execute(
-      trx,
-    );
+                     set_config('hnsw.ef_search', ${String(view)}, true)`.execute(trx);
     const { rows } = await sql<Neighbour>`
-      select id, embedding <=> ${vector}::vector as distance
-      from property_listings where ${candidates}
+      select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
+      from property_listings where ${matchesFilters(filters)} and ${isCandidate(query)}
       order by distance, id limit ${limit}
     `.execute(trx);
     return rows;

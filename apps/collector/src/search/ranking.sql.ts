@@ -1,57 +1,96 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
-import { matchesFilters } from './filters.ts';
-import type { Position } from './cursor.ts';
+import { bandOf, firstIdOf, hasFacets, partsOf } from './facets.ts';
+import { byRank } from './pages.ts';
 import type { SearchFilters } from './schemas.ts';
 
-export type RankedIds = {
-  /** Best first, newest first where ranks are equal. */
-  hits: { id: number; rank: number }[];
-  /** How many matches were ranked. */
-  ranked: number;
-  /** The newest of them; undefined where nothing matches. */
-  newestId: number | undefined;
+/** A listing that has all words, how well, and its group of likely duplicates where it is in one. */
+export type Match = { id: number; rank: number; group: number | null };
+
+export type Matches = {
+  /** Best first, newest first where ranks are equal; `bound` of them at most. */
+  ranked: Match[];
+  /** Listings that came after this one were left out. */
+  newestId: number;
 };
 
+type Query = {
+  text: string;
+  filters: SearchFilters;
+  bound: number;
+  newestId?: number | undefined;
+};
+
+/** In how many bands of ids the newest matches are looked for first. */
+const FIRST_BANDS = 2;
+/** Of how many bands the names are not worth it any more where they reach back to the first listing. */
+const MOST_NAMED = 2048;
+/** How many times as many bands as in all before are looked through at a time, at the most. */
+const GROWTH = 256;
+/** Bands are not all alike, so somewhat more are looked through than were enough if they were. */
+const RESERVE = 1.25;
+
 /**
- * Finds the listings that have all words, and ranks them by cover density. Ranking reads the whole
- * search vector of every match, so only the `bound` newest matches are ranked.
- * @param text A normalised query.
- * @param after Where the page before ended.
- * @param newestId Listings that came after this one are left out.
+ * Finds the newest listings that have all words, `bound` of them at most, and ranks them by cover density.
+ *
+ * They are looked for in the newest bands of ids, then in as many more as it takes by what was found so far.
+ * So a broad word costs what its newest matches cost, not what it costs to read a list of all of them; and
+ * a rare one costs one look more.
+ * @param text A normalised query that has a word.
+ * @param newestId Listings that came after this one are left out; the newest of all unless told.
  */
-export async function rankMatches(
+export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Matches> {
+  const newestId = query.newestId ?? (await findNewest(db));
+  const last = bandOf(newestId);
+  const found: Match[] = [];
+  let from = last + 1;
+  let bands = FIRST_BANDS;
+  while (from > 0 && found.length < query.bound) {
+    const window = { from: Math.max(0, from - bands), before: from };
+    const limit = query.bound - found.length;
+    found.push(...(await findMatches(db, { ...query, newestId, window, limit })));
+    from = window.from;
+    bands = nextBands({ seen: last + 1 - from, found: found.length, bound: query.bound });
+  }
+  return { ranked: found.toSorted(byRank), newestId };
+}
+
+/** How many bands more it takes, were the matches spread evenly. */
+function nextBands({ seen, found, bound }: { seen: number; found: number; bound: number }): number {
+  const wanted = found === 0 ? Infinity : (seen * (bound - found) * RESERVE) / found;
+  return Math.ceil(Math.min(wanted, seen * GROWTH));
+}
+
+async function findNewest(db: Kysely<Tables>): Promise<number> {
+  const { rows } = await sql<{ id: number | null }>`
+    select max(id) as id from property_listings`.execute(db);
+  return rows[0]?.id ?? 0;
+}
+
+/**
+ * The newest matches in a window of bands. `id + 0`: else the planner may walk along the ids instead, and
+ * look at the words of every listing.
+ */
+async function findMatches(
   db: Kysely<Tables>,
-  options: {
-    text: string;
-    filters: SearchFilters;
-    limit: number;
-    bound: number;
-    after?: Omit<Position, 'newestId'> | undefined;
-    newestId?: number | undefined;
-  },
-): Promise<RankedIds> {
-  const { text, filters, limit, bound, after, newestId } = options;
+  options: Query & { newestId: number; window: { from: number; before: number }; limit: number },
+): Promise<Match[]> {
+  const { text, filters, newestId, window, limit } = options;
+  const { from, before } = window;
   const query = sql`plainto_tsquery('simple', ${text})`;
-  const newest = db
-    .selectFrom('property_listings')
-    .select(['id', 'search_vector'])
-    .where(sql<boolean>`search_vector @@ ${query}`)
-    .where(matchesFilters(filters))
-    .where('id', '<=', newestId ?? Number.MAX_SAFE_INTEGER)
-    .orderBy('id', 'desc')
-    .limit(bound);
-  const place =
-    after === undefined ? sql`true` : sql`(rank, id) < (${after.rank}::real, ${after.id})`;
-  const { rows } = await sql<Omit<RankedIds, 'newestId'> & { newest_id: number | null }>`
-    with ranked as materialized (
-      select id, ts_rank_cd(search_vector, ${query}) as rank from (${newest}) as newest
-    ),
-    page as (select id, rank from ranked where ${place} order by rank desc, id desc limit ${limit})
-    select (select count(*) from ranked) as ranked,
-           (select max(id) from ranked) as newest_id,
-           coalesce((select json_agg(page order by rank desc, id desc) from page), '[]') as hits
-  `.execute(db);
-  const { hits = [], ranked = 0, newest_id = null } = rows[0] ?? {};
-  return { hits, ranked, newestId: newest_id ?? undefined };
+  const bands = from === 0 && before > MOST_NAMED ? undefined : { from, to: before - 1 };
+  const parts = partsOf(filters).map(
+    (part) => sql`(
+      select id, ts_rank_cd(search_vector, ${query}) as rank, duplicate_group
+      from property_listings
+      where ${part} and search_vector @@ ${query} and ${hasFacets(filters, bands)}
+        and id + 0 >= ${firstIdOf(from)} and id + 0 < ${firstIdOf(before)} and id + 0 <= ${newestId}
+      order by id + 0 desc limit ${limit})`,
+  );
+  const { rows } = await sql<{ matches: [id: number, rank: number, group: number | null][] }>`
+    select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]') as matches
+    from (select * from (${sql.join(parts, sql` union all `)}) as part
+      order by id desc limit ${limit}) as match`.execute(db);
+  const matches = rows[0]?.matches ?? [];
+  return matches.map(([id, rank, group]) => ({ id, rank, group }));
 }

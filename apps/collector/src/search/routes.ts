@@ -1,10 +1,11 @@
 import type { Database } from '@oselya/db';
-import type { RateLimit, Server } from '@oselya/kit';
+import { clientNetwork, type RateLimit, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Tables } from '../database.ts';
 import { problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
+import { whenAbandoned } from './abandoned.ts';
 import { createFulltextSearch } from './fulltext.ts';
 import { createHybridSearch } from './hybrid.ts';
 import type { Embedder } from './query-vector.ts';
@@ -28,7 +29,7 @@ export type SearchDeps = {
   model: Embedder;
   /** EMBEDDING_DIMENSIONS. */
   dimensions: number;
-  /** The limit on full-text searches; the key is the API key's id, or the address without one. */
+  /** The limit on full-text searches; the key is the API key's id, or the client's network without one. */
   limit: RateLimit;
   metrics: Pick<Metrics, 'searchDuration'>;
   /** How many matches are ranked; see `RANKED_MATCHES`. */
@@ -49,7 +50,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
   const config = { scope: 'search' } as const;
 
   const limited = async (request: FastifyRequest, reply: FastifyReply) => {
-    reply.headers(await limit(request.apiKey?.id ?? request.ip));
+    reply.headers(await limit(request.apiKey?.id ?? clientNetwork(request.ip)));
   };
 
   /** Runs a search and says how long it took; failed ones are not measured. */
@@ -112,7 +113,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         },
       },
     },
-    ({ body, signal }) => timed('similar', () => similar(body, signal)),
+    ({ body }, reply) => timed('similar', () => similar(body, whenAbandoned(reply))),
   );
 
   app.post(
@@ -133,6 +134,6 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         },
       },
     },
-    ({ body, signal }) => timed('hybrid', () => hybrid(body, signal)),
+    ({ body }, reply) => timed('hybrid', () => hybrid(body, whenAbandoned(reply))),
   );
 }

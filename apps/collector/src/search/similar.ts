@@ -2,14 +2,18 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
 import { checkRanges } from './filters.ts';
-import { findNearest } from './nearest.sql.ts';
+import { findDuplicates, foldGroups } from './fold.ts';
+import { findNearest, type Neighbour } from './nearest.sql.ts';
 import { normaliseText } from './normalise.ts';
 import { type Embedder, embedQuery, type QueryVector, toDirection } from './query-vector.ts';
 import { loadListings, readEmbedding } from './repository.ts';
 import { DEFAULT_LIMIT, type SimilarSearchRequest, type SimilarSearchResponse } from './schemas.ts';
 
-/** Up to so many listings that pass the filters, all distances are computed: some 10 ms of work. */
-export const EXACT_MATCHES = 5000;
+/** Where hits are folded, so many times as many are read at first, and again while that is too few. */
+const FOLD_RESERVE = 2;
+
+/** Not more are read to be folded: it is also the most that the index keeps in view. */
+const MOST_FOLDED = 1000;
 
 export type SimilarSearch = (
   request: SimilarSearchRequest,
@@ -29,9 +33,21 @@ export function createSimilarSearch(deps: {
   model: Embedder;
   exactMatches?: number | undefined;
 }): SimilarSearch {
-  const { db, model, exactMatches = EXACT_MATCHES } = deps;
+  const { db, model, exactMatches } = deps;
+
+  /** Reads on until there are enough groups, or no more listings that are worth it. */
+  async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
+    for (let limit = nearest.limit * FOLD_RESERVE; ; limit *= FOLD_RESERVE) {
+      const neighbours = await findNearest(db, { ...nearest, limit });
+      const folded = foldGroups(neighbours);
+      const isAll = neighbours.length < limit || limit * FOLD_RESERVE > MOST_FOLDED;
+      if (folded.length >= nearest.limit || isAll) return folded.slice(0, nearest.limit);
+    }
+  }
+
   return async (request, signal) => {
-    const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...filters } = request;
+    const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
+    const { fold_duplicates = false, ...filters } = rest;
     checkRanges(filters);
     checkTarget(request);
     if (query !== undefined && normaliseText(query) === '') return { items: [] };
@@ -40,13 +56,15 @@ export function createSimilarSearch(deps: {
         ? await knownVector(db, embedding, listing_id)
         : await embedQuery(model, query, signal);
     const nearest = { ...target, filters, exclude: listing_id, limit, exactMatches };
-    const neighbours = await findNearest(db, nearest);
+    const neighbours = await (fold_duplicates ? findFolded(nearest) : findNearest(db, nearest));
     const ids = neighbours.map(({ id }) => id);
     const listings = await loadListings(db, ids);
+    const duplicates = fold_duplicates ? await findDuplicates(db, neighbours, filters) : undefined;
     return {
       items: neighbours.flatMap(({ id, distance }) => {
         const listing = listings.get(id);
-        return listing === undefined ? [] : [{ listing, distance }];
+        if (listing === undefined) return [];
+        return [{ listing, distance, ...(duplicates && { duplicates: duplicates.get(id) ?? [] }) }];
       }),
     };
   };

@@ -31,11 +31,8 @@ function noise(side: number) {
 
 for (const format of FORMATS) {
   test(`${format} is told by its content, whatever it is called`, async () => {
-    assert.deepEqual(await inspect(await picture(format)), {
-      mediaType: `image/${format}`,
-      width: 64,
-      height: 48,
-    });
+    const { fingerprint: _fingerprint, ...seen } = await inspect(await picture(format));
+    assert.deepEqual(seen, { mediaType: `image/${format}`, width: 64, height: 48 });
   });
 
   test(`${format} that ends half-way is broken`, async () => {
@@ -65,8 +62,8 @@ test('a file that vanishes is no broken picture', async () => {
 });
 
 test('the sides are those of the upright picture', async () => {
-  const turned = await picture('jpeg', { orientation: 6 });
-  assert.deepEqual(await inspect(turned), { mediaType: 'image/jpeg', width: 48, height: 64 });
+  const { width, height } = await inspect(await picture('jpeg', { orientation: 6 }));
+  assert.deepEqual([width, height], [48, 64]);
 });
 
 const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect/></svg>';

@@ -13,6 +13,8 @@ const database = await openDatabase();
 const { db } = database;
 let told = 0;
 const ingest = createIngest({ db, onAccepted: () => (told += 1), log });
+const accept = async (...request: Parameters<typeof ingest.accept>) =>
+  (await ingest.accept(...request)).rawId;
 
 async function stored(source: string) {
   return db
@@ -39,7 +41,7 @@ test('payloads that come at one moment share statements, each with its own answe
   const payloads = Array.from({ length: 250 }, (_, n) =>
     payloadOf({ source_slug: `group-${n % 7}`, external_id: `flat-${n}` }),
   );
-  const ids = await Promise.all(payloads.map((payload) => ingest.accept(payload)));
+  const ids = await Promise.all(payloads.map((payload) => accept(payload)));
   await sql`drop trigger note on raw_data`.execute(db);
   const { rows } = await sql<{ size: number }>`select size from statements`.execute(db);
   assert.deepEqual(
@@ -62,7 +64,7 @@ test('a payload that cannot be stored fails alone', async () => {
   const payloads = Array.from({ length: 12 }, (_, n) =>
     payloadOf({ source_slug, ...(n % 4 === 2 ? UNSTORABLE : {}) }),
   );
-  const results = await Promise.allSettled(payloads.map((payload) => ingest.accept(payload)));
+  const results = await Promise.allSettled(payloads.map((payload) => accept(payload)));
   assert.deepEqual(
     ends(results),
     payloads.map((_, n) => (n % 4 === 2 ? 'refused' : 'stored')),
@@ -77,16 +79,16 @@ test('a payload that cannot be stored fails alone', async () => {
 test('equal idempotency keys within one group', async () => {
   const source_slug = 'keys';
   const payload = payloadOf({ source_slug });
-  const before = await ingest.accept(payload, 'known');
+  const before = await accept(payload, 'known');
   const results = await Promise.allSettled([
-    ingest.accept(payload, 'new'),
-    ingest.accept(payload, 'new'),
-    ingest.accept({ ...payload, price: 5 }, 'new'),
-    ingest.accept(payload, 'known'),
-    ingest.accept({ ...payload, price: 5 }, 'known'),
-    ingest.accept(payload),
-    ingest.accept(payload, 'another'),
-    ingest.accept({ ...payload, source_slug: 'other-keys', price: 5 }, 'new'),
+    accept(payload, 'new'),
+    accept(payload, 'new'),
+    accept({ ...payload, price: 5 }, 'new'),
+    accept(payload, 'known'),
+    accept({ ...payload, price: 5 }, 'known'),
+    accept(payload),
+    accept(payload, 'another'),
+    accept({ ...payload, source_slug: 'other-keys', price: 5 }, 'new'),
   ]);
   assert.deepEqual(ends(results), [
     'stored',
@@ -112,7 +114,7 @@ test('payloads of one listing within a group keep their order, all but the first
   const payloads = [1, 2, 3].map((price) =>
     payloadOf({ source_slug: 'order', external_id: 'same', price }),
   );
-  const ids = await Promise.all(payloads.map((payload) => ingest.accept(payload)));
+  const ids = await Promise.all(payloads.map((payload) => accept(payload)));
   const rows = await stored('order');
   assert.deepEqual(
     rows.map(({ id, waits, payload }) => [id, waits, payload['price']]),
@@ -125,7 +127,7 @@ test('large payloads go in statements of their own size', async () => {
   const payloads = Array.from({ length: 90 }, () =>
     payloadOf({ source_slug: 'large', attributes, description: 'х'.repeat(50_000) }),
   );
-  const ids = await Promise.all(payloads.map((payload) => ingest.accept(payload)));
+  const ids = await Promise.all(payloads.map((payload) => accept(payload)));
   assert.equal(new Set(ids).size, 90);
   assert.equal((await stored('large')).length, 90);
 });

@@ -112,6 +112,8 @@ test('an idempotency key gives the same payload one record', async () => {
   const ids = new Set(answers.map((answer) => answer.json<Accepted>().raw_id));
   assert.equal(ids.size, 1);
   assert.ok(answers.every((answer) => answer.status === 202));
+  const first = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
+  assert.equal(first.length, 1, 'the others say that it was there');
 
   const other = await ingest({ ...payload, price: 5 }, headers);
   assert.equal(other.status, 409);

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { createReadQueue } from '../../src/operations/queue-figures.ts';
 import { queueReads } from '../../src/operations/queue-figures.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { finishJobs } from '../../src/queue/repository.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 
@@ -55,4 +56,29 @@ test('the oldest pending payload is found, in whatever source, and also behind i
     await age(await store(db, payloadOf({ source_slug })), seconds);
   }
   assert.equal(await oldest(), 400);
+});
+
+test('a job is in one count at any moment, also while it ends', async () => {
+  await Promise.all(Array.from({ length: 200 }, () => store(db, payloadOf())));
+  const progress = { ended: false };
+  const work = async () => {
+    for (;;) {
+      const jobs = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 5 });
+      if (jobs.length === 0) break;
+      const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
+      await finishJobs(
+        db,
+        jobs.map((job) => ({ job, result })),
+      );
+    }
+    progress.ended = true;
+  };
+  const working = work();
+  while (!progress.ended) {
+    const { counts } = await read();
+    const sum = Object.values(counts).reduce((total, count) => total + count, 0);
+    assert.equal(sum, 200, JSON.stringify(counts));
+  }
+  await working;
+  assert.deepEqual((await read()).counts.failed, 200);
 });

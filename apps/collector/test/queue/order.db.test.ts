@@ -77,6 +77,8 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
       leaseMs: 60_000,
       maxAttempts: 3,
       pollMs: 10,
+      // Returned unstarted, a job would be claimed more often than it is started.
+      maxWaitMs: 60_000,
     }),
   );
   const listingOf = (n: number) => ({
@@ -87,7 +89,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
     Array.from({ length: clients }, async (_, client) => {
       for (let nth = 0; nth < payloadsEach; nth += 1) {
         const sent = (events += 1);
-        const id = await ingest.accept(
+        const { rawId: id } = await ingest.accept(
           payloadOf(listingOf(Math.floor(chance(seed, client, nth) * 100))),
         );
         Object.assign(lifeOf(id), { sent, accepted: (events += 1) });

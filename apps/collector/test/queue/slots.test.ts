@@ -69,6 +69,7 @@ test('jobs wait for a slot in their order, and can be taken out', async () => {
   ends.get(1)?.resolve();
   await slots.all()[0]?.done;
   assert.deepEqual([begun, slots.left], [[1, 2], 1]);
+  assert.deepEqual(slots.takeWaiting(60_000), [], 'none has waited for so long');
   assert.deepEqual(
     slots.takeWaiting().map(({ rawId }) => rawId),
     [3, 4],

@@ -275,6 +275,33 @@ test('jobs that were claimed ahead are returned when the model goes away, and at
   await empty();
 });
 
+test('jobs that were claimed ahead do not wait behind long ones: another worker takes them', async () => {
+  await storeMany(60);
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+  let begun = 0;
+  const busy = start(
+    async () => {
+      begun += 1;
+      if (begun > 30) await held;
+      return completed;
+    },
+    { pollMs: 60_000, maxWaitMs: 50 },
+  );
+  await until('all slots to be taken', () => begun === 34);
+  await reach({ completed: 30, processing: 4, pending: 26 });
+  const idle = start(async () => completed);
+  await reach({ completed: 56, processing: 4 });
+  letGo();
+  await reach({ completed: 60 });
+  await Promise.all([busy.stop(LONG), idle.stop(LONG)]);
+  const rows = await db.selectFrom('raw_data').select('attempts').execute();
+  assert.ok(
+    rows.every(({ attempts }) => attempts === 1),
+    'and it cost them nothing',
+  );
+  await empty();
+});
+
 test('a heartbeat keeps the lease for as long as the job takes', async () => {
   const id = await store(db, payloadOf());
   const { promise, resolve } = Promise.withResolvers<ProcessResult>();

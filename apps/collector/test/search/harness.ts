@@ -127,7 +127,8 @@ export async function openSearch() {
       });
       return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
     };
-    return { registry, post };
+    const listen = () => app.listen({ host: '127.0.0.1', port: 0 });
+    return { registry, post, listen };
   }
 
   return { ...database, add, serve };

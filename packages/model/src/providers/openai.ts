@@ -6,29 +6,29 @@ import { createTransport } from '../transport/transport.ts';
 import type { ModelBackend } from './backend.ts';
 import { embeddingOrder } from './embedding-order.ts';
 
-/** The models of any server that speaks OpenAI's protocol: Ollama, vLLM, llama.cpp, a hosted one. */
+/**
+ * The models of any server that speaks OpenAI's protocol: Ollama, vLLM, llama.cpp, a hosted one. Those that
+ * serve one model each are two: one that chats, and one that embeds.
+ */
 export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
-  const { baseUrl, apiKey } = settings;
-  const transport = createTransport({ apiKey });
-  const provider = createOpenAICompatible({
-    name: 'model',
-    baseURL: baseUrl,
-    ...(apiKey === undefined ? {} : { apiKey }),
-    supportsStructuredOutputs: true,
-    fetch: transport.fetch,
-  });
+  const { baseUrl, embeddingBaseUrl, apiKey } = settings;
+  const chatting = openServer({ baseUrl, apiKey, variable: 'MODEL_BASE_URL' });
+  const embedding =
+    embeddingBaseUrl === baseUrl
+      ? chatting
+      : openServer({ baseUrl: embeddingBaseUrl, apiKey, variable: 'MODEL_EMBEDDING_BASE_URL' });
+  const servers = new Set([chatting, embedding]);
 
   return {
-    chat: provider.chatModel(settings.chat),
-    vision: provider.chatModel(settings.vision),
+    chat: chatting.provider.chatModel(settings.chat),
+    vision: chatting.provider.chatModel(settings.vision),
     embedding: wrapEmbeddingModel({
-      model: provider.embeddingModel(settings.embedding),
+      model: embedding.provider.embeddingModel(settings.embedding),
       middleware: embeddingOrder,
     }),
     async health(signal) {
-      const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
       try {
-        await transport.fetch(`${baseUrl}/models`, { headers, signal });
+        await Promise.all([...servers].map((server) => server.listModels(signal)));
         return { status: 'ok' };
       } catch (error) {
         // The transport throws nothing else but what the aborted signal brings.
@@ -38,6 +38,35 @@ export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
           detail: answered ? error.message : 'The model server did not answer.',
         };
       }
+    },
+    async close() {
+      await Promise.all([...servers].map((server) => server.close()));
+    },
+  };
+}
+
+function openServer({
+  baseUrl,
+  apiKey,
+  variable,
+}: {
+  baseUrl: string;
+  apiKey: string | undefined;
+  variable: string;
+}) {
+  const transport = createTransport({ apiKey, variable });
+  const provider = createOpenAICompatible({
+    name: 'model',
+    baseURL: baseUrl,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    supportsStructuredOutputs: true,
+    fetch: transport.fetch,
+  });
+  return {
+    provider,
+    async listModels(signal: AbortSignal) {
+      const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+      await transport.fetch(`${baseUrl}/models`, { headers, signal });
     },
     close: transport.close,
   };

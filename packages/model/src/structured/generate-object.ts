@@ -45,7 +45,8 @@ export interface GenerateObjectDeps {
 /**
  * Asks until a valid answer is there. An invalid one is sent back once with what is wrong with it;
  * this repair is not one of the attempts, so one call makes at most one request more than it has
- * attempts, all within one deadline (Contract 4, Model).
+ * attempts, all within one deadline (Contract 4, Model). A server that refuses the schema as the format of
+ * its answers is asked without it, from then on.
  *
  * @throws {ModelError} MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT and every other code of
  *   a request.
@@ -58,13 +59,14 @@ export async function generateObject<S extends TSchema>(
   const usage = createUsage();
   const messages: ModelMessage[] = [question(request.data, request.image)];
   let repairing = false;
+  const output = rawJson(request.schemaName, request.schema);
 
   const ask = (signal: AbortSignal) =>
     generateText({
       model,
       instructions: instructions(request.system, request.schema),
       messages,
-      output: rawJson(request.schemaName, request.schema),
+      ...(refusesFormat.has(model) ? {} : { output }),
       maxRetries: 0,
       abortSignal: signal,
     });
@@ -90,6 +92,10 @@ export async function generateObject<S extends TSchema>(
           },
         });
       } catch (error) {
+        if (isFormatRefusal(error) && !refusesFormat.has(model)) {
+          refusesFormat.add(model);
+          continue;
+        }
         if (repairing || !(error instanceof InvalidAnswer)) throw error;
         repairing = true;
         messages.push(...repairRequest(error));
@@ -97,6 +103,21 @@ export async function generateObject<S extends TSchema>(
     }
   });
   return { ...answered, usage: usage.total() };
+}
+
+/**
+ * The models whose server takes no schema for its answers. It need not: the schema stands in the
+ * instructions too, and the answer is checked here.
+ */
+const refusesFormat = new WeakSet<LanguageModelV4>();
+
+/** Servers that know JSON without a schema, or nothing of it, name the field or its type: 400 or 422. */
+function isFormatRefusal(error: unknown): boolean {
+  return (
+    error instanceof ModelError &&
+    (error.status === 400 || error.status === 422) &&
+    /response_format|json_schema|structured.?output/i.test(error.message)
+  );
 }
 
 function finishedText(answer: { text: string; finishReason: string }): string {

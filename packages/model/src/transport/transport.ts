@@ -25,9 +25,16 @@ const LARGEST_ERROR_BYTES = 64 * 1024;
  * Makes the transport to a model server. Redirects are not followed, since they would carry the
  * texts, and perhaps the key, to an address nobody has configured.
  *
- * @param apiKey Is taken out of whatever a server's error message repeats.
+ * @param options.apiKey Is taken out of whatever a server's error message repeats.
+ * @param options.variable Says where the server is, for error messages.
  */
-export function createTransport({ apiKey }: { apiKey: string | undefined }): Transport {
+export function createTransport({
+  apiKey,
+  variable = 'MODEL_BASE_URL',
+}: {
+  apiKey: string | undefined;
+  variable?: string;
+}): Transport {
   // Undici's own limits of 300 s would end long answers of slow machines; the deadline of the call
   // is the limit here.
   const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
@@ -52,7 +59,7 @@ export function createTransport({ apiKey }: { apiKey: string | undefined }): Tra
       });
     } catch (error) {
       if (error instanceof ModelError || signal?.aborted) throw error;
-      throw new ModelError('MODEL_UNREACHABLE', unreachable(error), { cause: error });
+      throw new ModelError('MODEL_UNREACHABLE', unreachable(variable, error), { cause: error });
     }
   };
 
@@ -105,10 +112,10 @@ async function readUpTo(
   return { text: Buffer.concat(chunks).subarray(0, limit).toString('utf8'), complete };
 }
 
-function unreachable(error: unknown): string {
+function unreachable(variable: string, error: unknown): string {
   const { code, message } = error instanceof Error ? describe(error) : { code: '', message: '' };
   const reason = code || message || 'the connection failed';
-  return `The model server cannot be reached (${reason}). Is it running at MODEL_BASE_URL?`;
+  return `The model server cannot be reached (${reason}). Is it running at ${variable}?`;
 }
 
 // A name with several addresses fails with an empty message and a code, a broken TLS handshake with

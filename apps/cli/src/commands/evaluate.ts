@@ -1,0 +1,32 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Context } from '../context.ts';
+import { help } from '../help.ts';
+
+type Options = { limit?: number; json?: boolean; verbose?: boolean };
+
+/** `oselya evaluate`: how well the configured model reads listings, beside the mock. */
+export function addEvaluateCommand(program: Command, context: Context): void {
+  program
+    .command('evaluate')
+    .description('measure how well the configured model reads listings, beside the mock')
+    .addHelpText(
+      'after',
+      help(
+        'the model of MODEL_MODE and the variables beside it, and no database: nothing is stored.',
+        'How to set a model up, and how to read the figures, is in docs/models.md.',
+      ),
+    )
+    .argument('[file]', 'golden texts of your own; samples/README.md has the format')
+    .option('--limit <n>', 'only the first so many texts', whole)
+    .option('--verbose', 'print every value that is not as it should be')
+    .option('--json', 'print the figures as JSON')
+    .action(async (file: string | undefined, options: Options) => {
+      const { evaluate } = await import('../evaluate/evaluate.ts');
+      await evaluate({ file, ...options }, context);
+    });
+}
+
+function whole(value: string): number {
+  if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
+  throw new InvalidArgumentError('It is a whole number from 1.');
+}

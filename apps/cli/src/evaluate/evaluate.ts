@@ -1,0 +1,107 @@
+import { ModelError, openTrial, type Trial } from '@oselya/collector';
+import { CommandError } from '../command-error.ts';
+import type { Context } from '../context.ts';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { showProgress } from '../progress.ts';
+import { oneLine, printableJson } from '../terminal.ts';
+import { GOLDEN_TEXTS, type GoldenText, readGoldenTexts } from './golden.ts';
+import {
+  describeDifferences,
+  describeEvaluation,
+  type EmbeddingCheck,
+  type Evaluation,
+  evaluationJson,
+} from './report.ts';
+import { type Result, runTexts } from './run-texts.ts';
+
+export type EvaluateOptions = {
+  /** Texts of one's own in place of those that come with Oselya. */
+  file?: string | undefined;
+  /** The first so many texts. */
+  limit?: number | undefined;
+  json?: boolean | undefined;
+  /** Tells each value that is not as it should be. */
+  verbose?: boolean | undefined;
+};
+
+/**
+ * Has the configured model read the golden texts, and the mock beside it, and tells how well. It opens no
+ * database, and stores nothing.
+ * @throws CommandError where the model's server fails.
+ */
+export async function evaluate(
+  { file, limit, json = false, verbose = false }: EvaluateOptions,
+  { env, print, exitWith }: Context,
+): Promise<void> {
+  const signal = onInterrupt();
+  const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS)).slice(0, limit);
+  await using trial = openTrial(env);
+  try {
+    const results = [await run(trial, texts, signal)];
+    if (trial.mode !== 'mock') {
+      await using mock = openTrial(env, { mock: true });
+      results.push(await run(mock, texts, signal));
+    }
+    const evaluation: Evaluation = {
+      promptVersion: trial.promptVersion,
+      texts: texts.length,
+      results,
+      embedding: trial.mode === 'mock' ? undefined : await checkEmbedding(trial, texts, signal),
+    };
+    if (json) return print(printableJson(evaluationJson(evaluation)));
+    if (verbose) for (const line of results.flatMap(describeDifferences)) print(line);
+    for (const line of describeEvaluation(evaluation)) print(line);
+    if (trial.mode === 'mock') {
+      print('');
+      print('This is the mock. Set MODEL_MODE=openai for a model of your own: see docs/models.md.');
+    }
+  } catch (error) {
+    if (!(error instanceof ModelError)) throw error;
+    if (signal.aborted) {
+      print('It was stopped. Nothing is kept of it.');
+      return exitWith(INTERRUPTED);
+    }
+    throw new CommandError(`the model failed: ${oneLine(error.message)} See docs/models.md`, {
+      cause: error,
+    });
+  }
+}
+
+async function run(
+  trial: Trial,
+  texts: readonly GoldenText[],
+  signal: AbortSignal,
+): Promise<Result> {
+  const progress = showProgress({ what: 'texts', total: texts.length });
+  try {
+    const result = await runTexts(trial, texts, {
+      signal,
+      onText: (done) => progress.update(done, oneLine(trial.chatModel)),
+    });
+    const [failure] = result.failed;
+    if (failure !== undefined && result.failed.length === texts.length) {
+      progress.stop();
+      throw new CommandError(
+        `the model gave no answer of use to any text, to the first one for this reason: ${oneLine(failure.message)} See docs/models.md`,
+      );
+    }
+    return result;
+  } finally {
+    progress.stop();
+  }
+}
+
+/** Whether listings could be embedded, which is the other thing that the server is asked for. */
+async function checkEmbedding(
+  trial: Trial,
+  [text]: readonly GoldenText[],
+  signal: AbortSignal,
+): Promise<EmbeddingCheck> {
+  const model = trial.embeddingModel;
+  try {
+    return { model, dimensions: await trial.embed(text?.payload.description ?? '', signal) };
+  } catch (error) {
+    if (!(error instanceof ModelError) || signal.aborted) throw error;
+    return { model, error: { code: error.code, message: error.message } };
+  }
+}

@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import type { CollectorAddress } from '../collector-client.ts';
+import { CommandError } from '../command-error.ts';
+import type { Context } from '../context.ts';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { oneLine } from '../terminal.ts';
+import type { DelimiterName } from './csv.ts';
+import { deliver } from './deliver.ts';
+import { emptyReport, load, type LoadReport } from './load.ts';
+import { type Format, openRows } from './open-rows.ts';
+import { createPause } from './pause.ts';
+import { noRejected, openRejected, type Rejected } from './rejected.ts';
+import { showReading } from './show-reading.ts';
+import { type Counts, describeRun } from './summary.ts';
+import { createToPayload } from './to-payload.ts';
+
+export type IngestRun = {
+  file: string;
+  format: Format;
+  source: string;
+  /** Which column each of some fields comes from. */
+  map?: ReadonlyMap<string, string> | undefined;
+  encoding: string;
+  delimiter?: DelimiterName | undefined;
+  /** Where to keep what is rejected; `true` is beside the file. */
+  rejected?: string | true | undefined;
+  again?: boolean | undefined;
+  dryRun?: boolean | undefined;
+  collector: CollectorAddress;
+};
+
+/**
+ * Sends a file's records to the collector and tells what became of them.
+ * @throws CommandError where the file or the collector ends it early, after telling how far it came.
+ */
+export async function ingest(run: IngestRun, context: Context): Promise<void> {
+  const { print } = context;
+  const { file, source, collector, dryRun = false, map = new Map<string, string>() } = run;
+  const signal = onInterrupt();
+  const report = emptyReport();
+  const attributes = new Set<string>();
+  const unseen = new Set(map.values());
+  const { size, rows, read } = await openRows({
+    path: file,
+    format: run.format,
+    encoding: run.encoding,
+    delimiter: run.delimiter,
+    onColumns: (columns) => checkColumns(map, columns),
+    signal,
+  });
+  await using rejected = await openRejectedOf(run);
+  const progress = showReading(size, read);
+  const toPayload = createToPayload({
+    source,
+    mapping: map,
+    onUnknown: (name) => attributes.add(name),
+  });
+  const pause = createPause();
+  const onRetry = createTellOnce((line) => {
+    progress.clear();
+    process.stderr.write(`${line}\n`);
+  });
+  let failure: unknown;
+  try {
+    const options = {
+      toPayload(fields: Record<string, unknown>) {
+        for (const column of unseen) if (Object.hasOwn(fields, column)) unseen.delete(column);
+        return toPayload(fields);
+      },
+      deliver: (payload: object, key: string, stop: AbortSignal) =>
+        deliver(payload, key, { collector, pause, signal: stop, onRetry }),
+      dryRun,
+      keyPrefix: run.again ? `load-${randomUUID()}` : 'load',
+      rejected,
+      signal,
+      tell(line: string) {
+        progress.clear();
+        print(line);
+      },
+      onProgress: (counts: Readonly<Counts>, end: number) => progress.update(counts, end),
+    };
+    await load(rows, options, report);
+    if (!report.isGivenUp) progress.complete(report.counts);
+  } catch (error) {
+    failure = error;
+  }
+  progress.stop();
+  for (const column of unseen) print(`No record has ${oneLine(column)}, which --map names.`);
+  for (const line of describeRun(report.counts, { dryRun, attributes })) print(line);
+  conclude(report, failure, signal, context);
+}
+
+/** Ends the command as the run ended. */
+function conclude(
+  { counts, isGivenUp }: LoadReport,
+  failure: unknown,
+  signal: AbortSignal,
+  { print, exitWith }: Context,
+): void {
+  if (signal.aborted) {
+    print('It was stopped: give the command again to go on.');
+    exitWith(INTERRUPTED);
+  } else if (failure !== undefined) {
+    throw failure;
+  } else if (isGivenUp) {
+    throw new CommandError(
+      'too many records failed in a row, and no more were sent: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to where it is, then give the command again: it goes on where it stopped',
+    );
+  } else if (counts.refused + counts.failed > 0) {
+    exitWith(1);
+  }
+}
+
+function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string[]): void {
+  for (const [field, column] of map) {
+    if (columns.includes(column)) continue;
+    throw new CommandError(
+      `there is no column ${JSON.stringify(column)} (--map ${field}=${column}): the file has ${oneLine(columns.join(', '))}`,
+    );
+  }
+}
+
+async function openRejectedOf({ rejected, file }: IngestRun): Promise<Rejected> {
+  if (rejected === undefined) return noRejected;
+  const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
+  if (path === file) throw new CommandError(`${path} is the file that is read: name another`);
+  return openRejected(path);
+}
+
+/** Tells why records have to wait, each reason once. */
+function createTellOnce(tell: (line: string) => void): (reason: string) => void {
+  const told = new Set<string>();
+  return (reason) => {
+    // Numbers, such as the seconds to wait, make no other reason of it.
+    const kind = reason.replaceAll(/\d+/g, '');
+    if (told.has(kind)) return;
+    told.add(kind);
+    tell(`${oneLine(reason)}. It is tried again.`);
+  };
+}

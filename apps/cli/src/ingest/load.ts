@@ -1,0 +1,128 @@
+import { hash } from 'node:crypto';
+import { checkPayload } from '@oselya/collector/payload';
+import { oneLine } from '../terminal.ts';
+import type { Delivery } from './deliver.ts';
+import type { Rejected } from './rejected.ts';
+import type { GoodRow, Row } from './row.ts';
+import { createSender } from './sender.ts';
+import { type Counts, emptyCounts } from './summary.ts';
+
+/** So many requests are on their way at once. */
+const PARALLEL = 8;
+
+/** With so many failures in a row the collector is taken to be gone, and no more is sent. */
+const MAX_FAILED_IN_ROW = 5;
+
+/** So many bad records are told one by one. */
+const MAX_TOLD = 100;
+
+export type LoadOptions = {
+  toPayload: (fields: Record<string, unknown>) => Record<string, unknown>;
+  /** Sends a payload. */
+  deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
+  /** Records are only checked. */
+  dryRun: boolean;
+  /** Sets the keys of this run apart from those of others that send the same. */
+  keyPrefix: string;
+  rejected: Rejected;
+  /** Aborted by whoever stops the run. */
+  signal: AbortSignal;
+  /** Told of each record that is bad, in one line. */
+  tell: (line: string) => void;
+  /** @param end Where in the text the last record ends, in bytes of UTF-8. */
+  onProgress: (counts: Readonly<Counts>, end: number) => void;
+};
+
+export type LoadReport = {
+  counts: Counts;
+  /** Whether it ended before the file did, since too many failed in a row. */
+  isGivenUp: boolean;
+};
+
+type Ready = { row: GoodRow; payload: Record<string, unknown> };
+
+/**
+ * Checks the records of a file and sends them, a few at once. Whoever stops it in the middle gives the
+ * same command again: a record's idempotency key is made of its place and its content, so what has
+ * arrived is not stored twice.
+ * @param report Filled while it works, and so right even when this throws.
+ * @throws CommandError for what stands in the way of all records; AbortError.
+ */
+export async function load(
+  rows: AsyncIterable<Row>,
+  options: LoadOptions,
+  report: LoadReport,
+): Promise<void> {
+  const { toPayload, deliver, dryRun, keyPrefix, rejected, tell, onProgress } = options;
+  const { counts } = report;
+  const gone = new AbortController();
+  const signal = AbortSignal.any([options.signal, gone.signal]);
+  let told = 0;
+  let failedInRow = 0;
+
+  function tellBad(line: string): void {
+    told += 1;
+    if (told <= MAX_TOLD) tell(oneLine(line));
+    if (told === MAX_TOLD) tell('… further ones are only counted; --rejected keeps all of them');
+  }
+
+  async function reject(row: Row, reason: string, outcome: 'refused' | 'failed'): Promise<void> {
+    counts[outcome] += 1;
+    tellBad(`line ${row.line}: ${reason}`);
+    await rejected.add(row, reason);
+  }
+
+  const sender = createSender<Ready>({
+    parallel: PARALLEL,
+    listingOf: ({ payload }) => String(payload['external_id']),
+    async deliver({ row, payload }) {
+      const delivery = await deliver(payload, keyOf(keyPrefix, row.line, payload), signal);
+      failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
+      if (delivery.outcome === 'refused' || delivery.outcome === 'failed') {
+        await reject(row, delivery.reason, delivery.outcome);
+        if (failedInRow === MAX_FAILED_IN_ROW) {
+          report.isGivenUp = true;
+          gone.abort();
+        }
+      } else {
+        counts[delivery.outcome] += 1;
+      }
+      onProgress(counts, row.end);
+    },
+  });
+
+  try {
+    for await (const row of rows) {
+      signal.throwIfAborted();
+      counts.read += 1;
+      const payload = 'fields' in row ? toPayload(row.fields) : undefined;
+      const reason = 'fields' in row ? problemOf(payload) : row.reason;
+      if (reason !== undefined) await reject(row, reason, 'refused');
+      else if (!dryRun && 'fields' in row && payload !== undefined)
+        await sender.send({ row, payload });
+      onProgress(counts, row.end);
+    }
+    await sender.end();
+  } catch (error) {
+    if (!gone.signal.aborted) throw error;
+  } finally {
+    await sender.end().catch(() => undefined);
+  }
+}
+
+/** A report of nothing yet. */
+export function emptyReport(): LoadReport {
+  return { counts: emptyCounts(), isGivenUp: false };
+}
+
+/** What the collector would have against a payload, in one line. */
+function problemOf(payload: unknown): string | undefined {
+  const errors = checkPayload(payload).map(({ path, message }) =>
+    `${path.replace(/^body\/?/, '')} ${message}`.trim(),
+  );
+  return errors.length === 0 ? undefined : errors.join('; ');
+}
+
+function keyOf(prefix: string, line: number, payload: object): string {
+  return `${prefix}-${line}-${hash('sha256', JSON.stringify(payload))}`;
+}

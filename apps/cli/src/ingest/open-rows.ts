@@ -1,0 +1,59 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { addAbortSignal } from 'node:stream';
+import { CommandError } from '../command-error.ts';
+import { type DelimiterName, readCsv } from './csv.ts';
+import { readJsonLines } from './jsonl.ts';
+import type { Row } from './row.ts';
+import { decodeText, type ReadBytes } from './text.ts';
+
+export const FORMATS = ['jsonl', 'csv'] as const;
+
+export type Format = (typeof FORMATS)[number];
+
+export type FileOptions = {
+  /** `-` is standard input. */
+  path: string;
+  format: Format;
+  encoding: string;
+  delimiter: DelimiterName | undefined;
+  onColumns: (columns: string[]) => void;
+  /** Ends the reading, also while it waits for more. */
+  signal: AbortSignal;
+};
+
+/** The format that a file's name tells; undefined where it tells none. */
+export function formatOf(path: string): Format | undefined {
+  if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
+  return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
+}
+
+/**
+ * Opens a file of records, which are read as they are asked for: the memory does not grow with the file.
+ * @returns Its size in bytes where that is known, the records, and how much has been read so far.
+ * @throws CommandError where it cannot be read; while reading too.
+ */
+export async function openRows(
+  options: FileOptions,
+): Promise<{ size: number | undefined; rows: AsyncIterable<Row>; read: Readonly<ReadBytes> }> {
+  const { path, format, encoding, delimiter, onColumns, signal } = options;
+  const name = path === '-' ? 'standard input' : path;
+  const size = path === '-' ? undefined : await sizeOf(path);
+  const bytes = addAbortSignal(signal, path === '-' ? process.stdin : createReadStream(path));
+  const read = { bytes: 0, utf8Bytes: 0 };
+  const text = decodeText(bytes, { name, encoding }, read);
+  const rows =
+    format === 'csv' ? readCsv(text, { name, delimiter, onColumns }) : readJsonLines(text);
+  return { size, rows, read };
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  const found = await stat(path).catch((cause: NodeJS.ErrnoException) => {
+    const reason =
+      cause.code === 'ENOENT' ? 'there is no such file' : (cause.code ?? cause.message);
+    throw new CommandError(`${path} cannot be read: ${reason}`, { cause });
+  });
+  if (found.isDirectory()) throw new CommandError(`${path} cannot be read: it is a folder`);
+  // A pipe has none.
+  return found.isFile() ? found.size : undefined;
+}

@@ -1,0 +1,47 @@
+import { oneLine } from '../terminal.ts';
+
+/** How many names of what went into the attributes are told. */
+const MAX_NAMES = 20;
+
+/** What a run has met so far. */
+export type Counts = {
+  read: number;
+  accepted: number;
+  /** Were stored by an earlier run. */
+  known: number;
+  /** Are no payloads, for the check here or for the collector. */
+  refused: number;
+  /** Could not be sent, however often it was tried. */
+  failed: number;
+};
+
+export function emptyCounts(): Counts {
+  return { read: 0, accepted: 0, known: 0, refused: 0, failed: 0 };
+}
+
+/** What was done, as lines for a terminal. */
+export function describeRun(
+  { read, accepted, known, refused, failed }: Counts,
+  { dryRun, attributes }: { dryRun: boolean; attributes: ReadonlySet<string> },
+): string[] {
+  const unsent = read - accepted - known - refused - failed;
+  const numbers = dryRun
+    ? `${read - refused} can be sent, ${refused} cannot. Nothing was sent.`
+    : `${accepted} accepted, ${known} already known, ${refused} refused, ${failed} failed${unsent === 0 ? '' : `, ${unsent} not sent`}.`;
+  return [
+    ...describeAttributes(attributes),
+    `${countRecords(read)} ${read === 1 ? 'was' : 'were'} read: ${numbers}`,
+  ];
+}
+
+/** Such as `1 record` and `2 records`. */
+export function countRecords(count: number): string {
+  return count === 1 ? '1 record' : `${count} records`;
+}
+
+function describeAttributes(names: ReadonlySet<string>): string[] {
+  if (names.size === 0) return [];
+  const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
+  const more = names.size > MAX_NAMES ? ', …' : '';
+  return [`No fields of a payload, and so kept in its attributes: ${shown}${more}`];
+}

@@ -1,0 +1,360 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createApiKeys, start, type Tables } from '@oselya/collector';
+import { openTestDatabase } from '@oselya/db/testing';
+import { createLogger } from '@oselya/kit';
+import { closedAddress, startServer } from '../loopback.ts';
+
+const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const folder = mkdtempSync(join(tmpdir(), 'oselya-ingest-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const database = await openTestDatabase<Tables>();
+const { db } = database;
+
+/** A running collector on the database of this file, without a worker. */
+async function startCollector(more: Record<string, string> = {}): Promise<string> {
+  const running = await start(
+    {
+      DATA_DIR: join(folder, 'var'),
+      COLLECTOR_PORT: '0',
+      COLLECTOR_WORKER: 'false',
+      COLLECTOR_INGEST_PER_MINUTE: '0',
+      EMBEDDING_DIMENSIONS: '16',
+      MIN_FREE_DISK_MB: '0',
+      ...more,
+    },
+    { database, log: createLogger({ level: 'silent', service: 'test' }) },
+  );
+  after(() => running.close());
+  return running.url;
+}
+
+const collector = await startCollector();
+
+type Ended = { status: number | null; lines: string[]; stderr: string };
+
+/** Runs `oselya ingest` in a folder of its own. */
+function begin(args: string[], { url = collector, key = '', input = '' } = {}) {
+  const child = spawn(process.execPath, [BIN, 'ingest', ...args], {
+    cwd: folder,
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      COLLECTOR_URL: url,
+      COLLECTOR_API_KEY: key || undefined,
+    },
+  });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk) => (stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (stderr += String(chunk)));
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(input);
+  const ended = once(child, 'close').then(([status]): Ended => ({
+    status,
+    lines: stdout.split('\n').slice(0, -1),
+    stderr,
+  }));
+  return { child, ended };
+}
+
+const ingest = (args: string[], more = {}) => begin(args, more).ended;
+
+function write(name: string, content: string | Uint8Array): string {
+  writeFileSync(join(folder, name), content);
+  return name;
+}
+
+const listing = (nth: number) => ({
+  external_id: `flat-${nth}`,
+  description: `Продам двокімнатну квартиру у Львові, ${30 + (nth % 70)} м².`,
+});
+const jsonl = (count: number) =>
+  Array.from({ length: count }, (_, nth) => `${JSON.stringify(listing(nth))}\n`).join('');
+
+async function stored(source: string) {
+  return db
+    .selectFrom('raw_data')
+    .select(['id', 'external_id', 'payload'])
+    .where('source_slug', '=', source)
+    .orderBy('id')
+    .execute();
+}
+
+async function countStored(source: string): Promise<number> {
+  const { n } = await db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('source_slug', '=', source)
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+async function untilStored(source: string, count: number): Promise<void> {
+  for (let tries = 0; (await countStored(source)) < count; tries += 1) {
+    assert.ok(tries < 2000, `${count} records of ${source} were not stored`);
+    await sleep(10);
+  }
+}
+
+test('a file is stored once, however often it is given, until --again', async () => {
+  const file = write('once.jsonl', jsonl(40));
+  const first = await ingest([file, '--source', 'once']);
+  assert.equal(first.status, 0, first.stderr);
+  assert.deepEqual(first.lines, [
+    '40 records were read: 40 accepted, 0 already known, 0 refused, 0 failed.',
+  ]);
+  assert.match(first.stderr, /^5 of 5 KiB: 40 records$/m);
+  const payloads = new Map(
+    (await stored('once')).map(({ external_id: id, payload }) => [id, payload]),
+  );
+  assert.equal(payloads.size, 40);
+  for (const [id, payload] of payloads) {
+    const sent = listing(Number(id.slice('flat-'.length)));
+    assert.deepEqual(payload, { source_slug: 'once', ...sent });
+  }
+
+  const second = await ingest([file, '--source', 'once']);
+  assert.equal(second.status, 0, second.stderr);
+  assert.deepEqual(second.lines, [
+    '40 records were read: 0 accepted, 40 already known, 0 refused, 0 failed.',
+  ]);
+  assert.equal((await stored('once')).length, 40);
+
+  const again = await ingest([file, '--source', 'once', '--again']);
+  assert.match(again.lines[0] ?? '', /40 accepted, 0 already known/);
+  assert.equal((await stored('once')).length, 80);
+});
+
+test('a run that is killed again and again ends with each record stored exactly once', async () => {
+  const count = 500;
+  const file = write('killed.jsonl', jsonl(count));
+  for (const wanted of [1, 120, 300]) {
+    const { child, ended } = begin([file, '--source', 'killed']);
+    await untilStored('killed', wanted);
+    child.kill('SIGKILL');
+    await ended;
+    assert.ok((await countStored('killed')) < count, 'it was killed in the middle');
+  }
+  const before = await countStored('killed');
+  const last = await ingest([file, '--source', 'killed']);
+  assert.equal(last.status, 0, last.stderr);
+  assert.deepEqual(last.lines, [
+    `${count} records were read: ${count - before} accepted, ${before} already known, 0 refused, 0 failed.`,
+  ]);
+  const ids = (await stored('killed')).map(({ external_id: id }) => id);
+  assert.equal(ids.length, count);
+  assert.equal(new Set(ids).size, count);
+});
+
+test('Ctrl-C ends a run that waits, and the next one goes on', async () => {
+  let requests = 0;
+  const { url } = await startServer(() => {
+    requests += 1;
+    return requests <= 10
+      ? { status: 202, body: { raw_id: requests, status: 'pending' } }
+      : { status: 429, headers: { 'retry-after': '3600' }, body: { title: 'Too many requests' } };
+  });
+  const { child, ended } = begin([write('slow.jsonl', jsonl(50)), '--source', 'slow'], { url });
+  child.stderr.on('data', (chunk) => {
+    if (String(chunk).includes('Too many requests')) child.kill('SIGINT');
+  });
+  const { status, lines } = await ended;
+  assert.equal(status, 130);
+  assert.match(lines[0] ?? '', /^\d+ records were read: 10 accepted, .* not sent\.$/);
+  assert.equal(lines[1], 'It was stopped: give the command again to go on.');
+});
+
+test('the limit of the source is waited for', async () => {
+  const url = await startCollector({ COLLECTOR_INGEST_PER_MINUTE: '5' });
+  const { child, ended } = begin([write('limit.jsonl', jsonl(12)), '--source', 'limited'], { url });
+  await untilStored('limited', 5);
+  child.kill('SIGINT');
+  const { status, stderr, lines } = await ended;
+  assert.equal(status, 130);
+  assert.match(stderr, /429: No more than 5 of these requests a minute: wait for \d+ s/);
+  assert.match(
+    lines[0] ?? '',
+    / 5 accepted, 0 already known, 0 refused, 0 failed, \d+ not sent\.$/,
+  );
+  assert.equal((await stored('limited')).length, 5);
+});
+
+test('a server that fails for a while loses nothing and doubles nothing', async () => {
+  const tries = new Map<unknown, number>();
+  const { url } = await startServer(async ({ path, body, headers }) => {
+    const key = String(headers['idempotency-key']);
+    const nth = (tries.get(key) ?? 0) + 1;
+    tries.set(key, nth);
+    if (nth === 1) return 'reset';
+    if (nth === 2) return { status: 503, headers: { 'retry-after': '0' } };
+    const answer = await fetch(`${collector}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': key },
+      body: JSON.stringify(body),
+    });
+    // The payload is stored, and nobody is told.
+    if (nth === 3) return 'reset';
+    return {
+      status: answer.status,
+      headers: Object.fromEntries(answer.headers),
+      body: await answer.text(),
+    };
+  });
+  const file = write('flaky.jsonl', jsonl(12));
+  const { status, lines, stderr } = await ingest([file, '--source', 'flaky'], { url });
+  assert.equal(status, 0, stderr + lines.join('\n'));
+  const ids = (await stored('flaky')).map(({ external_id: id }) => id);
+  assert.equal(ids.length, 12);
+  assert.equal(new Set(ids).size, 12);
+  assert.deepEqual(lines, [
+    '12 records were read: 0 accepted, 12 already known, 0 refused, 0 failed.',
+  ]);
+  assert.match(stderr, /the collector cannot be reached \(.+\)\. It is tried again\./);
+});
+
+test('CSV of another shape: mapped columns, a list, a comma as decimal mark, the rest as attributes', async () => {
+  const csv = [
+    '\uFEFFкод;опис;ціна, $;phones;стан',
+    '"A;1";"Продам ""двушку""\nна Сихові";52 000,5;+380 00 1, +380 00 2;новий',
+    'A-2;;5;;',
+    'A-3;Здам;1,200;;',
+    'A-4;Здам',
+    '',
+    'A-5;Здам;;;',
+  ].join('\r\n');
+  const args = ['--source', 'csv', '--map', 'external_id=код', '--map', 'description=опис'];
+  const mapped = [...args, '--map', 'price=ціна, $'];
+  const { status, lines } = await ingest([write('a.csv', csv), ...mapped, '--rejected']);
+  assert.equal(status, 1);
+  assert.deepEqual(lines, [
+    "line 4: must have required property 'description'",
+    'line 5: price must be number',
+    'line 6: has 2 cells, but the header has 5',
+    'No fields of a payload, and so kept in its attributes: стан',
+    '5 records were read: 2 accepted, 0 already known, 3 refused, 0 failed.',
+  ]);
+  const rows = await stored('csv');
+  assert.deepEqual(
+    rows.map(({ payload }) => payload).toSorted((one) => (one['external_id'] === 'A;1' ? -1 : 1)),
+    [
+      {
+        source_slug: 'csv',
+        external_id: 'A;1',
+        description: 'Продам "двушку"\nна Сихові',
+        price: 52_000.5,
+        phones: ['+380 00 1', '+380 00 2'],
+        attributes: { стан: 'новий' },
+      },
+      { source_slug: 'csv', external_id: 'A-5', description: 'Здам' },
+    ],
+  );
+  const rejected = readFileSync(join(folder, 'a.csv.rejected.jsonl'), 'utf8').trim().split('\n');
+  assert.deepEqual(
+    rejected.map((line) => (JSON.parse(line) as { line: number }).line),
+    [4, 5, 6],
+  );
+});
+
+test('Windows-1251 is refused with what to do, and read when it is named', async () => {
+  // "id,description" and then "1,Здам" in Windows-1251.
+  const bytes = Buffer.concat([
+    Buffer.from('id,description\n1,'),
+    Buffer.from('c7e4e0ec0a', 'hex'),
+  ]);
+  const args = [write('1251.csv', bytes), '--source', 'old', '--map', 'external_id=id'];
+  const refused = await ingest(args);
+  assert.equal(refused.status, 1);
+  assert.match(
+    refused.stderr,
+    /^oselya: 1251\.csv is not UTF-8 text \(line 2\): .*--encoding windows-1251$/m,
+  );
+  assert.deepEqual(await stored('old'), []);
+  const read = await ingest([...args, '--encoding', 'windows-1251']);
+  assert.equal(read.status, 0, read.stderr);
+  assert.equal((await stored('old'))[0]?.payload['description'], 'Здам');
+});
+
+test('--dry-run checks a file without a collector', async () => {
+  const file = write('dry.jsonl', `${jsonl(3)}{"external_id": "x"}\n`);
+  const args = [file, '--source', 'dry', '--dry-run'];
+  const { status, lines } = await ingest(args, { url: await closedAddress() });
+  assert.equal(status, 1);
+  assert.deepEqual(lines, [
+    "line 4: must have required property 'description'",
+    '4 records were read: 3 can be sent, 1 cannot. Nothing was sent.',
+  ]);
+});
+
+test('standard input is read with its format told', async () => {
+  const { status, lines } = await ingest(['-', '--format', 'jsonl', '--source', 'stdin'], {
+    input: jsonl(3),
+  });
+  assert.equal(status, 0);
+  assert.match(lines[0] ?? '', /^3 records were read: 3 accepted/);
+  assert.equal((await stored('stdin')).length, 3);
+});
+
+test('of two records of one listing the later one is stored later', async () => {
+  const prices = Array.from({ length: 30 }, (_, nth) =>
+    JSON.stringify({ ...listing(1), price: nth }),
+  );
+  const file = write('prices.jsonl', prices.join('\n'));
+  assert.equal((await ingest([file, '--source', 'prices'])).status, 0);
+  assert.deepEqual(
+    (await stored('prices')).map(({ payload }) => payload['price']),
+    prices.map((_, nth) => nth),
+  );
+});
+
+test('API keys: none is told once, and one of the scope sends', async () => {
+  const url = await startCollector({ COLLECTOR_AUTH: 'required' });
+  const file = write('keys.jsonl', jsonl(30));
+  const without = await ingest([file, '--source', 'keys'], { url });
+  assert.equal(without.status, 1);
+  assert.match(
+    without.stderr,
+    /^oselya: the collector refused the record \(401\): .*npx oselya api-key create makes one$/m,
+  );
+  assert.match(
+    without.lines.at(-1) ?? '',
+    /0 accepted, 0 already known, 0 refused, 0 failed, \d+ not sent/,
+  );
+  const { key } = await createApiKeys(database).create({ name: 'loader', scopes: ['ingest'] });
+  const sent = await ingest([file, '--source', 'keys'], { url, key });
+  assert.equal(sent.status, 0, sent.stderr);
+  assert.equal((await stored('keys')).length, 30);
+});
+
+const failures: [name: string, args: string[], said: RegExp][] = [
+  ['no such file', ['none.csv'], /none\.csv cannot be read: there is no such file/],
+  ['a folder', ['.', '--format', 'csv'], /it is a folder/],
+  ['the file itself', ['a.csv', '--rejected', 'a.csv'], /is the file that is read/],
+];
+for (const [name, args, said] of failures) {
+  test(`${name}: status 1 and one line`, async () => {
+    write('a.csv', 'external_id,description\n');
+    const { status, stderr } = await ingest([...args, '--source', 'wrong']);
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, said);
+    assert.equal(stderr.trim().split('\n').length, 1, stderr);
+  });
+}
+
+test('a column that is not there is told before anything is sent', async () => {
+  const file = write('columns.csv', 'id,description\n1,Flat\n');
+  const { status, stderr } = await ingest([file, '--source', 'columns', '--map', 'price=cost']);
+  assert.equal(status, 1);
+  assert.match(
+    stderr,
+    /there is no column "cost" \(--map price=cost\): the file has id, description/,
+  );
+  const lines = write('columns.jsonl', jsonl(1));
+  const told = await ingest([lines, '--source', 'columns', '--map', 'price=cost']);
+  assert.equal(told.lines[0], 'No record has cost, which --map names.');
+});

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decodeText } from '../../src/ingest/text.ts';
+import { pieces } from './rows.ts';
+
+// "Київ, 3 к.\nЛьвів" in Windows-1251.
+const WINDOWS_1251 = Buffer.from('cae8bfe22c203320ea2e0acbfce2b3e2', 'hex');
+
+async function decode(content: string | Uint8Array, encoding = 'utf-8', size?: number) {
+  const read = { bytes: 0, utf8Bytes: 0 };
+  let text = '';
+  const chunks = decodeText(pieces(content, size), { name: 'a.csv', encoding }, read);
+  for await (const chunk of chunks) text += chunk;
+  return { text, read };
+}
+
+test('characters that are cut in the middle are whole, and a byte order mark is left out', async () => {
+  for (const size of [1, 2, 3, 100]) {
+    const { text, read } = await decode('\uFEFFЇжак 😀', 'utf-8', size);
+    assert.equal(text, 'Їжак 😀');
+    assert.deepEqual(read, { bytes: 16, utf8Bytes: 13 });
+  }
+});
+
+test('another encoding is read when it is named', async () => {
+  const { text, read } = await decode(WINDOWS_1251, 'windows-1251');
+  assert.equal(text, 'Київ, 3 к.\nЛьвів');
+  assert.equal(read.bytes, 16);
+  assert.equal(read.utf8Bytes, 26);
+  assert.equal((await decode(Buffer.from('\uFEFFЛьвів', 'utf16le'), 'utf-16le')).text, 'Львів');
+});
+
+test('what is not of the encoding is told with its line and what to do', async () => {
+  for (const size of [1, 4, 100]) {
+    await assert.rejects(
+      decode(Buffer.concat([Buffer.from('a,b\n1,2\n'), WINDOWS_1251]), 'utf-8', size),
+      /^CommandError: a\.csv is not UTF-8 text \(line 3\): save it as UTF-8, or name its encoding, such as --encoding windows-1251$/,
+    );
+  }
+  await assert.rejects(decode(Buffer.from('ok\nЇ').subarray(0, 4)), /not UTF-8 text \(line 2\)/);
+  await assert.rejects(
+    decode('\u0000', 'utf-16le'),
+    /is not utf-16le text .*another with --encoding/,
+  );
+});

@@ -1,0 +1,46 @@
+import { isContradiction } from './contradiction.ts';
+import type { Compared } from './compared.ts';
+import { area, type Judge, pictures, place, price, rooms, seller, text } from './parts.ts';
+
+/** What speaks for two listings being the same property, or against it. */
+export const REASONS = ['text', 'place', 'area', 'rooms', 'price', 'pictures', 'seller'] as const;
+
+export type ReasonName = (typeof REASONS)[number];
+
+/** One reason, and its part of the score: below zero it speaks against. */
+export type Reason = { reason: ReasonName; part: number; detail: string };
+
+export type Comparison = { score: number; reasons: Reason[] };
+
+/**
+ * From this score on two listings are taken for the same property. It is where, on the labelled pairs of
+ * the golden set, nothing is taken for the same that is not, with some room on both sides.
+ */
+export const THRESHOLD = 0.56;
+
+const PARTS = { text, place, area, rooms, price, pictures, seller } satisfies Record<
+  ReasonName,
+  Judge
+>;
+
+/**
+ * How likely two listings are the same property, from 0 to 1, and why: the parts add up to the score. What
+ * contradicts itself, such as sale and rent, or the third floor and the fifth, is not the same whatever
+ * else agrees. Both sides weigh the same: swapped, they give the same.
+ * @returns Undefined for a contradiction.
+ */
+export function compare(one: Compared, other: Compared): Comparison | undefined {
+  if (isContradiction(one, other)) return undefined;
+  const reasons = REASONS.flatMap((reason): Reason[] => {
+    const found = PARTS[reason](one, other);
+    if (found === undefined || found.part === 0) return [];
+    return [{ reason, part: round(found.part), detail: found.detail }];
+  });
+  const sum = reasons.reduce((total, { part }) => total + part, 0);
+  return { score: round(Math.min(1, Math.max(0, sum))), reasons };
+}
+
+/** What is stored and shown has three decimals, and so has what is compared with the threshold. */
+function round(value: number): number {
+  return Number(value.toFixed(3));
+}

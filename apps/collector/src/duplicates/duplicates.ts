@@ -1,0 +1,86 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import type { Images } from '../images/index.ts';
+import { repeat } from '../queue/repeat.ts';
+import { lookForDuplicates } from './look.ts';
+import { claimMarks } from './marks.sql.ts';
+
+const SECOND_MS = 1000;
+
+/** Listings of one claim. */
+const LISTINGS = 64;
+
+/** After so long what was claimed and not looked at is claimed again. */
+const LEASE_MS = 60 * SECOND_MS;
+
+/** A payload's own changes of its listing are mostly seconds apart: model calls are between them. */
+const SETTLED_MS = 3 * SECOND_MS;
+
+/** Pictures of one turn whose fingerprint is worked out: some 50 ms each. */
+const PICTURES = 16;
+
+export type DuplicateSearch = { close: () => Promise<void> };
+
+/**
+ * Looks for duplicates of listings after they have changed, one after another, beside the jobs: a look
+ * that fails costs no job anything, and is made again a minute later. Between looks it works out what
+ * older pictures look like. Any number of processes may do so.
+ */
+export function startDuplicateSearch(deps: {
+  db: Kysely<Tables>;
+  images: Pick<Images, 'fingerprintStored'>;
+  log: Logger;
+  intervalMs?: number;
+  settledMs?: number;
+}): DuplicateSearch {
+  const { db, images, log, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
+  const ended = new AbortController();
+  const { signal } = ended;
+  let after: string | undefined = '';
+
+  async function look(): Promise<void> {
+    for (;;) {
+      const claim = { limit: LISTINGS, settledMs, leaseMs: LEASE_MS };
+      const claimed = await claimMarks(db, claim);
+      for (const marked of claimed) {
+        // The embedded database works in this process, and would leave requests no turn.
+        await setImmediate();
+        if (signal.aborted) return;
+        await lookForDuplicates(db, marked).catch((error: unknown) =>
+          log.warn(
+            { err: error, listing_id: marked.listingId },
+            'a look for duplicates failed, and is made again',
+          ),
+        );
+      }
+      if (claimed.length === 0) return;
+    }
+  }
+
+  async function fingerprint(): Promise<void> {
+    if (after === undefined) return;
+    after = await images.fingerprintStored({
+      after,
+      limit: PICTURES,
+      signal,
+      onError: (error, sha256) =>
+        log.warn({ err: error, sha256 }, 'a stored picture could not be read'),
+    });
+  }
+
+  const failed = (error: unknown) => {
+    if (!signal.aborted) log.warn({ err: error }, 'the search for duplicates failed for now');
+  };
+  const works = [look, fingerprint].map((work) =>
+    repeat(intervalMs, work, { signal, onError: failed }),
+  );
+
+  return {
+    async close() {
+      ended.abort();
+      await Promise.all(works);
+    },
+  };
+}

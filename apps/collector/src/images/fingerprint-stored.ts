@@ -1,0 +1,50 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../database.ts';
+import { fingerprint } from './fingerprint.ts';
+import type { ImageStore } from './store/store.ts';
+
+/**
+ * Works out the fingerprints of pictures that were stored before there were any, in the order of their
+ * hashes. One that cannot be read stays without, and is not in the way of those after it.
+ * @param options.after Where the last turn ended; the empty text at first.
+ * @param options.limit How many pictures at most.
+ * @param options.onError Told of a picture that cannot be read.
+ * @returns Where this turn ended; undefined where there are no more.
+ */
+export async function fingerprintStored(
+  { db, store }: { db: Kysely<Tables>; store: Pick<ImageStore, 'read'> },
+  options: {
+    after: string;
+    limit: number;
+    signal: AbortSignal;
+    onError: (error: unknown, sha256: string) => void;
+  },
+): Promise<string | undefined> {
+  const { after, limit, signal, onError } = options;
+  const images = await db
+    .selectFrom('images')
+    .select('sha256')
+    .where('fingerprint', 'is', null)
+    .where('sha256', '>', after)
+    .orderBy('sha256')
+    .limit(limit)
+    .execute();
+  for (const { sha256 } of images) {
+    if (signal.aborted) return after;
+    const made = await store
+      .read(sha256)
+      .then(fingerprint)
+      .catch((error: unknown) => {
+        onError(error, sha256);
+        return undefined;
+      });
+    if (made === undefined) continue;
+    await db
+      .updateTable('images')
+      .set({ fingerprint: made })
+      .where('sha256', '=', sha256)
+      .where('fingerprint', 'is', null)
+      .execute();
+  }
+  return images.at(-1)?.sha256;
+}

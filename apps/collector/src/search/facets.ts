@@ -1,0 +1,116 @@
+import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
+import type { Tables } from '../database.ts';
+import { type RangeColumn, rangesOf } from './filters.ts';
+import { normaliseText } from './normalise.ts';
+import type { SearchFilters } from './schemas.ts';
+
+/** Bands of ids, and blocks of bands, as the function `listing_facets` of the database has them. */
+const BAND_IDS = 2 ** 10;
+const BLOCK_BANDS = 2 ** 5;
+
+/** More rooms than this are one facet. */
+const MOST_ROOMS = 10;
+
+/** A price or an area beyond the largest that filters take is in the last step that is asked for. */
+const LARGEST = 1e14;
+
+/** Far more than rounding can move a number, and far less than a step is wide. */
+const ROUNDING = 1e-9;
+
+/** What the indexes of words and facets have: written as there, or they are not used. */
+const FACETS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
+
+/** The band that an id is in. */
+export function bandOf(id: number): number {
+  return Math.floor(id / BAND_IDS);
+}
+
+/** The lowest id of a band. */
+export function firstIdOf(band: number): number {
+  return band * BAND_IDS;
+}
+
+/**
+ * The parts of the table that a search looks through, each of which has an index of words and facets of its
+ * own: the live listings, and the archived ones where those are wanted too.
+ */
+export function partsOf({ include_archived }: SearchFilters): Expression<SqlBool>[] {
+  const live = sql<SqlBool>`archived_at is null`;
+  return include_archived === true ? [live, sql<SqlBool>`archived_at is not null`] : [live];
+}
+
+/**
+ * The condition that the filters make within such a part, in the form that its index answers: together they
+ * say the same as `matchesFilters`. Ranges are compared once more with their exact limits, in a form (`+ 0`) that keeps
+ * the planner from reading an index of prices beside, which would take longer than all the rest.
+ * @param bands Listings of other bands are left out.
+ */
+export function hasFacets(
+  filters: SearchFilters,
+  bands?: { from: number; to: number },
+): Expression<SqlBool> {
+  const eb = expressionBuilder<Tables, 'property_listings'>();
+  const all = exactFacets(filters);
+  const conditions: Expression<SqlBool>[] = [];
+  if (all.length > 0) conditions.push(sql<SqlBool>`${FACETS} @> ${all}::text[]`);
+  for (const any of [
+    ...rangeFacets(filters),
+    ...(bands === undefined ? [] : [bandFacets(bands)]),
+  ]) {
+    conditions.push(sql<SqlBool>`${FACETS} && ${any}::text[]`);
+  }
+  for (const { column, min, max } of rangesOf(filters)) {
+    const value = sql`${sql.ref(column)} + 0`;
+    if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
+    if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
+  }
+  return eb.and(conditions);
+}
+
+/** Those that a listing must have all of. */
+function exactFacets(filters: SearchFilters): string[] {
+  const { deal_type, city, property_type, source_slug } = filters;
+  return [
+    deal_type && `deal:${deal_type}`,
+    city && `city:${normaliseText(city)}`,
+    property_type && `type:${property_type}`,
+    source_slug && `source:${source_slug}`,
+  ].filter((facet) => facet !== undefined);
+}
+
+/** Lists of facets, of each of which a listing must have one. */
+function rangeFacets(filters: SearchFilters): string[][] {
+  return rangesOf(filters).map(({ column, min = 0, max = LARGEST }) => {
+    const from = placeIn(column, min * (1 - ROUNDING));
+    const to = placeIn(column, max * (1 + ROUNDING));
+    return named(FACET_OF[column], from, to);
+  });
+}
+
+const FACET_OF = { price: 'price', area_total: 'area', rooms: 'rooms' } as const;
+
+function placeIn(column: RangeColumn, value: number): number {
+  return column === 'rooms' ? Math.min(Math.round(value), MOST_ROOMS) : stepOf(value);
+}
+
+/** The step of a price or an area. */
+function stepOf(value: number): number {
+  return Math.floor(5 * Math.log(value + 1));
+}
+
+/** Whole blocks are named as such, so that however many bands there are few names. */
+function bandFacets({ from, to }: { from: number; to: number }): string[] {
+  const firstBlock = Math.ceil(from / BLOCK_BANDS);
+  const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
+  if (firstBlock === endBlock) return named('band', from, to);
+  return [
+    ...named('band', from, firstBlock * BLOCK_BANDS - 1),
+    ...named('block', firstBlock, endBlock - 1),
+    ...named('band', endBlock * BLOCK_BANDS, to),
+  ];
+}
+
+/** The facets of a kind from one number to another, both included. */
+function named(kind: string, from: number, to: number): string[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => `${kind}:${from + index}`);
+}

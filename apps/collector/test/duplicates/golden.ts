@@ -1,0 +1,318 @@
+import type { Compared, ComparedPicture } from '../../src/duplicates/compared.ts';
+import { normaliseText } from '../../src/search/normalise.ts';
+
+let made = 0;
+
+/** A listing as it is compared: nothing is known of it but what is given. */
+export function comparedOf(facts: Partial<Compared>): Compared {
+  made += 1;
+  const city = facts.city ?? null;
+  return {
+    id: made,
+    source_slug: 'doshka',
+    archived_at: null,
+    deal_type: 'sale',
+    property_type: 'apartment',
+    city,
+    city_key: city === null ? null : normaliseText(city),
+    district: null,
+    address: null,
+    rooms: null,
+    area_total: null,
+    floor: null,
+    floors_total: null,
+    latitude: null,
+    longitude: null,
+    price: null,
+    currency: null,
+    phones: [],
+    pictures: [],
+    ...facts,
+    text: normaliseText(facts.text ?? ''),
+  };
+}
+
+/** Pictures that look like these numbers say; `copy` has other bytes, and a bit or two differ. */
+function seen(numbers: readonly number[], copy = ''): ComparedPicture[] {
+  return numbers.map((number) => {
+    const own = BigInt.asIntN(64, BigInt(number) * 0x9e3779b97f4a7c15n);
+    return { sha256: `${number}${copy}`, fingerprint: copy === '' ? own : own ^ 5n };
+  });
+}
+
+const FRANKA = {
+  city: 'Львів',
+  district: 'Галицький',
+  address: 'вул. Івана Франка, 61',
+  rooms: 2,
+  area_total: 54.3,
+  floor: 3,
+  floors_total: 5,
+  price: 87_000,
+  currency: 'USD',
+  phones: ['+380 00 111 22 33'],
+  text: `Продається двокімнатна квартира на вулиці Франка. Австрійський будинок, високі стелі, дубовий
+    паркет, дві окремі кімнати, кухня 9 метрів, індивідуальне опалення. Вікна виходять у тихе подвір'я.
+    Поруч парк, школа і зупинка трамвая. Документи готові до продажу, ключі на руках.`,
+  pictures: seen([1, 2, 3, 4, 5, 6]),
+} satisfies Partial<Compared>;
+
+/** The same flat in the words of another agency. */
+const FRANKA_REWRITTEN = `Простора двушка в самому центрі Львова, історична забудова, ліпнина збережена.
+  Сонячна вітальня, тиха спальня, нова сантехніка. Власник розглядає торг для реального покупця,
+  телефонуйте в будь-який час, покажемо сьогодні.`;
+
+const OBOLON = {
+  city: 'Київ',
+  district: 'Оболонський район',
+  rooms: 1,
+  area_total: 36,
+  floor: 7,
+  floors_total: 16,
+  price: 14_500,
+  currency: 'UAH',
+  deal_type: 'rent',
+  text: `Здам однокімнатну квартиру біля метро Мінська на тривалий термін. Є холодильник, пральна машина,
+    диван, шафа, швидкий інтернет. Чистий під'їзд, консьєрж, паркування у дворі. Без тварин. Комунальні
+    за лічильниками, перший і останній місяць наперед.`,
+  pictures: seen([11, 12, 13]),
+} satisfies Partial<Compared>;
+
+/** A developer sells many flats with one text and the same drawings. */
+const DEVELOPER = {
+  city: 'Одеса',
+  district: 'Приморський',
+  address: 'Фонтанська дорога, 118',
+  rooms: 1,
+  area_total: 41.2,
+  floor: 9,
+  floors_total: 24,
+  price: 58_000,
+  currency: 'USD',
+  phones: ['+380 00 999 00 00'],
+  text: `Квартира у новому житловому комплексі біля моря від забудовника. Закрита територія, підземний
+    паркінг, дитячі майданчики, власна котельня. Здача будинку наступного літа, розтермінування без
+    відсотків. Телефонуйте у відділ продажу, підберемо планування для вас.`,
+  pictures: seen([21, 22, 23]),
+} satisfies Partial<Compared>;
+
+const HOUSE = {
+  city: 'Полтава',
+  property_type: 'house',
+  rooms: 4,
+  area_total: 118,
+  price: 72_000,
+  currency: 'USD',
+  text: `Дом в тихом районе Полтавы, участок шесть соток, сад, гараж, летняя кухня. Газ, вода, септик,
+    интернет. Ремонт сделан три года назад, мебель остаётся. Рядом школа и магазин, до центра пятнадцать
+    минут на автобусе. Торг возможен после осмотра.`,
+  pictures: seen([31, 32, 33, 34]),
+} satisfies Partial<Compared>;
+
+/** What an agency writes of each of its flats. */
+const template = (
+  words: string,
+) => `Пропонуємо до вашої уваги ${words}. Квартира у гарному стані, заходь і
+  живи. Розвинена інфраструктура, поруч магазини, школа, дитячий садок, транспорт. Дзвоніть, відповімо на
+  всі запитання, перегляд у зручний для вас час. Агентство працює без вихідних.`;
+
+const AGENCY = {
+  city: 'Харків',
+  rooms: 2,
+  area_total: 46,
+  floor: 4,
+  floors_total: 9,
+  price: 31_000,
+  currency: 'USD',
+  phones: ['+380 00 555 66 77'],
+  text: template('двокімнатну квартиру на Салтівці'),
+  // The first is the agency's logo.
+  pictures: seen([40, 41, 42, 43, 44]),
+} satisfies Partial<Compared>;
+
+type Label = 'same' | 'other';
+
+/** Pairs of listings, and what somebody who sees both would say. */
+export const GOLDEN: readonly [what: string, Label, Partial<Compared>, Partial<Compared>][] = [
+  ['the same text on another site', 'same', FRANKA, { ...FRANKA, pictures: [] }],
+  ['posted again under another id, unchanged', 'same', HOUSE, HOUSE],
+  ['posted again for less', 'same', HOUSE, { ...HOUSE, price: 65_000 }],
+  [
+    'listed by another agency: own words, own pictures, another price',
+    'same',
+    FRANKA,
+    {
+      ...FRANKA,
+      text: FRANKA_REWRITTEN,
+      price: 92_000,
+      phones: ['+380 00 444 55 66'],
+      pictures: seen([71, 72]),
+    },
+  ],
+  [
+    'the address in other words, the area rounded',
+    'same',
+    FRANKA,
+    { ...FRANKA, address: 'Франка 61, кв. 12', area_total: 54, price: 88_000, district: null },
+  ],
+  [
+    'copied pictures in another size, nothing else in common',
+    'same',
+    FRANKA,
+    {
+      ...FRANKA,
+      text: FRANKA_REWRITTEN,
+      address: null,
+      pictures: seen([1, 2, 3, 4], 'small'),
+      price: 90_000,
+    },
+  ],
+  [
+    'copied pictures, and a price in another currency',
+    'same',
+    HOUSE,
+    {
+      ...HOUSE,
+      text: '',
+      price: 2_980_000,
+      currency: 'UAH',
+      pictures: seen([31, 32, 33], 'small'),
+    },
+  ],
+  [
+    'a copied text, of which the floor is left out',
+    'same',
+    OBOLON,
+    { ...OBOLON, floor: null, floors_total: null, pictures: [] },
+  ],
+  [
+    'a copied text with another beginning',
+    'same',
+    OBOLON,
+    { ...OBOLON, text: `Терміново! Від власника! ${OBOLON.text}`, pictures: [], price: 15_000 },
+  ],
+  [
+    'a rewritten text with most of the pictures',
+    'same',
+    OBOLON,
+    {
+      ...OBOLON,
+      text: `Оренда, Оболонь, гарна однушка поряд з метро, меблі та техніка, власник, комісії немає`,
+      pictures: seen([11, 12], 'small'),
+    },
+  ],
+  ['the same flat of a developer on two sites', 'same', DEVELOPER, { ...DEVELOPER, phones: [] }],
+  [
+    'coordinates in place of the address',
+    'same',
+    { ...FRANKA, address: null, latitude: 49.8321, longitude: 24.0289 },
+    {
+      ...FRANKA,
+      address: null,
+      latitude: 49.83212,
+      longitude: 24.02893,
+      pictures: seen([1, 2], 'small'),
+      text: FRANKA_REWRITTEN,
+    },
+  ],
+  [
+    'an agency changes its words, and keeps the pictures',
+    'same',
+    AGENCY,
+    { ...AGENCY, text: template('затишну двокімнатну квартиру поруч з метро'), price: 29_900 },
+  ],
+  [
+    'only text and price are known',
+    'same',
+    { ...HOUSE, pictures: [], area_total: null },
+    { ...HOUSE, pictures: seen([31, 32]), area_total: null, phones: ['+380 00 1'] },
+  ],
+  ['for sale and for rent', 'other', FRANKA, { ...FRANKA, deal_type: 'rent', price: 600 }],
+  ['for a month and for a day', 'other', OBOLON, { ...OBOLON, deal_type: 'daily_rent' }],
+  ['for sale and for rent, at one price', 'other', HOUSE, { ...HOUSE, deal_type: 'rent' }],
+  ['other floors of one building', 'other', DEVELOPER, { ...DEVELOPER, floor: 12 }],
+  ['other areas on one floor', 'other', DEVELOPER, { ...DEVELOPER, area_total: 44.9 }],
+  [
+    'two flats on one landing, alike but for half a metre',
+    'other',
+    { ...FRANKA, pictures: seen([1, 2]), text: FRANKA_REWRITTEN },
+    { ...FRANKA, area_total: 54.8, pictures: seen([81, 82]), price: 86_000 },
+  ],
+  ['one room more', 'other', DEVELOPER, { ...DEVELOPER, rooms: 2 }],
+  ['the same text in another city', 'other', DEVELOPER, { ...DEVELOPER, city: 'Миколаїв' }],
+  [
+    'neighbouring buildings of a developer',
+    'other',
+    { ...DEVELOPER, pictures: [], phones: [] },
+    { ...DEVELOPER, address: 'Фонтанська дорога, 120', area_total: 41, pictures: [], phones: [] },
+  ],
+  [
+    'an agency with one template, one logo and two flats of one shape',
+    'other',
+    AGENCY,
+    {
+      ...AGENCY,
+      text: template('простору квартиру на Олексіївці'),
+      pictures: seen([40, 51, 52, 53]),
+      price: 33_000,
+      district: 'Шевченківський',
+    },
+  ],
+  [
+    'one shape, one price, other streets',
+    'other',
+    { ...AGENCY, address: 'просп. Науки, 12', pictures: [], phones: [] },
+    { ...AGENCY, address: 'вул. Академіка Павлова, 140', pictures: [], phones: [] },
+  ],
+  [
+    'one shape in a common district, each in its own words',
+    'other',
+    { ...FRANKA, address: null, area_total: 54, pictures: [], phones: [] },
+    {
+      ...FRANKA,
+      address: null,
+      area_total: 54,
+      pictures: seen([91, 92]),
+      text: FRANKA_REWRITTEN,
+      phones: [],
+    },
+  ],
+  [
+    'one picture of the building, other flats',
+    'other',
+    { ...FRANKA, address: 'вул. Франка', text: '', pictures: seen([1, 2, 3]), floor: null },
+    {
+      ...FRANKA,
+      address: 'вул. Франка',
+      area_total: 55,
+      pictures: seen([1, 101, 102]),
+      text: FRANKA_REWRITTEN,
+      price: 99_000,
+    },
+  ],
+  [
+    'pictures of one colour',
+    'other',
+    { ...AGENCY, phones: [], text: '', pictures: [{ sha256: 'a', fingerprint: 0n }] },
+    { ...AGENCY, phones: [], text: '', pictures: [{ sha256: 'b', fingerprint: 0n }] },
+  ],
+  [
+    'one address, other houses kilometres apart by their coordinates',
+    'other',
+    { ...HOUSE, latitude: 49.5883, longitude: 34.5514 },
+    { ...HOUSE, latitude: 49.6283, longitude: 34.5014 },
+  ],
+  [
+    'half the price',
+    'other',
+    { ...HOUSE, pictures: [] },
+    { ...HOUSE, pictures: [], price: 140_000, text: template('дім з садом у Полтаві') },
+  ],
+  [
+    'nothing known but a city and a price',
+    'other',
+    { city: 'Київ', price: 1 },
+    { city: 'Київ', price: 1 },
+  ],
+  ['nothing known at all', 'other', {}, {}],
+];

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import type { TestDatabase } from '@oselya/db/testing';
+import type { Insertable } from 'kysely';
+import type { Tables } from '../../src/database.ts';
+import { components, type Edge } from '../../src/duplicates/components.ts';
+import { lookForDuplicates } from '../../src/duplicates/look.ts';
+import { claimMarks } from '../../src/duplicates/marks.sql.ts';
+import { normaliseText } from '../../src/search/normalise.ts';
+
+type Db = TestDatabase<Tables>['db'];
+
+/** What a listing is to have. */
+type Facts = Partial<Insertable<Tables['property_listings']>>;
+
+let made = 0;
+
+/** Facts of a flat that is found by its shape; two of them are one property unless something differs. */
+export const FLAT = {
+  deal_type: 'sale',
+  city: 'Львів',
+  city_key: 'львів',
+  rooms: 2,
+  area_total: 54.3,
+  floor: 3,
+  floors_total: 5,
+  price: 87_000,
+  currency: 'USD',
+  address: 'вул. Івана Франка, 61',
+} as const;
+
+/** Stores a listing past the pipeline, and gives its id. */
+export async function addListing(db: Db, facts: Facts = FLAT): Promise<number> {
+  made += 1;
+  await db
+    .insertInto('sources')
+    .values({ slug: 'doshka' })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const text = facts.description ?? `flat ${made}`;
+  const { id } = await db
+    .insertInto('property_listings')
+    .values({
+      source_slug: 'doshka',
+      external_id: `listing-${made}`,
+      description: text,
+      raw_id: made,
+      search_text: normaliseText(text),
+      phones: [],
+      features: [],
+      attributes: '{}',
+      ...facts,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
+/** Changes a listing. */
+export async function change(db: Db, id: number, facts: Facts): Promise<void> {
+  await db.updateTable('property_listings').set(facts).where('id', '=', id).execute();
+}
+
+/** Looks for duplicates until nothing is marked. */
+export async function settle(db: Db): Promise<void> {
+  for (;;) {
+    const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
+    if (claimed.length === 0) return;
+    for (const marked of claimed) await lookForDuplicates(db, marked);
+  }
+}
+
+/** The groups of the listings, by their ids. */
+export async function groupsOf(db: Db): Promise<Map<number, number | null>> {
+  const rows = await db
+    .selectFrom('property_listings')
+    .select(['id', 'duplicate_group'])
+    .orderBy('id')
+    .execute();
+  return new Map(rows.map((row) => [row.id, row.duplicate_group]));
+}
+
+/** The stored pairs. */
+export async function pairsOf(db: Db): Promise<Edge[]> {
+  const rows = await db
+    .selectFrom('duplicate_pairs')
+    .select(['low_id', 'high_id'])
+    .orderBy('low_id')
+    .orderBy('high_id')
+    .execute();
+  return rows.map((row) => [row.low_id, row.high_id]);
+}
+
+/** That the stored groups are those which the stored pairs make. */
+export async function assertConsistent(db: Db): Promise<void> {
+  const groups = await groupsOf(db);
+  assert.deepEqual(groups, components(groups.keys(), await pairsOf(db)));
+}

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import sharp from 'sharp';
+import { startDuplicateSearch } from '../../src/duplicates/duplicates.ts';
+import { claimMarks } from '../../src/duplicates/marks.sql.ts';
+import { fingerprint } from '../../src/images/fingerprint.ts';
+import { fingerprintStored } from '../../src/images/fingerprint-stored.ts';
+import { openDatabase } from '../support/database.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+import { addListing, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
+
+const { db } = await openDatabase();
+
+beforeEach(async () => {
+  await sql`truncate property_listings, images, duplicate_marks cascade`.execute(db);
+});
+
+const marksLeft = async () =>
+  (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
+
+/** Starts to look, at what changed just now too. */
+function startSearch(warnings: object[] = []) {
+  return startDuplicateSearch({
+    db,
+    images: { fingerprintStored: () => Promise.resolve(undefined) },
+    log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
+    intervalMs: 5,
+    settledMs: 0,
+  });
+}
+
+test('what was there before is caught up with, however many processes look', async () => {
+  for (let nth = 0; nth < 70; nth += 1) await addListing(db, { ...FLAT, floor: nth % 35 });
+  const searches = [startSearch(), startSearch()];
+  await until('all are looked at', async () => (await marksLeft()) === 0);
+  await Promise.all(searches.map(({ close }) => close()));
+  assert.equal((await pairsOf(db)).length, 35);
+  const groups = [...(await groupsOf(db)).values()];
+  assert.equal(new Set(groups).size, 35);
+  assert.ok(groups.every((group) => group !== null));
+});
+
+test('a look that fails is made again, and others go on meanwhile', async () => {
+  await sql`create or replace function fail_once() returns trigger language plpgsql as $$
+    begin raise exception 'no'; end $$`.execute(db);
+  await sql`create trigger fails before insert on duplicate_pairs
+    for each row execute function fail_once()`.execute(db);
+  const [one, other] = [await addListing(db), await addListing(db)];
+  await addListing(db, { ...FLAT, floor: 9 });
+  const warnings: object[] = [];
+  const search = startSearch(warnings);
+  await until('both have failed, and the third was looked at', async () => {
+    return warnings.length === 2 && (await marksLeft()) === 2;
+  });
+  assert.deepEqual(await pairsOf(db), []);
+  await sql`drop trigger fails on duplicate_pairs`.execute(db);
+  // Their minute has passed.
+  await sql`update duplicate_marks set claimed_until = now()`.execute(db);
+  await until('they are looked at again', async () => (await marksLeft()) === 0);
+  await search.close();
+  assert.deepEqual(await pairsOf(db), [[one, other]]);
+});
+
+test('the last change comes first, one that just happened is waited with, and a claim holds', async () => {
+  const ids = [await addListing(db), await addListing(db), await addListing(db)];
+  const claim = { limit: 2, settledMs: 0, leaseMs: 60_000 };
+  assert.deepEqual(await claimMarks(db, { ...claim, settledMs: 60_000 }), []);
+  const listings = async () => (await claimMarks(db, claim)).map(({ listingId }) => listingId);
+  assert.deepEqual(await listings(), [ids[2], ids[1]]);
+  assert.deepEqual(await listings(), [ids[0]]);
+  assert.deepEqual(await listings(), []);
+});
+
+test('changes of one listing are one look', async () => {
+  const id = await addListing(db);
+  await sql`update property_listings set floor = 4`.execute(db);
+  const [claimed] = await claimMarks(db, { limit: 10, settledMs: 0, leaseMs: 0 });
+  assert.equal(claimed?.listingId, id);
+  assert.equal(claimed.marks.length, 2);
+});
+
+test('a listing with hundreds of pairs is looked at in parts, and all of them end right', async () => {
+  const hub = await addListing(db);
+  await sql`insert into property_listings
+      (source_slug, external_id, description, raw_id, search_text, deal_type)
+    select 'doshka', 'many-' || n, '', 1, '', 'sale' from generate_series(1, 230) as n`.execute(db);
+  await sql`truncate duplicate_marks`.execute(db);
+  await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
+    select ${hub}::bigint, id, 1, '[]' from property_listings where id <> ${hub}`.execute(db);
+  await sql`update property_listings set duplicate_group = ${hub}::bigint`.execute(db);
+  await sql`insert into duplicate_marks (listing_id) values (${hub})`.execute(db);
+  await settle(db);
+  assert.deepEqual(await pairsOf(db), []);
+  assert.deepEqual([...new Set((await groupsOf(db)).values())], [null]);
+});
+
+test('pictures that were stored before get their fingerprint, and one that is lost is passed by', async () => {
+  const picture = await sharp({
+    create: { width: 32, height: 32, channels: 3, background: 'white' },
+  })
+    .composite([
+      { input: Buffer.from('<svg width="16" height="32"><rect width="16" height="32"/></svg>') },
+    ])
+    .png()
+    .toBuffer();
+  const hashes = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(64));
+  for (const sha256 of hashes) {
+    await sql`insert into images (sha256, media_type, width, height, bytes)
+      values (${sha256}, 'image/png', 32, 32, 1)`.execute(db);
+  }
+  const failed: string[] = [];
+  const read = (sha256: string) =>
+    sha256 === hashes[1] ? Promise.reject(new Error('It is gone')) : Promise.resolve(picture);
+  let turns = 0;
+  for (let after: string | undefined = ''; after !== undefined; turns += 1) {
+    after = await fingerprintStored(
+      { db, store: { read } },
+      {
+        after,
+        limit: 2,
+        signal: new AbortController().signal,
+        onError: (_error, sha256) => failed.push(sha256),
+      },
+    );
+  }
+  assert.equal(turns, 3);
+  assert.deepEqual(failed, [hashes[1]]);
+  const { rows } = await sql<{ made: string | null }>`
+    select fingerprint::text as made from images order by sha256`.execute(db);
+  const made = await fingerprint(picture);
+  assert.notEqual(made, '0');
+  assert.deepEqual(
+    rows.map((row) => row.made),
+    [made, null, made, made],
+  );
+});

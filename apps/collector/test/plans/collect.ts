@@ -1,0 +1,71 @@
+import { toVector, type Database } from '@oselya/db';
+import { Kysely, PostgresDialect } from 'kysely';
+import type { Tables } from '../../src/database.ts';
+import { findDuplicates } from '../../src/search/fold.ts';
+import { findNearest } from '../../src/search/nearest.sql.ts';
+import { rankMatches } from '../../src/search/ranking.sql.ts';
+import { loadListings } from '../../src/search/repository.ts';
+import { fillListings } from './listings.sql.ts';
+import { type ExplainedNode, planText } from './plan-text.ts';
+
+export const DIMENSIONS = 8;
+
+type Db = Kysely<Tables>;
+type Explained = { 'QUERY PLAN': [{ Plan: ExplainedNode }] };
+
+const vector = toVector(Array.from({ length: DIMENSIONS }, (_, axis) => Math.cos(axis)));
+const words =
+  (text: string, filters: object = {}) =>
+  (db: Db) =>
+    rankMatches(db, { text, filters, bound: 1000, newestId: 20_000 });
+const near =
+  (filters: object = {}) =>
+  (db: Db) =>
+    findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
+
+/** The main queries of search, by the name of the file that has their plan. */
+const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
+  'words-broad': words('квартира'),
+  'words-rare': words('назва77'),
+  'words-broad-in-a-city': words('квартира', { city: 'Київ', deal_type: 'sale' }),
+  'words-broad-in-a-range': words('квартира', {
+    price_min: 20_000,
+    price_max: 22_000,
+    rooms_min: 2,
+  }),
+  'words-with-archived': words('квартира мансарда', { include_archived: true }),
+  near: near(),
+  'near-half': near({ deal_type: 'sale' }),
+  'near-in-a-small-city': near({ city: 'Луцьк' }),
+  'near-of-a-source': near({ source_slug: 'source-3', deal_type: 'rent' }),
+  listings: (db) => loadListings(db, [1, 200, 3000]),
+  duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
+};
+
+/** Runs each of the queries on many listings, and gives the plans of the statements that it consists of. */
+export async function collectPlans(database: Database<Tables>): Promise<Map<string, string>> {
+  const { pool } = database;
+  await fillListings(pool, DIMENSIONS);
+  const seen: { sql: string; parameters: readonly unknown[] }[] = [];
+  const watched = new Kysely<Tables>({
+    dialect: new PostgresDialect({ pool }),
+    log: ({ query }) => void seen.push(query),
+  });
+  const plans = new Map<string, string>();
+  for (const [name, run] of Object.entries(QUERIES)) {
+    seen.length = 0;
+    await run(watched);
+    const statements = seen.filter(
+      ({ sql }) => sql.includes('property_listings') && !/^explain/i.test(sql),
+    );
+    const texts = [];
+    for (const { sql, parameters } of statements) {
+      const { rows } = await pool.query<Explained>(`explain (format json) ${sql}`, [...parameters]);
+      const plan = rows[0]?.['QUERY PLAN'][0].Plan;
+      if (plan === undefined) throw new Error(`There is no plan of ${sql}`);
+      texts.push(planText(plan));
+    }
+    plans.set(name, texts.join('\n'));
+  }
+  return plans;
+}
