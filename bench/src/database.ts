@@ -10,6 +10,8 @@ export type DatabaseServer = {
   version: string;
   /** Makes an empty database; leaving the scope that uses it drops it. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
+  /** Finds a database that stays when the run has ended, or makes an empty one. */
+  keepDatabase(name: string): Promise<{ url: string }>;
 };
 
 const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
@@ -20,15 +22,22 @@ const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
  */
 export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<DatabaseServer> {
   const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await ownServer());
+  const urlOf = (name: string): string => Object.assign(new URL(address), { pathname: name }).href;
   return {
     version: await ask(address, 'show server_version'),
+    async keepDatabase(name) {
+      const known = await ask(
+        address,
+        `select count(*) from pg_database where datname = '${name}'`,
+      );
+      if (known === '0') await ask(address, `create database ${name}`);
+      return { url: urlOf(name) };
+    },
     async createDatabase() {
       const name = `oselya_bench_${randomBytes(6).toString('hex')}`;
       await ask(address, `create database ${name}`);
-      const url = new URL(address);
-      url.pathname = `/${name}`;
       return {
-        url: url.href,
+        url: urlOf(name),
         [Symbol.asyncDispose]: async () => {
           // Only a superuser may force a vacuum in progress away, but without force it ends by itself.
           await ask(address, `drop database ${name} with (force)`).catch(() =>

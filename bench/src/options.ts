@@ -11,6 +11,10 @@ export type Options = {
   smoke: boolean;
   /** Where the raw figures go, instead of a new file in bench/results. */
   out: string | undefined;
+  /** Of how many listings each database of the suite `search` is; what the suite has by itself unless told. */
+  listings?: number[];
+  /** Whether the databases of listings stay, for the next run. */
+  keep?: true;
 };
 
 /** A wrong use, in one line. */
@@ -19,9 +23,10 @@ export class UsageError extends Error {
 }
 
 export const USAGE =
-  'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE]';
+  'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep]';
 
 const DEFAULTS = { rounds: 3, seconds: 5, connections: 50 };
+const MOST_LISTINGS = 100_000_000;
 const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
@@ -47,6 +52,12 @@ export function readArguments(args: readonly string[]): {
       connections: whole('connections', values.connections, defaults.connections, 1000),
       smoke,
       out: values.out,
+      ...(values.listings && {
+        listings: values.listings
+          .split(',')
+          .map((count) => whole('listings', count, 0, MOST_LISTINGS)),
+      }),
+      ...(values.keep && { keep: true }),
     },
   };
 }
@@ -62,6 +73,8 @@ function parse(args: readonly string[]) {
         connections: { type: 'string' },
         smoke: { type: 'boolean' },
         out: { type: 'string' },
+        listings: { type: 'string' },
+        keep: { type: 'boolean' },
       },
     });
   } catch (error) {

@@ -30,4 +30,11 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
       run: async (context) => (await import('./pipeline/pipeline.ts')).measurePipeline(context),
     },
   ],
+  [
+    'search',
+    {
+      summary: 'full-text, similar and hybrid searches in 100,000 and 1,000,000 listings',
+      run: async (context) => (await import('./search/search.ts')).measureSearch(context),
+    },
+  ],
 ]);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import type { Payload } from './payloads.ts';
+import type { Payload } from '../listings/payload.ts';
 
 /** What a worker made of the payloads that were put into its queue. */
 export type JobFigures = {

@@ -1,11 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeTexts } from '../listings/payload.ts';
 import { orderOf } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { type JobFigures, openJobs } from './jobs.ts';
-import { makePayloads } from './payloads.ts';
 import { reportText } from './report.ts';
 import type { Counts, ModelServer } from './servers/model.ts';
 import type { WorkerProcess } from './servers/worker.ts';
@@ -97,7 +97,7 @@ async function measureVariant(
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
   await worker.ask('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const payloads = makePayloads(listings, SEED + round);
+  const payloads = makeTexts(listings, { seed: SEED + round });
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
     await jobs.put(payloads);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { makePayloads } from '../../src/pipeline/payloads.ts';
 import type { Sample } from '../../src/pipeline/pipeline.ts';
 import { reportText } from '../../src/pipeline/report.ts';
 
@@ -17,14 +16,6 @@ const sampleOf = (values: Partial<Sample>): Sample => ({
   calls: 200,
   requests: undefined,
   ...values,
-});
-
-test('equal seeds make equal listings, other seeds others, and no two are the same', () => {
-  const payloads = makePayloads(500, 7);
-  assert.deepEqual(makePayloads(500, 7), payloads);
-  assert.notDeepEqual(makePayloads(500, 8), payloads);
-  assert.equal(new Set(payloads.map(({ description }) => description)).size, 500);
-  assert.equal(new Set(payloads.map(({ external_id }) => external_id)).size, 500);
 });
 
 test('right counts are no failure, and slowness is none either', () => {

@@ -1,0 +1,168 @@
+import { type City, pickCity, STREETS } from './places.ts';
+import { createRandom, type Random } from './random.ts';
+import { type Language, VOCABULARY, wordOf } from './words.ts';
+
+/** A listing as the generator knows it; what is null is not told. */
+export type GeneratedListing = {
+  source_slug: string;
+  external_id: string;
+  url: string;
+  title: string;
+  description: string;
+  language: Language;
+  deal_type: 'sale' | 'rent' | 'daily_rent';
+  property_type: string;
+  price: number;
+  currency: string;
+  city: string;
+  district: string | null;
+  address: string;
+  rooms: number;
+  area_total: number;
+  area_kitchen: number | null;
+  floor: number;
+  floors_total: number;
+  latitude: number;
+  longitude: number;
+  contact_name: string;
+  phones: string[];
+  features: string[];
+  published_at: string;
+  /** Of which listing this is another offer of the same home; null of none. */
+  copy_of: number | null;
+};
+
+/** What the listings of a run have in common. Equal settings give equal listings. */
+export type Generator = {
+  seed: number;
+  /** Which share of the listings offers a home that an earlier one offers already; 0 unless told. */
+  duplicates?: number;
+};
+
+/** How many sources there are, each with the same number of listings. */
+export const SOURCES = 100;
+
+const KINDS = {
+  apartment: { uk: 'квартиру', en: 'flat', share: 0.7 },
+  house: { uk: 'будинок', en: 'house', share: 0.18 },
+  room: { uk: 'кімнату', en: 'room', share: 0.12 },
+} as const;
+const DEALS = {
+  sale: { uk: 'Продам', en: 'For sale:', share: 0.5 },
+  rent: { uk: 'Здам в оренду', en: 'To let:', share: 0.4 },
+  daily_rent: { uk: 'Здам подобово', en: 'Daily rent:', share: 0.1 },
+} as const;
+const ROOMS = ['однокімнатну', 'двокімнатну', 'трикімнатну', 'чотирикімнатну'];
+const FEATURES = ['balcony', 'furnished', 'parking', 'lift', 'terrace', 'pets allowed'];
+const NAMES = ['Оксана', 'Тарас', 'Ганна', 'Богдан', 'Мар’яна', 'Юрій'];
+
+/** All listings are published in the days before this one. */
+const NEWEST = Date.UTC(2026, 5, 1);
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** The listing at a place of the sequence, from 0 on. */
+export function makeListing({ seed, duplicates = 0 }: Generator, nth: number): GeneratedListing {
+  const random = createRandom(seed, nth);
+  const isCopy = nth > 0 && random.chance(duplicates);
+  const of = isCopy ? random.below(nth) : null;
+  const source = `source-${String(nth % SOURCES).padStart(2, '0')}`;
+  const own = {
+    source_slug: source,
+    external_id: `flat-${nth}`,
+    url: `https://${source}.example.test/flats/${nth}`,
+    published_at: new Date(NEWEST - random.below(365) * DAY_MS).toISOString(),
+  };
+  if (of === null) return { ...makeHome(random), ...own, copy_of: null };
+  const original = makeListing({ seed }, of);
+  const description = `${original.description} ${sentence(random, original.language)}`;
+  const price = Math.round(original.price * (0.98 + 0.04 * random.next()));
+  return { ...original, ...own, description, price, copy_of: of };
+}
+
+function makeHome(
+  random: Random,
+): Omit<GeneratedListing, 'source_slug' | 'external_id' | 'url' | 'published_at' | 'copy_of'> {
+  const language: Language = random.chance(0.85) ? 'uk' : 'en';
+  const deal = pickByShare(random, DEALS);
+  const kind = pickByShare(random, KINDS);
+  const city = pickCity(random);
+  const rooms = kind === 'room' ? 1 : random.between(1, 4);
+  const size = Math.round((18 + rooms * 17 + 12 * random.next()) * 10) / 10;
+  const floorsTotal = kind === 'house' ? random.between(1, 3) : random.between(2, 25);
+  const home = {
+    language,
+    deal_type: deal,
+    property_type: kind,
+    price: priceOf(random, deal, size),
+    currency: deal === 'sale' ? 'USD' : 'UAH',
+    city: city.name,
+    district: city.districts.length === 0 ? null : random.pick(city.districts),
+    address: `вул. ${random.pick(STREETS)}, ${random.between(1, 180)}`,
+    rooms,
+    area_total: size,
+    area_kitchen: random.chance(0.6) ? random.between(6, 16) : null,
+    floor: random.between(1, floorsTotal),
+    floors_total: floorsTotal,
+    latitude: near(random, city.latitude),
+    longitude: near(random, city.longitude),
+    contact_name: random.pick(NAMES),
+    phones: [`+380 00 ${random.between(100, 999)} ${random.between(1000, 9999)}`],
+    features: FEATURES.filter(() => random.chance(0.3)),
+  };
+  const [title, facts] = language === 'uk' ? ukrainian(home, city) : english(home, city);
+  const more = Array.from({ length: random.between(4, 10) }, () => sentence(random, language));
+  return { ...home, title, description: [facts, ...more].join(' ') };
+}
+
+type Home = Pick<
+  GeneratedListing,
+  'deal_type' | 'rooms' | 'address' | 'area_total' | 'floor' | 'floors_total' | 'price' | 'currency'
+> & { property_type: keyof typeof KINDS };
+
+function ukrainian(home: Home, city: City): [title: string, facts: string] {
+  const rooms = home.property_type === 'room' ? '' : `${ROOMS[home.rooms - 1]} `;
+  const offer = `${DEALS[home.deal_type].uk} ${rooms}${KINDS[home.property_type].uk} у ${city.locative}`;
+  const money = home.currency === 'USD' ? 'дол.' : 'грн';
+  return [
+    offer,
+    `${offer}, ${home.address}. Площа ${home.area_total} м², ${home.floor} поверх з ` +
+      `${home.floors_total}. Ціна ${home.price} ${money}`,
+  ];
+}
+
+function english(home: Home, city: City): [title: string, facts: string] {
+  const kind = KINDS[home.property_type].en;
+  const offer = `${DEALS[home.deal_type].en} ${home.rooms}-room ${kind} in ${city.english}`;
+  return [
+    offer,
+    `${offer}, ${home.address}. Area ${home.area_total} m², floor ${home.floor} of ` +
+      `${home.floors_total}. Price ${home.price} ${home.currency}`,
+  ];
+}
+
+function sentence(random: Random, language: Language): string {
+  const words = Array.from({ length: random.between(4, 9) }, () =>
+    wordOf(language, random.rank(VOCABULARY)),
+  );
+  const [first = '', ...rest] = words;
+  return `${first.charAt(0).toUpperCase()}${first.slice(1)} ${rest.join(' ')}.`;
+}
+
+function priceOf(random: Random, deal: GeneratedListing['deal_type'], area: number): number {
+  const each = { sale: 900, rent: 250, daily_rent: 25 }[deal];
+  return Math.round((each * area * (0.6 + random.next() * 0.9)) / 10) * 10;
+}
+
+function near(random: Random, degrees: number): number {
+  return Math.round((degrees + 0.05 * random.normal()) * 1e5) / 1e5;
+}
+
+function pickByShare<Key extends string>(
+  random: Random,
+  shares: Readonly<Record<Key, { share: number }>>,
+): Key {
+  // The keys of a record are those of its type.
+  const keys = Object.keys(shares) as Key[];
+  let left = random.next();
+  return keys.find((key) => (left -= shares[key].share) < 0) ?? random.pick(keys);
+}

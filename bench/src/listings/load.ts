@@ -1,0 +1,87 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import pg from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { type Generator as Settings, SOURCES } from './listing.ts';
+import { COLUMNS, listingRows } from './rows.ts';
+
+export type Load = {
+  /** Of a database with the collector's tables. */
+  databaseUrl: string;
+  generator: Settings;
+  /** How many there are in all, and how many are there already. */
+  count: number;
+  first?: number;
+  dimensions: number;
+  signal: AbortSignal;
+  tell: (line: string) => void;
+};
+
+/** So many rows go to the server at a time. */
+const BATCH = 500;
+/** How often somebody who waits is told. */
+const TELL_EVERY = 100_000;
+
+/**
+ * Puts generated listings into `property_listings`, a million in some minutes: its indexes are dropped
+ * meanwhile and built again at the end, as one would for a large import.
+ */
+export async function loadListings(load: Load): Promise<void> {
+  const client = new pg.Client({ connectionString: load.databaseUrl });
+  await client.connect();
+  try {
+    await client.query(
+      `insert into sources (slug) select 'source-' || lpad(n::text, 2, '0')
+       from generate_series(0, $1::integer - 1) as n on conflict do nothing`,
+      [SOURCES],
+    );
+    await withoutIndexes(client, load, () => copyRows(client, load));
+    await client.query('vacuum analyze property_listings');
+  } finally {
+    await client.end();
+  }
+}
+
+async function copyRows(client: pg.Client, load: Load): Promise<void> {
+  const copy = copyFrom(`copy property_listings (${COLUMNS.join(', ')}) from stdin`);
+  await pipeline(Readable.from(batches(load)), client.query(copy), { signal: load.signal });
+}
+
+function* batches({
+  generator,
+  count,
+  first = 0,
+  dimensions,
+  tell,
+}: Load): Generator<string, void, undefined> {
+  const rowAt = listingRows(generator, dimensions);
+  for (let nth = first; nth < count; nth += BATCH) {
+    let rows = '';
+    for (let at = nth; at < Math.min(count, nth + BATCH); at += 1) rows += rowAt(at);
+    yield rows;
+    if (nth > first && nth % TELL_EVERY === 0) tell(`${nth} listings`);
+  }
+}
+
+/** Building these needs memory for the whole vector index, and may take long. */
+const BUILD_SETTINGS =
+  "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
+
+async function withoutIndexes(
+  client: pg.Client,
+  { tell }: Load,
+  work: () => Promise<void>,
+): Promise<void> {
+  const { rows: indexes } = await client.query<{ name: string; definition: string }>(
+    `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
+     from pg_index where indrelid = 'property_listings'::regclass and not indisunique`,
+  );
+  for (const { name } of indexes) await client.query(`drop index ${name}`);
+  await work();
+  await client.query(BUILD_SETTINGS);
+  for (const { name, definition } of indexes) {
+    const startedAt = performance.now();
+    await client.query(definition);
+    tell(`${name}: built in ${Math.round((performance.now() - startedAt) / 1000)} s`);
+  }
+}

@@ -1,0 +1,23 @@
+import { type Generator, makeListing } from './listing.ts';
+
+/** A payload as a source sends it. Contract 4, PayloadSchema. */
+export type Payload = { source_slug: string; external_id: string; description: string } & Record<
+  string,
+  unknown
+>;
+
+/** The payload that makes the listing at a place of the sequence, with what a source usually tells. */
+export function makePayload(generator: Generator, nth: number): Payload {
+  const { copy_of: _, language, features, ...told } = makeListing(generator, nth);
+  const known = Object.entries(told).filter(([, value]) => value !== null);
+  // These three are never null.
+  return { ...(Object.fromEntries(known) as Payload), attributes: { language, features } };
+}
+
+/** Payloads of which nothing is told but a description: all facts have to be read out of it. */
+export function makeTexts(count: number, generator: Generator): Payload[] {
+  return Array.from({ length: count }, (_, nth) => {
+    const { source_slug, external_id, description } = makeListing(generator, nth);
+    return { source_slug, external_id, description };
+  });
+}

@@ -1,0 +1,73 @@
+import { normaliseText, searchText } from '@oselya/collector/internals';
+import { arrayText, copyRow } from './copy-text.ts';
+import { type Generator, makeListing } from './listing.ts';
+import { createRandom } from './random.ts';
+import { createVectors, type Vectors } from './vector.ts';
+
+/** The columns of `property_listings` that the rows of `listingRow` have. */
+export const COLUMNS = [
+  'source_slug',
+  'external_id',
+  'url',
+  'title',
+  'description',
+  'language',
+  'deal_type',
+  'property_type',
+  'price',
+  'currency',
+  'city',
+  'city_key',
+  'district',
+  'address',
+  'rooms',
+  'area_total',
+  'area_kitchen',
+  'floor',
+  'floors_total',
+  'latitude',
+  'longitude',
+  'contact_name',
+  'phones',
+  'features',
+  'published_at',
+  'raw_id',
+  'search_text',
+  'embedding',
+  'embedding_model',
+] as const;
+
+/** The model that the vectors are said to be of. */
+export const EMBEDDING_MODEL = 'bench';
+
+/** A salt for the series that vectors are made from, so that they share nothing with the words. */
+const VECTOR_SEED = 0x5eed;
+
+/** The vector of the listing at a place; that of a copy is that of its original. */
+export function listingVector(
+  vectors: Vectors,
+  { seed }: Generator,
+  { nth, copyOf }: { nth: number; copyOf: number | null },
+): Int16Array {
+  return vectors.of(createRandom(seed ^ VECTOR_SEED, copyOf ?? nth));
+}
+
+/** Makes the function that gives the row at a place of the sequence, as the pipeline would store it. */
+export function listingRows(generator: Generator, dimensions: number): (nth: number) => string {
+  const vectors = createVectors(dimensions);
+  return (nth) => {
+    const listing = makeListing(generator, nth);
+    const vector = listingVector(vectors, generator, { nth, copyOf: listing.copy_of });
+    const values = {
+      ...listing,
+      city_key: normaliseText(listing.city),
+      phones: arrayText(listing.phones),
+      features: arrayText(listing.features),
+      raw_id: nth + 1,
+      search_text: searchText({ ...listing, summary: null }),
+      embedding: `[${vector.join(',')}]`,
+      embedding_model: EMBEDDING_MODEL,
+    };
+    return copyRow(COLUMNS.map((column) => values[column]));
+  };
+}

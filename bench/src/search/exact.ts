@@ -1,0 +1,88 @@
+import pg from 'pg';
+import type { Filters } from './questions.ts';
+
+/** The answers that are right, worked out by the database without an index of words or vectors. */
+export type Exact = AsyncDisposable & {
+  /** The ids of the nearest listings, by computing every distance. */
+  nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
+  /** The best of the newest `bound` listings that have all words, and how many of those there are. */
+  ranked(
+    words: string,
+    filters: Filters,
+    options: { bound: number; limit: number },
+  ): Promise<{ ids: number[]; count: number }>;
+  /** Which share of all listings passes. */
+  share(filters: Filters): Promise<number>;
+};
+
+/** The condition of each filter; the column is that of the listing itself. */
+const CONDITIONS: Record<string, string> = {
+  city: 'city =',
+  source_slug: 'source_slug =',
+  deal_type: 'deal_type =',
+  area_min: 'area_total >=',
+  area_max: 'area_total <=',
+  rooms_min: 'rooms >=',
+  rooms_max: 'rooms <=',
+};
+
+export async function openExact(databaseUrl: string): Promise<Exact> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  await client.query('set jit = off');
+
+  async function ask<Row extends pg.QueryResultRow>(
+    text: string,
+    filters: Filters,
+    ...parameters: unknown[]
+  ): Promise<Row[]> {
+    const conditions = Object.keys(filters).map((name, index) => {
+      const condition = CONDITIONS[name];
+      if (condition === undefined) throw new Error(`It is not known what ${name} filters by`);
+      return `${condition} $${parameters.length + index + 1}`;
+    });
+    const where = ['archived_at is null', ...conditions].join(' and ');
+    const values = [...parameters, ...Object.values(filters)];
+    return (await client.query<Row>(text.replace('{filters}', where), values)).rows;
+  }
+
+  return {
+    async nearest(vector, filters, limit) {
+      const rows = await ask<{ id: string }>(
+        `with every as materialized (
+           select id, embedding <=> $1::vector as distance from property_listings where {filters})
+         select id from every order by distance, id limit $2`,
+        filters,
+        `[${vector.join(',')}]`,
+        limit,
+      );
+      return rows.map(({ id }) => Number(id));
+    },
+    async ranked(words, filters, { bound, limit }) {
+      const rows = await ask<{ ids: number[]; count: string }>(
+        `with query as (select plainto_tsquery('simple', $1) as query),
+         newest as materialized (
+           select id, search_vector from property_listings, query
+           where search_vector @@ query and {filters} order by id desc limit $2),
+         best as (
+           select id, ts_rank_cd(search_vector, query) as rank from newest, query
+           order by rank desc, id desc limit $3)
+         select (select count(*) from newest) as count,
+           coalesce((select json_agg(id order by rank desc, id desc) from best), '[]') as ids`,
+        filters,
+        words,
+        bound,
+        limit,
+      );
+      return { ids: rows[0]?.ids ?? [], count: Number(rows[0]?.count) };
+    },
+    async share(filters) {
+      const rows = await ask<{ share: number }>(
+        'select avg(({filters})::integer)::float8 as share from property_listings',
+        filters,
+      );
+      return rows[0]?.share ?? 0;
+    },
+    [Symbol.asyncDispose]: () => client.end(),
+  };
+}

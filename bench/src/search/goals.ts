@@ -1,0 +1,63 @@
+import type { Goal } from '../goal.ts';
+import { figure, spread } from '../markdown.ts';
+import { ratio, summarize } from '../statistics.ts';
+import type { Findings, Sample } from './search.ts';
+import { KINDS, type Kind } from './questions.ts';
+
+const MOST_MS = 50;
+const MOST_TIMES = 2;
+const LEAST_RECALL = 0.95;
+
+/** What the searches have to reach: the times are those of the largest database. */
+export function judge(findings: readonly Findings[]): Goal[] {
+  const bySize = findings.toSorted((a, b) => a.listings - b.listings);
+  const [smallest, largest] = [bySize.at(0), bySize.at(-1)];
+  if (smallest === undefined || largest === undefined) return [];
+  return [
+    ...KINDS.map((kind) => timeGoal(kind, largest)),
+    ...(smallest === largest ? [] : KINDS.map((kind) => growthGoal(kind, smallest, largest))),
+    ...findings.flatMap(recallGoals),
+    ...findings.map(equalityGoal),
+  ];
+}
+
+/** The 95th percentiles of a kind, round by round. */
+export function p95s(samples: readonly Sample[], kind: Kind): number[] {
+  return samples.filter((sample) => sample.kind === kind).map(({ all }) => all.p95);
+}
+
+function timeGoal(kind: Kind, { listings, samples }: Findings): Goal {
+  const found = summarize(p95s(samples, kind));
+  return {
+    goal: `${kind}: p95 at most ${MOST_MS} ms of ${figure(listings)} listings`,
+    measured: `${spread(found, 1)} ms`,
+    met: found.median <= MOST_MS,
+  };
+}
+
+function growthGoal(kind: Kind, small: Findings, large: Findings): Goal {
+  const found = ratio(p95s(large.samples, kind), p95s(small.samples, kind));
+  const sizes = `${figure(large.listings)} against ${figure(small.listings)} listings`;
+  return {
+    goal: `${kind}: at most ${MOST_TIMES} × the p95, ${sizes}`,
+    measured: spread(found, 2),
+    met: found.median <= MOST_TIMES,
+  };
+}
+
+function recallGoals({ listings, recalls }: Findings): Goal[] {
+  return recalls.map(({ filter, recall }) => ({
+    goal: `recall@10 at least ${LEAST_RECALL}, filter ${filter}, ${figure(listings)} listings`,
+    measured: figure(recall, 3),
+    met: recall >= LEAST_RECALL,
+  }));
+}
+
+function equalityGoal({ listings, equality }: Findings): Goal {
+  const { belowBound, atBound, failures } = equality;
+  return {
+    goal: `the bound changes no ranking that does not reach it, ${figure(listings)} listings`,
+    measured: `${belowBound + atBound - failures.length} of ${belowBound + atBound} as they should be`,
+    met: failures.length === 0,
+  };
+}

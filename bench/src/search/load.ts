@@ -1,0 +1,67 @@
+import { Agent, request as httpRequest } from 'node:http';
+import { performance } from 'node:perf_hooks';
+import { text } from 'node:stream/consumers';
+import { answerParent } from '../process/child.ts';
+import { bodyOf, groupOf, type Question } from './questions.ts';
+
+/** What load to put on a server. */
+export type Load = {
+  url: string;
+  questions: readonly Question[];
+  clients: number;
+  seconds: number;
+};
+
+/** What came of it: latencies in milliseconds by group, and what was not answered with 200. */
+export type Outcome = { latencies: Record<string, number[]>; wrong: string[]; seconds: number };
+
+const methods = { run };
+export type LoadGenerator = typeof methods;
+answerParent(methods);
+
+/** Asks the questions in turn, by so many clients, each of which asks again as soon as it is answered. */
+async function run({ url, questions, clients, seconds }: Load): Promise<Outcome> {
+  const agent = new Agent({ keepAlive: true, maxSockets: clients });
+  const prepared = questions.map((question) => ({
+    group: groupOf(question),
+    url: `${url}/api/v1/search/${question.kind}`,
+    body: Buffer.from(JSON.stringify(bodyOf(question))),
+  }));
+  const latencies: Record<string, number[]> = {};
+  const wrong: string[] = [];
+  const startedAt = performance.now();
+  let asked = 0;
+
+  async function work(): Promise<void> {
+    while (performance.now() - startedAt < seconds * 1000) {
+      const question = prepared[asked % prepared.length];
+      if (question === undefined) throw new Error('There are no questions');
+      asked += 1;
+      const begun = performance.now();
+      const { status, answer } = await post(agent, question);
+      (latencies[question.group] ??= []).push(performance.now() - begun);
+      if (status !== 200) wrong.push(`${question.group}: ${status} ${answer.slice(0, 200)}`);
+    }
+  }
+
+  await Promise.all(Array.from({ length: clients }, work));
+  agent.destroy();
+  return { latencies, wrong, seconds: (performance.now() - startedAt) / 1000 };
+}
+
+function post(
+  agent: Agent,
+  { url, body }: { url: string; body: Buffer },
+): Promise<{ status: number | undefined; answer: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{
+    status: number | undefined;
+    answer: string;
+  }>();
+  const headers = { 'content-type': 'application/json', 'content-length': body.length };
+  const asking = httpRequest(url, { method: 'POST', agent, headers }, (response) => {
+    text(response).then((answer) => resolve({ status: response.statusCode, answer }), reject);
+  });
+  asking.on('error', reject);
+  asking.end(body);
+  return promise;
+}

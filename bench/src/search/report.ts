@@ -1,0 +1,87 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, spread, table } from '../markdown.ts';
+import type { Options } from '../options.ts';
+import { median, summarize } from '../statistics.ts';
+import { KINDS, type Kind } from './questions.ts';
+import type { Findings, Sample } from './search.ts';
+
+/** What was found, as Markdown. */
+export function reportText(found: {
+  options: Options;
+  findings: readonly Findings[];
+  goals: readonly Goal[];
+  clients: number;
+}): string {
+  const { options, findings, goals, clients } = found;
+  const { rounds, seconds, smoke } = options;
+  return [
+    `Rounds: ${rounds}, of ${seconds} s for each kind of search, by ${clients} clients at once. Medians, with ` +
+      'the least and the most.' +
+      (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    '## Time',
+    timeTable(findings),
+    ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
+    '## Recall',
+    recallTable(findings),
+    '## Ranking',
+    ...findings.map(rankingText),
+    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+  ].join('\n\n');
+}
+
+function timeTable(findings: readonly Findings[]): string {
+  const head = ['', 'listings', 'p50 ms', 'p95 ms', 'searches/s', 'CPU ms/search'];
+  const rows = KINDS.flatMap((kind) =>
+    findings.map(({ listings, samples }) => {
+      const own = samples.filter((sample) => sample.kind === kind);
+      return [
+        kind,
+        figure(listings),
+        spread(summarize(own.map(({ all }) => all.p50)), 1),
+        spread(summarize(own.map(({ all }) => all.p95)), 1),
+        figure(median(own.map(({ searches, seconds }) => searches / seconds))),
+        figure(median(own.map(({ cpuMs, searches }) => cpuMs / searches)), 1),
+      ];
+    }),
+  );
+  return table(head, rows);
+}
+
+function groupTable(findings: readonly Findings[], kind: Kind): string {
+  const samples = findings.map((one) => one.samples.filter((sample) => sample.kind === kind));
+  const groups = new Set(samples.flat().flatMap((sample) => Object.keys(sample.groups)));
+  const rows = [...groups].map((group) => [
+    group,
+    ...samples.map((own) => `${medianOf(own, group, 'p50')} / ${medianOf(own, group, 'p95')}`),
+  ]);
+  return table(['', ...findings.map(({ listings }) => `${figure(listings)} listings`)], rows);
+}
+
+function medianOf(samples: readonly Sample[], group: string, share: 'p50' | 'p95'): string {
+  const values = samples.flatMap(({ groups }) => groups[group]?.[share] ?? []);
+  return values.length === 0 ? '—' : figure(median(values), 1);
+}
+
+function recallTable(findings: readonly Findings[]): string {
+  return table(
+    ['filter', 'listings', 'pass %', 'searches', 'recall@10'],
+    findings.flatMap(({ listings, recalls }) =>
+      recalls.map(({ filter, share, questions, recall }) => [
+        filter,
+        figure(listings),
+        figure(100 * share, 1),
+        figure(questions),
+        figure(recall, 3),
+      ]),
+    ),
+  );
+}
+
+function rankingText({ listings, equality }: Findings): string {
+  const { belowBound, atBound, failures } = equality;
+  return (
+    `${figure(listings)} listings: of ${belowBound + atBound} full-text searches ${belowBound} did not reach the ` +
+    `bound and were compared with the ranking of all matches, ${atBound} with that of the newest. ` +
+    `${failures.length} differed.`
+  );
+}

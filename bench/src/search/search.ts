@@ -1,0 +1,154 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RANKED_MATCHES } from '@oselya/collector/internals';
+import { EMBEDDING_MODEL } from '../listings/rows.ts';
+import { orderOf } from '../load/rounds.ts';
+import { startProcess } from '../process/parent.ts';
+import { percentiles } from '../statistics.ts';
+import type { Context, Report } from '../suite.ts';
+import { checkRanking, type Equality, measureRecall, type Recall } from './check.ts';
+import { openExact } from './exact.ts';
+import { judge } from './goals.ts';
+import { DIMENSIONS, openListings } from './listings.ts';
+import type { LoadGenerator } from './load.ts';
+import { KINDS, type Kind, makeQuestions } from './questions.ts';
+import { reportText } from './report.ts';
+import type { ApiServer } from './servers/api.ts';
+import type { ModelServer } from './servers/model.ts';
+
+/** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
+export type Sample = {
+  listings: number;
+  kind: Kind;
+  round: number;
+  searches: number;
+  seconds: number;
+  /** Processor time of the collector's process. */
+  cpuMs: number;
+  all: Latency;
+  groups: Record<string, Latency>;
+};
+
+export type Latency = { p50: number; p95: number; max: number; searches: number };
+
+/** What was found for databases of one size. */
+export type Findings = {
+  listings: number;
+  samples: Sample[];
+  recalls: Recall[];
+  equality: Equality;
+};
+
+/** Clients who search at the same time. */
+const CLIENTS = 8;
+const QUESTIONS = 960;
+const SEED = 20_260_102;
+
+const FULL = { listings: [100_000, 1_000_000], recallQuestions: 30, rankingQuestions: 4 };
+const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
+
+const API = new URL('servers/api.ts', import.meta.url);
+const MODEL = new URL('servers/model.ts', import.meta.url);
+const LOAD = new URL('load.ts', import.meta.url);
+
+/** Measures searches over HTTP, and compares what they find with what they should. */
+export async function measureSearch(context: Context): Promise<Report> {
+  const { options, results } = context;
+  const findings: Findings[] = [];
+  const sizes = options.listings ?? (options.smoke ? SMOKE : FULL).listings;
+  for (const listings of sizes) findings.push(await measureSize(listings, context));
+  const goals = options.smoke ? [] : judge(findings);
+  for (const goal of goals) await results.keep('goal', goal);
+  return {
+    text: reportText({ options, findings, goals, clients: CLIENTS }),
+    failures: findings.flatMap(({ equality }) => equality.failures),
+  };
+}
+
+async function measureSize(listings: number, context: Context): Promise<Findings> {
+  const { options, results, signal, tell } = context;
+  await using scope = new AsyncDisposableStack();
+  const database = scope.use(await openListings(listings, context));
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
+  scope.defer(() => rm(folder, { recursive: true, force: true }));
+  const model = scope.use(startProcess<ModelServer>(MODEL, signal));
+  const api = scope.use(startProcess<ApiServer>(API, signal));
+  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
+  const url = await api.ask('start', {
+    DATABASE_URL: database.url,
+    DATA_DIR: folder,
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    COLLECTOR_FULLTEXT_PER_MINUTE: '0',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: await model.ask('start', { dimensions: DIMENSIONS }),
+    MODEL_CHAT: EMBEDDING_MODEL,
+    MODEL_EMBEDDING: EMBEDDING_MODEL,
+    LOG_LEVEL: 'silent',
+  });
+
+  const samples: Sample[] = [];
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const kind of orderOf(round, KINDS)) {
+      const sample = await measure({ kind, round, listings }, { url, api, load }, options.seconds);
+      samples.push(sample);
+      await results.keep('sample', sample);
+      const { p50, p95 } = sample.all;
+      tell(`${listings}, round ${round}: ${kind}: p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`);
+    }
+  }
+  const checks = options.smoke ? SMOKE : FULL;
+  const exact = scope.use(await openExact(database.url));
+  const asked = { url, exact, dimensions: DIMENSIONS };
+  tell(`${listings}: answers are compared`);
+  const ranking = { bound: RANKED_MATCHES, each: checks.rankingQuestions };
+  const equality = await checkRanking(asked, ranking);
+  await results.keep('equality', { listings, ...equality });
+  const recalls = await measureRecall(asked, checks.recallQuestions);
+  for (const recall of recalls) await results.keep('recall', { listings, ...recall });
+  return { listings, samples, recalls, equality };
+}
+
+type Processes = {
+  url: string;
+  api: ReturnType<typeof startProcess<ApiServer>>;
+  load: ReturnType<typeof startProcess<LoadGenerator>>;
+};
+
+async function measure(
+  of: Pick<Sample, 'kind' | 'round' | 'listings'>,
+  { url, api, load }: Processes,
+  seconds: number,
+): Promise<Sample> {
+  const questions = makeQuestions(of.kind, {
+    count: QUESTIONS,
+    seed: SEED + of.round,
+    dimensions: DIMENSIONS,
+  });
+  const putLoad = (forSeconds: number) =>
+    load.ask('run', { url, questions, clients: CLIENTS, seconds: forSeconds });
+  await putLoad(seconds * 0.4);
+  const before = await api.ask('cpuMs');
+  const outcome = await putLoad(seconds);
+  const cpuMs = (await api.ask('cpuMs')) - before;
+  const [wrong] = outcome.wrong;
+  if (wrong !== undefined) throw new Error(`A ${of.kind} search was refused: ${wrong}`);
+  const all = latencyOf(Object.values(outcome.latencies).flat());
+  const groups = Object.entries(outcome.latencies).map(
+    ([group, latencies]) => [group, latencyOf(latencies)] as const,
+  );
+  const { seconds: elapsed } = outcome;
+  return {
+    ...of,
+    searches: all.searches,
+    seconds: elapsed,
+    cpuMs,
+    all,
+    groups: Object.fromEntries(groups),
+  };
+}
+
+function latencyOf(latencies: readonly number[]): Latency {
+  const [p50 = 0, p95 = 0, max = 0] = percentiles(latencies, [0.5, 0.95, 1]);
+  return { p50, p95, max, searches: latencies.length };
+}

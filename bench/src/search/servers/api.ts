@@ -1,0 +1,17 @@
+import { start } from '@oselya/collector';
+import { answerParent } from '../../process/child.ts';
+
+const methods = {
+  /** As `oselya collector` starts it beside workers of their own. Gives its address. */
+  async start(env: Record<string, string>): Promise<string> {
+    const { url } = await start({ ...env, COLLECTOR_PORT: '0', COLLECTOR_WORKER: 'false' });
+    return url;
+  },
+  /** The processor time that the process has used, in milliseconds. */
+  cpuMs(): number {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1000;
+  },
+};
+export type ApiServer = typeof methods;
+answerParent(methods);
