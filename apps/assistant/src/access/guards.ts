@@ -9,6 +9,8 @@ export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
+    /** Whoever may send a request says so in it, and no cookie counts, so that it may come from anywhere. */
+    isSigned?: boolean;
   }
   interface FastifyRequest {
     /** Set on routes that are not public, before their handlers run. See `signedIn`. */

@@ -12,7 +12,8 @@ export function refuseCrossSite(
   { baseUrl, hasSession }: { baseUrl: string; hasSession: (request: FastifyRequest) => boolean },
 ): void {
   app.addHook('onRequest', (request, _reply, done) => {
-    const isRefused = hasSession(request) && isCrossSiteChange(request, baseUrl);
+    const countsCookie = request.routeOptions.config.isSigned !== true && hasSession(request);
+    const isRefused = countsCookie && isCrossSiteChange(request, baseUrl);
     done(isRefused ? problem('cross_site_request') : undefined);
   });
 }

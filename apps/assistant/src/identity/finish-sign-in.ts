@@ -47,6 +47,14 @@ export const originOf = ({ platform }: PendingLogin, { client }: Pick<Returning,
   address: client.address,
 });
 
+/**
+ * The sessions that a sign-in takes the place of: what the browser had when it began, and has now. An
+ * Android sign-in ends in the system's browser, whose own session is not the application's.
+ */
+function earlierSessions({ platform, earlierSessionId }: PendingLogin, { sessionId }: Returning) {
+  return new Set(platform === 'android' ? [earlierSessionId] : [earlierSessionId, sessionId]);
+}
+
 /** Finishes a sign-in, and gives the id of its session. See createFinishSignIn. */
 export type FinishSignIn = ReturnType<typeof createFinishSignIn>;
 
@@ -126,11 +134,10 @@ export function createFinishSignIn({
   }): Promise<string> {
     const session = { id: randomId(), userId: user.id };
     const sealed = await tokens.seal(redeemed, session);
-    const earlier = login.platform === 'android' ? [] : [visitor.sessionId, login.earlierSessionId];
     const replaced = await db.transaction().execute(async (trx) => {
       const invalidated = await invalidatedSince(trx, { userId: user.id, began });
       if (invalidated.has('sessions')) throw problem('login_refused');
-      const ended = await endEarlier(trx, new Set(earlier));
+      const ended = await endEarlier(trx, earlierSessions(login, visitor));
       const isCurrent = !invalidated.has('access');
       const generation = await saveUser(trx, user, () => isCurrent);
       const checked = isCurrent ? { at: began.readAt, generation } : undefined;

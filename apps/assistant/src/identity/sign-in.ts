@@ -42,7 +42,7 @@ export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
       codeVerifier,
       platform: isAndroid ? 'android' : null,
       browserId: isAndroid ? null : visitor.browserId,
-      earlierSessionId: isAndroid ? null : visitor.sessionId,
+      earlierSessionId: visitor.sessionId,
     });
     return url;
   }

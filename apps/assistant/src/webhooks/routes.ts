@@ -45,7 +45,7 @@ async function receiverRoutes(
     scope.post(
       '/webhooks/idp',
       {
-        config: { access: 'public' },
+        config: { access: 'public', isSigned: true },
         bodyLimit: BODY_LIMIT_BYTES,
         // The schema is for readers: what is sent is read after it was verified, by `readEvent`.
         validatorCompiler: () => () => true,
@@ -56,7 +56,7 @@ async function receiverRoutes(
           body: { content: { 'application/json': { schema: webhookBody } } },
           response: {
             200: okAnswer,
-            ...problemAnswers('webhook_not_verified', 'malformed_request', 'cross_site_request'),
+            ...problemAnswers('webhook_not_verified', 'malformed_request'),
             ...problemAnswers(413, 415, 'unavailable'),
           },
         },

@@ -8,6 +8,7 @@ import { OLENA } from '../scripted-provider.ts';
 const { db, provider, lines, instance } = await openAssistant();
 const app = await instance();
 const second = await instance();
+const isSession = ({ name }: { name: string }) => name === 'svc_auth_session';
 const android = { 'user-agent': 'Mozilla/5.0 (Linux; Android 15) SvcAndroid/1.0' };
 
 beforeEach(() => provider.reset());
@@ -39,6 +40,23 @@ test('login sends the browser to the provider with exactly these parameters', as
     .executeTakeFirstOrThrow();
   const expected = createHash('sha256').update(pending.code_verifier).digest('base64url');
   assert.equal(code_challenge, expected);
+});
+
+test('the cookie that ties a sign-in to its browser is short-lived, and not for scripts', async () => {
+  const { cookies } = await new Browser(app).get('/auth/login');
+  assert.deepEqual(
+    cookies.map(({ value, ...cookie }) => ({ ...cookie, length: value.length })),
+    [
+      {
+        name: 'svc_auth_session_login',
+        path: '/',
+        httpOnly: true,
+        sameSite: 'Lax',
+        maxAge: 10 * 60,
+        length: 43,
+      },
+    ],
+  );
 });
 
 test('the redirect to the provider takes no fragment along', async () => {
@@ -361,6 +379,18 @@ test('Android begins in its web view and ends in the system browser, without a c
     headers: android,
   });
   assert.equal(webView.statusCode, 200);
+});
+
+test('a sign-in of the application ends its earlier session, as any browser’s does', async () => {
+  const earlier = await new Browser(app).signIn(provider);
+  const cookies = { svc_auth_session: earlier.cookies.find(isSession)?.value ?? '' };
+  const login = await app.inject({ url: '/auth/login', headers: android, cookies });
+  const back = new URL(await provider.authorize(String(login.headers.location)));
+  assert.ok((await sessionIds()).has(cookies.svc_auth_session), 'nobody has signed in yet');
+  const answer = await new Browser(app).get(back.pathname + back.search);
+  const [, sid = ''] = String(answer.headers.location).split('?sid=');
+  const ids = await sessionIds();
+  assert.deepEqual([ids.has(cookies.svc_auth_session), ids.has(sid)], [false, true]);
 });
 
 test('Android is told by its user agent, not by a parameter', async () => {

@@ -87,6 +87,8 @@ test('a cookie that comes along neither helps nor hurts', async () => {
     app.inject({ method: 'POST', url: '/webhooks/idp', payload: BODY, cookies, headers });
   assert.equal((await send({})).statusCode, 400);
   assert.equal((await send(hmacHeaders(BODY))).statusCode, 200);
+  const elsewhere = { 'sec-fetch-site': 'cross-site', origin: 'https://idp.test' };
+  assert.equal((await send({ ...hmacHeaders(BODY), ...elsewhere })).statusCode, 200);
 });
 
 test('headers that are sent twice are 400', async () => {

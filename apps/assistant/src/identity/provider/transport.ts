@@ -4,17 +4,22 @@ import { ProviderError } from './provider-error.ts';
 /** Far more than any token or user data; an answer without end would fill the memory. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/** OAuth errors that say something about this service or the provider, not about the grant. */
-const NOT_ABOUT_THE_GRANT = new Set([
+/** OAuth errors that say something about this service or the provider, not about grant or user. */
+const FAULTS = new Set([
+  'invalid_request',
+  'invalid_scope',
   'invalid_client',
   'unauthorized_client',
+  'insufficient_scope',
   'unsupported_grant_type',
   'server_error',
   'temporarily_unavailable',
   'slow_down',
 ]);
 
-const MAY_REFUSE_WITHOUT_WORDS = new Set([400, 401, 403]);
+/** What a provider refuses with that explains nothing: a grant, which is posted, or an access token. */
+const REFUSE_GRANT = new Set([400, 401, 403]);
+const REFUSE_ACCESS = new Set([401, 403]);
 const NEVER_REFUSE = new Set([408, 425, 429]);
 
 /**
@@ -35,7 +40,7 @@ export function createTransport(timeoutMs: number): CustomFetch {
     } catch (error) {
       throw new ProviderError('unavailable', `${pathname} ${reason(error, timeoutMs)}`);
     }
-    if (!response.ok) throw failure(pathname, response.status, body);
+    if (!response.ok) throw failure({ pathname, method, response, body });
     return new Response(body, {
       status: 200,
       headers: { 'content-type': response.headers.get('content-type') ?? 'application/json' },
@@ -58,22 +63,35 @@ async function readBounded(response: Response): Promise<string> {
 }
 
 /**
- * A refusal is a 4xx with an OAuth error about the grant (RFC 6749 §5.2), or a 400, 401 or 403 that
- * explains nothing. A 404 is more likely a proxy in front of a provider that is being restarted.
+ * A refusal of a grant is a 4xx with an OAuth error about it (RFC 6749 §5.2), or a 400, 401 or 403 that
+ * explains nothing; of an access token it is a 401 or 403 (RFC 6750 §3.1). A 404 is more likely a proxy in
+ * front of a provider that is being restarted, and a page for people is never the provider's own word.
  */
-function failure(pathname: string, status: number, body: string): ProviderError {
+function failure({
+  pathname,
+  method,
+  response,
+  body,
+}: {
+  pathname: string;
+  method: string;
+  response: Response;
+  body: string;
+}): ProviderError {
+  const { status, headers } = response;
   const code = oauthError(body);
-  const refused =
-    code === undefined
-      ? MAY_REFUSE_WITHOUT_WORDS.has(status)
-      : status >= 400 &&
-        status < 500 &&
-        !NEVER_REFUSE.has(status) &&
-        !NOT_ABOUT_THE_GRANT.has(code);
+  const isPage = headers.get('content-type')?.includes('html') === true;
+  const isFault = isPage || (code !== undefined && FAULTS.has(code));
+  const isRefusal = method === 'POST' ? refusesGrant(status, code) : REFUSE_ACCESS.has(status);
   return new ProviderError(
-    refused ? 'refused' : 'unavailable',
+    isRefusal && !isFault ? 'refused' : 'unavailable',
     [`${pathname} answered`, status, code].filter(Boolean).join(' '),
   );
+}
+
+function refusesGrant(status: number, code: string | undefined): boolean {
+  if (code === undefined) return REFUSE_GRANT.has(status);
+  return status >= 400 && status < 500 && !NEVER_REFUSE.has(status);
 }
 
 /** The `error` of an OAuth answer, where it looks like a code: it goes to the log. */

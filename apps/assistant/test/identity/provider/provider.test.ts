@@ -87,7 +87,15 @@ const faults: [ProviderError['kind'], Fault][] = [
   ['refused', { status: 400 }],
   ['refused', { status: 401, headers: { 'www-authenticate': 'Bearer' } }],
   ['refused', { status: 403, body: '{"detail":"blocked"}' }],
+  ['refused', { status: 401, body: '{"error":"Unauthorized"}' }],
   ['unavailable', { status: 401, body: '{"error":"invalid_client"}' }],
+  ['unavailable', { status: 400, body: '{"error":"invalid_request"}' }],
+  ['unavailable', { status: 400, body: '{"error":"invalid_scope"}' }],
+  [
+    'unavailable',
+    { status: 403, body: '<p>Blocked</p>', headers: { 'content-type': 'text/html' } },
+  ],
+  ['unavailable', { status: 400, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
   ['unavailable', { status: 400, body: '{"error":"temporarily_unavailable"}' }],
   ['unavailable', { status: 404 }],
   ['unavailable', { status: 408 }],
@@ -102,6 +110,20 @@ const faults: [ProviderError['kind'], Fault][] = [
   ['unavailable', { status: 200, body: '{"access_token":"a","refresh_token":7}' }],
   ['unavailable', 'disconnect'],
 ];
+
+for (const [kind, fault] of [
+  ['refused', { status: 401 }],
+  ['refused', { status: 403 }],
+  ['unavailable', { status: 401, body: '{"error":"invalid_client"}' }],
+  ['unavailable', { status: 403, body: '{"error":"insufficient_scope"}' }],
+  ['unavailable', { status: 400 }],
+  ['unavailable', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
+] satisfies [ProviderError['kind'], Fault][]) {
+  test(`user data answered with ${JSON.stringify(fault)} are ${kind}`, async () => {
+    scripted.faults.set('userinfo', fault);
+    await assert.rejects(provider.fetchUser('access'), failure(kind));
+  });
+}
 
 for (const [kind, fault] of faults) {
   test(`a refresh answered with ${JSON.stringify(fault)} is ${kind}`, async () => {
