@@ -6,10 +6,11 @@ import { join } from 'node:path';
 // is half of it, and most files wait for a database to start. Each file is a process of its own, which
 // need not compile again what the one before it has.
 const CACHE = join(import.meta.dirname, '../node_modules/.cache/node-compile');
+const GUARD = join(import.meta.dirname, 'end-hung-file.ts');
 const concurrency = Math.max(2, availableParallelism() - 1);
 const { status } = spawnSync(
   process.execPath,
-  ['--test', `--test-concurrency=${concurrency}`, ...process.argv.slice(2)],
+  ['--import', GUARD, '--test', `--test-concurrency=${concurrency}`, ...process.argv.slice(2)],
   { stdio: 'inherit', env: { NODE_COMPILE_CACHE: CACHE, ...process.env } },
 );
 process.exitCode = status ?? 1;

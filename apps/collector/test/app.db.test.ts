@@ -199,7 +199,7 @@ test('health names its checks, and a full disk is down', async () => {
     'disk',
     'model',
   ]);
-  const full = await startCollector(database, {
+  await using full = await startCollector(database, {
     COLLECTOR_WORKER: 'false',
     MIN_FREE_DISK_MB: '999999999999',
   });
@@ -207,7 +207,6 @@ test('health names its checks, and a full disk is down', async () => {
   assert.equal(answer.status, 503);
   assert.equal(answer.headers.get('retry-after'), '5');
   assert.equal(answer.json<Health>().checks['disk']?.status, 'down');
-  await full.close();
 });
 
 test('a model that is unreachable or hangs degrades, and does not take the service down', async () => {
@@ -216,7 +215,7 @@ test('a model that is unreachable or hangs degrades, and does not take the servi
   await once(silent.listen(0, '127.0.0.1'), 'listening');
   const { port: silentPort } = silent.address() as AddressInfo;
   for (const port of [9, silentPort]) {
-    const cut = await startCollector(database, {
+    await using cut = await startCollector(database, {
       COLLECTOR_WORKER: 'false',
       MODEL_MODE: 'openai',
       MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
@@ -228,7 +227,6 @@ test('a model that is unreachable or hangs degrades, and does not take the servi
     const report = health.json<{ status: string; checks: { model: { status: string } } }>();
     assert.equal(report.status, 'degraded');
     assert.equal(report.checks.model.status, 'degraded');
-    await cut.close();
   }
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after as afterAll, test } from 'node:test';
+import { after, test } from 'node:test';
 import { startCollector } from './support/collector.ts';
 import { openDatabase, rawRecord, store } from './support/database.ts';
 import { payloadOf } from './support/payload.ts';
@@ -23,9 +23,9 @@ test('a job left by a killed process waits for its lease only where others may w
     })
     .where('id', '=', left)
     .execute();
-  const after = await store(db, payloadOf({ external_id: 'after' }));
-  await startCollector(database);
-  await until('the later job', async () => (await rawRecord(db, after)).status === 'completed');
+  const later = await store(db, payloadOf({ external_id: 'after' }));
+  await using _ = await startCollector(database);
+  await until('the later job', async () => (await rawRecord(db, later)).status === 'completed');
 
   if (database.engine === 'pglite') {
     await until('the job left', async () => (await rawRecord(db, left)).status === 'completed');
@@ -37,13 +37,12 @@ test('a job left by a killed process waits for its lease only where others may w
 
 test('a start removes the temporary pictures of killed processes', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-start-'));
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+  after(() => rm(folder, { recursive: true, force: true }));
   const incoming = join(folder, 'images', 'incoming');
   await mkdir(incoming, { recursive: true });
   await writeFile(join(incoming, 'left'), 'half a picture');
   const longAgo = new Date(Date.now() - 2 * 3_600_000);
   await utimes(join(incoming, 'left'), longAgo, longAgo);
-  const collector = await startCollector(database, { DATA_DIR: folder, COLLECTOR_WORKER: 'false' });
+  await using _ = await startCollector(database, { DATA_DIR: folder, COLLECTOR_WORKER: 'false' });
   assert.deepEqual(await readdir(incoming), []);
-  await collector.close();
 });

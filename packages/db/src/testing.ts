@@ -11,6 +11,18 @@ export type TestDatabase<Schema> = Database<Schema> & {
   url: string | undefined;
 };
 
+const opened = new AsyncDisposableStack();
+after(() => opened.disposeAsync());
+
+/**
+ * Calls a function when the tests of the file have ended: the last one given first, so that what uses a
+ * database ends before the database goes, and each of them even when another fails. (Hooks of Node's runner
+ * are called in the order of their registration, and none after one that failed.)
+ */
+export function atEnd(work: () => Promise<void> | void): void {
+  opened.defer(work);
+}
+
 /**
  * A database for one test file: PGlite in memory, or a new one on the server of `TEST_DATABASE_URL`.
  * It goes when the file's tests have ended, which fail if they left a connection in use.
@@ -30,7 +42,7 @@ export async function openTestDatabase<Schema>(
     await created?.drop();
     if (inUse > 0) throw new Error(`The tests left ${inUse} connections checked out of the pool`);
   });
-  after(close);
+  atEnd(close);
   for (const options of migrations) await migrate(database, options);
   return { ...database, url: created?.url, close };
 }

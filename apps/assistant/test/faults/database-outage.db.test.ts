@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { connect } from '@oselya/db';
+import { atEnd } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
@@ -20,7 +21,7 @@ const PEOPLE = 4;
 const REFUSED = 200;
 
 const assistant = await openAssistant();
-const { db, databaseUrl, provider, instance, settings, signedIn, atEnd } = assistant;
+const { db, databaseUrl, provider, instance, settings, signedIn } = assistant;
 const app = await instance();
 
 beforeEach(() => provider.reset());

@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { atEnd } from '@oselya/db/testing';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 
 /** An assistant in a process of its own. */
@@ -17,7 +18,7 @@ export type AssistantProcess = {
  * with the file's tests.
  */
 export async function startProcess(
-  { databaseUrl, settings, atEnd }: TestAssistant,
+  { databaseUrl, settings }: TestAssistant,
   overrides: Record<string, string> = {},
 ): Promise<AssistantProcess> {
   if (databaseUrl === undefined) throw new Error('No other process can reach PGlite');

@@ -1,7 +1,6 @@
-import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { connect } from '@oselya/db';
-import { openTestDatabase } from '@oselya/db/testing';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger, type Server } from '@oselya/kit';
 import { type KyselyPlugin, sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
@@ -19,11 +18,6 @@ export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
  * as a test asks for. On PostgreSQL each instance has connections of its own.
  */
 export async function openAssistant(env: Record<string, string> = {}) {
-  // Hooks run in the order of their registration: instances close before their database goes.
-  const closers: (() => Promise<void>)[] = [];
-  after(async () => {
-    for (const close of closers) await close();
-  });
   const database = await openTestDatabase<Tables>([
     {
       component: 'assistant',
@@ -62,7 +56,7 @@ export async function openAssistant(env: Record<string, string> = {}) {
         destination: { write: (line) => lines.push(line) },
       }),
     });
-    closers.push(async () => {
+    atEnd(async () => {
       await app.close();
       await own?.close();
     });
@@ -82,8 +76,6 @@ export async function openAssistant(env: Record<string, string> = {}) {
     settings,
     /** The database's address; undefined on PGlite, which no other process can reach. */
     databaseUrl: database.url,
-    /** Calls a function after the file's tests, before the database goes. */
-    atEnd: (work: () => Promise<void>): void => void closers.push(work),
     /**
      * A browser that is signed in; the provider's count of calls starts again.
      * @param user Whom the provider describes from then on; an instance that is to know several at once

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKeys, start, type Tables } from '@oselya/collector';
-import { openTestDatabase } from '@oselya/db/testing';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { closedAddress, startServer } from '../loopback.ts';
 
@@ -32,7 +32,7 @@ async function startCollector(more: Record<string, string> = {}): Promise<string
     },
     { database, log: createLogger({ level: 'silent', service: 'test' }) },
   );
-  after(() => running.close());
+  atEnd(() => running.close());
   return running.url;
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { createLogger, createServer } from '@oselya/kit';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
@@ -29,7 +30,7 @@ async function start(keys?: Parameters<typeof guardRoutes>[1]) {
     guardRoutes(scope, keys);
     imageRoutes(scope, images);
   });
-  after(() => app.close());
+  atEnd(() => app.close());
   return app;
 }
 const app = await start();

@@ -136,7 +136,7 @@ test('large payloads go in statements of their own size', async () => {
 if (database.url !== undefined) {
   const { url } = database;
   test('connections that are cut while groups are written: 503, and what was accepted is stored', async () => {
-    const collector = await startCollector(database, {
+    await using collector = await startCollector(database, {
       COLLECTOR_WORKER: 'false',
       COLLECTOR_INGEST_PER_MINUTE: '0',
     });
@@ -171,6 +171,5 @@ if (database.url !== undefined) {
     const rows = await stored('cut');
     assert.equal(rows.length, 40, 'each that was sent again is stored once');
     await admin.end();
-    await collector.close();
   });
 }

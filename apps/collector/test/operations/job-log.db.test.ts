@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { start } from '../../src/main.ts';
 import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
@@ -42,7 +43,7 @@ const running = await start(
     }),
   },
 );
-after(async () => {
+atEnd(async () => {
   await running.close();
   await server.close();
   await rm(folder, { recursive: true, force: true });

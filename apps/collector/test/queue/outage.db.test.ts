@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { createModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
@@ -45,7 +46,7 @@ const worker = startWorker({
   maxAttempts: 3,
   pollMs: 10,
 });
-after(async () => {
+atEnd(async () => {
   await worker.stop({ timeoutMs: 5000 });
   await model.close();
   await server.close();

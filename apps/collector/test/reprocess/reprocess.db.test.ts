@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, beforeEach, test } from 'node:test';
+import { beforeEach, test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { ModelError, type ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
@@ -29,7 +30,7 @@ function open(model: ReturnType<typeof countedModel>) {
   const deps = { db, images: noImages, metrics, log };
   const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
-  after(() => jobs.close({ timeoutMs: 1000 }));
+  atEnd(() => jobs.close({ timeoutMs: 1000 }));
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
 

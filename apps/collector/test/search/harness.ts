@@ -1,7 +1,6 @@
-import { after } from 'node:test';
 import { join } from 'node:path';
 import { toVector } from '@oselya/db';
-import { openTestDatabase } from '@oselya/db/testing';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { Histogram, Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
@@ -117,7 +116,7 @@ export async function openSearch() {
         ...deps,
       });
     });
-    after(() => app.close());
+    atEnd(() => app.close());
     const post = async (kind: string, body: unknown) => {
       const answer = await app.inject({
         method: 'POST',

@@ -1,14 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after } from 'node:test';
-import type { TestDatabase } from '@oselya/db/testing';
+import { atEnd, type TestDatabase } from '@oselya/db/testing';
 import type { Tables } from '../../src/database.ts';
 import { start } from '../../src/main.ts';
 import { DIMENSIONS } from './database.ts';
 import { log } from './pipeline.ts';
 
-/** A running collector on a test file's database, with what tests do to it. */
+/** A running collector on a test file's database, with what tests do to it; it ends with the file, or before. */
 export async function startCollector(
   database: TestDatabase<Tables>,
   env: Record<string, string> = {},
@@ -31,7 +30,7 @@ export async function startCollector(
     await running.close();
     await rm(folder, { recursive: true, force: true });
   };
-  after(close);
+  atEnd(close);
 
   async function request(
     method: string,
@@ -59,6 +58,7 @@ export async function startCollector(
   return {
     url: running.url,
     close,
+    [Symbol.asyncDispose]: close,
     get: (path: string, headers: Record<string, string> = {}) => request('GET', path, { headers }),
     post: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
       request('POST', path, { body, headers }),

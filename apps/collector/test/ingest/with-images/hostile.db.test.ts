@@ -226,7 +226,7 @@ test('a client that goes away leaves no file, no record and no descriptor', asyn
 });
 
 test('past so many at once a request is 503, until one has ended', async () => {
-  const busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
+  await using busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
   const socket = await openSocket(busy.url);
   const start = bodyOf([metadata(), image('slow.png', bytes)], { end: '' });
   socket.write(requestHead(PATH, { 'content-type': TYPE, 'content-length': start.length + 100 }));
@@ -239,12 +239,11 @@ test('past so many at once a request is 503, until one has ended', async () => {
   await until('its turn', async () => {
     return (await sendForm(busy.url, formOf(payloadOf(), []))).status === 200;
   });
-  await busy.close();
 });
 
 test('a shutdown in the midst of an upload or of the pipeline leaves nothing undecided', async () => {
   const server = await startModelServer();
-  const stopping = await startCollector(database, {
+  await using stopping = await startCollector(database, {
     ...settings,
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: server.url,

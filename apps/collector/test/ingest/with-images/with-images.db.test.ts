@@ -211,7 +211,10 @@ test('a refused form says what is wrong, and stores nothing', async () => {
 });
 
 test('the rate of the source, the key and its sources are those of the ingest', async () => {
-  const guarded = await start({ COLLECTOR_AUTH: 'required', COLLECTOR_INGEST_PER_MINUTE: '2' });
+  await using guarded = await start({
+    COLLECTOR_AUTH: 'required',
+    COLLECTOR_INGEST_PER_MINUTE: '2',
+  });
   const keys = createApiKeys({ db });
   const made = async (scope: 'ingest' | 'search', sources?: string[]) => {
     const options = { name: 'k', scopes: [scope], ...(sources === undefined ? {} : { sources }) };
@@ -229,7 +232,6 @@ test('the rate of the source, the key and its sources are those of the ingest', 
   const plain = await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'own' }), own);
   assert.equal(plain.status, 202);
   assert.deepEqual(await as(payloadOf({ source_slug: 'own' }), own), [429, 'rate_limited']);
-  await guarded.close();
 });
 
 test('a payload in the queue is not overtaken, nor does it overwrite what came later', async () => {
@@ -238,12 +240,11 @@ test('a payload in the queue is not overtaken, nor does it overwrite what came l
   const rawId = await store(db, older);
   const answer = await send(formOf(newer, [red]));
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  const worker = await start({ COLLECTOR_WORKER: 'true' });
+  await using _ = await start({ COLLECTOR_WORKER: 'true' });
   const raw = await until('the older payload', async () => {
     const record = await rawRecord(db, rawId);
     return record.status === 'completed' && record;
   });
-  await worker.close();
   assert.equal(raw.stages.at(-1)?.outcome, 'superseded');
   const address = `/api/v1/listings/${answer.body.listing_id}`;
   assert.equal((await collector.get(address)).json<{ price: number }>().price, 48_000);
@@ -255,12 +256,11 @@ test('a payload in the queue is not overtaken, nor does it overwrite what came l
 });
 
 test('a disk without room is 503 before anything is read', async () => {
-  const full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
+  await using full = await start({ MIN_FREE_DISK_MB: String(2 ** 40) });
   const records = await count();
   const { status, headers, body } = await sendForm(full.url, formOf(payloadOf(), [red]));
   assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
   assert.equal(await count(), records);
-  await full.close();
 });
 
 test('a model that fails is 502; when it is left alone, 503 and nothing stored', async () => {
@@ -272,7 +272,7 @@ test('a model that fails is 502; when it is left alone, 503 and nothing stored',
     MODEL_EMBEDDING: 'e',
     COLLECTOR_INGEST_PER_MINUTE: '0',
   };
-  const down = await start(env);
+  await using down = await start(env);
   server.state.up = false;
   const payload = payloadOf();
   const headers = { 'idempotency-key': 'failing' };
@@ -294,6 +294,5 @@ test('a model that fails is 502; when it is left alone, 503 and nothing stored',
     .execute();
   const failedInline = { status: 'failed', inline: true };
   assert.deepEqual(statuses, [failedInline, failedInline]);
-  await down.close();
   await server.close();
 });
