@@ -11,6 +11,7 @@ import {
 import { type Database, isDatabaseOutage } from '@oselya/db';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
+import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
@@ -73,7 +74,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       title: 'Oselya assistant',
       description:
         'Sign-in through an identity provider, roles and permissions, conversations and memory.',
-      version: '0.1.0',
+      version: manifest.version,
       tags: [
         { name: 'sign-in', description: 'In, out, and who is signed in.' },
         { name: 'sessions', description: 'Conversations, with their messages and files.' },

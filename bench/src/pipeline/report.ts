@@ -1,3 +1,4 @@
+import { type Goal, goalsTable } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
@@ -18,7 +19,7 @@ export function reportText(samples: readonly Sample[], { rounds, smoke }: Option
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
     jobsTable(samples),
     '## Goals',
-    goalsTable(samples, smoke),
+    goalsTable(goals(samples, smoke)),
   ];
   return { text: text.join('\n\n'), failures };
 }
@@ -70,29 +71,31 @@ function requestsText(samples: readonly Sample[]): string {
   return each.length === 0 ? '' : figure(summarize(each).median, 2);
 }
 
-function goalsTable(samples: readonly Sample[], smoke: boolean): string {
+function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
   const of = (kind: Sample['payloads']) => samples.filter(({ payloads }) => payloads === kind);
   const mostNew = Math.max(...of('new').map(callsPerListing));
   const mostUnchanged = Math.max(...of('unchanged').map(callsPerListing));
-  const rows = [
-    row(`at most ${MOST_CALLS} calls for a new listing`, figure(mostNew, 2), mostNew <= MOST_CALLS),
-    row('no call for an unchanged listing', figure(mostUnchanged, 2), mostUnchanged === 0),
+  return [
+    {
+      goal: `at most ${MOST_CALLS} calls for a new listing`,
+      measured: figure(mostNew, 2),
+      met: mostNew <= MOST_CALLS,
+    },
+    {
+      goal: 'no call for an unchanged listing',
+      measured: figure(mostUnchanged, 2),
+      met: mostUnchanged === 0,
+    },
+    // A smoke run is too short to keep its slots busy.
+    ...(smoke ? [] : groups(of('new')).map(([name, own]) => busyGoal(name, own))),
   ];
-  const busy = smoke ? [] : groups(of('new'));
-  for (const [name, own] of busy) {
-    const share = summarize(own.map((sample) => sample.busy));
-    const percent = { median: 100 * share.median, min: 100 * share.min, max: 100 * share.max };
-    rows.push(
-      row(
-        `${name}: busy at least ${100 * LEAST_BUSY} %`,
-        spread(percent, 1),
-        share.median >= LEAST_BUSY,
-      ),
-    );
-  }
-  return table(['', 'measured', ''], rows);
 }
 
-function row(goal: string, measured: string, met: boolean): string[] {
-  return [goal, measured, met ? 'met' : 'not met'];
+function busyGoal(name: string, samples: readonly Sample[]): Goal {
+  const percent = summarize(samples.map(({ busy }) => 100 * busy));
+  return {
+    goal: `${name}: busy at least ${100 * LEAST_BUSY} %`,
+    measured: spread(percent, 1),
+    met: percent.median >= 100 * LEAST_BUSY,
+  };
 }

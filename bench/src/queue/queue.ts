@@ -2,7 +2,7 @@ import { type Goal, ratioGoal } from '../goal.ts';
 import { figure } from '../markdown.ts';
 import type { Context, Report } from '../suite.ts';
 import { type DrainSample, jobRate, measureDrain } from './drain.ts';
-import { measureFairness } from './fairness.ts';
+import { type Fairness, measureFairness } from './fairness.ts';
 import { measurePickup, type Pickup } from './pickup.ts';
 import { reportText } from './report.ts';
 import {
@@ -22,13 +22,18 @@ const AT_LEAST: readonly { peer: Variant; times: number }[] = [
 
 const PICKUP_MS = { p50: 10, p99: 50 };
 
+/** "A few seconds": how long a backlog of another source may hold up a single payload. */
+const FAIR_MS = 3000;
+
 /** Measures how fast jobs are worked off and picked up, and whether a source's backlog holds up another. */
 export async function measureQueue(context: Context): Promise<Report> {
   const { options, results } = context;
   const { fairness, failures: unfair } = await measureFairness(context);
   const { pickups, failures: lost } = await measurePickup(context);
   const { samples, failures: wrong } = await measureDrain(context);
-  const goals = options.smoke ? [] : [...speedGoals(samples), ...pickupGoals(pickups)];
+  const goals = options.smoke
+    ? []
+    : [...speedGoals(samples), ...pickupGoals(pickups), fairnessGoal(fairness)];
   for (const goal of goals) await results.keep('goal', goal);
   return {
     text: reportText({ options, samples, pickups, fairness, goals }),
@@ -51,4 +56,12 @@ function pickupGoals(pickups: readonly Pickup[]): Goal[] {
       met: measured <= PICKUP_MS[share],
     };
   });
+}
+
+function fairnessGoal({ backlog, waitMs }: Fairness): Goal {
+  return {
+    goal: `beside ${figure(backlog)} payloads of another source: started within ${FAIR_MS / 1000} s`,
+    measured: `${figure(waitMs.max, 1)} ms at most`,
+    met: waitMs.max <= FAIR_MS,
+  };
 }

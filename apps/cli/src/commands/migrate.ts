@@ -1,18 +1,30 @@
-import { migrateDatabase as migrateAssistant } from '@oselya/assistant';
-import { configSchema, migrateDatabase as migrateCollector } from '@oselya/collector';
 import { loadConfig } from '@oselya/kit';
-import { openDatabase } from './database.ts';
+import type { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { help } from '../help.ts';
 
-/** Brings the tables of the assistant and the collector up to date, and says what it did. */
-export async function migrateAll(options: {
-  env: NodeJS.ProcessEnv;
-  print: (line: string) => void;
-}): Promise<void> {
-  const { env, print } = options;
-  // The migrations read the collector's variables: all bad values are told at once.
-  await using database = await openDatabase<never>(loadConfig(configSchema, env));
-  for (const migrate of [migrateAssistant, migrateCollector]) {
-    const { component, applied } = await migrate(env, database);
-    print(`${component}: ${applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`}`);
-  }
+/** `oselya migrate`. Contract 1. */
+export function addMigrateCommand(program: Command, { env, print }: Context): void {
+  program
+    .command('migrate')
+    .description('bring the database up to date and stop')
+    .addHelpText(
+      'after',
+      help(
+        'a database: DATABASE_URL, else the embedded one in DATA_DIR.',
+        'Services do this by themselves when they start; with several, run it before them.',
+      ),
+    )
+    .action(async () => {
+      const assistant = await import('@oselya/assistant');
+      const collector = await import('@oselya/collector');
+      const { openDatabase } = await import('./database.ts');
+      // The migrations read the collector's variables: all bad values are told at once.
+      await using database = await openDatabase<never>(loadConfig(collector.configSchema, env));
+      for (const { migrateDatabase } of [assistant, collector]) {
+        const { component, applied } = await migrateDatabase(env, database);
+        const state = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
+        print(`${component}: ${state}`);
+      }
+    });
 }
