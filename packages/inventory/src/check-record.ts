@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import { excerptAt } from './excerpt.ts';
-import type { FindingCode, Problem } from './finding.ts';
+import type { FindingCode, Position, Problem } from './finding.ts';
 import { parseLocated } from './json/located-parser.ts';
 import type { LocatedValue, Mark } from './json/located-parser.ts';
 import type { RawValue } from './json/scan-event.ts';
@@ -22,13 +22,35 @@ export interface RecordCheck {
   problems: RecordProblem[];
 }
 
+/** A record as it was read, for whoever asks more of it than the schema does. */
+export interface ReadRecord {
+  /** An endpoint record when `isValid`; else any JSON value. */
+  value: unknown;
+  isValid: boolean;
+  /** Its 0-based place in the inventory. */
+  index: number;
+  position: Position;
+}
+
+/** Something that is wrong with a property of a record, or with the record when the key is empty. */
+export interface PropertyProblem extends Omit<Problem, 'position' | 'excerpt'> {
+  key: string;
+}
+
+/** Looks at each record, and says what else is wrong with it. */
+export type Inspect = (record: ReadRecord) => readonly PropertyProblem[];
+
 const NO_PROBLEMS: RecordProblem[] = [];
 
 /**
- * Checks the text of one record: JSON, repeated keys, schema. Records without problems, which are
- * nearly all, are parsed by `JSON.parse` alone; positions are looked for only in the others.
+ * Checks the text of one record: JSON, repeated keys, schema, and what `inspect` finds. Records without
+ * problems, which are nearly all, are parsed by `JSON.parse` alone; positions are looked for only in the
+ * others.
  */
-export function checkRecord(raw: RawValue, what: 'file' | 'line'): RecordCheck {
+export function checkRecord(
+  raw: RawValue,
+  { what, index, inspect }: { what: 'file' | 'line'; index: number; inspect?: Inspect | undefined },
+): RecordCheck {
   const parsed = parse(raw);
   if (parsed === null) {
     return { id: null, isJson: false, problems: [{ ...syntaxProblemIn(raw, what), pointer: '' }] };
@@ -37,13 +59,20 @@ export function checkRecord(raw: RawValue, what: 'file' | 'line'): RecordCheck {
   const isValid = isEndpointRecord(value);
   const isRepeating = countMembers(value) !== raw.members;
   const id = ownString(value, 'id');
-  if (isValid && !isRepeating) return { id, isJson: true, problems: NO_PROBLEMS };
-
   const schemaErrors = isEndpointRecord.errors ?? [];
+  const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];
+  if (isValid && !isRepeating && inspected.length === 0) {
+    return { id, isJson: true, problems: NO_PROBLEMS };
+  }
   const located = parseLocated(raw.text, contextOf(raw, what));
   const problems = [
     ...duplicateProblems(raw.text, located),
     ...schemaProblems(raw.text, located, value, isValid ? [] : schemaErrors),
+    ...inspected.map(({ key, ...problem }) => ({
+      ...problem,
+      ...placeIn(raw.text, located, key),
+      pointer: key === '' ? '' : pointerTo([key]),
+    })),
   ];
   problems.sort((a, b) => comparePlaces(a.position, b.position));
   return { id, isJson: true, problems };
@@ -104,16 +133,20 @@ function schemaProblems(
     .map((error) => {
       const key = error.instancePath.slice(1);
       const member = located.members.get(key);
-      const mark = member?.start ?? located.start;
       const source = member === undefined ? '' : text.slice(member.start.offset, member.end);
       return {
         code: schemaCode(error.keyword),
         message: schemaMessage(error, key, ownValue(value, key), source),
         pointer: error.instancePath,
-        position: placeOf(mark),
-        excerpt: excerptAt(text, mark.offset),
+        ...placeIn(text, located, key),
       };
     });
+}
+
+/** Where the value of a property stands; the record itself when it has none of that name. */
+function placeIn(text: string, located: LocatedValue, key: string) {
+  const mark = located.members.get(key)?.start ?? located.start;
+  return { position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
 }
 
 function schemaCode(keyword: string): FindingCode {

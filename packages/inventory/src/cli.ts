@@ -1,13 +1,23 @@
+import type { Command } from './command/command.ts';
 import type { InventoryIo } from './command/io.ts';
+import { lint } from './command/lint.ts';
 import { UsageError } from './command/usage-error.ts';
-import { runValidate } from './command/validate-command.ts';
+import { validate } from './command/validate.ts';
 import { Printer } from './output/printer.ts';
 import { visible } from './output/visible.ts';
+
+/** The commands in the order in which help lists them. */
+const commands = new Map<string, Command>([
+  ['validate', validate],
+  ['lint', lint],
+]);
+
+const WIDTH = 18;
 
 const HELP = `Usage: oselya inventory COMMAND [options]
 
 Commands:
-  validate FILE...   check inventories against endpoint.schema.json
+${Array.from(commands, ([name, { usage, summary }]) => `  ${`${name} ${usage}`.padEnd(WIDTH)} ${summary}`).join('\n')}
 
 See oselya inventory COMMAND --help for the options of a command.
 `;
@@ -17,22 +27,23 @@ See oselya inventory COMMAND --help for the options of a command.
  * something is wrong with an inventory, 2 for what cannot be read and for wrong use (Contract 5).
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
-  const [command, ...rest] = argv;
+  const [name, ...rest] = argv;
+  const command = commands.get(name ?? '');
   try {
-    if (command === 'validate') return await runValidate(rest, io);
-    if (command === '--help' || command === '-h') {
+    if (command !== undefined) return await command.run(rest, io);
+    if (name === '--help' || name === '-h') {
       await new Printer(io.stdout).write(HELP);
       return 0;
     }
     throw new UsageError(
-      command === undefined
+      name === undefined
         ? 'no command is given; see oselya inventory --help'
-        : `there is no command ${JSON.stringify(command)}; see oselya inventory --help`,
+        : `there is no command ${JSON.stringify(name)}; see oselya inventory --help`,
     );
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    const name = command === 'validate' ? 'oselya inventory validate' : 'oselya inventory';
-    io.stderr.write(`${name}: ${visible(error.message)}\n`);
+    const prefix = command === undefined ? 'oselya inventory' : `oselya inventory ${name}`;
+    io.stderr.write(`${prefix}: ${visible(error.message)}\n`);
     return 2;
   }
 }

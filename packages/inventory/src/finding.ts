@@ -1,3 +1,5 @@
+import { LINT_RULES } from './lint/rule-ids.ts';
+
 /** Where something stands in a text. Both numbers are 1-based; columns count Unicode code points. */
 export interface Position {
   line: number;
@@ -24,6 +26,7 @@ export const RULES = {
   'schema/type': 'A value has another type than the endpoint schema gives it.',
   'schema/required': 'A property that the endpoint schema requires is missing.',
   'schema/enum': 'A value is none of those that the endpoint schema allows.',
+  ...LINT_RULES,
 } as const;
 
 /** The stable code of a finding. */
@@ -34,9 +37,14 @@ export interface Problem {
   code: FindingCode;
   message: string;
   position: Position;
+  /** An error unless something else is said. */
+  severity?: Severity;
   related?: RelatedPlace[];
   excerpt?: Excerpt;
 }
+
+/** Errors make an inventory invalid; warnings do not. */
+export type Severity = 'error' | 'warning';
 
 /** The part of the line around a position, for showing; `column` is the position inside `text`. */
 export interface Excerpt {
@@ -56,7 +64,7 @@ export interface Finding extends Position {
   recordIndex: number | null;
   code: FindingCode;
   message: string;
-  severity: 'error' | 'warning';
+  severity: Severity;
   related?: RelatedPlace[];
   excerpt?: Excerpt;
 }

@@ -7,3 +7,8 @@ export { validateInventory } from './validate.ts';
 export type { ValidateOptions, ValidationSummary } from './validate.ts';
 export { runInventory } from './cli.ts';
 export type { InventoryIo } from './command/io.ts';
+export type { Inspect, PropertyProblem, ReadRecord } from './check-record.ts';
+export { lintInventory } from './lint/lint.ts';
+export type { LintOptions } from './lint/lint.ts';
+export { ConfigError, parseConfig } from './lint/config.ts';
+export type { LintConfig } from './lint/config.ts';

@@ -1,5 +1,6 @@
-import { checkRecord, parse, syntaxProblemIn } from './check-record.ts';
+import { checkRecord, type Inspect, parse, syntaxProblemIn } from './check-record.ts';
 import type { Finding, Problem } from './finding.ts';
+import { gunzip } from './input/gunzip.ts';
 import { readChunks } from './input/source.ts';
 import type { InventorySource } from './input/source.ts';
 import { readUtf8 } from './input/utf8.ts';
@@ -15,6 +16,10 @@ export interface ValidateOptions {
   file?: string;
   /** Stops after so many errors; warnings are not counted. */
   maxErrors?: number;
+  /** Looks at each record as it is read, and says what else is wrong with it. */
+  inspect?: Inspect;
+  /** Findings that are left out, and not counted. */
+  ignores?: (finding: Finding) => boolean;
 }
 
 /** What a validation that ended tells beside its findings. */
@@ -31,19 +36,21 @@ export interface ValidationSummary {
  * return value. Memory does not grow with the source.
  *
  * A JSON text is read up to its first syntax error; JSON Lines are read on at the next line.
- * Throws what reading the source throws, such as ENOENT for a path.
+ * Gzip (RFC 1952) is unpacked on the way. Throws what reading the source throws, such as ENOENT for a
+ * path, and Z_DATA_ERROR for broken gzip.
  */
 export async function* validateInventory(
   source: InventorySource,
   options: ValidateOptions = {},
 ): AsyncGenerator<Finding, ValidationSummary, undefined> {
   const file = options.file ?? pathOf(source) ?? '<input>';
-  const format = options.format ?? (file.endsWith('.jsonl') ? 'jsonl' : 'json');
+  const format = options.format ?? (LINES.test(file) ? 'jsonl' : 'json');
   const maxErrors = options.maxErrors ?? Infinity;
-  const validation = new Validation(file, format);
+  const validation = new Validation(file, format, options.inspect);
   let errors = 0;
   for await (const findings of validation.run(source)) {
     for (const finding of findings) {
+      if (options.ignores?.(finding)) continue;
       yield finding;
       if (finding.severity === 'error') errors += 1;
       if (errors >= maxErrors) return { records: validation.records, isComplete: false };
@@ -52,30 +59,35 @@ export async function* validateInventory(
   return { records: validation.records, isComplete: validation.isComplete };
 }
 
+/** Names of files with a record a line. */
+const LINES = /\.(jsonl|ndjson)(\.gz)?$/i;
+
 class Validation {
   records = 0;
   isComplete = true;
   readonly #file: string;
   readonly #format: 'json' | 'jsonl';
+  readonly #inspect: Inspect | undefined;
   readonly #scanner: ArrayScanner | LinesScanner;
 
-  constructor(file: string, format: 'json' | 'jsonl') {
+  constructor(file: string, format: 'json' | 'jsonl', inspect: Inspect | undefined) {
     this.#file = file;
     this.#format = format;
+    this.#inspect = inspect;
     this.#scanner = format === 'json' ? new ArrayScanner() : new LinesScanner();
   }
 
   /** The findings of each piece of the source, until its end or until it cannot be read on. */
   async *run(source: InventorySource): AsyncGenerator<Iterable<Finding>> {
-    for await (const piece of readUtf8(readChunks(source))) {
+    for await (const piece of readUtf8(gunzip(readChunks(source)))) {
       if (Buffer.isBuffer(piece)) {
         yield this.#check(this.#scanner.push(piece));
       } else {
         const { code, message } = piece;
-        const isWarning = code === 'encoding/bom';
-        if (!isWarning) this.isComplete = false;
-        const problem = { code, message, position: this.#scanner.position() };
-        yield [this.#finding(problem, isWarning ? 'warning' : 'error')];
+        const severity = code === 'encoding/bom' ? 'warning' : 'error';
+        if (severity === 'error') this.isComplete = false;
+        const position = this.#scanner.position();
+        yield [this.#finding({ code, message, position, severity })];
       }
       if (!this.isComplete) return;
     }
@@ -99,7 +111,11 @@ class Validation {
   *#checkRecord(raw: RawValue): Generator<Finding> {
     const recordIndex = this.records;
     this.records += 1;
-    const { id, isJson, problems } = checkRecord(raw, this.#scanner.what);
+    const { id, isJson, problems } = checkRecord(raw, {
+      what: this.#scanner.what,
+      index: recordIndex,
+      inspect: this.#inspect,
+    });
     if (!isJson && this.#format === 'json') this.isComplete = false;
     const base = this.#format === 'json' ? `/${recordIndex}` : '';
     for (const { pointer, ...problem } of problems) {
@@ -119,8 +135,8 @@ class Validation {
     return this.#finding({ code: 'schema/type', message, position: raw.start });
   }
 
-  #finding(problem: Problem, severity: Finding['severity'] = 'error'): Finding {
-    const { code, message, position, related, excerpt } = problem;
+  #finding(problem: Problem): Finding {
+    const { code, message, position, severity = 'error', related, excerpt } = problem;
     return {
       file: this.#file,
       ...position,

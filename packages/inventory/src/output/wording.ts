@@ -20,6 +20,7 @@ export function closingLine(result: FileResult): string {
   return `${file}: ${count(errors, 'error')}${noted} in ${read}`;
 }
 
-function count(number: number, noun: string): string {
+/** A number with its noun in the singular or the plural. */
+export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

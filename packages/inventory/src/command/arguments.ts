@@ -1,0 +1,46 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { UsageError } from './usage-error.ts';
+
+type Options = NonNullable<ParseArgsConfig['options']>;
+
+/** Reads the arguments of a command. Throws UsageError, whose message names the first that is wrong. */
+export function parseArguments<const O extends Options>(
+  command: string,
+  args: string[],
+  options: O,
+) {
+  try {
+    return parseArgs({ args, allowPositionals: true, options });
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // Node's message goes on with advice about `--`; its first sentence says what is wrong.
+    const [sentence = ''] = error.message.split(/\.\s/);
+    const advice = `see oselya inventory ${command} --help`;
+    throw new UsageError(`${sentence.replaceAll('\n', ' ')}; ${advice}`, { cause: error });
+  }
+}
+
+/** The value of an option that has to be one of a few. */
+export function choice<T extends string>(
+  option: string,
+  allowed: readonly T[],
+  given: string | undefined,
+): T | undefined {
+  if (given === undefined) return undefined;
+  const found = allowed.find((value) => value === given);
+  if (found !== undefined) return found;
+  throw new UsageError(`${option} must be one of ${allowed.join(', ')}, not "${given}"`);
+}
+
+/** The value of an option that counts something. */
+export function wholeNumber(
+  option: string,
+  least: number,
+  given: string | undefined,
+): number | undefined {
+  if (given === undefined) return undefined;
+  if (/^\d{1,9}$/.test(given) && Number(given) >= least) return Number(given);
+  throw new UsageError(
+    `${option} must be a whole number from ${least} to 999999999, not "${given}"`,
+  );
+}

@@ -1,0 +1,31 @@
+import { existsSync } from 'node:fs';
+import { glob } from 'node:fs/promises';
+import { UsageError } from './usage-error.ts';
+
+const PATTERN = /[*?[\]{}]/;
+
+/**
+ * The files that arguments name: `-` for standard input, paths, and patterns such as `hosts/*.json` for
+ * shells that leave them as they are. A file that is there is meant by its name, whatever stands in it.
+ * @throws UsageError when nothing is named, nothing matches, or standard input is to be read twice.
+ */
+export async function inputFiles(args: readonly string[]): Promise<string[]> {
+  if (args.length === 0) {
+    throw new UsageError('no file is given; name a FILE, or - for standard input');
+  }
+  if (args.filter((file) => file === '-').length > 1) {
+    throw new UsageError('standard input can be read once; give - once');
+  }
+  const files = await Promise.all(
+    args.map(async (arg) => {
+      return PATTERN.test(arg) && !existsSync(arg) ? await matching(arg) : [arg];
+    }),
+  );
+  return [...new Set(files.flat())];
+}
+
+async function matching(pattern: string): Promise<string[]> {
+  const found = await Array.fromAsync(glob(pattern));
+  if (found.length > 0) return found.toSorted();
+  throw new UsageError(`no file matches ${pattern}; check the path`);
+}

@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
+import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
+import { type Day, readDay, toDay } from '../lint/day.ts';
+import type { Finding } from '../finding.ts';
+import { lintInventory } from '../lint/lint.ts';
+import { Printer } from '../output/printer.ts';
+import { count } from '../output/wording.ts';
+import { parseArguments, wholeNumber } from './arguments.ts';
+import { checkFiles } from './check-files.ts';
+import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
+import type { Command } from './command.ts';
+import { readFailure } from './read-failure.ts';
+import { UsageError } from './usage-error.ts';
+
+const CONFIG_FILE = 'inventory.config.json';
+
+const HELP = `Usage: oselya inventory lint [options] FILE...
+
+Validates inventories as \`validate\` does, and judges their records by rules: ids that are given
+twice, reviews that are long ago, public endpoints without authentication, and others. Each rule
+has a page in docs/inventory/rules. FILE is as for \`validate\`.
+
+Options:
+  --config FILE                     which rules are off, how bad they are, and their options
+                                    (default: ${CONFIG_FILE} where it is)
+  --baseline FILE                   say nothing of findings that stand in FILE
+  --update-baseline                 write what is found now into the FILE of --baseline
+  --today YYYY-MM-DD                judge reviews against this day (default: today in UTC)
+  --max-warnings N                  fail when there are more than N warnings
+${CHECK_OPTIONS_HELP}
+  --help                            print this text
+
+Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable or wrong use.
+`;
+
+/** `oselya inventory lint` (Contract 5). */
+export const lint: Command = {
+  usage: 'FILE...',
+  summary: 'judge inventories by rules beyond the schema',
+  async run(argv, io) {
+    const { values, positionals } = parseArguments('lint', argv, {
+      ...CHECK_OPTIONS,
+      config: { type: 'string' },
+      baseline: { type: 'string' },
+      'update-baseline': { type: 'boolean' },
+      today: { type: 'string' },
+      'max-warnings': { type: 'string' },
+    });
+    if (values.help) {
+      await new Printer(io.stdout).write(HELP);
+      return 0;
+    }
+    const files = await checkedFiles('lint', positionals, values);
+    const maxWarnings = wholeNumber('--max-warnings', 0, values['max-warnings']) ?? Infinity;
+    const options = { config: await readConfig(values.config), today: dayOf(values.today) };
+    const { baseline: file } = values;
+    const isUpdating = values['update-baseline'] ?? false;
+    if (isUpdating && file === undefined) {
+      throw new UsageError('--update-baseline needs to know where: give --baseline FILE');
+    }
+    const baseline =
+      file === undefined || isUpdating
+        ? new Baseline()
+        : asUsage(parseBaseline, await read(file), file);
+    const ignores = (finding: Finding) =>
+      isUpdating ? baseline.add(finding) : baseline.has(finding);
+    const { exitStatus, results } = await checkFiles(files, io, (source, more) =>
+      lintInventory(source, { ...more, ...options, ignores }),
+    );
+    if (isUpdating && file !== undefined) {
+      await writeFile(file, baseline.toString());
+      io.stderr.write(
+        `oselya inventory lint: ${count(baseline.size, 'finding')} written to ${file}\n`,
+      );
+    } else if (baseline.gone > 0) {
+      io.stderr.write(
+        `oselya inventory lint: ${count(baseline.gone, 'finding')} of ${file} not found any more; write it anew with --update-baseline\n`,
+      );
+    }
+    const warnings = results.reduce((sum, result) => sum + result.warnings, 0);
+    return warnings > maxWarnings ? Math.max(1, exitStatus) : exitStatus;
+  },
+};
+
+async function readConfig(given: string | undefined): Promise<LintConfig> {
+  if (given === undefined && !existsSync(CONFIG_FILE)) return {};
+  const file = given ?? CONFIG_FILE;
+  return asUsage(parseConfig, await read(file), file);
+}
+
+function dayOf(given: string | undefined): Day {
+  if (given === undefined) return toDay(new Date());
+  const day = readDay(given);
+  if (day !== null && day.length === given.length) return day;
+  throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const reason = readFailure(error, file);
+    throw reason === undefined ? error : new UsageError(reason, { cause: error });
+  }
+}
+
+/** What is wrong with a file beside the inventories is a wrong use. */
+function asUsage<T>(parse: (text: string, file: string) => T, text: string, file: string): T {
+  try {
+    return parse(text, file);
+  } catch (error) {
+    if (!(error instanceof ConfigError) && !(error instanceof BaselineError)) throw error;
+    throw new UsageError(error.message, { cause: error });
+  }
+}

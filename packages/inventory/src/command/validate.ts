@@ -1,0 +1,36 @@
+import { Printer } from '../output/printer.ts';
+import { validateInventory } from '../validate.ts';
+import { parseArguments } from './arguments.ts';
+import { checkFiles } from './check-files.ts';
+import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
+import type { Command } from './command.ts';
+
+const HELP = `Usage: oselya inventory validate [options] FILE...
+
+Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
+column, JSON pointer and record id. A FILE is one JSON array, or one record a line when its name
+ends in .jsonl; it may be packed with gzip, be a pattern such as hosts/*.json, or - for standard
+input.
+
+Options:
+${CHECK_OPTIONS_HELP}
+  --help                            print this text
+
+Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
+`;
+
+/** `oselya inventory validate` (Contract 5). */
+export const validate: Command = {
+  usage: 'FILE...',
+  summary: 'check inventories against endpoint.schema.json',
+  async run(argv, io) {
+    const { values, positionals } = parseArguments('validate', argv, CHECK_OPTIONS);
+    if (values.help) {
+      await new Printer(io.stdout).write(HELP);
+      return 0;
+    }
+    const files = await checkedFiles('validate', positionals, values);
+    const { exitStatus } = await checkFiles(files, io, validateInventory);
+    return exitStatus;
+  },
+};

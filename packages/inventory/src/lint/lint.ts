@@ -1,0 +1,42 @@
+import type { Inspect } from '../check-record.ts';
+import type { Finding } from '../finding.ts';
+import type { InventorySource } from '../input/source.ts';
+import { validateInventory, type ValidateOptions, type ValidationSummary } from '../validate.ts';
+import { type LintConfig, settingOf } from './config.ts';
+import { type Day, toDay } from './day.ts';
+import { fieldsOf } from './fields.ts';
+import { rules } from './rules/index.ts';
+
+export interface LintOptions extends Omit<ValidateOptions, 'inspect'> {
+  config?: LintConfig;
+  /** The day against which reviews are judged; today in UTC unless told. */
+  today?: Day;
+}
+
+/**
+ * Validates an inventory and judges each of its records by the rules that are not off (Contract 5). The
+ * findings come as those of `validateInventory` do, in the order of the source.
+ */
+export function lintInventory(
+  source: InventorySource,
+  { config = {}, today = toDay(new Date()), ...options }: LintOptions = {},
+): AsyncGenerator<Finding, ValidationSummary, undefined> {
+  return validateInventory(source, { ...options, inspect: inspection(config, today) });
+}
+
+function inspection(config: LintConfig, today: Day): Inspect {
+  const looks = rules.flatMap((rule) => {
+    const { severity, options } = settingOf(config, rule);
+    return severity === null
+      ? []
+      : [{ code: rule.code, severity, look: rule.begin(options, { today }) }];
+  });
+  return (record) => {
+    // What is no object is the schema's concern alone.
+    if (typeof record.value !== 'object' || record.value === null) return [];
+    const fields = fieldsOf(record.value);
+    return looks.flatMap(({ code, severity, look }) =>
+      Array.from(look(fields, record), (found) => ({ ...found, code, severity })),
+    );
+  };
+}

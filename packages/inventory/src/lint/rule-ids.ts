@@ -1,0 +1,17 @@
+/** What each rule of the linter is about; docs/inventory/rules/ has a page for each. */
+export const LINT_RULES = {
+  'lint/blank-field': 'A property is there, but says nothing.',
+  'lint/credentials-in-url': 'A user name or a password stands in an address.',
+  'lint/duplicate-id': 'Two records have the same id.',
+  'lint/exposure-address': 'The declared exposure and the address contradict each other.',
+  'lint/likely-typo': 'The name of an extra property is almost that of a known one.',
+  'lint/missing-owner': 'Nobody is named who runs the endpoint.',
+  'lint/port-range': 'A port is none that can be listened on.',
+  'lint/public-without-auth': 'Anybody can reach the endpoint, and nothing says who may use it.',
+  'lint/review-date': 'The date of the last review is no date, or has not come yet.',
+  'lint/stale-review': 'The last review was too long ago.',
+  'lint/url-mismatch': 'The address contradicts the host, the domain, the port or the protocol.',
+} as const;
+
+/** The code of a finding of the linter. */
+export type LintCode = keyof typeof LINT_RULES;

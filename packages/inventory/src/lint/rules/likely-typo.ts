@@ -1,0 +1,22 @@
+import leven from 'leven';
+import { KNOWN_KEYS } from '../fields.ts';
+import { simpleRule } from '../rule.ts';
+
+/** Finds extra properties whose names are almost that of a known one that is missing. */
+export const likelyTypo = simpleRule('lint/likely-typo', 'warning', (fields) => {
+  const missing = KNOWN_KEYS.filter((key) => !Object.hasOwn(fields, key));
+  return Object.keys(fields).flatMap((key) => {
+    if (KNOWN_KEYS.includes(key)) return [];
+    const meant = missing.find((known) => isAlmost(key, known));
+    if (meant === undefined) return [];
+    return [{ key, message: `is ${JSON.stringify(key)} meant to be ${meant}?` }];
+  });
+});
+
+function isAlmost(key: string, known: string): boolean {
+  const [one, other] = [key, known].map((name) => name.toLowerCase().replaceAll(/[-_\s]/g, ''));
+  if (one === undefined || other === undefined) return false;
+  // In a short name another letter makes another word, as in host and post.
+  const most = other.length < 5 ? 0 : other.length < 9 ? 1 : 2;
+  return leven(one, other, { maxDistance: most + 1 }) <= most;
+}
