@@ -1,4 +1,5 @@
 import type { Command } from './command/command.ts';
+import { diff } from './command/diff.ts';
 import type { InventoryIo } from './command/io.ts';
 import { lint } from './command/lint.ts';
 import { UsageError } from './command/usage-error.ts';
@@ -10,6 +11,7 @@ import { visible } from './output/visible.ts';
 const commands = new Map<string, Command>([
   ['validate', validate],
   ['lint', lint],
+  ['diff', diff],
 ]);
 
 const WIDTH = 18;

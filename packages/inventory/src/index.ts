@@ -12,3 +12,7 @@ export { lintInventory } from './lint/lint.ts';
 export type { LintOptions } from './lint/lint.ts';
 export { ConfigError, parseConfig } from './lint/config.ts';
 export type { LintConfig } from './lint/config.ts';
+export { InvalidInventoryError, readRecords } from './read-records.ts';
+export type { PlacedRecord } from './read-records.ts';
+export { diffInventories, RepeatedIdError } from './diff/diff.ts';
+export type { InventoryDiff, PropertyChange, RecordChange } from './diff/diff.ts';

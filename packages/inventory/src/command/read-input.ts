@@ -1,0 +1,28 @@
+import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read-records.ts';
+import type { InventoryIo } from './io.ts';
+import { readFailure } from './read-failure.ts';
+import { UsageError } from './usage-error.ts';
+
+/**
+ * The records of a file, or of standard input for `-`, for commands that work with valid inventories only.
+ * @throws UsageError when it cannot be read or is not valid.
+ */
+export async function* readInput(
+  file: string,
+  { io, format }: { io: InventoryIo; format?: 'json' | 'jsonl' | undefined },
+): AsyncGenerator<PlacedRecord> {
+  const label = file === '-' ? '<stdin>' : file;
+  try {
+    yield* readRecords(file === '-' ? io.stdin : { path: file }, {
+      file: label,
+      ...(format && { format }),
+    });
+  } catch (error) {
+    if (error instanceof InvalidInventoryError) {
+      const advice = file === '-' ? '' : `; see oselya inventory validate ${file}`;
+      throw new UsageError(`${error.message}${advice}`, { cause: error });
+    }
+    const reason = readFailure(error, label);
+    throw reason === undefined ? error : new UsageError(reason, { cause: error });
+  }
+}
