@@ -2,6 +2,7 @@ import type { Command } from './command/command.ts';
 import { diff } from './command/diff.ts';
 import type { InventoryIo } from './command/io.ts';
 import { lint } from './command/lint.ts';
+import { report } from './command/report.ts';
 import { UsageError } from './command/usage-error.ts';
 import { validate } from './command/validate.ts';
 import { Printer } from './output/printer.ts';
@@ -12,6 +13,7 @@ const commands = new Map<string, Command>([
   ['validate', validate],
   ['lint', lint],
   ['diff', diff],
+  ['report', report],
 ]);
 
 const WIDTH = 18;

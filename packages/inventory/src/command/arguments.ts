@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { type Day, readDay, toDay } from '../day.ts';
 import { UsageError } from './usage-error.ts';
 
 type Options = NonNullable<ParseArgsConfig['options']>;
@@ -43,4 +44,12 @@ export function wholeNumber(
   throw new UsageError(
     `${option} must be a whole number from ${least} to 999999999, not "${given}"`,
   );
+}
+
+/** The value of `--today`; today in UTC when it is not given. */
+export function dayOf(given: string | undefined): Day {
+  if (given === undefined) return toDay(new Date());
+  const day = readDay(given);
+  if (day !== null && day.length === given.length) return day;
+  throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
 }

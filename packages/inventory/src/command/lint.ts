@@ -2,12 +2,11 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
-import { type Day, readDay, toDay } from '../lint/day.ts';
 import type { Finding } from '../finding.ts';
 import { lintInventory } from '../lint/lint.ts';
 import { Printer } from '../output/printer.ts';
 import { count } from '../output/wording.ts';
-import { parseArguments, wholeNumber } from './arguments.ts';
+import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
@@ -88,13 +87,6 @@ async function readConfig(given: string | undefined): Promise<LintConfig> {
   if (given === undefined && !existsSync(CONFIG_FILE)) return {};
   const file = given ?? CONFIG_FILE;
   return asUsage(parseConfig, await read(file), file);
-}
-
-function dayOf(given: string | undefined): Day {
-  if (given === undefined) return toDay(new Date());
-  const day = readDay(given);
-  if (day !== null && day.length === given.length) return day;
-  throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
 }
 
 async function read(file: string): Promise<string> {

@@ -1,3 +1,4 @@
+import { cell } from '../output/markdown.ts';
 import { visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { InventoryDiff, PropertyChange } from './diff.ts';
@@ -64,16 +65,4 @@ function written(value: unknown): string {
 
 function quoted(id: string): string {
   return JSON.stringify(id);
-}
-
-/** Text from an inventory must not become markup, mentions, or the end of its cell. */
-function cell(value: string): string {
-  return (
-    visible(value)
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)
-      // A comment within it is what keeps a name from being notified.
-      .replaceAll('@', '@<!-- -->')
-  );
 }

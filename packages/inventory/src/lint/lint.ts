@@ -3,7 +3,7 @@ import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
 import { validateInventory, type ValidateOptions, type ValidationSummary } from '../validate.ts';
 import { type LintConfig, settingOf } from './config.ts';
-import { type Day, toDay } from './day.ts';
+import { type Day, toDay } from '../day.ts';
 import { fieldsOf } from './fields.ts';
 import { rules } from './rules/index.ts';
 

@@ -1,7 +1,7 @@
 import type { ReadRecord } from '../check-record.ts';
 import type { RelatedPlace, Severity } from '../finding.ts';
 import type { EndpointRecord } from '../record.ts';
-import type { Day } from './day.ts';
+import type { Day } from '../day.ts';
 import type { LintCode } from './rule-ids.ts';
 
 /** What a rule finds wrong with a property of a record; with the whole record when the key is empty. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lintInventory } from '@oselya/inventory';
 import { Baseline, parseBaseline } from '../../src/lint/baseline.ts';
-import { readDay } from '../../src/lint/day.ts';
+import { readDay } from '../../src/day.ts';
 import { VALID_RECORD } from '../support/findings.ts';
 
 const TODAY = readDay('2026-11-20') ?? undefined;

@@ -1,4 +1,4 @@
-import { readDay } from '../day.ts';
+import { readDay } from '../../day.ts';
 import { defineRule } from '../rule.ts';
 
 /** Finds review dates that are no calendar days, or later than today. */

@@ -1,5 +1,5 @@
 import type { EndpointRecord } from '../../record.ts';
-import { daysBetween, readDay } from '../day.ts';
+import { daysBetween, readDay } from '../../day.ts';
 import { defineRule } from '../rule.ts';
 
 type Options = {

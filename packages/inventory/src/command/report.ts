@@ -1,0 +1,60 @@
+import { basename } from 'node:path';
+import { Printer } from '../output/printer.ts';
+import { csvReport } from '../report/csv.ts';
+import { htmlReport } from '../report/html.ts';
+import { markdownReport } from '../report/markdown.ts';
+import { choice, dayOf, parseArguments } from './arguments.ts';
+import type { Command } from './command.ts';
+import { readInput } from './read-input.ts';
+import { UsageError } from './usage-error.ts';
+
+const FORMATS = ['html', 'md', 'csv'] as const;
+
+const HELP = `Usage: oselya inventory report [options] FILE
+
+Prints what an inventory holds: counts by exposure, owner and age of the last review, and all records.
+The HTML page is one file that loads nothing; its table sorts and filters. FILE is as for \`validate\`.
+
+Options:
+  --format html|md|csv              how it is printed (default: html); CSV has the records alone
+  --title TEXT                      what stands on top (default: the name of FILE)
+  --today YYYY-MM-DD                the day of the report (default: today in UTC)
+  --input-format json|jsonl         how FILE is read, whatever its name
+  --help                            print this text
+
+Exit status: 0 printed, 2 unreadable, invalid or wrong use.
+`;
+
+/** `oselya inventory report` (Contract 5). */
+export const report: Command = {
+  usage: 'FILE',
+  summary: 'print a page, or a table, of what an inventory holds',
+  async run(argv, io) {
+    const { values, positionals } = parseArguments('report', argv, {
+      format: { type: 'string' },
+      title: { type: 'string' },
+      today: { type: 'string' },
+      'input-format': { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    });
+    const out = new Printer(io.stdout);
+    if (values.help) {
+      await out.write(HELP);
+      return 0;
+    }
+    const [file, ...more] = positionals;
+    if (file === undefined || more.length > 0) {
+      throw new UsageError('one file is reported on: give FILE, or - for standard input');
+    }
+    const format = choice('--format', FORMATS, values.format) ?? 'html';
+    const inputFormat = choice('--input-format', ['json', 'jsonl'], values['input-format']);
+    const today = dayOf(values.today);
+    const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
+    const read = await Array.fromAsync(readInput(file, { io, format: inputFormat }));
+    const records = read.map(({ value }) => value);
+    if (format === 'html') await out.write(htmlReport(records, { title, today }));
+    else if (format === 'md') await out.write(markdownReport(records, { title, today }));
+    else await out.write(csvReport(records));
+    return 0;
+  },
+};

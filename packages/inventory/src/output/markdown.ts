@@ -1,0 +1,13 @@
+import { visible } from './visible.ts';
+
+/** Text from an inventory as a cell of a table: no markup, no mention, and not the cell's end. */
+export function cell(value: string): string {
+  return (
+    visible(value)
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)
+      // A comment within it is what keeps a name from being notified.
+      .replaceAll('@', '@<!-- -->')
+  );
+}

@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { html } from 'ghtml';
+import type { Day } from '../day.ts';
+import type { EndpointRecord } from '../record.ts';
+import { addressOf, type Count, EXPOSURES, ownerOf, reviewAge, summarize } from './summary.ts';
+
+const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
+const SCRIPT = readFileSync(new URL('page/page.js', import.meta.url), 'utf8');
+
+// The browser compares an element's whole text with the hash: nothing may be put around it.
+const STYLE_ELEMENT = `<style>${STYLE}</style>`;
+const SCRIPT_ELEMENT = `<script>${SCRIPT}</script>`;
+
+/** What the page may load: nothing but its own style and script, each known by its hash. */
+const POLICY = `default-src 'none'; style-src ${hash(STYLE)}; script-src ${hash(SCRIPT)}; base-uri 'none'; form-action 'none'`;
+
+/** Properties that have columns of their own. */
+const SHOWN = new Set(['id', 'name', 'type', 'status', 'exposure', 'auth', 'last_reviewed']);
+
+const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
+
+/**
+ * One page with the counts and all records, whose table sorts and filters. It loads nothing, and without
+ * scripts everything is there all the same.
+ */
+export function htmlReport(
+  records: readonly EndpointRecord[],
+  { title, today }: { title: string; today: Day },
+): string {
+  const { byExposure, byOwner, byReview } = summarize(records, today);
+  const owners = byOwner.map(({ label }) => label).toSorted((a, b) => a.localeCompare(b));
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="referrer" content="no-referrer" />
+        <title>${title}</title>
+        !${STYLE_ELEMENT}
+      </head>
+      <body>
+        <header>
+          <h1>${title}</h1>
+          <p>${countOf(records.length)} on <time datetime="${today}">${today}</time></p>
+        </header>
+        <main>
+          <section class="counts" aria-label="Counts">
+            !${counts('Exposure', byExposure, records.length)}
+            !${counts('Owner', byOwner, records.length)}
+            !${counts('Last review', byReview, records.length)}
+          </section>
+          <form class="filters" hidden>
+            <label>Search <input type="search" name="text" autocomplete="off" /></label>
+            <label
+              >Exposure
+              <select name="exposure">
+                <option value="">all</option>
+                !${options(EXPOSURES)}
+              </select></label
+            >
+            <label
+              >Owner
+              <select name="owner">
+                <option value="">all</option>
+                !${options(owners)}
+              </select></label
+            >
+            <button type="reset">Show all</button>
+            <output role="status"></output>
+          </form>
+          <div class="scroll" role="region" aria-label="Endpoints" tabindex="0">
+            <table>
+              <thead>
+                <tr>
+                  !${COLUMNS.map((name) => html`<th scope="col">${name}</th>`)}
+                </tr>
+              </thead>
+              <tbody>
+                !${records.map((record) => row(record, today))}
+              </tbody>
+            </table>
+          </div>
+        </main>
+        !${SCRIPT_ELEMENT}
+      </body>
+    </html> `;
+}
+
+function counts(title: string, of: readonly Count[], all: number): string {
+  const rows = of.map(
+    ({ label, count }) =>
+      html`<tr>
+        <th scope="row">${label}</th>
+        <td class="number">${count}</td>
+        <td aria-hidden="true"><meter max="${Math.max(all, 1)}" value="${count}"></meter></td>
+      </tr> `,
+  );
+  return html`<table>
+    <caption>
+      ${title}
+    </caption>
+    <tbody>
+      !${rows}
+    </tbody>
+  </table>`;
+}
+
+function options(values: readonly string[]): string {
+  return values.map((value) => html`<option value="${value}">${value}</option>`).join('');
+}
+
+function row(record: EndpointRecord, today: Day): string {
+  const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
+  const age = reviewAge(record, today);
+  const address = addressOf(record);
+  // Records without a date stand where those stand that were never reviewed.
+  const sortsAs = age ?? 1_000_000;
+  return html`<tr data-exposure="${exposure}" data-owner="${ownerOf(record)}">
+    <th scope="row">!${nameCell(record)}</th>
+    <td data-sort="${EXPOSURES.indexOf(exposure)}">
+      <span class="exposure ${exposure}">${exposure}</span>
+    </td>
+    <td>${type}</td>
+    <td>${status}</td>
+    <td>!${linked(address, record.url)}</td>
+    <td>${ownerOf(record)}</td>
+    <td>${auth}</td>
+    <td data-sort="${sortsAs}">
+      ${reviewed}!${age === null ? '' : html` <small>${ago(age)}</small>`}
+    </td>
+  </tr> `;
+}
+
+/** The name, and under it what has no column of its own. */
+function nameCell(record: EndpointRecord): string {
+  const more = Object.entries(record)
+    .filter(([key]) => !SHOWN.has(key))
+    .map(
+      ([key, value]) =>
+        html`<dt>${key}</dt>
+          <dd>!${detail(key, value)}</dd>`,
+    );
+  return html`<details>
+    <summary>${record.name}</summary>
+    <dl>
+      <dt>id</dt>
+      <dd>${record.id}</dd>
+      !${more}
+    </dl>
+  </details>`;
+}
+
+function detail(key: string, value: unknown): string {
+  if (typeof value !== 'string') return html`<code>${JSON.stringify(value)}</code>`;
+  return key === 'docs' || key === 'url' ? linked(value, value) : html`${value}`;
+}
+
+/** Only addresses of the web become links: others may be scripts, or act on the reader's machine. */
+function linked(text: string, target: string | undefined): string {
+  const url = target === undefined ? null : URL.parse(target);
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) return html`${text}`;
+  return html`<a href="${url.href}" rel="noopener noreferrer">${text}</a>`;
+}
+
+function countOf(number: number): string {
+  return `${number} ${number === 1 ? 'endpoint' : 'endpoints'}`;
+}
+
+function ago(days: number): string {
+  if (days < 0) return 'in the future';
+  if (days === 0) return 'today';
+  return days === 1 ? '1 day ago' : `${days} days ago`;
+}
+
+function hash(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}

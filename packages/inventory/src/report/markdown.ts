@@ -1,0 +1,52 @@
+import type { Day } from '../day.ts';
+import { cell } from '../output/markdown.ts';
+import type { EndpointRecord } from '../record.ts';
+import { addressOf, type Count, ownerOf, summarize } from './summary.ts';
+
+/** The counts and all records as GitHub's Markdown. */
+export function markdownReport(
+  records: readonly EndpointRecord[],
+  { title, today }: { title: string; today: Day },
+): string {
+  const { byExposure, byOwner, byReview } = summarize(records, today);
+  const head = ['name', 'exposure', 'type', 'status', 'address', 'owner', 'auth', 'last reviewed'];
+  const rows = records.map((record) => [
+    record.name,
+    record.exposure,
+    record.type,
+    record.status,
+    addressOf(record),
+    ownerOf(record),
+    record.auth ?? '',
+    record.last_reviewed,
+  ]);
+  return (
+    [
+      `# ${cell(title)}`,
+      `${records.length} endpoints on ${today}.`,
+      countTable('exposure', byExposure),
+      countTable('owner', byOwner),
+      countTable('last review', byReview),
+      table(head, rows),
+      '',
+    ]
+      .join('\n\n')
+      .trimEnd() + '\n'
+  );
+}
+
+function countTable(what: string, counts: readonly Count[]): string {
+  return table(
+    [what, 'endpoints'],
+    counts.map(({ label, count }) => [label, String(count)]),
+  );
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const rule = head.map(() => '---');
+  return [line(head), line(rule), ...rows.map((cells) => line(cells.map(cell)))].join('\n');
+}
+
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |`;
+}

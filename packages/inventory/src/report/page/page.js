@@ -1,0 +1,63 @@
+// Makes the table of the report sort and filter. It runs in the reader's browser; without it the page
+// shows all records in the order of the file.
+(() => {
+  function sortKey(row, index) {
+    const cell = row.cells[index];
+    return cell.dataset.sort ?? cell.textContent.trim();
+  }
+
+  const form = document.querySelector('form');
+  const table = document.querySelector('.scroll table');
+  const body = table.tBodies[0];
+  const rows = [...body.rows];
+  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+
+  function filter() {
+    const { text, exposure, owner } = Object.fromEntries(new FormData(form));
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const fits =
+        (exposure === '' || row.dataset.exposure === exposure) &&
+        (owner === '' || row.dataset.owner === owner) &&
+        words.every((word) => texts.get(row).includes(word));
+      row.hidden = !fits;
+      if (fits) shown += 1;
+    }
+    form.querySelector('output').textContent = `${shown} of ${rows.length} shown`;
+  }
+
+  const compare = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' }).compare;
+
+  function sort(index, header) {
+    const direction = header.ariaSort === 'ascending' ? 'descending' : 'ascending';
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+    header.ariaSort = direction;
+    const sign = direction === 'ascending' ? 1 : -1;
+    body.append(...rows.toSorted((a, b) => sign * compare(sortKey(a, index), sortKey(b, index))));
+  }
+
+  [...table.tHead.rows[0].cells].forEach((header, index) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = header.textContent;
+    header.replaceChildren(button);
+    button.addEventListener('click', () => sort(index, header));
+  });
+  form.addEventListener('input', filter);
+  form.addEventListener('submit', (event) => event.preventDefault());
+  // The fields are empty only after the event.
+  form.addEventListener('reset', () => setTimeout(filter));
+  // What is folded would be missing on paper.
+  const details = [...document.querySelectorAll('details')];
+  let folded = [];
+  addEventListener('beforeprint', () => {
+    folded = details.filter((one) => !one.open);
+    for (const one of folded) one.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const one of folded) one.open = false;
+  });
+  form.hidden = false;
+  filter();
+})();

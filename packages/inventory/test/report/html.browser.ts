@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import type { EndpointRecord } from '@oselya/inventory';
+import { chromium, type Page } from 'playwright-core';
+import { readDay } from '../../src/day.ts';
+import { htmlReport } from '../../src/report/html.ts';
+import { VALID_RECORD } from '../support/findings.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));
+after(() => rm(folder, { recursive: true }));
+const browser = await chromium.launch({
+  executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+});
+after(() => browser.close());
+
+const MARKUP = `"><img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
+
+function record(id: string, more: Partial<EndpointRecord> = {}): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'private', id, name: id, ...more };
+}
+
+const RECORDS = [
+  record('gateway', { exposure: 'private', owner_host: 'edge-1', last_reviewed: '2026-11-01' }),
+  record('Shop', { exposure: 'public', owner_host: 'edge-2', last_reviewed: '2024-02-01' }),
+  record('archive', { exposure: 'local', last_reviewed: 'never', port: 2, host: 'nas' }),
+  record('backup', { exposure: 'local', last_reviewed: '2026-11-19', port: 10, host: 'nas' }),
+];
+
+/** Opens the report of records; what the page asks for or complains about is kept. */
+async function open(records: EndpointRecord[], options: { javaScriptEnabled?: boolean } = {}) {
+  const today = readDay('2026-11-20');
+  assert.ok(today);
+  const file = join(folder, 'report.html');
+  await writeFile(file, htmlReport(records, { title: 'Net', today }));
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  page.on('request', (request) => requests.push(request.url()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => complaints.push(message.text()));
+  const url = pathToFileURL(file).href;
+  await page.goto(url);
+  return { page, url, requests, complaints, close: () => context.close() };
+}
+
+const names = (page: Page) => page.locator('.scroll tbody tr:visible summary').allTextContents();
+const header = (page: Page, name: string) => page.getByRole('columnheader', { name });
+
+test('it loads nothing, and breaks no rule of its own policy', async () => {
+  const { url, requests, complaints, close } = await open(RECORDS);
+  assert.deepEqual(requests, [url]);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+test('columns sort by what they mean, by keyboard too', async () => {
+  const { page, close } = await open(RECORDS);
+  assert.deepEqual(await names(page), ['gateway', 'Shop', 'archive', 'backup']);
+  await page.getByRole('button', { name: 'Name' }).focus();
+  await page.keyboard.press('Enter');
+  assert.deepEqual(await names(page), ['archive', 'backup', 'gateway', 'Shop']);
+  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), 'ascending');
+  await page.keyboard.press('Space');
+  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  await page.getByRole('button', { name: 'Exposure' }).click();
+  assert.equal((await names(page))[0], 'Shop');
+  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), null);
+  // The port in the address is a number, and who was never reviewed waits longest.
+  await page.getByRole('button', { name: 'Address' }).click();
+  assert.ok((await names(page)).join().includes('archive,backup'));
+  await page.getByRole('button', { name: 'Last reviewed' }).click();
+  assert.deepEqual(await names(page), ['backup', 'gateway', 'Shop', 'archive']);
+  await close();
+});
+
+test('words, exposure and owner narrow it down together, and a reset shows all', async () => {
+  const { page, close } = await open(RECORDS);
+  const status = page.getByRole('status');
+  assert.equal(await status.textContent(), '4 of 4 shown');
+  await page.getByLabel('Exposure').selectOption('local');
+  assert.deepEqual(await names(page), ['archive', 'backup']);
+  await page.getByLabel('Search').fill('NAS:10');
+  assert.deepEqual(await names(page), ['backup']);
+  assert.equal(await status.textContent(), '1 of 4 shown');
+  await page.getByLabel('Owner').selectOption('edge-1');
+  assert.deepEqual(await names(page), []);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await status.getByText('4 of 4 shown').waitFor();
+  assert.equal((await names(page)).length, 4);
+  await close();
+});
+
+test('nothing of a record becomes markup or a script', async () => {
+  const hostile = record(MARKUP, {
+    type: MARKUP,
+    status: MARKUP,
+    docs: 'javascript:document.title=1',
+    last_reviewed: MARKUP,
+    url: 'javascript:document.title=1',
+    owner_host: MARKUP,
+    auth: MARKUP,
+    [MARKUP]: { [MARKUP]: MARKUP },
+  });
+  const { page, requests, complaints, close } = await open([hostile]);
+  assert.equal(await page.title(), 'Net');
+  assert.equal(await page.locator('img').count(), 0);
+  assert.equal(await page.locator('script').count(), 1);
+  assert.equal(await page.locator('a').count(), 0);
+  assert.deepEqual(await names(page), [MARKUP]);
+  await page.getByLabel('Owner').selectOption(MARKUP);
+  assert.deepEqual(await names(page), [MARKUP]);
+  assert.equal(requests.length, 1);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+test('without scripts all records are there, and no control that does nothing', async () => {
+  const { page, close } = await open(RECORDS, { javaScriptEnabled: false });
+  assert.equal((await names(page)).length, 4);
+  assert.equal(await page.locator('form:visible, thead button').count(), 0);
+  await close();
+});
+
+test('on paper the controls are gone, and what is folded is open', async () => {
+  const { page, close } = await open(RECORDS);
+  await page.emulateMedia({ media: 'print' });
+  assert.equal(await page.locator('form:visible').count(), 0);
+  await page.evaluate('dispatchEvent(new Event("beforeprint"))');
+  assert.equal(await page.locator('details[open]').count(), 4);
+  await page.evaluate('dispatchEvent(new Event("afterprint"))');
+  assert.equal(await page.locator('details[open]').count(), 0);
+  await close();
+});
