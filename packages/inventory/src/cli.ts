@@ -1,5 +1,6 @@
 import type { Command } from './command/command.ts';
 import { diff } from './command/diff.ts';
+import { exportCommand } from './command/export.ts';
 import type { InventoryIo } from './command/io.ts';
 import { lint } from './command/lint.ts';
 import { report } from './command/report.ts';
@@ -14,6 +15,7 @@ const commands = new Map<string, Command>([
   ['lint', lint],
   ['diff', diff],
   ['report', report],
+  ['export', exportCommand],
 ]);
 
 const WIDTH = 18;

@@ -16,3 +16,6 @@ export { InvalidInventoryError, readRecords } from './read-records.ts';
 export type { PlacedRecord } from './read-records.ts';
 export { diffInventories, RepeatedIdError } from './diff/diff.ts';
 export type { InventoryDiff, PropertyChange, RecordChange } from './diff/diff.ts';
+export { hostsLines } from './export/hosts.ts';
+export { blackboxTargets, prometheusTargets } from './export/targets.ts';
+export type { Exported, TargetGroup } from './export/targets.ts';

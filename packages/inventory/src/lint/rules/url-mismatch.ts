@@ -1,42 +1,9 @@
+import { portOf, protocolName, schemeOf } from '../../url.ts';
 import type { Found, Fields } from '../rule.ts';
 import { simpleRule } from '../rule.ts';
 
-/** Names of one protocol. */
-const ALIASES = new Map([
-  ['postgres', 'postgresql'],
-  ['websocket', 'ws'],
-  ['websockets', 'ws'],
-  ['mongo', 'mongodb'],
-  ['http/1.1', 'http'],
-  ['h2', 'https'],
-  ['http/2', 'https'],
-  ['http/3', 'https'],
-]);
-
 /** Protocols below that of an address, which say nothing against it. */
 const TRANSPORTS = new Set(['tcp', 'udp', 'tls', 'quic']);
-
-/** Ports that an address means when it names none (IANA Service Name and Port Number Registry). */
-const PORTS = new Map([
-  ['http', 80],
-  ['https', 443],
-  ['ws', 80],
-  ['wss', 443],
-  ['ftp', 21],
-  ['ssh', 22],
-  ['sftp', 22],
-  ['ldap', 389],
-  ['ldaps', 636],
-  ['rtsp', 554],
-  ['postgresql', 5432],
-  ['mysql', 3306],
-  ['redis', 6379],
-  ['mongodb', 27_017],
-  ['amqp', 5672],
-  ['amqps', 5671],
-  ['mqtt', 1883],
-  ['mqtts', 8883],
-]);
 
 /** Finds addresses that say something else than the host, the domain, the port or the protocol beside them. */
 export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => {
@@ -71,7 +38,7 @@ function hostProblems({ hostname }: URL, { host, domain }: Fields): Found[] {
 }
 
 function portProblems(address: URL, { port }: Fields): Found[] {
-  const meant = address.port === '' ? PORTS.get(schemeOf(address)) : Number(address.port);
+  const meant = portOf(address);
   if (port === undefined || meant === undefined || port === meant) return [];
   const how = address.port === '' ? `means port ${meant}, as it names none` : `names port ${meant}`;
   return [{ key: 'port', message: `port is ${port}, but url ${how}; correct the wrong one` }];
@@ -79,19 +46,10 @@ function portProblems(address: URL, { port }: Fields): Found[] {
 
 function protocolProblems(address: URL, { protocol }: Fields): Found[] {
   const scheme = schemeOf(address);
-  const declared = plainProtocol(protocol ?? '');
+  const declared = protocolName(protocol ?? '');
   if (declared === '' || declared === scheme || TRANSPORTS.has(declared)) return [];
   const message = `protocol is ${protocol}, but url begins with ${scheme}; correct the wrong one`;
   return [{ key: 'protocol', message }];
-}
-
-function schemeOf({ protocol }: URL): string {
-  return plainProtocol(protocol.slice(0, -1));
-}
-
-function plainProtocol(name: string): string {
-  const lower = name.trim().toLowerCase();
-  return ALIASES.get(lower) ?? lower;
 }
 
 /** A host as URLs write it: in lower case, international names in ASCII, IPv6 in brackets. */

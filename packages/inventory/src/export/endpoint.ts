@@ -1,0 +1,31 @@
+import type { EndpointRecord } from '../record.ts';
+import { portOf } from '../url.ts';
+
+/** Where an endpoint can be asked, as far as its record says so. */
+export interface Endpoint {
+  /** A name or an IP address, IPv6 in brackets. */
+  host: string;
+  port: number;
+  /** The address, where the record has one. */
+  url: URL | null;
+}
+
+/** A name (RFC 1123 §2.1, and underscores as in service names), an IPv4 address, or an IPv6 one in brackets. */
+const HOST =
+  /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
+
+/**
+ * Reads where a record's endpoint is: from its URL, else from host or domain and port. Null where it does
+ * not say both, or says something that is no host and port.
+ */
+export function endpointOf(record: EndpointRecord): Endpoint | null {
+  const url = record.url === undefined ? null : URL.parse(record.url);
+  const host = url?.hostname || bracketed(record.host ?? record.domain ?? '');
+  const port = (url === null ? undefined : portOf(url)) ?? record.port;
+  if (!HOST.test(host) || port === undefined || port < 1 || port > 65_535) return null;
+  return { host, port, url };
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+}

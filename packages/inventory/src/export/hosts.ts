@@ -1,0 +1,27 @@
+import ipaddr from 'ipaddr.js';
+import type { EndpointRecord } from '../record.ts';
+import type { Exported } from './targets.ts';
+
+/** A name as hosts files have it (RFC 952, RFC 1123 §2.1). */
+const NAME = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
+
+/** Lines of a hosts file: each address with the domains that records give it, in the order of the records. */
+export function hostsLines(records: readonly EndpointRecord[]): Exported<string> {
+  const names = new Map<string, Set<string>>();
+  let leftOut = 0;
+  for (const { host = '', domain = '' } of records) {
+    const address = host.replace(/^\[(.*)\]$/, '$1');
+    const isAddress = ipaddr.IPv4.isValidFourPartDecimal(address) || ipaddr.IPv6.isValid(address);
+    const name = domain.trim().replace(/\.$/, '').toLowerCase();
+    if (!isAddress || address.includes('%') || !NAME.test(name)) {
+      leftOut += 1;
+      continue;
+    }
+    const known = names.get(address) ?? new Set();
+    names.set(address, known.add(name));
+  }
+  return {
+    entries: Array.from(names, ([address, known]) => `${address}\t${[...known].join(' ')}`),
+    leftOut,
+  };
+}
