@@ -1,5 +1,5 @@
 // Writes the files that are made from the code: the OpenAPI documents, the dump of the database
-// schema and the page of errors. With --check nothing is written, and a file that is not current
+// schema, the page of errors and the schema of the linter's configuration. With --check nothing is written, and a file that is not current
 // fails.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { connect } from '@oselya/db';
+import { CONFIG_SCHEMA } from '@oselya/inventory';
 import { errorsPage } from './generate/errors-page.ts';
 import { dumpSchema } from './generate/schema-dump.ts';
 
@@ -22,6 +23,7 @@ const files = new Map<string, string>([
   ['docs/openapi/assistant.json', json(await assistant.openapi())],
   ['docs/openapi/collector.json', json(await collector.openapi())],
   ['docs/schema.sql', await dumpSchema(database.pool)],
+  ['packages/inventory/inventory.config.schema.json', json(CONFIG_SCHEMA)],
   ['docs/errors.md', errorsPage({ assistant: assistant.errors, collector: collector.errors })],
 ]);
 await database.close();

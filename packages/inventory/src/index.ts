@@ -10,7 +10,7 @@ export type { InventoryIo } from './command/io.ts';
 export type { Inspect, PropertyProblem, ReadRecord } from './check-record.ts';
 export { lintInventory } from './lint/lint.ts';
 export type { LintOptions } from './lint/lint.ts';
-export { ConfigError, parseConfig } from './lint/config.ts';
+export { CONFIG_SCHEMA, ConfigError, parseConfig } from './lint/config.ts';
 export type { LintConfig } from './lint/config.ts';
 export { InvalidInventoryError, readRecords } from './read-records.ts';
 export type { PlacedRecord } from './read-records.ts';
