@@ -1,6 +1,7 @@
 import type { Command } from './command/command.ts';
 import { diff } from './command/diff.ts';
 import { exportCommand } from './command/export.ts';
+import { importCommand } from './command/import.ts';
 import type { InventoryIo } from './command/io.ts';
 import { lint } from './command/lint.ts';
 import { report } from './command/report.ts';
@@ -16,6 +17,7 @@ const commands = new Map<string, Command>([
   ['diff', diff],
   ['report', report],
   ['export', exportCommand],
+  ['import', importCommand],
 ]);
 
 const WIDTH = 18;

@@ -1,0 +1,89 @@
+import { basename } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { importCaddy } from '../import/caddy.ts';
+import { importCompose } from '../import/compose.ts';
+import { type Import, ImportError, toDrafts } from '../import/draft.ts';
+import { importNginx } from '../import/nginx.ts';
+import { importOpenApi } from '../import/openapi.ts';
+import { Printer } from '../output/printer.ts';
+import { visible } from '../output/visible.ts';
+import { choice, parseArguments } from './arguments.ts';
+import type { Command } from './command.ts';
+import type { InventoryIo } from './io.ts';
+import { readFailure } from './read-failure.ts';
+import { UsageError } from './usage-error.ts';
+
+const SOURCES = ['compose', 'nginx', 'caddy', 'openapi'] as const;
+
+const IMPORTS: Record<(typeof SOURCES)[number], (text: string) => Import> = {
+  compose: importCompose,
+  nginx: importNginx,
+  caddy: importCaddy,
+  openapi: importOpenApi,
+};
+
+const HELP = `Usage: oselya inventory import [options] FILE
+
+Prints draft records of the endpoints that a file speaks of, as an inventory. The drafts are valid; what
+only you can know is blank in them, and \`lint\` asks for it. FILE may be - for standard input.
+
+Options:
+  --from compose|nginx|caddy|openapi
+      compose      published ports of a Compose file
+      nginx        servers of an nginx configuration
+      caddy        sites of a Caddyfile
+      openapi      servers of an OpenAPI document, YAML or JSON
+  --help                            print this text
+
+Exit status: 0 printed, 2 unreadable or wrong use.
+`;
+
+/** `oselya inventory import` (Contract 5). */
+export const importCommand: Command = {
+  usage: 'FILE',
+  summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
+  async run(argv, io) {
+    const { values, positionals } = parseArguments('import', argv, {
+      from: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    });
+    const out = new Printer(io.stdout);
+    if (values.help) {
+      await out.write(HELP);
+      return 0;
+    }
+    const [file, ...more] = positionals;
+    if (file === undefined || more.length > 0) {
+      throw new UsageError('one file is imported: give FILE, or - for standard input');
+    }
+    const from = choice('--from', SOURCES, values.from);
+    if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
+    const label = file === '-' ? '<stdin>' : file;
+    const { found, leftOut } = read(await readText(file, io), from, label);
+    const records = toDrafts(found, file === '-' ? from : basename(file));
+    await out.write(`${JSON.stringify(records, null, 2)}\n`);
+    for (const line of leftOut) {
+      io.stderr.write(`${visible(`oselya inventory import: left out: ${line}`)}\n`);
+    }
+    return 0;
+  },
+};
+
+function read(text: string, from: (typeof SOURCES)[number], label: string): Import {
+  try {
+    return IMPORTS[from](text);
+  } catch (error) {
+    if (!(error instanceof ImportError)) throw error;
+    throw new UsageError(`${label} cannot be read as ${from}: ${error.message}`, { cause: error });
+  }
+}
+
+async function readText(file: string, io: InventoryIo): Promise<string> {
+  if (file === '-') return Buffer.concat(await Array.fromAsync(io.stdin)).toString('utf8');
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const reason = readFailure(error, file);
+    throw reason === undefined ? error : new UsageError(reason, { cause: error });
+  }
+}
