@@ -4,6 +4,7 @@ import { exportCommand } from './command/export.ts';
 import { importCommand } from './command/import.ts';
 import type { InventoryIo } from './command/io.ts';
 import { lint } from './command/lint.ts';
+import { probe } from './command/probe.ts';
 import { report } from './command/report.ts';
 import { UsageError } from './command/usage-error.ts';
 import { validate } from './command/validate.ts';
@@ -18,6 +19,7 @@ const commands = new Map<string, Command>([
   ['report', report],
   ['export', exportCommand],
   ['import', importCommand],
+  ['probe', probe],
 ]);
 
 const WIDTH = 18;

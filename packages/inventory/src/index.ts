@@ -19,3 +19,7 @@ export type { InventoryDiff, PropertyChange, RecordChange } from './diff/diff.ts
 export { hostsLines } from './export/hosts.ts';
 export { blackboxTargets, prometheusTargets } from './export/targets.ts';
 export type { Exported, TargetGroup } from './export/targets.ts';
+export { probeAll } from './probe/probe-all.ts';
+export type { ProbeAllOptions } from './probe/probe-all.ts';
+export { probeRecord } from './probe/probe.ts';
+export type { Observation, ProbeOptions, ProbeProblem } from './probe/probe.ts';

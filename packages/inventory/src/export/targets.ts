@@ -1,6 +1,6 @@
 import type { EndpointRecord } from '../record.ts';
 import { schemeOf } from '../url.ts';
-import { type Endpoint, endpointOf } from './endpoint.ts';
+import { type Endpoint, endpointOf } from '../endpoint.ts';
 
 /** One entry of Prometheus' file-based service discovery. */
 export interface TargetGroup {

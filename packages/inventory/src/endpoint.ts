@@ -1,5 +1,5 @@
-import type { EndpointRecord } from '../record.ts';
-import { portOf } from '../url.ts';
+import type { EndpointRecord } from './record.ts';
+import { portOf } from './url.ts';
 
 /** Where an endpoint can be asked, as far as its record says so. */
 export interface Endpoint {

@@ -1,0 +1,116 @@
+import { readFile } from 'node:fs/promises';
+import { Printer } from '../output/printer.ts';
+import { visible } from '../output/visible.ts';
+import { count } from '../output/wording.ts';
+import { probeAll } from '../probe/probe-all.ts';
+import type { Observation } from '../probe/probe.ts';
+import { choice, parseArguments, wholeNumber } from './arguments.ts';
+import type { Command } from './command.ts';
+import { readFailure } from './read-failure.ts';
+import { readInput } from './read-input.ts';
+import { UsageError } from './usage-error.ts';
+
+const FORMATS = ['text', 'json'] as const;
+
+const HELP = `Usage: oselya inventory probe [options] FILE
+
+Connects to the endpoints of an inventory, each at the host and port that its record names and nowhere
+else, and tells: whether it answers, how long its certificate lasts, and whether its addresses fit the
+declared exposure. No other command opens a connection. FILE is as for \`validate\`.
+
+Options:
+  --type TYPE                       only records of this type; can be given again
+  --exposure EXPOSURE               only records of this exposure; can be given again
+  --timeout SECONDS                 for each endpoint, in all (default: 5)
+  --expiry-days N                   a certificate that ends sooner is a problem (default: 14)
+  --concurrency N                   endpoints at once (default: 4)
+  --per-second N                    endpoints that are begun within a second (default: 5)
+  --ca FILE                         trust the certificates in FILE (PEM) instead of the usual ones
+  --format text|json                how it is printed (default: text)
+  --input-format json|jsonl         how FILE is read, whatever its name
+  --help                            print this text
+
+Exit status: 0 nothing is wrong, 1 something is, 2 unreadable, invalid or wrong use.
+`;
+
+/** `oselya inventory probe` (Contract 5). */
+export const probe: Command = {
+  usage: 'FILE',
+  summary: 'connect to endpoints: reachable, certificate, exposure',
+  async run(argv, io) {
+    const { values, positionals } = parseArguments('probe', argv, {
+      type: { type: 'string', multiple: true },
+      exposure: { type: 'string', multiple: true },
+      timeout: { type: 'string' },
+      'expiry-days': { type: 'string' },
+      concurrency: { type: 'string' },
+      'per-second': { type: 'string' },
+      ca: { type: 'string' },
+      format: { type: 'string' },
+      'input-format': { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    });
+    const out = new Printer(io.stdout);
+    if (values.help) {
+      await out.write(HELP);
+      return 0;
+    }
+    const [file, ...more] = positionals;
+    if (file === undefined || more.length > 0) {
+      throw new UsageError('one file is probed: give FILE, or - for standard input');
+    }
+    const format = choice('--format', FORMATS, values.format) ?? 'text';
+    const inputFormat = choice('--input-format', ['json', 'jsonl'], values['input-format']);
+    const options = {
+      timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout) ?? 5),
+      expiryDays: wholeNumber('--expiry-days', 0, values['expiry-days']) ?? 14,
+      concurrency: wholeNumber('--concurrency', 1, values.concurrency) ?? 4,
+      perSecond: wholeNumber('--per-second', 1, values['per-second']) ?? 5,
+      ca: values.ca === undefined ? undefined : await readPem(values.ca),
+    };
+    const { type, exposure } = values;
+    const read = await Array.fromAsync(readInput(file, { io, format: inputFormat }));
+    const records = read
+      .map(({ value }) => value)
+      .filter((record) => type?.includes(record.type) ?? true)
+      .filter((record) => exposure?.includes(record.exposure) ?? true);
+    const found = await probeAll(records, options);
+    await out.write(format === 'json' ? `${JSON.stringify(found, null, 2)}\n` : text(found));
+    return found.some(({ problems }) => problems.length > 0) ? 1 : 0;
+  },
+};
+
+function text(found: readonly Observation[]): string {
+  const lines = found.map(line);
+  const bad = found.filter(({ problems }) => problems.length > 0).length;
+  const skipped = found.filter(({ isReachable }) => isReachable === null).length;
+  const noted = skipped === 0 ? '' : `, ${skipped} not probed`;
+  lines.push(`${count(found.length, 'endpoint')}, ${bad} with problems${noted}`);
+  return lines.map((one) => `${visible(one)}\n`).join('');
+}
+
+function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {
+  const name = JSON.stringify(id);
+  if (isReachable === null) return `skipped ${name}: the record says nowhere to connect to`;
+  const [status, details] =
+    problems.length > 0
+      ? ['problem', problems.map(({ message, code }) => `${message} [${code}]`)]
+      : ['ok     ', []];
+  const facts = [
+    ...(certificate === undefined
+      ? []
+      : [`certificate to ${certificate.validTo.toISOString().slice(0, 10)}`]),
+    ...(answer === undefined ? [] : [`HTTP ${answer.status}`]),
+    ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
+  ];
+  return `${status} ${name} ${target}: ${[...details, ...facts].join('; ') || 'it answers'}`;
+}
+
+async function readPem(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const reason = readFailure(error, file);
+    throw reason === undefined ? error : new UsageError(reason, { cause: error });
+  }
+}

@@ -1,0 +1,91 @@
+import type { LookupAddress } from 'node:dns';
+import { lookup } from 'node:dns/promises';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
+
+/** What the certificate of a server says, and whether to believe it. */
+export interface Certificate {
+  /** When it ends. */
+  validTo: Date;
+  /** Why it is not to be trusted, such as SELF_SIGNED_CERT_IN_CHAIN or CERT_HAS_EXPIRED; null when it is. */
+  problem: string | null;
+  /** Whether it is for the name that was asked for. */
+  isForName: boolean;
+}
+
+/** The addresses that a name has, from this machine's point of view; an address has itself. */
+export async function resolve(host: string): Promise<LookupAddress[]> {
+  const plain = plainHost(host);
+  const family = isIP(plain);
+  return family === 0 ? lookup(plain, { all: true }) : [{ address: plain, family }];
+}
+
+/**
+ * Opens a connection to one of the addresses, the first that answers. The name is not asked for again, so
+ * it cannot lead elsewhere meanwhile.
+ * @throws What the socket throws; an AbortError when the signal is given first.
+ */
+export function open(
+  addresses: readonly LookupAddress[],
+  { host, port, signal }: { host: string; port: number; signal: AbortSignal },
+): Promise<Socket> {
+  const socket = connectTcp({
+    host: plainHost(host),
+    port,
+    signal,
+    lookup: (_name, options, done) => {
+      const [first] = addresses;
+      if (options.all || first === undefined) done(null, [...addresses]);
+      else done(null, first.address, first.family);
+    },
+  });
+  return settled(socket, 'connect');
+}
+
+/** Begins TLS on a connection, whatever the certificate, and reads it. Throws as `open` does. */
+export async function readCertificate(
+  socket: Socket,
+  { host, ca }: { host: string; ca?: string | undefined },
+): Promise<{ socket: TLSSocket; certificate: Certificate }> {
+  const name = plainHost(host);
+  const secure = connectTls({
+    socket,
+    ...(isIP(name) === 0 && { servername: name }),
+    ...(ca !== undefined && { ca }),
+    // What is wrong with the certificate is what is asked for.
+    rejectUnauthorized: false,
+    ALPNProtocols: ['http/1.1'],
+  });
+  await settled(secure, 'secureConnect');
+  const peer = secure.getPeerCertificate();
+  const isForName = checkServerIdentity(name, peer) === undefined;
+  // The name is judged apart, and Node's judgement of it may hide another.
+  const problem = errorCode(secure.authorizationError);
+  return {
+    socket: secure,
+    certificate: {
+      validTo: new Date(peer.valid_to),
+      problem: problem === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : problem,
+      isForName,
+    },
+  };
+}
+
+function settled<T extends Socket>(socket: T, event: 'connect' | 'secureConnect'): Promise<T> {
+  return new Promise((done, fail) => {
+    socket.once(event, () => done(socket));
+    socket.once('error', fail);
+    socket.once('close', () => fail(new Error('the connection was closed')));
+  });
+}
+
+/** Node gives an error, or its code as a text. */
+function errorCode(error: Error | string | null | undefined): string | null {
+  if (error === null || error === undefined) return null;
+  if (typeof error === 'string') return error;
+  return 'code' in error ? String(error.code) : error.message;
+}
+
+function plainHost(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1');
+}

@@ -1,0 +1,27 @@
+import { request } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** What a server answered; where it redirects to is only told, never asked. */
+export interface Answer {
+  status: number;
+  redirectsTo: string | null;
+}
+
+/** Asks for the head of a page over a connection that is there. Throws what the connection throws. */
+export function askHead(socket: Socket, url: URL, signal: AbortSignal): Promise<Answer> {
+  return new Promise((done, fail) => {
+    const asked = request({
+      method: 'HEAD',
+      path: `${url.pathname}${url.search}`,
+      headers: { host: url.host, 'user-agent': 'oselya-inventory', connection: 'close' },
+      createConnection: () => socket,
+      signal,
+    });
+    asked.once('response', (response) => {
+      response.resume();
+      done({ status: response.statusCode ?? 0, redirectsTo: response.headers.location ?? null });
+    });
+    asked.once('error', fail);
+    asked.end();
+  });
+}

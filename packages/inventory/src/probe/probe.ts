@@ -1,0 +1,201 @@
+import { endpointOf, type Endpoint } from '../endpoint.ts';
+import { reachOf } from '../lint/address.ts';
+import type { EndpointRecord } from '../record.ts';
+import { protocolName, schemeOf } from '../url.ts';
+import { type Certificate, open, readCertificate, resolve } from './connect.ts';
+import { type Answer, askHead } from './http-status.ts';
+
+/** What is wrong with an endpoint as it was found. The codes are stable. */
+export const PROBE_CODES = [
+  'probe/unreachable',
+  'probe/silent',
+  'probe/http-error',
+  'probe/certificate-ended',
+  'probe/certificate-ends',
+  'probe/certificate-untrusted',
+  'probe/certificate-name',
+  'probe/exposure',
+] as const;
+
+export interface ProbeProblem {
+  code: (typeof PROBE_CODES)[number];
+  message: string;
+}
+
+/** What was found where a record says that there is an endpoint. */
+export interface Observation {
+  id: string;
+  /** `HOST:PORT`; null when the record does not say where it is, or it cannot be probed. */
+  target: string | null;
+  /** Whether a connection opened; null when none was tried. */
+  isReachable: boolean | null;
+  /** The addresses that the name has, as seen from here. */
+  addresses: string[];
+  certificate?: Certificate;
+  answer?: Answer;
+  problems: ProbeProblem[];
+}
+
+export interface ProbeOptions {
+  /** For all of one endpoint: name, connection, TLS and answer. */
+  timeoutMs?: number;
+  /** A certificate that ends sooner is a problem. */
+  expiryDays?: number;
+  /** Certificates (PEM) that are trusted instead of those of Node. */
+  ca?: string | undefined;
+  /** When it is, in milliseconds since 1970. */
+  now?: number;
+  signal?: AbortSignal | undefined;
+}
+
+const DAY_MS = 86_400_000;
+const SECURE = new Set(['https', 'wss', 'ldaps', 'amqps', 'mqtts', 'imaps', 'smtps', 'tls', 'ssl']);
+
+/**
+ * Looks at the endpoint of one record: whether a connection opens, how long its certificate lasts, what it
+ * answers to HTTP, and whether its addresses fit the declared exposure. It connects to the host and port that
+ * the record names and to nothing else; redirects are not followed. It never throws for what it finds.
+ */
+export async function probeRecord(
+  record: EndpointRecord,
+  options: ProbeOptions = {},
+): Promise<Observation> {
+  const { timeoutMs = 5000, signal } = options;
+  const { id } = record;
+  const endpoint = endpointOf(record);
+  const protocol = protocolOf(record, endpoint);
+  if (endpoint === null || protocol === 'udp') {
+    return { id, target: null, isReachable: null, addresses: [], problems: [] };
+  }
+  const { host, port } = endpoint;
+  const found: Observation = {
+    id,
+    target: `${host}:${port}`,
+    isReachable: false,
+    addresses: [],
+    problems: [],
+  };
+  const ending = new AbortController();
+  const timer = setTimeout(() => ending.abort(), timeoutMs);
+  const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
+  try {
+    await look(found, { record, endpoint, protocol, options, signal: either });
+  } catch (error) {
+    signal?.throwIfAborted();
+    found.problems.push(failure(error, found, timeoutMs));
+  } finally {
+    clearTimeout(timer);
+    ending.abort();
+  }
+  return found;
+}
+
+type Probe = {
+  record: EndpointRecord;
+  endpoint: Endpoint;
+  protocol: string;
+  options: ProbeOptions;
+  signal: AbortSignal;
+};
+
+/** Writes what it finds into the observation as it goes, so that it stays when a later step fails. */
+async function look(found: Observation, probe: Probe): Promise<void> {
+  const { record, endpoint, protocol, options, signal } = probe;
+  const { host, port, url } = endpoint;
+  const addresses = await race(resolve(host), signal);
+  found.addresses = addresses.map(({ address }) => address);
+  const plain = await open(addresses, { host, port, signal });
+  found.isReachable = true;
+  found.problems.push(...exposureProblems(record, found.addresses));
+  let socket = plain;
+  try {
+    if (SECURE.has(protocol)) {
+      const secure = await race(readCertificate(plain, { host, ca: options.ca }), signal);
+      socket = secure.socket;
+      found.certificate = secure.certificate;
+      found.problems.push(...certificateProblems(secure.certificate, host, options));
+    }
+    if (url !== null && (protocol === 'http' || protocol === 'https')) {
+      found.answer = await askHead(socket, url, signal);
+      if (found.answer.status >= 500) {
+        const message = `it answers ${found.answer.status}`;
+        found.problems.push({ code: 'probe/http-error', message });
+      }
+    }
+  } finally {
+    socket.destroy();
+    plain.destroy();
+  }
+}
+
+function protocolOf({ protocol }: EndpointRecord, endpoint: Endpoint | null): string {
+  if (endpoint?.url) return schemeOf(endpoint.url);
+  return protocolName(protocol ?? '');
+}
+
+function certificateProblems(
+  { validTo, problem, isForName }: Certificate,
+  host: string,
+  { now = Date.now(), expiryDays = 14 }: ProbeOptions,
+): ProbeProblem[] {
+  const problems: ProbeProblem[] = [];
+  const days = Math.floor((validTo.getTime() - now) / DAY_MS);
+  const day = validTo.toISOString().slice(0, 10);
+  if (days < 0) {
+    problems.push({ code: 'probe/certificate-ended', message: `its certificate ended on ${day}` });
+  } else if (days < expiryDays) {
+    const message = `its certificate ends on ${day}, in ${days} days`;
+    problems.push({ code: 'probe/certificate-ends', message });
+  }
+  if (!isForName) {
+    const message = `its certificate is not for ${host}`;
+    problems.push({ code: 'probe/certificate-name', message });
+  }
+  if (problem !== null && problem !== 'CERT_HAS_EXPIRED') {
+    const message = `its certificate is not trusted: ${problem}`;
+    problems.push({ code: 'probe/certificate-untrusted', message });
+  }
+  return problems;
+}
+
+/** What the addresses of an endpoint that answered say against its declared exposure. */
+function exposureProblems({ exposure }: EndpointRecord, addresses: string[]): ProbeProblem[] {
+  const reaches = new Set(addresses.map(reachOf));
+  const isGlobal = reaches.has('global');
+  const list = addresses.join(', ');
+  if (exposure === 'public' && !isGlobal) {
+    const message = `it is declared public, but has no address of the internet: ${list}`;
+    return [{ code: 'probe/exposure', message }];
+  }
+  if ((exposure === 'local' || exposure === 'private' || exposure === 'vpn') && isGlobal) {
+    const message = `it is declared ${exposure}, but answers at an address of the internet: ${list}`;
+    return [{ code: 'probe/exposure', message }];
+  }
+  if (exposure === 'local' && reaches.has('private')) {
+    const message = `it is declared local, but answers at an address of the network: ${list}`;
+    return [{ code: 'probe/exposure', message }];
+  }
+  return [];
+}
+
+function failure(error: unknown, { isReachable }: Observation, timeoutMs: number): ProbeProblem {
+  const code = isReachable ? 'probe/silent' : 'probe/unreachable';
+  const isTimeout = error instanceof Error && error.name === 'AbortError';
+  if (isTimeout) {
+    const what = isReachable ? 'it opens a connection, and says nothing' : 'no connection opens';
+    return { code, message: `${what} within ${timeoutMs / 1000} s` };
+  }
+  const reason = error instanceof Error && 'code' in error ? error.code : error;
+  return {
+    code,
+    message: `${isReachable ? 'the connection fails' : 'no connection opens'}: ${String(reason)}`,
+  };
+}
+
+/** For what takes no signal: it goes on by itself, and nobody waits for it. */
+function race<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = new Promise<never>((_, fail) => {
+    signal.addEventListener('abort', () => fail(signal.reason as Error), { once: true });
+  });
+  return Promise.race([work, aborted]);
+}

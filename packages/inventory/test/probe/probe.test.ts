@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { after, test } from 'node:test';
+import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
+import { generate } from 'selfsigned';
+import { VALID_RECORD } from '../support/findings.ts';
+
+const DAY_MS = 86_400_000;
+const NOW = Date.now();
+
+/** A certificate of its own authority, for names on this machine unless told. */
+function certificate({ name = 'localhost', from = -1, days = 90 } = {}) {
+  return generate([{ name: 'commonName', value: name }], {
+    keyType: 'ec',
+    notBeforeDate: new Date(NOW + from * DAY_MS),
+    notAfterDate: new Date(NOW + days * DAY_MS),
+    extensions: [
+      { name: 'basicConstraints', cA: true },
+      { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
+    ],
+  });
+}
+
+async function listen(server: Server | HttpServer): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  after(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function secure(options: Parameters<typeof certificate>[0] = {}) {
+  const { private: key, cert } = await certificate(options);
+  const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
+  return { port, ca: cert };
+}
+
+function record(more: Partial<EndpointRecord>): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'local', ...more };
+}
+
+const ask = ({ port }: { port: number }, ca?: string) =>
+  probeRecord(record({ url: `https://localhost:${port}/` }), { ca, now: NOW });
+
+const askBriefly = (port: number) =>
+  probeRecord(record({ url: `https://127.0.0.1:${port}/` }), { timeoutMs: 300 });
+
+const codes = ({ problems }: { problems: { code: string }[] }) => problems.map(({ code }) => code);
+
+test('a server that answers, with a certificate that is trusted and lasts', async () => {
+  const { port, ca } = await secure();
+  const found = await probeRecord(record({ url: `https://localhost:${port}/` }), { ca, now: NOW });
+  assert.deepEqual(found.problems, []);
+  assert.equal(found.isReachable, true);
+  assert.equal(found.target, `localhost:${port}`);
+  assert.deepEqual(found.answer, { status: 200, redirectsTo: null });
+  assert.equal(found.certificate?.isForName, true);
+});
+
+test('certificates that ended, end soon, are nobody’s, or for another name', async () => {
+  const ended = await secure({ from: -90, days: -2 });
+  const soon = await secure({ days: 5 });
+  const other = await secure({ name: 'other.example.test' });
+  assert.deepEqual(codes(await ask(ended, ended.ca)), ['probe/certificate-ended']);
+  assert.deepEqual(codes(await ask(soon, soon.ca)), ['probe/certificate-ends']);
+  assert.deepEqual(codes(await ask(soon)), [
+    'probe/certificate-ends',
+    'probe/certificate-untrusted',
+  ]);
+  assert.deepEqual(codes(await ask(other, other.ca)), ['probe/certificate-name']);
+});
+
+test('nobody listens, or somebody who says nothing, or closes at once', async () => {
+  const silent = await listen(createServer());
+  const rude = await listen(createServer((socket) => socket.destroy()));
+  const free = createServer();
+  const freePort = await listen(free);
+  await new Promise((done) => free.close(done));
+  const quiet = await askBriefly(silent);
+  assert.deepEqual([codes(quiet), quiet.isReachable], [['probe/silent'], true]);
+  assert.deepEqual(codes(await askBriefly(rude)), ['probe/silent']);
+  const nobody = await askBriefly(freePort);
+  assert.deepEqual([codes(nobody), nobody.isReachable], [['probe/unreachable'], false]);
+  assert.match(nobody.problems[0]?.message ?? '', /ECONNREFUSED/);
+});
+
+test('a server that answers byte by byte is left at the end of the time', async () => {
+  const slow = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.write('HTTP/1.1 200 OK\r\nx-slow: ');
+    const drip = setInterval(() => socket.write('a'), 50);
+    socket.on('close', () => clearInterval(drip));
+  });
+  const port = await listen(slow);
+  const found = await probeRecord(record({ url: `http://127.0.0.1:${port}/` }), { timeoutMs: 300 });
+  assert.deepEqual(codes(found), ['probe/silent']);
+});
+
+test('a redirect is told, and not followed', async () => {
+  let asked = 0;
+  const target = await listen(
+    createHttpServer((_, response) => response.end(String((asked += 1)))),
+  );
+  const port = await listen(
+    createHttpServer((_, response) => {
+      response.writeHead(302, { location: `http://127.0.0.1:${target}/` }).end();
+    }),
+  );
+  const found = await probeRecord(record({ url: `http://127.0.0.1:${port}/x?y` }));
+  assert.deepEqual(found.answer, { status: 302, redirectsTo: `http://127.0.0.1:${target}/` });
+  assert.equal(asked, 0);
+});
+
+test('an answer of 500 and more is a problem, one of 404 is not', async () => {
+  const port = await listen(
+    createHttpServer((request, response) => {
+      response.writeHead(request.url === '/broken' ? 503 : 404).end();
+    }),
+  );
+  const get = (path: string) => probeRecord(record({ url: `http://127.0.0.1:${port}${path}` }));
+  assert.deepEqual(codes(await get('/broken')), ['probe/http-error']);
+  assert.deepEqual(codes(await get('/none')), []);
+});
+
+test('what is declared public has to have an address of the internet', async () => {
+  const port = await listen(createServer());
+  const found = await probeRecord(record({ host: '127.0.0.1', port, exposure: 'public' }));
+  assert.deepEqual(codes(found), ['probe/exposure']);
+  assert.deepEqual(codes(await probeRecord(record({ host: '127.0.0.1', port }))), []);
+});
+
+test('a record that says nowhere, or UDP, is not probed', async () => {
+  for (const more of [
+    {},
+    { host: 'a b', port: 1 },
+    { host: '127.0.0.1', port: 53, protocol: 'udp' },
+  ]) {
+    const found = await probeRecord(record(more));
+    assert.deepEqual([found.target, found.isReachable, found.problems], [null, null, []]);
+  }
+});
+
+test('few are looked at at once, and what they found comes in the order of the records', async () => {
+  let open = 0;
+  let most = 0;
+  const server = createHttpServer((_, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    setTimeout(() => {
+      open -= 1;
+      response.end();
+    }, 30);
+  });
+  const port = await listen(server);
+  const records = Array.from({ length: 12 }, (_, n) =>
+    record({ id: `r${n}`, url: `http://127.0.0.1:${port}/${n}` }),
+  );
+  const found = await probeAll(records, { concurrency: 3, perSecond: 1000 });
+  assert.deepEqual(
+    found.map(({ id }) => id),
+    records.map(({ id }) => id),
+  );
+  assert.ok(most > 1 && most <= 3, `${most} at once`);
+});
+
+test('no more begin within a second than are allowed', async () => {
+  const begun: number[] = [];
+  const port = await listen(
+    createServer((socket) => {
+      begun.push(performance.now());
+      socket.destroy();
+    }),
+  );
+  const records = Array.from({ length: 5 }, (_, n) =>
+    record({ id: `r${n}`, host: '127.0.0.1', port }),
+  );
+  await probeAll(records, { perSecond: 10 });
+  assert.equal(begun.length, 5);
+  // Timers may fire a little early.
+  assert.ok((begun.at(-1) ?? 0) - (begun[0] ?? 0) >= 4 * 100 - 40, begun.join());
+});
+
+test('who stops it is told so, and nothing more is begun', async () => {
+  let asked = 0;
+  const port = await listen(createServer(() => (asked += 1)));
+  const stopping = new AbortController();
+  const records = Array.from({ length: 5 }, (_, n) =>
+    record({ id: `r${n}`, url: `http://127.0.0.1:${port}/` }),
+  );
+  const probing = probeAll(records, { concurrency: 1, perSecond: 1000, signal: stopping.signal });
+  setTimeout(() => stopping.abort(), 50);
+  await assert.rejects(probing, { name: 'AbortError' });
+  assert.equal(asked, 1);
+});
