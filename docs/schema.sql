@@ -79,6 +79,7 @@ create table duplicate_marks (
   listing_id bigint not null,
   marked_at timestamp with time zone not null default now(),
   claimed_until timestamp with time zone,
+  attempts integer not null default 0,
   PRIMARY KEY (id)
 );
 
@@ -157,6 +158,15 @@ create table listing_images (
   UNIQUE (listing_id, "position")
 );
 CREATE INDEX listing_images_sha256 ON public.listing_images USING btree (sha256);
+
+create table listing_payloads (
+  source_slug text not null,
+  external_id text not null,
+  raw_id bigint not null,
+  completed_hash text,
+  FOREIGN KEY (source_slug, external_id) REFERENCES property_listings(source_slug, external_id) ON DELETE CASCADE,
+  PRIMARY KEY (source_slug, external_id)
+);
 
 create table listing_snapshots (
   id bigint not null generated always as identity,
@@ -238,8 +248,6 @@ create table property_listings (
   features text[] not null default '{}'::text[],
   attributes jsonb not null default '{}'::jsonb,
   published_at timestamp with time zone,
-  raw_id bigint not null,
-  completed_hash text,
   search_text text not null,
   search_vector tsvector generated always as (to_tsvector('simple'::regconfig, search_text)) stored,
   embedding vector(384),
@@ -296,7 +304,8 @@ create table raw_data (
   PRIMARY KEY (id)
 );
 CREATE INDEX raw_data_claimable ON public.raw_data USING btree (source_slug, ((id + 0))) WHERE ((status = 'pending'::text) AND (NOT waits));
-CREATE INDEX raw_data_finished ON public.raw_data USING btree (status, updated_at) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
+CREATE INDEX raw_data_ended ON public.raw_data USING btree (status, updated_at, id) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
+CREATE INDEX raw_data_ended_of_source ON public.raw_data USING btree (source_slug, status, updated_at, id) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
 CREATE UNIQUE INDEX raw_data_idempotency ON public.raw_data USING btree (source_slug, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX raw_data_listing ON public.raw_data USING btree (listing_id) WHERE (listing_id IS NOT NULL);
 CREATE INDEX raw_data_processing ON public.raw_data USING btree (lease_expires_at) WHERE (status = 'processing'::text);
@@ -345,6 +354,7 @@ create table svc_users (
 create table upkeep_turns (
   name text not null,
   taken_at timestamp with time zone not null default now(),
+  done_at timestamp with time zone,
   PRIMARY KEY (name)
 );
 

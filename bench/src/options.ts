@@ -13,6 +13,8 @@ export type Options = {
   out: string | undefined;
   /** Of how many listings each database of the suite `search` is; what the suite has by itself unless told. */
   listings?: number[];
+  /** How long the suite `soak` runs; what it has by itself unless told. */
+  minutes?: number;
   /** Whether the databases of listings stay, for the next run. */
   keep?: true;
 };
@@ -23,10 +25,11 @@ export class UsageError extends Error {
 }
 
 export const USAGE =
-  'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep]';
+  'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep] [--minutes M]';
 
 const DEFAULTS = { rounds: 3, seconds: 5, connections: 50 };
 const MOST_LISTINGS = 100_000_000;
+const MOST_MINUTES = 7 * 24 * 60;
 const SMOKE = { rounds: 1, seconds: 0.5, connections: 10 };
 
 /**
@@ -58,6 +61,7 @@ export function readArguments(args: readonly string[]): {
           .map((count) => whole('listings', count, 0, MOST_LISTINGS)),
       }),
       ...(values.keep && { keep: true }),
+      ...(values.minutes && { minutes: number('minutes', values.minutes, 0, MOST_MINUTES) }),
     },
   };
 }
@@ -75,6 +79,7 @@ function parse(args: readonly string[]) {
         out: { type: 'string' },
         listings: { type: 'string' },
         keep: { type: 'boolean' },
+        minutes: { type: 'string' },
       },
     });
   } catch (error) {

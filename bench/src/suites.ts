@@ -37,4 +37,12 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
       run: async (context) => (await import('./search/search.ts')).measureSearch(context),
     },
   ],
+  [
+    'soak',
+    {
+      summary:
+        'half an hour of payloads, jobs and searches at an even rate: what gets slower or larger',
+      run: async (context) => (await import('./soak/soak.ts')).measureSoak(context),
+    },
+  ],
 ]);

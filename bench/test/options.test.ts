@@ -19,6 +19,7 @@ test('a suite alone is measured in full, with --smoke shortly, and as told besid
     smoke: false,
     out: 'raw.jsonl',
   });
+  assert.equal(readArguments(['soak', '--minutes', '0.5']).options.minutes, 0.5);
 });
 
 test('a wrong use is an error of one line', () => {
@@ -33,6 +34,7 @@ test('a wrong use is an error of one line', () => {
     ['auth', '--seconds', '-1'],
     ['auth', '--seconds', '1e3'],
     ['auth', '--connections', 'many'],
+    ['soak', '--minutes', '0'],
   ];
   for (const args of wrong) {
     assert.throws(

@@ -6,7 +6,7 @@
 
 root=$folder/root
 home=/var/lib/postgresql # of the server's user, as seen inside the root
-data=$root$home/oselya
+data=$root$home/$server
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # setpriv runs inside the root, because there the user may have another number than outside.
@@ -73,10 +73,12 @@ install_packages() {
 create_data() {
   [[ -d $data ]] && return
   rm -rf "$data.new"
-  in_root initdb --pgdata="$home/oselya.new" "${initdb_options[@]}" \
+  in_root initdb --pgdata="$home/$server.new" "${initdb_options[@]}" \
     --auth-local=trust --auth-host=scram-sha-256 >/dev/null
   mv "$data.new" "$data"
 }
+
+debian_memory_mb() { awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo; }
 
 # A process of this server is a postgres that works in the data folder. The kernel's word for
 # that is better than a process id in a file, which may be another process's by now.
@@ -116,13 +118,13 @@ debian_start() {
   create_data
   clear_leftovers
   # The log of the last start only, so that it does not grow for ever.
-  rm -f "$root$home/oselya.log"
+  rm -f "$root$home/$server.log"
   # pg_ctl detaches the server from this shell. Should the server die or need longer than these
   # seconds, wait_until_ready deals with it.
   (
     close_inherited_files
-    in_root pg_ctl start --wait --timeout=5 --pgdata="$home/oselya" --log="$home/oselya.log" \
-      --options="-p $1 -c listen_addresses=127.0.0.1 -c unix_socket_directories=$home/oselya \
+    in_root pg_ctl start --wait --timeout=5 --pgdata="$home/$server" --log="$home/$server.log" \
+      --options="-p $1 -c listen_addresses=127.0.0.1 -c unix_socket_directories=$home/$server \
         ${server_settings[*]}" </dev/null >/dev/null 2>&1
   ) || true
 }
@@ -136,13 +138,22 @@ debian_port() {
 }
 
 debian_psql() {
-  in_root psql --host="$home/oselya" --port="$(debian_port)" --username="$1" --dbname="$2" "${@:3}"
+  in_root psql --host="$home/$server" --port="$(debian_port)" --username="$1" --dbname="$2" "${@:3}"
 }
 
 debian_stop() {
-  in_root pg_ctl stop --mode=fast --wait --timeout=60 --pgdata="$home/oselya" >/dev/null
+  in_root pg_ctl stop --mode=fast --wait --timeout=60 --pgdata="$home/$server" >/dev/null
 }
 
-debian_log() { tail -n 20 "$root$home/oselya.log"; }
+# pg_ctl starts the server with the options of its last start.
+debian_restart() {
+  (
+    close_inherited_files
+    in_root pg_ctl restart --mode="$1" --wait --timeout=60 --pgdata="$home/$server" \
+      --log="$home/$server.log" </dev/null >/dev/null
+  )
+}
 
-debian_remove_data() { rm -rf "$data" "$data.new" "$root$home/oselya.log"; }
+debian_log() { tail -n 20 "$root$home/$server.log"; }
+
+debian_remove_data() { rm -rf "$data" "$data.new" "$root$home/$server.log"; }

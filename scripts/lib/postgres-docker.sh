@@ -5,6 +5,10 @@
 
 # One folder is one server, so the name of the container and of its volume follows the folder.
 container=oselya-postgres-17-$(printf %s "$folder" | cksum | cut -d ' ' -f 1)
+if [[ $server != oselya ]]; then container=$container-$server; fi
+
+# Of the machine on which containers run, which need not be this one.
+docker_memory_mb() { echo $(($(docker info --format '{{.MemTotal}}') / 1048576)); }
 
 docker_start() {
   # A stopped container keeps its old port, so a new one is made; the data are in the volume.
@@ -35,6 +39,15 @@ docker_psql() {
 }
 
 docker_stop() { docker stop -t 60 "$container" >/dev/null; }
+
+# The server takes SIGINT for a fast end and SIGQUIT for an immediate one, as from pg_ctl.
+docker_restart() {
+  local signal=INT
+  if [[ $1 == immediate ]]; then signal=QUIT; fi
+  docker kill --signal "$signal" "$container" >/dev/null
+  docker wait "$container" >/dev/null
+  docker start "$container" >/dev/null
+}
 
 docker_log() { docker logs --tail 20 "$container" 2>&1; }
 

@@ -1,5 +1,6 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { createRateLimit, createServer, type Server } from '@oselya/kit';
+import manifest from '../package.json' with { type: 'json' };
 import { createApiKeys } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
 import { refuseOtherPages } from './access/local-only.ts';
@@ -42,7 +43,7 @@ export async function createApp(
     openapi: {
       title: 'Oselya collector',
       description: 'Takes property listings in, has a language model read them, and searches them.',
-      version: '0.1.0',
+      version: manifest.version,
       tags: TAGS,
       securitySchemes: { api_key: API_KEY_SCHEME },
     },
@@ -60,14 +61,12 @@ export async function createApp(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
       const ingestLimit = limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE);
-      ingestRoutes(api, {
-        ingest: createIngest({ db, onAccepted: hints.raise, log }),
-        limit: ingestLimit,
-        metrics,
-      });
+      const ingest = createIngest({ db, onAccepted: hints.raise, log });
+      ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
       await api.register(withImagesRoutes, {
         processForm: createProcessForm({
           db,
+          store: ingest.store,
           jobs,
           leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
         }),
@@ -84,7 +83,10 @@ export async function createApp(
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,
-        limit: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
+        limits: {
+          fulltext: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
+          similar: limit('similar', config.COLLECTOR_FULLTEXT_PER_MINUTE),
+        },
         metrics,
       });
       operationRoutes(api, { ...services, db, readQueue, onRetried: hints.raise });

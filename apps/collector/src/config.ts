@@ -32,6 +32,7 @@ export const configSchema = Type.Object({
   COLLECTOR_MAX_ATTEMPTS: integer({ default: 3, min: 1, max: 100 }),
   COLLECTOR_ARCHIVE_CHECK_HOURS: integer({ default: 0, max: 8760 }),
   COLLECTOR_RAW_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
+  COLLECTOR_IMAGE_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
   MODEL_MODE: choice(['mock', 'openai'], { default: 'mock' }),
   MODEL_BASE_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
@@ -40,6 +41,7 @@ export const configSchema = Type.Object({
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
   ),
   MODEL_API_KEY: secret(),
+  MODEL_EMBEDDING_API_KEY: secret(),
   MODEL_CHAT: text(''),
   MODEL_VISION: text(''),
   MODEL_EMBEDDING: text(''),

@@ -58,8 +58,6 @@ export type Tables = {
     features: string[];
     attributes: JSONColumnType<Record<string, unknown>>;
     published_at: NullableTimestamp;
-    raw_id: number;
-    completed_hash: string | null;
     search_text: string;
     search_vector: ColumnType<string, never, never>;
     embedding: string | null;
@@ -69,6 +67,12 @@ export type Tables = {
     archived_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;
+  };
+  listing_payloads: {
+    source_slug: string;
+    external_id: string;
+    raw_id: number;
+    completed_hash: string | null;
   };
   listing_snapshots: {
     id: Generated<number>;
@@ -152,8 +156,9 @@ export type Tables = {
     listing_id: number;
     marked_at: Timestamp;
     claimed_until: NullableTimestamp;
+    attempts: Generated<number>;
   };
-  upkeep_turns: { name: string; taken_at: Timestamp };
+  upkeep_turns: { name: string; taken_at: Timestamp; done_at: NullableTimestamp };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {
     id: string;

@@ -1,8 +1,8 @@
 import { statfs } from 'node:fs/promises';
+import type { Logger } from '@oselya/kit';
 import { problem } from './errors.ts';
-import type { ProcessJob } from './queue/run-job.ts';
-
-const MEBIBYTE = 1024 * 1024;
+import { MEBIBYTE } from './limits.ts';
+import type { Gate } from './queue/gate.ts';
 
 export type Disk = {
   /**
@@ -43,18 +43,27 @@ export function isDiskLow(error: unknown): boolean {
 }
 
 /**
- * Puts jobs back while the disk is low, before anything was done for them: nothing is lost, no attempt is
- * spent, and the model is not asked for listings whose pictures could not be stored. Space that is freed
- * is noticed at the next poll.
+ * Lets no job be taken off the queue while the disk is low: nothing is lost, no attempt is spent, and the
+ * model is not asked for listings whose pictures could not be stored. It tells the log when that begins
+ * and ends.
  */
-export function postponeWhileDiskIsLow(disk: Disk, process: ProcessJob): ProcessJob {
-  return async (job, options) => {
-    try {
-      await disk.need();
-    } catch (error) {
-      if (isDiskLow(error)) return { status: 'postponed' };
-      throw error;
-    }
-    return process(job, options);
+export function diskGate(disk: Disk, log: Pick<Logger, 'warn' | 'info'>): Gate {
+  let wasLow = false;
+  return async () => {
+    const isLow = await hasTooLittle(disk);
+    if (isLow && !wasLow) log.warn('too little disk is free: nothing is taken off the queue');
+    if (!isLow && wasLow) log.info('there is room on the disk again');
+    wasLow = isLow;
+    return !isLow;
   };
+}
+
+async function hasTooLittle(disk: Disk): Promise<boolean> {
+  try {
+    await disk.need();
+    return false;
+  } catch (error) {
+    if (isDiskLow(error)) return true;
+    throw error;
+  }
 }

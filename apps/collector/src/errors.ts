@@ -50,6 +50,20 @@ export const errors = {
     advice: 'There is no image with this SHA-256. See the images of the listing.',
     retry: false,
   },
+  ingest_failed: {
+    status: 500,
+    title: 'The payload could not be taken in',
+    advice:
+      'The database did not answer. Send it again; with the same `Idempotency-Key` it is stored once, whatever has become of it.',
+    retry: true,
+  },
+  uploads_busy: {
+    status: 503,
+    title: 'Too many uploads at once',
+    advice:
+      'As many payloads with pictures as COLLECTOR_UPLOADS allows are being processed. Send it again in a moment.',
+    retry: true,
+  },
   idempotency_conflict: {
     status: 409,
     title: 'Idempotency key used before',
@@ -79,7 +93,7 @@ export const errors = {
   model_unavailable: {
     status: 503,
     title: 'The model does not answer',
-    advice: 'The query could not be turned into an embedding. Check the model server; try again.',
+    advice: 'What needs the model cannot be done for now. Check the model server; try again.',
     retry: true,
   },
   model_failed: {

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
+import { toError } from './to-error.ts';
 
 export type GroupCommitOptions<Item, Result> = {
   /** Writes a group in a statement and gives a result or an error for each item, in their order. */
@@ -87,8 +88,4 @@ function* split<Item>(
     bytes += size;
   }
   yield group;
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

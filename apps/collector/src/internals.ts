@@ -7,6 +7,7 @@ export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
 export { migrations } from './migrations.ts';
 export { searchText } from './pipeline/search-text.ts';
+export { claimJobs } from './queue/claim.sql.ts';
 export { CHANNEL, createHints } from './queue/hints.ts';
 export { startWorker } from './queue/worker.ts';
 export { normaliseText } from './search/normalise.ts';

@@ -1,5 +1,4 @@
 import type { Config } from './config.ts';
-import { postponeWhileDiskIsLow } from './disk.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
 import type { ProcessJob } from './queue/run-job.ts';
@@ -7,17 +6,9 @@ import type { Services } from './services.ts';
 
 /** What is done with a job, be it a worker's or a request's. */
 export function openPipeline(config: Config, services: Services): ProcessJob {
-  const { database, model, images, disk, metrics, log } = services;
+  const { database, model, images, metrics, log } = services;
   const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
-  const pipeline = createPipeline({
-    db: database.db,
-    model,
-    images,
-    metrics,
-    log,
-    modelTimeoutMs,
-  });
-  return postponeWhileDiskIsLow(disk, pipeline);
+  return createPipeline({ db: database.db, model, images, metrics, log, modelTimeoutMs });
 }
 
 /** The jobs that run for whoever waits for them. */

@@ -4,6 +4,7 @@ import { closeServer, createLogger, listen, loadConfig } from '@oselya/kit';
 import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
+import { diskGate } from './disk.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
 import { openInlineJobs, openPipeline } from './jobs.ts';
 import { migrations } from './migrations.ts';
@@ -39,7 +40,7 @@ export { openTrial, type Trial, type TrialReading } from './trial.ts';
 export type Running = { url: string; close: () => Promise<void> };
 
 /** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
-const SHUTDOWN_MS = 60_000;
+export const SHUTDOWN_MS = 60_000;
 
 /**
  * Starts the collector: the API, and a worker too unless `COLLECTOR_WORKER=false`.
@@ -116,15 +117,16 @@ async function openPage(config: Config, services: Services): Promise<WorkerPage 
 }
 
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
-  const { database, model, hints, metrics, log } = services;
+  const { database, model, disk, hints, metrics, log } = services;
   const slots = config.COLLECTOR_WORKERS;
-  // The embedded database belongs to one process: what is claimed was left by one that has ended, and
-  // need not wait for its lease to run out.
-  if (database.engine === 'pglite') await expireLeases(database.db);
+  // Where the database belongs to one process, what is claimed was left by one that has ended, and need
+  // not wait for its lease to run out.
+  if (database.isExclusive) await expireLeases(database.db);
   const worker = startQueueWorker({
     db: database.db,
     process: measureWorker(openPipeline(config, services), { metrics, slots }),
     breaker: model.breaker,
+    gates: [diskGate(disk, log)],
     metrics,
     log,
     slots,

@@ -6,8 +6,7 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from './embeddings/backfill.ts';
-import { createPipeline } from './pipeline/pipeline.ts';
-import { createInlineJobs } from './queue/inline.ts';
+import { openInlineJobs } from './jobs.ts';
 import { createReprocess, type Reprocess } from './reprocess/reprocess.ts';
 import { openServices, type Shared } from './services.ts';
 
@@ -28,7 +27,7 @@ const SHUTDOWN_MS = 60_000;
  * @throws ConfigError, StartError, DatabaseError: each for the person who gives the command.
  */
 export async function openMaintenance(
-  env: NodeJS.ProcessEnv = process.env,
+  env: NodeJS.ProcessEnv,
   shared: Shared = {},
 ): Promise<Maintenance> {
   const config = readConfig(env, { api: false });
@@ -37,13 +36,11 @@ export async function openMaintenance(
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, { ...shared, log });
   opened.defer(services.close);
-  const { model, images, metrics } = services;
+  const { model } = services;
   const { db } = services.database;
-  const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
-  const process = createPipeline({ db, model, images, metrics, log, modelTimeoutMs });
-  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs });
+  const jobs = openInlineJobs(config, services);
   opened.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const running = opened.move();
   return {

@@ -78,6 +78,12 @@ export function createMetrics(registry: Registry) {
       help: 'Old completed payloads that were removed.',
       registers,
     }),
+    duplicateLooks: new Counter({
+      name: 'collector_duplicate_looks_total',
+      help: 'Looks for duplicates of a listing, by what came of it; one that failed is made again.',
+      labelNames: ['outcome'],
+      registers,
+    }),
     images: new Counter({
       name: 'collector_images_total',
       help: 'Pictures of listings, by what became of them.',

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { connect, type Database, migrate } from '@oselya/db';
-import { createLogger, type Logger, StartError } from '@oselya/kit';
-import { createModelClient, type ModelClient, ModelError } from '@oselya/model';
+import { createLogger, type Logger } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Tables } from './database.ts';
@@ -9,7 +9,6 @@ import { checkVectorSupport } from './vector-support.ts';
 import { createDisk, type Disk } from './disk.ts';
 import {
   createImages,
-  createSafeFetch,
   createTemporaryFolder,
   type Images,
   openImageStore,
@@ -17,11 +16,12 @@ import {
 } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { migrations } from './migrations.ts';
-import { modelOptions } from './model-options.ts';
+import { openModel } from './model.ts';
 import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
 import { createAsk } from './operations/archive/ask.ts';
 import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
 import { createHints, type Hints } from './queue/hints.ts';
+import { createSafeFetch } from './safe-fetch/index.ts';
 
 /** What the API and the worker of one process share. */
 export type Services = {
@@ -43,8 +43,8 @@ export type Services = {
 /** A database that holds the tables of several apps, each of which knows its own. */
 export type SharedDatabase = Omit<Database<Tables>, 'db'> & { readonly db: object };
 
-/** What a process that runs several apps hands to each; the app does not close it. */
-export type Shared = { database?: SharedDatabase; log?: Logger };
+/** What a process that runs several apps hands to each, and tests too; the app does not close it. */
+export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
 
 /** Connections beside those of the jobs in progress: for requests, leases and the scrape. */
 const SPARE_CONNECTIONS = 8;
@@ -73,27 +73,28 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
     temporary: temporary.path,
   });
   opened.defer(closeStore);
-  const model = openModel(config, metrics, log);
+  const model = openObservedModel(config, metrics, log);
   opened.defer(() => model.close());
-  const disk = createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
+  const disk =
+    shared.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
   const hints = createHints({
     db: database.db,
     onError: (error) => log.warn({ err: error }, 'workers could not be told of new work'),
   });
   opened.defer(hints.close);
+  const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const images = createImages({
     db: database.db,
     store,
     temporary: temporary.path,
     disk,
-    allow: config.SSRF_ALLOW,
+    fetch,
     model,
     onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
   const { db } = database;
-  const ask = createAsk(createSafeFetch({ allow: config.SSRF_ALLOW }));
-  const archiveCheck = createArchiveCheck({ db, ask, metrics, log });
+  const archiveCheck = createArchiveCheck({ db, ask: createAsk(fetch), metrics, log });
   const rawCleanup = createRawCleanup({ db, metrics });
   const running = opened.move();
   return {
@@ -131,27 +132,22 @@ export async function openDatabase(
   return { database, close: () => database.close() };
 }
 
-function openModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
-  try {
-    const model = createModelClient({
-      ...modelOptions(config),
-      observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
-        metrics.modelRequests.inc({ operation, outcome });
-        metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
-        metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
-        metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
-        if (outcome === 'ok') return;
-        const duration_ms = Math.round(durationMs);
-        log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
-      },
-    });
-    model.breaker.onChange((state) => {
-      metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1);
-      log.warn({ state }, 'the breaker of the model server changed');
-    });
-    return model;
-  } catch (error) {
-    if (error instanceof ModelError) throw new StartError(error.message, { cause: error });
-    throw error;
-  }
+/** The configured model, whose requests are counted and whose failures are in the log. */
+function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
+  const model = openModel(config, {
+    observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
+      metrics.modelRequests.inc({ operation, outcome });
+      metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
+      metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
+      metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
+      if (outcome === 'ok') return;
+      const duration_ms = Math.round(durationMs);
+      log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
+    },
+  });
+  model.breaker.onChange((state) => {
+    metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1);
+    log.warn({ state }, 'the breaker of the model server changed');
+  });
+  return model;
 }

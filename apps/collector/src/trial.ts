@@ -1,8 +1,7 @@
-import { StartError } from '@oselya/kit';
-import { createModelClient, type ModelCallEvent, ModelError } from '@oselya/model';
+import type { ModelCallEvent } from '@oselya/model';
 import { readConfig } from './config.ts';
 import type { Payload } from './ingest/schemas.ts';
-import { modelOptions } from './model-options.ts';
+import { openModel } from './model.ts';
 import { extractListing, extractionPrompt, refusalOf } from './pipeline/extraction.ts';
 import type { Facts } from './pipeline/facts.ts';
 import { mergeFacts } from './pipeline/merge.ts';
@@ -44,26 +43,19 @@ export type Trial = AsyncDisposable & {
  * @throws ConfigError, StartError: each for the person who gives the command.
  */
 export function openTrial(
-  env: NodeJS.ProcessEnv = process.env,
+  env: NodeJS.ProcessEnv,
   options: { mock: boolean } = { mock: false },
 ): Trial {
   const config = readConfig(options.mock ? { ...env, MODEL_MODE: 'mock' } : env, { api: false });
-  const model = openModel(() =>
-    createModelClient({ ...modelOptions(config), breaker: { failures: NEVER } }),
-  );
+  const model = openModel(config, { breaker: { failures: NEVER } });
   return {
     mode: config.MODEL_MODE,
     chatModel: model.chatModel,
     embeddingModel: model.embeddingModel,
     promptVersion: extractionPrompt.version,
     parallel: config.COLLECTOR_WORKERS,
-    async read(payload, { signal, observe }) {
-      const client = {
-        chatModel: model.chatModel,
-        generateObject: ((request) =>
-          model.generateObject({ ...request, observe })) satisfies typeof model.generateObject,
-      };
-      const extracted = await extractListing(client, payload, signal);
+    async read(payload, asked) {
+      const extracted = await extractListing(model, payload, asked);
       if (refusalOf(extracted) !== undefined) return { isListing: false, facts: {} };
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
     },
@@ -73,14 +65,4 @@ export function openTrial(
     },
     [Symbol.asyncDispose]: () => model.close(),
   };
-}
-
-/** @throws StartError for settings that the model client refuses. */
-function openModel<Client>(open: () => Client): Client {
-  try {
-    return open();
-  } catch (error) {
-    if (error instanceof ModelError) throw new StartError(error.message, { cause: error });
-    throw error;
-  }
 }

@@ -134,6 +134,35 @@ test('where API keys are required, each route wants its scope', async () => {
   assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, ingest)).status, 200);
 });
 
+test('the scope for a payload is that of its sender; a list of sources is about what is sent', async () => {
+  const { raw_id: rawId } = (
+    await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'theirs' }), await key('ingest'))
+  ).json<Raw>();
+  for (const headers of [await key('search'), await key('admin')]) {
+    const answer = await guarded.get(`/api/v1/raw/${rawId}`, headers);
+    assert.deepEqual([answer.status, answer.json<{ code: string }>().code], [403, 'forbidden']);
+  }
+  // Whoever may administrate may do so for all sources, and whoever may search finds those of all.
+  await completed(rawId);
+  const admin = await key('admin', ['doshka']);
+  const retry = await guarded.post(`/api/v1/admin/raw/${rawId}/retry`, undefined, admin);
+  assert.equal(retry.json<{ code: string }>().code, 'not_retryable');
+  const listed = await guarded.get('/api/v1/admin/raw?status=completed&source_slug=theirs', admin);
+  assert.equal(listed.json<unknown[]>().length, 1);
+  const search = await key('search', ['doshka']);
+  const body = { query: 'квартира', source_slug: 'theirs' };
+  assert.equal((await guarded.post('/api/v1/search/fulltext', body, search)).status, 200);
+});
+
+const limitOf = async (path: string, body: object) =>
+  (await open.post(path, body)).headers.get('ratelimit-limit');
+
+test('each limit of the specification is at its route', async () => {
+  const payload = payloadOf({ source_slug: 'limits' });
+  assert.equal(await limitOf('/api/v1/ingest', payload), '60');
+  assert.equal(await limitOf('/api/v1/search/fulltext', { query: 'квартира' }), '120');
+});
+
 const fail = async (source_slug: string) => {
   const { raw_id: id } = await processed(payloadOf({ source_slug }));
   await db

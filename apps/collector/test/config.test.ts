@@ -24,6 +24,12 @@ test('without variables the collector is local, open and on the mock model', () 
   assert.deepEqual(config.SSRF_ALLOW, []);
 });
 
+test('the rates are those of the specification, unless another is set', () => {
+  const { COLLECTOR_INGEST_PER_MINUTE: ingest, COLLECTOR_FULLTEXT_PER_MINUTE: fulltext } =
+    readConfig({});
+  assert.deepEqual([ingest, fulltext], [60, 120]);
+});
+
 test('a host that others can reach needs a choice about API keys', () => {
   for (const host of ['0.0.0.0', '::', '192.0.2.7', 'collector.example', '127.example']) {
     assert.deepEqual(broken({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);

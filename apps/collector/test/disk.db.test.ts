@@ -2,17 +2,18 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
-import { createDisk, isDiskLow, postponeWhileDiskIsLow, readFreeBytes } from '../src/disk.ts';
-import type { ProcessJob } from '../src/queue/run-job.ts';
+import { createDisk, type Disk, diskGate, isDiskLow, readFreeBytes } from '../src/disk.ts';
 import { openImages } from './images/harness.ts';
 import { picture } from './images/pictures.ts';
 import { serve } from './images/server.ts';
+import { startCollector } from './support/collector.ts';
 import { openDatabase } from './support/database.ts';
 import { payloadOf } from './support/payload.ts';
 import { createHarness } from './support/pipeline.ts';
+import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
-const idle = new AbortController().signal;
+const database = await openDatabase();
 
 /** A disk of which a test says how much is free. */
 function scriptedDisk(freeMb: number) {
@@ -37,20 +38,67 @@ test('a full disk is known by its error too, other failures are none', () => {
   assert.ok(!isDiskLow('ENOSPC'));
 });
 
-test('while it is low jobs are put back before anything is done for them', async () => {
+test('while it is low the gate is shut, and what is another failure is told', async () => {
   const { state, disk } = scriptedDisk(99);
-  let runs = 0;
-  const process: ProcessJob = async () => {
-    runs += 1;
-    return { status: 'completed', error: null, stages: [], listingId: null };
-  };
-  const careful = postponeWhileDiskIsLow(disk, process);
-  const job = { rawId: 1, attempt: 1, sourceSlug: 's', externalId: 'e', contentHash: 'h' };
-  const options = { signal: idle, probe: false };
-  assert.deepEqual(await careful(job, options), { status: 'postponed' });
-  assert.equal(runs, 0);
+  const lines: string[] = [];
+  const note = (line: string) => void lines.push(line);
+  const gate = diskGate(disk, { warn: note, info: note });
+  assert.equal(await gate(), false);
+  assert.equal(await gate(), false);
   state.freeMb = 100;
-  assert.equal((await careful(job, options)).status, 'completed');
+  assert.equal(await gate(), true);
+  assert.equal(await gate(), true);
+  assert.equal(lines.length, 2, 'the log has when it began and when it ended');
+  const broken = createDisk({
+    folder: tmpdir(),
+    minFreeMb: 100,
+    freeBytes: () => Promise.reject(new Error('no such folder')),
+  });
+  await assert.rejects(
+    async () => diskGate(broken, { warn: note, info: note })(),
+    /no such folder/,
+  );
+});
+
+test('a collector whose disk fills and is freed loses nothing, and fails nothing', async () => {
+  const { state, disk } = scriptedDisk(99);
+  const looks = { count: 0 };
+  const watched: Disk = {
+    need(bytes) {
+      looks.count += 1;
+      return disk.need(bytes);
+    },
+  };
+  await using collector = await startCollector(database, {}, { disk: watched });
+  const records = () =>
+    database.db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
+  const send = async (count: number) => {
+    for (let nth = 0; nth < count; nth += 1) {
+      assert.equal((await collector.post('/api/v1/ingest', payloadOf())).status, 202);
+    }
+  };
+  const allCompleted = (count: number) =>
+    until(`${count} completed`, async () => {
+      const completed = (await records()).filter(({ status }) => status === 'completed');
+      return completed.length === count;
+    });
+
+  await send(10);
+  const before = looks.count;
+  await until('some looks at the disk', () => looks.count >= before + 2);
+  const untouched = { status: 'pending', attempt: 0, attempts: 0 };
+  assert.deepEqual(
+    await records(),
+    Array.from({ length: 10 }, () => untouched),
+  );
+
+  state.freeMb = 100;
+  await allCompleted(10);
+  state.freeMb = 99;
+  await send(10);
+  state.freeMb = 100;
+  await allCompleted(20);
+  assert.ok((await records()).every(({ attempts }) => attempts === 1));
 });
 
 test('no picture is fetched while it is low, and what was recorded stays', async () => {
@@ -80,7 +128,6 @@ test('no picture is fetched while it is low, and what was recorded stays', async
 });
 
 test('a job that meets a full disk at its pictures is put back without spending an attempt', async () => {
-  const database = await openDatabase();
   const cause = Object.assign(new Error('write'), { code: 'ENOSPC' });
   const fail = () => Promise.reject(new Error('The picture could not be stored', { cause }));
   const harness = createHarness(database.db, {

@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
+import { imageDescription, listingExtraction } from '@oselya/model';
 import type { TObject } from 'typebox';
-import { descriptionPrompt, descriptionSchema } from '../src/images/describe.ts';
-import { extractionPrompt, extractionSchema } from '../src/pipeline/extraction.ts';
+import { descriptionPrompt } from '../src/images/describe.ts';
+import { extractionPrompt } from '../src/pipeline/extraction.ts';
 import type { Prompt } from '../src/prompt.ts';
 
 /**
@@ -16,13 +17,13 @@ import type { Prompt } from '../src/prompt.ts';
 const prompts: { prompt: Prompt; schema: TObject; version: string; sha256: string }[] = [
   {
     prompt: extractionPrompt,
-    schema: extractionSchema,
+    schema: listingExtraction.schema,
     version: 'listing-extraction.v1',
     sha256: '935f08a5ea088d179f65b726f481218eefdc50e1ca74fab024ce419a4dbf0218',
   },
   {
     prompt: descriptionPrompt,
-    schema: descriptionSchema,
+    schema: imageDescription.schema,
     version: 'image-description.v1',
     sha256: 'c3f0fab065795429c111a82e4242c0b176c839819681287bc96946103897f41f',
   },

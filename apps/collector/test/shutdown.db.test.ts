@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { SHUTDOWN_MS, startWorker } from '../src/main.ts';
 import { closeTogether } from '../src/shutdown.ts';
 import { startCollector } from './support/collector.ts';
-import { openDatabase } from './support/database.ts';
+import { DIMENSIONS, openDatabase } from './support/database.ts';
+import { log } from './support/pipeline.ts';
 import { until } from './support/until.ts';
 
 test('a worker ends while a slow request still does', async () => {
@@ -35,6 +40,18 @@ test('a worker ends while a slow request still does', async () => {
   assert.equal(socket.closed, false);
   socket.destroy();
   await closing;
+});
+
+test('the jobs in progress have a minute when a worker ends', async (t) => {
+  await using opened = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  opened.defer(() => rm(folder, { recursive: true, force: true }));
+  const env = { DATA_DIR: folder, EMBEDDING_DIMENSIONS: String(DIMENSIONS), MIN_FREE_DISK_MB: '0' };
+  const worker = await startWorker(env, { database: await openDatabase(), log });
+  const timers = t.mock.method(globalThis, 'setTimeout');
+  await worker.close();
+  assert.equal(SHUTDOWN_MS, 60_000);
+  assert.ok(timers.mock.calls.some((call) => call.arguments[1] === SHUTDOWN_MS));
 });
 
 test('what closes together begins at once, and a failure is told when all have ended', async () => {

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { startCollector } from './support/collector.ts';
 import { openDatabase, rawRecord, store } from './support/database.ts';
 import { payloadOf } from './support/payload.ts';
@@ -27,12 +28,40 @@ test('a job left by a killed process waits for its lease only where others may w
   await using _ = await startCollector(database);
   await until('the later job', async () => (await rawRecord(db, later)).status === 'completed');
 
-  if (database.engine === 'pglite') {
+  if (database.isExclusive) {
     await until('the job left', async () => (await rawRecord(db, left)).status === 'completed');
     assert.equal((await rawRecord(db, left)).attempts, 2);
   } else {
     assert.equal((await rawRecord(db, left)).status, 'processing');
   }
+});
+
+test('a start rescues jobs of lost workers, and fails those that have had three attempts', async () => {
+  const [twice, thrice] = [await store(db, payloadOf()), await store(db, payloadOf())];
+  const claimed = { status: 'processing', attempt: 3, lease_expires_at: new Date(0) } as const;
+  const leave = (id: number, attempts: number) =>
+    db
+      .updateTable('raw_data')
+      .set({ ...claimed, attempts })
+      .where('id', '=', id)
+      .execute();
+  await leave(twice, 2);
+  await leave(thrice, 3);
+  await sql`create table claims (seconds integer)`.execute(db);
+  await sql`create function note_claim() returns trigger language plpgsql as $$
+    begin
+      insert into claims values (extract(epoch from new.lease_expires_at - new.updated_at));
+      return null;
+    end $$`.execute(db);
+  await sql`create trigger note_claim after update on raw_data
+    for each row when (new.attempt > old.attempt) execute function note_claim()`.execute(db);
+  await using _ = await startCollector(database);
+  await until('the one', async () => (await rawRecord(db, twice)).status === 'completed');
+  const failed = await rawRecord(db, thrice);
+  assert.deepEqual([failed.status, failed.error?.code], ['failed', 'lease_lost']);
+  const { rows } = await sql`select seconds from claims`.execute(db);
+  assert.deepEqual(rows, [{ seconds: 60 }], 'a claim is for a minute');
+  await sql`drop trigger note_claim on raw_data`.execute(db);
 });
 
 test('a start removes the temporary pictures of killed processes', async () => {

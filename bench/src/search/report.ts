@@ -23,6 +23,8 @@ export function reportText(found: {
     ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
     '## Recall',
     recallTable(findings),
+    '### Once many have changed',
+    churnTable(findings),
     '## Ranking',
     ...findings.map(rankingText),
     ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
@@ -72,6 +74,27 @@ function recallTable(findings: readonly Findings[]): string {
         figure(100 * share, 1),
         figure(questions),
         figure(recall, 3),
+      ]),
+    ),
+  );
+}
+
+function churnTable(findings: readonly Findings[]): string {
+  return table(
+    [
+      'listings',
+      '',
+      'dead rows',
+      'index MB',
+      ...(findings[0]?.recalls ?? []).map(({ filter }) => filter),
+    ],
+    findings.flatMap(({ listings, churned }) =>
+      churned.map(({ state, deadRows, indexBytes, recalls }) => [
+        figure(listings),
+        state,
+        figure(deadRows),
+        figure(indexBytes / 2 ** 20),
+        ...recalls.map(({ recall }) => figure(recall, 3)),
       ]),
     ),
   );

@@ -1,21 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { RANKED_MATCHES } from '@oselya/collector/internals';
-import { EMBEDDING_MODEL } from '../listings/rows.ts';
 import { orderOf } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
 import { checkRanking, type Equality, measureRecall, type Recall } from './check.ts';
+import { type Churned, measureChurn } from './churn.ts';
 import { openExact } from './exact.ts';
 import { judge } from './goals.ts';
 import { DIMENSIONS, openListings } from './listings.ts';
 import type { LoadGenerator } from './load.ts';
 import { KINDS, type Kind, makeQuestions } from './questions.ts';
 import { reportText } from './report.ts';
-import type { ApiServer } from './servers/api.ts';
-import type { ModelServer } from './servers/model.ts';
+import { type Stack, startStack } from './stack.ts';
 
 /** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
 export type Sample = {
@@ -37,6 +33,8 @@ export type Findings = {
   listings: number;
   samples: Sample[];
   recalls: Recall[];
+  /** The same once many have changed. */
+  churned: Churned[];
   equality: Equality;
 };
 
@@ -48,8 +46,6 @@ const SEED = 20_260_102;
 const FULL = { listings: [100_000, 1_000_000], recallQuestions: 30, rankingQuestions: 4 };
 const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
 
-const API = new URL('servers/api.ts', import.meta.url);
-const MODEL = new URL('servers/model.ts', import.meta.url);
 const LOAD = new URL('load.ts', import.meta.url);
 
 /** Measures searches over HTTP, and compares what they find with what they should. */
@@ -67,51 +63,45 @@ export async function measureSearch(context: Context): Promise<Report> {
 }
 
 async function measureSize(listings: number, context: Context): Promise<Findings> {
-  const { options, results, signal, tell } = context;
-  await using scope = new AsyncDisposableStack();
-  const database = scope.use(await openListings(listings, context));
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
-  scope.defer(() => rm(folder, { recursive: true, force: true }));
-  const model = scope.use(startProcess<ModelServer>(MODEL, signal));
-  const api = scope.use(startProcess<ApiServer>(API, signal));
-  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
-  const url = await api.ask('start', {
-    DATABASE_URL: database.url,
-    DATA_DIR: folder,
-    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    COLLECTOR_FULLTEXT_PER_MINUTE: '0',
-    MODEL_MODE: 'openai',
-    MODEL_BASE_URL: await model.ask('start', { dimensions: DIMENSIONS }),
-    MODEL_CHAT: EMBEDDING_MODEL,
-    MODEL_EMBEDDING: EMBEDDING_MODEL,
-    LOG_LEVEL: 'silent',
-  });
+  const checks = context.options.smoke ? SMOKE : FULL;
+  await using database = await openListings(listings, context);
+  const asItIs = await measureAsItIs(listings, database.url, context, checks);
+  const churned = await measureChurn(listings, database.url, context, checks.recallQuestions);
+  return { listings, ...asItIs, churned };
+}
 
+async function measureAsItIs(
+  listings: number,
+  databaseUrl: string,
+  { options, results, signal, tell }: Context,
+  checks: typeof FULL,
+): Promise<Pick<Findings, 'samples' | 'recalls' | 'equality'>> {
+  await using scope = new AsyncDisposableStack();
+  const stack = scope.use(await startStack(databaseUrl, signal));
+  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
   const samples: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const kind of orderOf(round, KINDS)) {
-      const sample = await measure({ kind, round, listings }, { url, api, load }, options.seconds);
+      const of = { kind, round, listings };
+      const sample = await measure(of, { ...stack, load }, options.seconds);
       samples.push(sample);
       await results.keep('sample', sample);
       const { p50, p95 } = sample.all;
       tell(`${listings}, round ${round}: ${kind}: p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`);
     }
   }
-  const checks = options.smoke ? SMOKE : FULL;
-  const exact = scope.use(await openExact(database.url));
-  const asked = { url, exact, dimensions: DIMENSIONS };
+  const exact = scope.use(await openExact(databaseUrl));
+  const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
   tell(`${listings}: answers are compared`);
   const ranking = { bound: RANKED_MATCHES, each: checks.rankingQuestions };
   const equality = await checkRanking(asked, ranking);
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(asked, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });
-  return { listings, samples, recalls, equality };
+  return { samples, recalls, equality };
 }
 
-type Processes = {
-  url: string;
-  api: ReturnType<typeof startProcess<ApiServer>>;
+type Processes = Pick<Stack, 'url' | 'api'> & {
   load: ReturnType<typeof startProcess<LoadGenerator>>;
 };
 

@@ -38,6 +38,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
   }
   return {
     engine: url === undefined ? 'pglite' : 'postgres',
+    isExclusive: url === undefined,
     db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: kyselyPool(engine.pool) }) }),
     pool: engine.pool,
     listen: engine.listen,

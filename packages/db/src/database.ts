@@ -11,6 +11,8 @@ export type Notify = (payload: string) => void;
  */
 export type Database<Schema> = {
   readonly engine: 'pglite' | 'postgres';
+  /** Whether it belongs to this process: no other one can have it open. */
+  readonly isExclusive: boolean;
   readonly db: Kysely<Schema>;
   readonly pool: pg.Pool;
   /**

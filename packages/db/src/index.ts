@@ -5,4 +5,5 @@ export { lockFolder, type FolderLock } from './lock.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
 export { offlineDatabase } from './offline-database.ts';
 export { prepare } from './prepared.ts';
+export { retryConflicts } from './retry-conflicts.ts';
 export { toVector } from './vector.ts';

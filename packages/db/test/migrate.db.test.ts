@@ -3,6 +3,7 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, migrate } from '../src/index.ts';
 import { openTestDatabase } from '../src/testing.ts';
 
@@ -21,6 +22,7 @@ test('two that start at once both succeed, and each file runs once', async () =>
   assert.deepEqual(results.flatMap((result) => result.applied).toSorted(), [
     '0001_things.sql',
     '0002_more.sql',
+    '0003_things_by_name.concurrently.sql',
   ]);
   const { rows } = await database.pool.query('select name, price from things order by id');
   assert.deepEqual(rows, [
@@ -42,18 +44,132 @@ test('a file that fails is named and leaves nothing behind', async () => {
   assert.deepEqual(rows, [{ found: null }]);
 });
 
-test('a file changed after it was applied is refused', async () => {
-  const changed = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
-  try {
-    await cp(good.folder, changed, { recursive: true });
-    await writeFile(join(changed, '0002_more.sql'), 'select 1;');
-    await assert.rejects(migrate(database, { ...good, folder: changed }), {
-      code: 'MIGRATION_FAILED',
-      message: /good\/0002_more\.sql was changed/,
-    });
-  } finally {
-    await rm(changed, { recursive: true });
+test('a file that fails leaves those before it applied, and those after it for the next time', async () => {
+  await using copy = await copyOf('good');
+  await writeFile(
+    join(copy.folder, '0004_fails.sql'),
+    'create table half (id int); select no_such();',
+  );
+  await writeFile(join(copy.folder, '0005_after.sql'), 'create table after_it (id int);');
+  const options = { ...good, folder: copy.folder };
+  await assert.rejects(migrate(database, options), {
+    message: /0004_fails\.sql failed and changed/,
+  });
+  assert.deepEqual(await found('half', 'after_it'), [false, false]);
+  await writeFile(join(copy.folder, '0004_fails.sql'), 'create table half (id int);');
+  assert.deepEqual((await migrate(database, options)).applied, [
+    '0004_fails.sql',
+    '0005_after.sql',
+  ]);
+  assert.deepEqual(await found('half', 'after_it'), [true, true]);
+});
+
+test('an index that could not be built is dropped and built again, and one that stands stays', async () => {
+  const options = { component: 'concurrent', folder: folder('concurrent') };
+  await assert.rejects(migrate(database, options), {
+    code: 'MIGRATION_FAILED',
+    message: /0002_names\.concurrently\.sql failed, and the next start goes on with it: .*unique/,
+  });
+  const before = await indexes();
+  assert.deepEqual(
+    before.map(({ name, valid }) => [name, valid]),
+    [
+      ['rows_by_name', true],
+      ['rows_by_unique_name', false],
+    ],
+  );
+  await database.pool.query(
+    'delete from rows_of_names where ctid = (select min(ctid) from rows_of_names)',
+  );
+  assert.deepEqual((await migrate(database, options)).applied, ['0002_names.concurrently.sql']);
+  const after = await indexes();
+  assert.ok(after.every(({ valid }) => valid));
+  assert.equal(after[0]?.id, before[0]?.id);
+  assert.deepEqual((await migrate(database, options)).applied, []);
+
+  async function indexes(): Promise<{ name: string; valid: boolean; id: number }[]> {
+    const { rows } = await database.pool.query<{ name: string; valid: boolean; id: number }>(
+      `select indexrelid::regclass::text as name, indisvalid as valid, indexrelid::integer as id
+       from pg_index where indrelid = 'rows_of_names'::regclass order by name`,
+    );
+    return rows;
   }
+});
+
+test('outside of a transaction nothing is taken that a kill could leave half done', async () => {
+  await assert.rejects(migrate(database, { component: 'locking', folder: folder('locking') }), {
+    code: 'MIGRATION_FAILED',
+    message: /"alter table things add column other text" is neither "create index concurrently/,
+  });
+});
+
+if (database.url !== undefined) {
+  const { url } = database;
+
+  test('what is left of a process that ended while it built an index is repaired', async () => {
+    await using starter = await other(url);
+    await using writer = await other(url);
+    await using copy = await copyOf('good');
+    await writeFile(
+      join(copy.folder, '0006_price.concurrently.sql'),
+      'create index concurrently if not exists things_by_price on things (price);',
+    );
+    const options = { ...good, folder: copy.folder };
+    const client = await writer.pool.connect();
+    await client.query(`begin; insert into things (name) values ('unfinished')`);
+    const migrating = migrate(starter, options);
+    const ended = assert.rejects(migrating, { message: /0006_price\.concurrently\.sql failed/ });
+    // The index is there as soon as it waits for the writer, and of no use.
+    const terminated = await once(
+      `select pg_terminate_backend(activity.pid) as done
+       from pg_index join pg_stat_activity as activity on activity.query like 'create index%things_by_price%'
+       where indexrelid = to_regclass('things_by_price') and not indisvalid
+         and activity.datname = current_database()`,
+    );
+    assert.ok(terminated);
+    await ended;
+    await client.query('rollback');
+    client.release();
+
+    assert.deepEqual((await migrate(database, options)).applied, ['0006_price.concurrently.sql']);
+    const { rows } = await database.pool.query(
+      `select indisvalid as valid from pg_index where indexrelid = 'things_by_price'::regclass`,
+    );
+    assert.deepEqual(rows, [{ valid: true }]);
+  });
+
+  test('a file that waits for a table lets those go first who only read it', async () => {
+    await using starter = await other(url);
+    await using backup = await other(url);
+    await using copy = await copyOf('good');
+    await writeFile(
+      join(copy.folder, '0007_later.sql'),
+      'alter table things add column later int;',
+    );
+    const client = await backup.pool.connect();
+    await client.query('begin; lock table things in access share mode');
+    const migrating = migrate(starter, { ...good, folder: copy.folder, lockTimeoutMs: 50 });
+    await once(
+      `select true as done from pg_locks
+       where relation = 'things'::regclass and mode = 'AccessExclusiveLock' and not granted`,
+    );
+    // Behind a file that would wait as long as it takes, this would wait as long as the backup.
+    await database.pool.query(
+      `set statement_timeout = '5s'; select from things; reset statement_timeout`,
+    );
+    await client.query('rollback');
+    client.release();
+    assert.deepEqual((await migrating).applied, ['0007_later.sql']);
+  });
+}
+
+test('a file changed after it was applied is refused', async () => {
+  await using copy = await copyOf('good');
+  await writeFile(join(copy.folder, '0002_more.sql'), 'select 1;');
+  await assert.rejects(migrate(database, { ...good, folder: copy.folder }), {
+    code: 'MIGRATION_FAILED',
+    message: /good\/0002_more\.sql was changed/,
+  });
 });
 
 test('a variable without a value is named', async () => {
@@ -61,3 +177,35 @@ test('a variable without a value is named', async () => {
     message: /0001_things\.sql needs a value for \{\{dimensions\}\}/,
   });
 });
+
+/** A copy of a folder of migrations, to which files are added. */
+async function copyOf(name: string): Promise<{ folder: string } & AsyncDisposable> {
+  const copy = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
+  await cp(folder(name), copy, { recursive: true });
+  return { folder: copy, [Symbol.asyncDispose]: () => rm(copy, { recursive: true }) };
+}
+
+/** What another process has of the same database. */
+async function other(url: string) {
+  const opened = await connect({ url });
+  return { ...opened, [Symbol.asyncDispose]: opened.close };
+}
+
+/** Whether tables are there. */
+async function found(...tables: string[]): Promise<boolean[]> {
+  const { rows } = await database.pool.query<{ found: boolean }>(
+    'select to_regclass(name) is not null as found from unnest($1::text[]) with ordinality as t (name, nth) order by nth',
+    [tables],
+  );
+  return rows.map((row) => row.found);
+}
+
+/** Asks until there is a row, at most ten seconds. */
+async function once(query: string): Promise<boolean> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const { rows } = await database.pool.query<{ done: boolean }>(query);
+    if (rows[0] !== undefined) return rows[0].done;
+    await sleep(20);
+  }
+  throw new Error(`There is still no row of: ${query}`);
+}

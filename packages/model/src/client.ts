@@ -7,6 +7,7 @@ import type { ModelBackend, ModelHealth } from './providers/backend.ts';
 import { createMockBackend } from './providers/mock.ts';
 import { createOpenAIBackend } from './providers/openai.ts';
 import { createBreaker, type BreakerView } from './resilience/breaker.ts';
+import { joinBreakers } from './resilience/join-breakers.ts';
 import { createCallPolicy } from './resilience/call-policy.ts';
 import {
   generateObject,
@@ -24,7 +25,10 @@ export interface ModelClient {
   readonly chatModel: string;
   /** The configured name of the model that embeds: vectors of different models cannot be compared. */
   readonly embeddingModel: string;
-  /** Whether the server is being left alone; half-open means that one call may try it. */
+  /**
+   * Whether a server is being left alone. Chat and embeddings have a breaker each, whether or not one
+   * server does both: this is open while either is, and half-open while one call may try.
+   */
   readonly breaker: BreakerView;
   /** Asks the server for its list of models, with a short timeout and beside the breaker. */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
@@ -43,20 +47,35 @@ const HEALTH_TIMEOUT_MS = 5_000;
 export function createModelClient(options: ModelClientOptions): ModelClient {
   checkNumbers(options);
   const backend = createBackend(options);
-  const breaker = createBreaker({
+  const { timeoutMs, observe } = options;
+  const breakers = {
     failures: options.breaker?.failures ?? 5,
     halfOpenAfterMs: options.breaker?.halfOpenAfterMs ?? 30_000,
+    patienceMs: timeoutMs,
+  };
+  // One server that embeds no more still chats, and each answer would make the breaker forget the failures.
+  const chatting = createBreaker(breakers);
+  const embedding = createBreaker(breakers);
+  const policy = createCallPolicy({
+    timeoutMs,
+    attempts: options.retry?.attempts ?? 3,
+    initialDelayMs: options.retry?.initialDelayMs ?? 500,
+    maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
   });
-  const deps = {
+  const generating = {
     ...backend,
+    call: policy,
+    exchange: createExchanger({ breaker: chatting, address: backend.addresses.chat, observe }),
+  };
+  const vectorising = {
+    ...backend,
+    call: policy,
     dimensions: options.embeddingDimensions,
-    call: createCallPolicy({
-      timeoutMs: options.timeoutMs,
-      attempts: options.retry?.attempts ?? 3,
-      initialDelayMs: options.retry?.initialDelayMs ?? 500,
-      maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
+    exchange: createExchanger({
+      breaker: embedding,
+      address: backend.addresses.embedding,
+      observe,
     }),
-    exchange: createExchanger({ breaker, observe: options.observe }),
   };
   const inProgress = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
@@ -73,11 +92,11 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   };
 
   return {
-    generateObject: (request) => track(() => generateObject(deps, request)),
-    embed: (texts, request = {}) => track(() => embed(deps, texts, request)),
+    generateObject: (request) => track(() => generateObject(generating, request)),
+    embed: (texts, request = {}) => track(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
     embeddingModel: backend.embedding.modelId,
-    breaker,
+    breaker: joinBreakers([chatting, embedding]),
     async health({ signal } = {}) {
       const { mode } = options;
       if (closing) return { status: 'down', detail: 'The model client has been closed.', mode };

@@ -20,6 +20,14 @@ export const MODEL_ERRORS = {
 /** The stable code of a model failure: match on this, never on a message. */
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
+/**
+ * A time in which a server answers nobody: from a first failure of the infrastructure to its next answer.
+ * What fails within it refers to the same object.
+ */
+export interface Outage {
+  readonly since: Date;
+}
+
 /** What is known about a failure beside its code and its message. */
 export interface ModelErrorDetails {
   /** The HTTP status the server answered with. */
@@ -43,6 +51,8 @@ export class ModelError extends Error {
   readonly retryable: boolean;
   readonly status?: number;
   readonly retryAfterMs?: number;
+  /** Of a failure of the infrastructure: what it is a part of, as the breaker sees it. */
+  outage?: Outage;
 
   constructor(code: ModelErrorCode, message: string, details: ModelErrorDetails = {}) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });

@@ -33,9 +33,12 @@ export type Exchanger = <A, T>(exchange: Exchange<A, T>) => Promise<T>;
 /**
  * Joins the breaker and the metrics around single requests: each request that is really made is
  * judged and reported once, under one of our codes.
+ *
+ * @param deps.address The variable that says where the server is, for error messages.
  */
 export function createExchanger(deps: {
   breaker: Breaker;
+  address: string;
   observe?: ((event: ModelCallEvent) => void) | undefined;
 }): Exchanger {
   return ({ operation, expected, context, send, tokens, read, observe }) =>
@@ -54,7 +57,7 @@ export function createExchanger(deps: {
         cost = tokens(answer);
         value = read(answer);
       } catch (error) {
-        const failure = modelError(error, { expected, context });
+        const failure = modelError(error, { expected, context, address: deps.address });
         report(failure.code);
         throw failure;
       }
@@ -66,14 +69,14 @@ export function createExchanger(deps: {
 /** Names what the SDK, the transport or the signal threw. Anything else is a fault of ours. */
 function modelError(
   error: unknown,
-  { expected, context }: { expected: string; context: CallContext },
+  { expected, context, address }: { expected: string; context: CallContext; address: string },
 ): ModelError {
   const own = ownError(error);
   if (own) return own;
   const interruption = context.interruption();
   if (interruption) return interruption;
   if (APICallError.isInstance(error) || InvalidResponseDataError.isInstance(error)) {
-    return new ModelError('MODEL_INVALID_OUTPUT', unreadable(error, expected));
+    return new ModelError('MODEL_INVALID_OUTPUT', unreadable(error, { expected, address }));
   }
   if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
   throw error;
@@ -90,9 +93,12 @@ function ownError(error: unknown): ModelError | undefined {
 }
 
 /** The transport lets 2xx answers through only, so these are answers that are not what they should be. */
-function unreadable(error: APICallError | InvalidResponseDataError, expected: string): string {
+function unreadable(
+  error: APICallError | InvalidResponseDataError,
+  { expected, address }: { expected: string; address: string },
+): string {
   if (JSONParseError.isInstance(error.cause)) {
-    return 'The model server answered with something that is not JSON. Check MODEL_BASE_URL, which ends in /v1.';
+    return `The model server answered with something that is not JSON. Check ${address}, which ends in /v1.`;
   }
   const body = APICallError.isInstance(error) ? error.responseBody : undefined;
   const said = body === undefined ? undefined : serverMessage(body);

@@ -1,9 +1,13 @@
 /** The language-model client: OpenAI-compatible servers and a deterministic mock. */
+export { imageDescription } from './answers/image-description.ts';
+export type { ImageDescription } from './answers/image-description.ts';
+export { listingExtraction } from './answers/listing-extraction.ts';
+export type { ListingExtraction } from './answers/listing-extraction.ts';
 export { createModelClient } from './client.ts';
 export type { ModelClient } from './client.ts';
 export type { EmbedOptions, EmbedResult } from './embed.ts';
 export { MODEL_ERRORS, ModelError } from './errors.ts';
-export type { ModelErrorCode } from './errors.ts';
+export type { ModelErrorCode, Outage } from './errors.ts';
 export type {
   BreakerOptions,
   ModelCallEvent,

@@ -17,8 +17,10 @@ export interface ModelClientOptions {
   baseUrl?: string | undefined;
   /** `MODEL_EMBEDDING_BASE_URL`: the same of the server that embeds; `baseUrl` when it is not given. */
   embeddingBaseUrl?: string | undefined;
-  /** `MODEL_API_KEY`, for both. */
+  /** `MODEL_API_KEY`. */
   apiKey?: string | undefined;
+  /** `MODEL_EMBEDDING_API_KEY`: the key of the server that embeds; `apiKey` when it is not given. */
+  embeddingApiKey?: string | undefined;
   /** `MODEL_CHAT`. */
   chat?: string | undefined;
   /** `MODEL_VISION`; the chat model when it is not given. */
@@ -32,7 +34,7 @@ export interface ModelClientOptions {
   observe?: ((event: ModelCallEvent) => void) | undefined;
   /** 3 attempts, waiting about 500 ms and doubling up to 10 s, when nothing else is said. */
   retry?: RetryOptions | undefined;
-  /** Opens after 5 failures in a row and probes after 30 s when nothing else is said. */
+  /** Each opens after 5 failures in a row and probes after 30 s when nothing else is said. */
   breaker?: BreakerOptions | undefined;
 }
 
@@ -44,18 +46,31 @@ export interface RetryOptions {
   maxDelayMs?: number;
 }
 
-/** When the breaker opens, and when it lets a probe through. */
+/** When a breaker opens, and when it lets a probe through. */
 export interface BreakerOptions {
   /** Infrastructure failures in a row. */
   failures?: number;
   halfOpenAfterMs?: number;
 }
 
-/** The address and the models of an OpenAI-compatible server, checked. */
-export interface ServerSettings {
+/** The variables that say where a server is and what it is opened with, for error messages. */
+export interface ServerVariables {
   baseUrl: string;
-  embeddingBaseUrl: string;
+  apiKey: string;
+}
+
+/** One OpenAI-compatible server, checked. */
+export interface ServerAddress {
+  baseUrl: string;
   apiKey: string | undefined;
+  variables: ServerVariables;
+}
+
+/** The servers and the models of the `openai` mode, checked. */
+export interface ServerSettings {
+  chatServer: ServerAddress;
+  /** The same object where one server does both. */
+  embeddingServer: ServerAddress;
   chat: string;
   vision: string;
   embedding: string;
@@ -104,25 +119,49 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
       `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${missing.length === 1 ? 'it' : 'them'}, or use MODEL_MODE=mock.`,
     );
   }
+  const chatServer = serverAddress(
+    { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' },
+    { baseUrl, apiKey: options.apiKey },
+  );
+  const embeddingServer = serverAddress(
+    {
+      baseUrl: options.embeddingBaseUrl ? 'MODEL_EMBEDDING_BASE_URL' : 'MODEL_BASE_URL',
+      apiKey: options.embeddingApiKey ? 'MODEL_EMBEDDING_API_KEY' : 'MODEL_API_KEY',
+    },
+    {
+      baseUrl: options.embeddingBaseUrl || baseUrl,
+      apiKey: options.embeddingApiKey || options.apiKey,
+    },
+  );
+  const isOneServer =
+    embeddingServer.baseUrl === chatServer.baseUrl && embeddingServer.apiKey === chatServer.apiKey;
   return {
-    baseUrl: checkedBaseUrl('MODEL_BASE_URL', baseUrl),
-    embeddingBaseUrl: options.embeddingBaseUrl
-      ? checkedBaseUrl('MODEL_EMBEDDING_BASE_URL', options.embeddingBaseUrl)
-      : checkedBaseUrl('MODEL_BASE_URL', baseUrl),
-    apiKey: checkedApiKey(options.apiKey),
+    chatServer,
+    embeddingServer: isOneServer ? chatServer : embeddingServer,
     chat,
     vision: options.vision || chat,
     embedding,
   };
 }
 
-function checkedBaseUrl(name: string, text: string): string {
+function serverAddress(
+  variables: ServerVariables,
+  { baseUrl, apiKey }: { baseUrl: string; apiKey: string | undefined },
+): ServerAddress {
+  return {
+    baseUrl: checkedBaseUrl(variables, baseUrl),
+    apiKey: checkedApiKey(variables.apiKey, apiKey),
+    variables,
+  };
+}
+
+function checkedBaseUrl({ baseUrl: name, apiKey }: ServerVariables, text: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
     throw misconfigured(`${name} must be an http or https address ending in /v1.`);
   }
   if (url.username !== '' || url.password !== '') {
-    throw misconfigured(`${name} must not hold credentials; put the key in MODEL_API_KEY.`);
+    throw misconfigured(`${name} must not hold credentials; put the key in ${apiKey}.`);
   }
   if (url.search !== '' || url.hash !== '') {
     throw misconfigured(`${name} must end with its path, without ? or #.`);
@@ -130,11 +169,11 @@ function checkedBaseUrl(name: string, text: string): string {
   return text.replace(/\/+$/, '');
 }
 
-function checkedApiKey(key: string | undefined): string | undefined {
+function checkedApiKey(name: string, key: string | undefined): string | undefined {
   if (key === undefined || key === '') return undefined;
   if (!/^[\x21-\x7e]+$/.test(key)) {
     throw misconfigured(
-      'MODEL_API_KEY must be printable ASCII without spaces. Was a line end copied with it?',
+      `${name} must be printable ASCII without spaces. Was a line end copied with it?`,
     );
   }
   return key;

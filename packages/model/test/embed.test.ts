@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
-import { chat, embeddings, failure } from './server-answers.ts';
+import { embeddings } from '../src/testing.ts';
+import type { Answer } from './scripted-server.ts';
+import { chat, failure } from './server-answers.ts';
 import { failsWith, startScene } from './test-client.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
@@ -43,7 +45,7 @@ suite('embedding', () => {
           [1, 1, 1],
           [2, 2, 2],
         ],
-        [2, 0, 1],
+        { indexes: [2, 0, 1] },
       ),
     ]);
     const { vectors } = await client.embed(['a', 'b', 'c']);
@@ -117,7 +119,7 @@ const OVERFLOWING =
 
 suite('embeddings that would corrupt a search', () => {
   const good = [1, 2, 3];
-  const bad: [name: string, answer: ReturnType<typeof embeddings>, said: RegExp][] = [
+  const bad: [name: string, answer: Answer, said: RegExp][] = [
     [
       'another width',
       embeddings([good, [1, 2, 3, 4]]),
@@ -131,7 +133,7 @@ suite('embeddings that would corrupt a search', () => {
     ['NaN, which is no JSON', { body: '{"data":[{"embedding":[NaN]}]}' }, /not JSON/],
     ['too few', embeddings([good]), /MODEL_EMBEDDING/],
     ['too many', embeddings([good, good, good]), /MODEL_EMBEDDING/],
-    ['an index twice', embeddings([good, good], [0, 0]), /MODEL_EMBEDDING/],
+    ['an index twice', embeddings([good, good], { indexes: [0, 0] }), /MODEL_EMBEDDING/],
     ['a chat completion', chat.ollama('hello'), /MODEL_EMBEDDING/],
   ];
   for (const [name, answer, said] of bad) {

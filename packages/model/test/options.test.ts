@@ -41,12 +41,17 @@ suite('the openai mode', () => {
   for (const baseUrl of addresses) {
     test(`refuses the address ${baseUrl} without repeating it`, () => {
       refuses({ ...SERVER, baseUrl }, /^MODEL_BASE_URL must (?!.*hidden)/);
+      refuses(
+        { ...SERVER, embeddingBaseUrl: baseUrl },
+        /^MODEL_EMBEDDING_BASE_URL must (?!.*hidden)/,
+      );
     });
   }
 
   for (const apiKey of ['hidden\n', 'hid den', 'hidden\u2026']) {
     test(`refuses the key ${JSON.stringify(apiKey)} without repeating it`, () => {
       refuses({ ...SERVER, apiKey }, /^MODEL_API_KEY must (?!.*hid)/);
+      refuses({ ...SERVER, embeddingApiKey: apiKey }, /^MODEL_EMBEDDING_API_KEY must (?!.*hid)/);
     });
   }
 });

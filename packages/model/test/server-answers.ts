@@ -68,22 +68,6 @@ export const chat = {
   }),
 };
 
-/** Embeddings as OpenAI, Ollama, vLLM and llama.cpp all give them. */
-export function embeddings(vectors: unknown[], indexes = vectors.map((_, index) => index)): Answer {
-  return {
-    body: {
-      object: 'list',
-      data: vectors.map((embedding, place) => ({
-        object: 'embedding',
-        embedding,
-        index: indexes[place],
-      })),
-      model: 'embeddinggemma',
-      usage: { prompt_tokens: 8, total_tokens: 8 },
-    },
-  };
-}
-
 /** Errors in the forms that the servers really give them. */
 export const failure = {
   ollamaMissingModel: {

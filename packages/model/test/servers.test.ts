@@ -2,9 +2,16 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
-import { type Play, startScriptedServer } from './scripted-server.ts';
-import { chat, embeddings, failure } from './server-answers.ts';
-import { ask, chatBody, failsWith, FLAT, startScene } from './test-client.ts';
+import type { ModelClientOptions, ModelErrorCode } from '../src/index.ts';
+import {
+  type Answer,
+  type Play,
+  type ReceivedRequest,
+  startScriptedServer,
+} from './scripted-server.ts';
+import { embeddings } from '../src/testing.ts';
+import { chat, failure } from './server-answers.ts';
+import { API_KEY, ask, chatBody, failsWith, FLAT, startScene } from './test-client.ts';
 
 const VALUE = { city: 'Львів', price: 52_000 };
 
@@ -88,29 +95,38 @@ suite('a server that takes no schema for its answers', () => {
 });
 
 /** One server that chats, one that embeds, and a client of both. */
-async function startBoth(t: TestContext) {
+async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
   const embedding = await startScriptedServer(t, embeddings([[1, 2, 3]]));
   const scene = await startScene(t, [chat.vllm(FLAT)], {
     embeddingBaseUrl: embedding.baseUrl,
-    // The breaker is one for both, and is not what is looked at here.
-    retry: { attempts: 1 },
+    ...options,
   });
   return { ...scene, embedding };
 }
 
+const asked = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
+
 suite('servers that serve one model each', () => {
-  test('are asked at their own addresses, with one key', async (t) => {
-    const { client, server, embedding } = await startBoth(t);
-    await ask(client);
+  const keys: [name: string, embeddingApiKey: string | undefined, sent: string][] = [
+    ['one key', undefined, API_KEY],
+    ['a key each', 'sk-embed', 'sk-embed'],
+  ];
+  for (const [name, embeddingApiKey, sent] of keys) {
+    test(`are asked at their own addresses, with ${name}`, async (t) => {
+      const { client, server, embedding } = await startBoth(t, { embeddingApiKey });
+      await ask(client);
+      await client.embed(['two rooms']);
+      assert.deepEqual(server.requests.map(asked), [['/v1/chat/completions', `Bearer ${API_KEY}`]]);
+      assert.deepEqual(embedding.requests.map(asked), [['/v1/embeddings', `Bearer ${sent}`]]);
+    });
+  }
+
+  test('at one address may need a key each', async (t) => {
+    const { client, server } = await startScene(t, [embeddings([[1, 2, 3]])], {
+      embeddingApiKey: 'sk-embed',
+    });
     await client.embed(['two rooms']);
-    assert.deepEqual(
-      server.requests.map(({ path }) => path),
-      ['/v1/chat/completions'],
-    );
-    assert.deepEqual(
-      embedding.requests.map(({ path, headers }) => [path, headers.authorization]),
-      [['/v1/embeddings', server.requests[0]?.headers.authorization]],
-    );
+    assert.equal(server.requests[0]?.headers.authorization, 'Bearer sk-embed');
   });
 
   test('are both asked how they are', async (t) => {
@@ -122,14 +138,39 @@ suite('servers that serve one model each', () => {
     assert.match((await client.health()).detail ?? '', /Loading model/);
   });
 
-  test('are told apart when one of them is gone', async (t) => {
-    const { client, server, embedding } = await startBoth(t);
-    embedding.play('reset');
-    const gone = await failsWith(client.embed(['x']), 'MODEL_UNREACHABLE');
-    assert.match(gone.message, /Is it running at MODEL_EMBEDDING_BASE_URL\?$/);
-    server.play('reset');
-    const other = await failsWith(ask(client), 'MODEL_UNREACHABLE');
-    assert.match(other.message, /Is it running at MODEL_BASE_URL\?$/);
+  const failures: [name: string, answer: Answer, code: ModelErrorCode, said: RegExp][] = [
+    ['is gone', 'reset', 'MODEL_UNREACHABLE', /Is it running at (\w+)\?$/],
+    ['is not found', { status: 404, body: '' }, 'MODEL_REJECTED', /Check (\w+), which ends in/],
+    [
+      'redirects',
+      { status: 307, headers: { location: '/x' }, body: '' },
+      'MODEL_REJECTED',
+      /Set (\w+) to/,
+    ],
+    ['sends pages', { body: '<html>' }, 'MODEL_INVALID_OUTPUT', /not JSON. Check (\w+), which/],
+    ['refuses the key', { status: 401, body: '' }, 'MODEL_REJECTED', /Check (\w+)\.$/],
+  ];
+  for (const [name, answer, code, said] of failures) {
+    test(`are told apart by their settings when one ${name}`, async (t) => {
+      const { client, server, embedding } = await startBoth(t, { embeddingApiKey: 'sk-embed' });
+      const names: (string | undefined)[] = [];
+      embedding.play(answer);
+      names.push(said.exec((await failsWith(client.embed(['x']), code)).message)?.[1]);
+      server.play(answer);
+      names.push(said.exec((await failsWith(ask(client), code)).message)?.[1]);
+      assert.deepEqual(
+        names,
+        name === 'refuses the key'
+          ? ['MODEL_EMBEDDING_API_KEY', 'MODEL_API_KEY']
+          : ['MODEL_EMBEDDING_BASE_URL', 'MODEL_BASE_URL'],
+      );
+    });
+  }
+
+  test('without an address or a key of its own, the embedding server goes by the others', async (t) => {
+    const { client } = await startScene(t, [{ status: 401, body: '' }]);
+    const error = await failsWith(client.embed(['x']), 'MODEL_REJECTED');
+    assert.match(error.message, /Check MODEL_API_KEY\.$/);
   });
 });
 

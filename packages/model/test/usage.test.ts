@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ModelCallEvent, Usage } from '../src/index.ts';
 import { createUsage } from '../src/usage.ts';
-import { chat, embeddings, failure } from './server-answers.ts';
+import { embeddings } from '../src/testing.ts';
+import { chat, failure } from './server-answers.ts';
 import { ask, Flat, FLAT, failsWith, startScene } from './test-client.ts';
 
 /** The sum of what was reported, as a caller may keep it. */

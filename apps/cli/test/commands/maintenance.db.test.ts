@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { start } from '@oselya/collector';
 import { openTestDatabase } from '@oselya/db/testing';
+import { answerAlike, LISTING, sameVector, startModelServer } from '@oselya/model/testing';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
@@ -78,54 +77,24 @@ function oselya(args: string[], more: Record<string, string> = {}) {
 /** A model server that has every listing of three rooms, and embeds all alike, while it is up. */
 async function startServer() {
   const state = { up: true, requests: 0, answers: (): boolean => true };
-  const server = createServer((request, response) => {
-    void (async () => {
-      const body = (await new Response(request as never).json()) as { input?: string[] };
-      state.requests += 1;
-      if (!state.answers()) return;
-      const content = JSON.stringify({ ...NOTHING, rooms: 3 });
-      const answer = request.url?.endsWith('/embeddings')
-        ? {
-            data: body.input?.map((_, index) => ({
-              index,
-              embedding: Array(16).fill(1) as number[],
-            })),
-            usage: { prompt_tokens: 4 },
-          }
-        : {
-            model: 'three-rooms',
-            choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
-          };
-      response.writeHead(state.up ? 200 : 404, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(state.up ? answer : { error: { message: 'no such model' } }));
-    })();
+  const listing = { ...LISTING, rooms: 3 };
+  const answer = answerAlike({ listing, model: 'three-rooms', vectorOf: sameVector(16) });
+  const { url: address, close } = await startModelServer((request) => {
+    state.requests += 1;
+    if (!state.answers()) return 'silence';
+    return state.up
+      ? answer(request)
+      : { status: 404, body: { error: { message: 'no such model' } } };
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
+  after(close);
   const variables = {
     MODEL_MODE: 'openai',
-    MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    MODEL_BASE_URL: address,
     MODEL_CHAT: 'three-rooms',
     MODEL_EMBEDDING: 'ones',
   };
   return { state, variables };
 }
-
-const NOTHING = {
-  is_listing: true,
-  phones: [],
-  features: [],
-  ...Object.fromEntries(
-    'reason language title summary deal_type property_type price currency city district address rooms area_total area_living area_kitchen floor floors_total contact_name'
-      .split(' ')
-      .map((key) => [key, null]),
-  ),
-};
 
 /** Runs a command while this process answers it. */
 async function run(args: string[], more: Record<string, string>) {

@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
+import { sha256 } from '../sha256.ts';
 
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -50,7 +51,7 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
       };
       await db
         .insertInto('api_keys')
-        .values({ ...row, key_hash: hash(key) })
+        .values({ ...row, key_hash: sha256(key) })
         .execute();
       return { ...row, key };
     },
@@ -76,7 +77,7 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
       const found = await db
         .selectFrom('api_keys')
         .select([...columns, sql<boolean>`last_used_at > now() - interval '1 minute'`.as('seen')])
-        .where('key_hash', '=', hash(key))
+        .where('key_hash', '=', sha256(key))
         .where('revoked_at', 'is', null)
         .executeTakeFirst();
       if (found === undefined) return undefined;
@@ -94,8 +95,4 @@ async function touch(db: Kysely<Tables>, id: string): Promise<void> {
     .set({ last_used_at: sql<Date>`now()` })
     .where('id', '=', id)
     .execute();
-}
-
-function hash(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
 }

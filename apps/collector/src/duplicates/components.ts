@@ -2,7 +2,40 @@
 export type Edge = readonly [number, number];
 
 /**
- * The groups that pairs make: each listing's group is the smallest id that it is connected with, over
+ * How many listings a group has at most. What is offered a thousand times over, by the same words with the
+ * same facts, would make each look as long as the group, and a folded search hide them all behind one.
+ */
+export const MAX_GROUP = 500;
+
+/**
+ * The groups that pairs make of listings, none of them larger than `MAX_GROUP`: where more hang together,
+ * those stay together who were in one group before.
+ * @param members Each with the group that it is in.
+ */
+export function groupsOf(
+  members: ReadonlyMap<number, number | null>,
+  edges: readonly Edge[],
+): Map<number, number | null> {
+  const groups = components(members.keys(), edges);
+  const sizes = Map.groupBy(groups.values(), (group) => group);
+  const isTooLarge = (id: number) => {
+    const group = groups.get(id) ?? null;
+    return group !== null && (sizes.get(group)?.length ?? 0) > MAX_GROUP;
+  };
+  const large = [...members.keys()].filter(isTooLarge);
+  if (large.length === 0) return groups;
+  const kept = edges.filter(([one, other]) => {
+    const group = members.get(one) ?? null;
+    return group !== null && group === members.get(other);
+  });
+  const divided = components(large, kept);
+  return new Map(
+    [...groups].map(([id, group]) => [id, divided.has(id) ? (divided.get(id) ?? null) : group]),
+  );
+}
+
+/**
+ * The groups that pairs make without a bound: each listing's group is the smallest id that it is connected with, over
  * however many pairs. One that is in no pair has none.
  */
 export function components(

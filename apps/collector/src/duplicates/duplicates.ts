@@ -3,16 +3,17 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Images } from '../images/index.ts';
+import type { Metrics } from '../metrics.ts';
 import { repeat } from '../queue/repeat.ts';
 import { lookForDuplicates } from './look.ts';
-import { claimMarks } from './marks.sql.ts';
+import { claimMarks, type Marked } from './marks.sql.ts';
 
 const SECOND_MS = 1000;
 
 /** Listings of one claim. */
 const LISTINGS = 64;
 
-/** After so long what was claimed and not looked at is claimed again. */
+/** After so long what was claimed and not looked at is claimed again, the second time after twice as long. */
 const LEASE_MS = 60 * SECOND_MS;
 
 /** A payload's own changes of its listing are mostly seconds apart: model calls are between them. */
@@ -25,20 +26,33 @@ export type DuplicateSearch = { close: () => Promise<void> };
 
 /**
  * Looks for duplicates of listings after they have changed, one after another, beside the jobs: a look
- * that fails costs no job anything, and is made again a minute later. Between looks it works out what
+ * that fails costs no job anything, and is made again a minute later, then after two minutes, and at last
+ * once an hour. Between looks it works out what
  * older pictures look like. Any number of processes may do so.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
   images: Pick<Images, 'fingerprintStored'>;
   log: Logger;
+  metrics: Pick<Metrics, 'duplicateLooks'>;
   intervalMs?: number;
   settledMs?: number;
 }): DuplicateSearch {
-  const { db, images, log, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
+  const { db, images, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
   const ended = new AbortController();
   const { signal } = ended;
   let after: string | undefined = '';
+
+  async function lookAt(marked: Marked): Promise<void> {
+    try {
+      await lookForDuplicates(db, marked);
+      metrics.duplicateLooks.inc({ outcome: 'done' });
+    } catch (error) {
+      metrics.duplicateLooks.inc({ outcome: 'failed' });
+      const { listingId: listing_id } = marked;
+      log.warn({ err: error, listing_id }, 'a look for duplicates failed, and is made again');
+    }
+  }
 
   async function look(): Promise<void> {
     for (;;) {
@@ -48,12 +62,7 @@ export function startDuplicateSearch(deps: {
         // The embedded database works in this process, and would leave requests no turn.
         await setImmediate();
         if (signal.aborted) return;
-        await lookForDuplicates(db, marked).catch((error: unknown) =>
-          log.warn(
-            { err: error, listing_id: marked.listingId },
-            'a look for duplicates failed, and is made again',
-          ),
-        );
+        await lookAt(marked);
       }
       if (claimed.length === 0) return;
     }

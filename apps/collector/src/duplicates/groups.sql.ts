@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
-import { components, type Edge } from './components.ts';
+import { groupsOf } from './components.ts';
 
 /**
  * One at a time changes pairs and groups: a group may reach over cities, so nothing smaller than all of
@@ -27,66 +27,56 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
 }
 
 /**
- * Brings the groups up to date after the pairs of one listing have changed. Where pairs were only added,
- * the groups that they connect become one, and nobody else is looked at. Where some were removed, all
- * that hangs together with either side is walked over and grouped anew.
+ * Brings the groups up to date after the pairs of one listing have changed: it is grouped anew with all
+ * that are in its group, in those of its partners, and in those of listings that are its partners no more.
+ * Whoever hangs together over pairs is in one of these, so nobody else is looked at.
  * @param trx A transaction that holds the writing lock and has stored the pairs.
+ * @param change.partners Those with which it is paired now, and `removed` those with which it was.
  */
 export async function regroup(
   trx: Kysely<Tables>,
   change: { id: number; partners: readonly number[]; removed: readonly number[] },
 ): Promise<void> {
   const { id, partners, removed } = change;
-  if (removed.length === 0 && partners.length > 0) await mergeGroups(trx, [id, ...partners]);
-  else await groupAnew(trx, [id, ...removed]);
+  const members = await listMembers(trx, [id, ...partners, ...removed]);
+  const { rows: edges } = await sql<{ low: number; high: number }>`
+    select low_id as low, high_id as high from duplicate_pairs
+    where low_id = any(${[...members.keys()]}::bigint[])
+      and high_id = any(${[...members.keys()]}::bigint[])`.execute(trx);
+  const groups = groupsOf(
+    members,
+    edges.map(({ low, high }) => [low, high]),
+  );
+  await lockAndSet(trx, groups);
 }
 
-async function mergeGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<void> {
-  const rows = await trx
-    .selectFrom('property_listings')
-    .select(['id', 'duplicate_group'])
-    .where('id', 'in', ids)
-    .execute();
-  const groups = new Set(rows.map((row) => row.duplicate_group ?? row.id));
-  const group = Math.min(...groups);
-  await lockAndSet(
-    trx,
-    sql`select id, ${group}::bigint as new_group from property_listings
-      where id = any(${[...ids]}::bigint[]) or duplicate_group = any(${[...groups]}::bigint[])`,
-  );
-}
-
-async function groupAnew(trx: Kysely<Tables>, roots: readonly number[]): Promise<void> {
-  const { rows } = await sql<{ id: number; edges: Edge[] }>`
-    with recursive reached (id) as (
-      select unnest(${[...roots]}::bigint[])
-      union
-      select next.id from reached cross join lateral (
-        select high_id as id from duplicate_pairs where low_id = reached.id
-        union all
-        select low_id from duplicate_pairs where high_id = reached.id) as next)
-    select id, (
-      select coalesce(jsonb_agg(jsonb_build_array(low_id, high_id)), '[]')
-      from duplicate_pairs where low_id = reached.id) as edges
-    from reached`.execute(trx);
-  const groups = components(
-    rows.map((row) => row.id),
-    rows.flatMap((row) => row.edges),
-  );
-  await lockAndSet(
-    trx,
-    sql`select * from unnest(${[...groups.keys()]}::bigint[], ${[...groups.values()]}::bigint[])
-      as wanted (id, new_group)`,
-  );
+/** Listings and all that are in their groups, each with the group that it is in. */
+async function listMembers(
+  trx: Kysely<Tables>,
+  ids: readonly number[],
+): Promise<Map<number, number | null>> {
+  const { rows } = await sql<{ id: number; group: number | null }>`
+    with own as materialized (
+      select id, duplicate_group from property_listings where id = any(${[...ids]}::bigint[]))
+    select id, duplicate_group as group from own
+    union
+    select id, duplicate_group from property_listings
+    where duplicate_group in (select duplicate_group from own)`.execute(trx);
+  return new Map(rows.map(({ id, group }) => [id, group]));
 }
 
 /**
  * Writes the groups of those that have another. Their rows are locked in the order of their ids, as all
  * do who lock several.
  */
-async function lockAndSet(trx: Kysely<Tables>, wanted: ReturnType<typeof sql>): Promise<void> {
+async function lockAndSet(
+  trx: Kysely<Tables>,
+  groups: ReadonlyMap<number, number | null>,
+): Promise<void> {
   await sql`
-    with wanted as materialized (${wanted}),
+    with wanted as materialized (
+      select * from unnest(${[...groups.keys()]}::bigint[], ${[...groups.values()]}::bigint[])
+        as wanted (id, new_group)),
     locked as materialized (
       select listing.id, wanted.new_group
       from property_listings as listing join wanted on wanted.id = listing.id

@@ -4,12 +4,16 @@ import type { Tables } from '../database.ts';
 /** A listing to be looked at, and the marks that say so. */
 export type Marked = { listingId: number; marks: number[] };
 
+/** A mark whose looks fail is looked at once an hour in the end: a bug must not cost more than that. */
+const LONGEST_PAUSE_MS = 3_600_000;
+
 /**
  * Claims listings that changed, the last ones first: they are what people look for, and whoever comes late
  * comes all the same, such as all that were there before there were marks. What is not looked at within
- * the time, for whatever reason, can be claimed again.
+ * the lease, for whatever reason, can be claimed again; each time the lease is twice as long.
  * @param options.settledMs How long ago they changed at least: a payload changes its listing several times
  *   on its way, and one look is enough.
+ * @param options.leaseMs The first lease.
  */
 export async function claimMarks(
   db: Kysely<Tables>,
@@ -17,7 +21,9 @@ export async function claimMarks(
 ): Promise<Marked[]> {
   const { rows } = await sql<Marked>`
     with claimed as (
-      update duplicate_marks set claimed_until = now() + ${leaseMs} * interval '1 millisecond'
+      update duplicate_marks set attempts = attempts + 1,
+        claimed_until = now() + interval '1 millisecond'
+          * least(${leaseMs} * 2 ^ least(attempts, 30), ${LONGEST_PAUSE_MS})
       where id in (
         select id from duplicate_marks
         where marked_at <= now() - ${settledMs} * interval '1 millisecond'
@@ -27,6 +33,21 @@ export async function claimMarks(
     select listing_id as "listingId", jsonb_agg(id) as marks
     from claimed group by listing_id order by max(id) desc`.execute(db);
   return rows;
+}
+
+/** Beyond so many they are not counted. */
+const MOST_COUNTED = 100_000;
+
+/** How many marks there are, and how many of them were looked at in vain; 100,000 are counted at most. */
+export async function countMarks(
+  db: Kysely<Tables>,
+): Promise<{ waiting: number; retried: number }> {
+  const { rows } = await sql<{ waiting: number; retried: number }>`
+    select count(*) filter (where attempts <= 1) as waiting,
+      count(*) filter (where attempts > 1) as retried
+    from (select attempts from duplicate_marks limit ${MOST_COUNTED}) as mark`.execute(db);
+  const { waiting = 0, retried = 0 } = rows[0] ?? {};
+  return { waiting, retried };
 }
 
 /** Removes the marks that a look has done justice to. */

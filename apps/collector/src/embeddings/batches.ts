@@ -17,10 +17,11 @@ const MAX_WAIT_MS = 50;
 
 /**
  * Embeds a text.
+ * @param wanted.alone In a request of its own, which takes no others along when it fails.
  * @throws ModelError, as if the text had been alone; `signal.reason` where it was given up before it was
  *   sent. One that is given up later is left to whoever gave it up: the request may go on for others.
  */
-export type EmbedText = (wanted: Wanted) => Promise<Embedded>;
+export type EmbedText = (wanted: Wanted & { alone?: boolean }) => Promise<Embedded>;
 
 /** Joins the texts that jobs want to have embedded at about the same time into few requests. */
 export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): EmbedText {
@@ -41,9 +42,12 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
       batchScheduleFn: (send) => setTimeout(send, Math.min(MAX_WAIT_MS, lastMs * WAIT_SHARE)),
     },
   );
-  return async (wanted) => {
+  return async ({ alone = false, ...wanted }) => {
     wanted.signal.throwIfAborted();
-    return loader.load(wanted);
+    if (!alone) return loader.load(wanted);
+    const [result] = await embed([wanted]);
+    if (result === undefined || result instanceof Error) throw result;
+    return result;
   };
 }
 

@@ -1,4 +1,4 @@
-import { toVector } from '@oselya/db';
+import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import {
@@ -42,11 +42,12 @@ export async function countListings(db: Kysely<Tables>): Promise<number> {
 
 /**
  * Stores embeddings of listings whose text is still the one that they were made of. The listings are
- * locked while that is looked at, so a worker that changes one does so before or after.
+ * locked while that is looked at, in the order of their ids, so a worker that changes one does so before or
+ * after.
  * @returns How many were stored: the others were changed meanwhile, and their worker embeds them.
  */
 export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]): Promise<number> {
-  return db.transaction().execute(async (trx) => {
+  const write = async (trx: Kysely<Tables>): Promise<number> => {
     const listings = await selectCandidates(trx)
       .where(
         'id',
@@ -71,5 +72,6 @@ export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]
         ${current.map(({ hash }) => hash)}::text[]) as filling (id, vector, model, hash)
       where property_listings.id = filling.id`.execute(trx);
     return current.length;
-  });
+  };
+  return retryConflicts(() => db.transaction().execute(write));
 }

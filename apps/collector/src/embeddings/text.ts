@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import type { Tables } from '../database.ts';
+import { sha256 } from '../sha256.ts';
 
 /** Models read so many characters at most, of which the first say most. */
 const MAX_LENGTH = 8000;
@@ -53,7 +53,7 @@ export function embeddingText(listing: EmbeddedListing): string {
 
 /** SHA-256 of an embedding's text, by which it is told that the text has not changed. */
 export function embeddingTextHash(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return sha256(text);
 }
 
 /** What a listing's row says of its embedding. */

@@ -4,6 +4,7 @@ import {
   ModelError,
   type ModelErrorCode,
 } from '@oselya/model';
+import { toError } from '../to-error.ts';
 import { shareTokens } from './share-tokens.ts';
 
 /** A text to embed, for somebody who may give it up and wants to know what it cost. */
@@ -70,8 +71,4 @@ function allAborted(signals: readonly AbortSignal[]): AbortSignal {
   for (const signal of signals) signal.addEventListener('abort', check, { once: true });
   check();
   return controller.signal;
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
+import { decodeInTurn, MAX_PIXELS, OPTIONS } from './decoding.ts';
 import { fingerprint } from './fingerprint.ts';
 import { ImageError } from './image-error.ts';
 import { detectMediaType, type MediaType } from './media-type.ts';
-import { MAX_PIXELS, OPTIONS } from './sharp-options.ts';
 
 /** The longest side of what the vision model sees. Specification 001, Limits. */
 export const VISION_SIDE = 1024;
@@ -18,11 +18,16 @@ export type Picture = {
 };
 
 /**
- * Reads a picture to its end, so that a broken one is found now and not by whoever looks at it.
+ * Reads a picture to its end when its turn comes, so that a broken one is found now and not by whoever
+ * looks at it.
  * @throws ImageError where the content is none of the types, broken, or has more than 50 megapixels;
  *   what the file system throws, which says nothing of the picture.
  */
-export async function inspectPicture(path: string): Promise<Picture> {
+export function inspectPicture(path: string): Promise<Picture> {
+  return decodeInTurn(() => inspect(path));
+}
+
+async function inspect(path: string): Promise<Picture> {
   // Read here and not by sharp, whose errors do not tell a broken picture from a file out of reach.
   const content = await readFile(path);
   const mediaType = detectMediaType(content);
@@ -42,7 +47,7 @@ export async function inspectPicture(path: string): Promise<Picture> {
   }
 }
 
-/** A JPEG of a picture, upright, on white, no side longer than `side` pixels, without its metadata. */
+/** Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its metadata. */
 export function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   return sharp(content, OPTIONS)
     .autoOrient()

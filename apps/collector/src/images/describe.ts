@@ -1,21 +1,13 @@
-import { type ModelCallEvent, type ModelClient, ModelError } from '@oselya/model';
+import { imageDescription, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { Type } from 'typebox';
 import type { Tables } from '../database.ts';
 import { cleanText } from '../pipeline/clean.ts';
 import { readPrompt } from '../prompt.ts';
 import type { Fence } from '../queue/job.ts';
-import { choice } from '../schema.ts';
 import { VISION_SIDE } from './decode.ts';
 import { mapParallel } from './map-parallel.ts';
 import { findUndescribed, saveDescription } from './repository.ts';
 import type { Resizes } from './resizes.ts';
-
-export const descriptionSchema = Type.Object({
-  description: Type.String(),
-  room_type: choice(['kitchen', 'bathroom', 'bedroom', 'living_room', 'exterior', 'plan', 'other']),
-  quality: choice(['good', 'poor']),
-});
 
 export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
 
@@ -26,9 +18,8 @@ export type Describer = Pick<ModelClient, 'generateObject'>;
 
 /**
  * Has the vision model describe the pictures that nobody has described: equal bytes are shown once.
- * One that the model's content filter refuses stays without a description. Every other failure of the
- * model propagates, as in all that uses it: then the pictures stay stored, and the next attempt goes on
- * with those that are left. Specification 001, Errors.
+ * Every failure of the model propagates, as in all that uses it, that of a content filter too: then the
+ * pictures stay stored, and the next attempt goes on with those that are left. Specification 001, Errors.
  * @param hints File name or address by hash.
  * @throws ModelError, LeaseLostError.
  */
@@ -47,26 +38,16 @@ export async function describeImages(
   await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
     signal.throwIfAborted();
     const bytes = await resizes.make(sha256, VISION_SIDE);
-    try {
-      const { value, model: describedBy } = await model.generateObject({
-        operation: 'image_description',
-        schemaName: 'image_description',
-        schema: descriptionSchema,
-        system: descriptionPrompt.text,
-        data: { hint: hints.get(sha256), width, height },
-        image: { bytes, mediaType: 'image/jpeg' },
-        signal,
-        observe,
-      });
-      const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
-      await saveDescription(db, fence, {
-        ...value,
-        sha256,
-        description,
-        described_by: describedBy,
-      });
-    } catch (error) {
-      if (!(error instanceof ModelError && error.code === 'MODEL_REFUSED')) throw error;
-    }
+    const { value, model: describedBy } = await model.generateObject({
+      operation: imageDescription.schemaName,
+      ...imageDescription,
+      system: descriptionPrompt.text,
+      data: { hint: hints.get(sha256), width, height },
+      image: { bytes, mediaType: 'image/jpeg' },
+      signal,
+      observe,
+    });
+    const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
+    await saveDescription(db, fence, { ...value, sha256, description, described_by: describedBy });
   });
 }

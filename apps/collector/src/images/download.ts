@@ -6,7 +6,8 @@ import {
   createInflate,
   createZstdDecompress,
 } from 'node:zlib';
-import { type Answer, firstOf, type SafeFetch } from './fetch.ts';
+import { MEBIBYTE } from '../limits.ts';
+import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
 import { ImageError } from './image-error.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';
 
@@ -84,7 +85,7 @@ function checkHeaders({ status, headers }: Answer, maxBytes: number): void {
 }
 
 function tooLarge(maxBytes: number): ImageError {
-  return new ImageError(`It is larger than ${maxBytes / 1024 / 1024} MB`);
+  return new ImageError(`It is larger than ${maxBytes / MEBIBYTE} MB`);
 }
 
 /** The decoded bytes; what the network or the sender did wrong becomes an ImageError. */
@@ -102,6 +103,9 @@ async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T>
     return await work;
   } catch (cause) {
     if (cause instanceof ImageError || signal.aborted) throw cause;
+    if (cause instanceof FetchError) {
+      throw new ImageError(cause.message, { retryable: cause.retryable, cause });
+    }
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     const reason = typeof code === 'string' ? code : 'the answer is no HTTP';
     throw new ImageError(`It could not be fetched (${reason})`, { retryable: true, cause });

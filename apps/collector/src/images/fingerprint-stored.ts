@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import { decodeInTurn } from './decoding.ts';
 import { fingerprint } from './fingerprint.ts';
 import type { ImageStore } from './store/store.ts';
 
@@ -31,13 +32,12 @@ export async function fingerprintStored(
     .execute();
   for (const { sha256 } of images) {
     if (signal.aborted) return after;
-    const made = await store
-      .read(sha256)
-      .then(fingerprint)
-      .catch((error: unknown) => {
+    const made = await decodeInTurn(async () => fingerprint(await store.read(sha256))).catch(
+      (error: unknown) => {
         onError(error, sha256);
         return undefined;
-      });
+      },
+    );
     if (made === undefined) continue;
     await db
       .updateTable('images')

@@ -1,5 +1,5 @@
 import sharp from 'sharp';
-import { OPTIONS } from './sharp-options.ts';
+import { OPTIONS } from './decoding.ts';
 
 /** So many comparisons a side: of neighbours, one more pixel across. */
 const SIDE = 8;
@@ -14,6 +14,8 @@ const NOISE = 2;
  *
  * The bits are laid out so that each run of sixteen has places from all over the picture: runs are what
  * near ones are found by (`fingerprint_parts`), and a white sky would make one of them say nothing.
+ *
+ * It is worked out within a turn (see `decodeInTurn`).
  * @returns As PostgreSQL writes a `bigint`: JavaScript's numbers do not hold it.
  * @throws What sharp throws for bytes that are no picture.
  */
@@ -49,7 +51,12 @@ function position(place: number): number {
   return run * 16 + Math.floor(place / 4);
 }
 
-/** Pictures whose fingerprints differ in so many bits are copies of one; others differ in some thirty. */
+/**
+ * Pictures whose fingerprints differ in so many bits are copies of one; others differ in some thirty. Those that
+ * differ in three or fewer are always found, because one of the four runs is then the same; with four bits
+ * nine in ten are, with five three in four. To find all of them would take six runs, so short that each look
+ * had many times as many pictures to compare.
+ */
 export const COPY_BITS = 5;
 
 /** In how many bits two fingerprints differ. */

@@ -5,15 +5,16 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Disk } from '../disk.ts';
 import type { Fence } from '../queue/job.ts';
-import type { Lookup } from './address.ts';
+import type { SafeFetch } from '../safe-fetch/index.ts';
+import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
 import { inspectPicture } from './decode.ts';
 import { describeImages, type Describer } from './describe.ts';
 import { createDownload, type DownloadLimits } from './download.ts';
-import { createSafeFetch } from './fetch.ts';
 import { fingerprintStored } from './fingerprint-stored.ts';
 import { ImageError } from './image-error.ts';
 import { mapParallel } from './map-parallel.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
+import { eventOf, type Place, type Result, toOutcomes } from './places.ts';
 import {
   findFetched,
   findImages,
@@ -27,6 +28,12 @@ import type { TemporaryFile, UploadedFile } from './temporary-file.ts';
 
 /** How many pictures of one listing are fetched, or described, at once. Specification 001, Limits. */
 const PARALLEL = 3;
+
+/**
+ * How often the pictures of a listing are gathered: again only where one of them was removed just then, as
+ * one that no listing shows.
+ */
+const MAX_TURNS = 3;
 
 /** A picture to be sent. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
@@ -57,6 +64,8 @@ export type Images = {
   fingerprintStored(
     options: Parameters<typeof fingerprintStored>[1],
   ): ReturnType<typeof fingerprintStored>;
+  /** See `cleanUpImages`. */
+  cleanUp(options: CleanupOptions): Promise<number>;
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
@@ -71,34 +80,20 @@ export type ImagesOptions = {
   /** Gives where temporary files go. */
   temporary: () => string;
   disk: Disk;
-  /** SSRF_ALLOW. */
-  allow: readonly string[];
+  fetch: SafeFetch;
   model: Describer;
   /** Told of what failed without doing harm. */
   onError: (error: unknown) => void;
   observe?: (event: ImageEvent) => void;
-  lookup?: Lookup;
   limits?: Partial<DownloadLimits>;
 };
 
-type Result = { image: StoredImage; isReused?: boolean } | { error: string };
-
-/** One place in a listing's row of pictures. */
-type Place = { url: string | null; name: string; result: Result };
-
-/**
- * The pictures of listings. No connection of the database is held during a download or a model call.
- * @throws StartError for a malformed `allow`.
- */
+/** The pictures of listings. No connection of the database is held during a download or a model call. */
 export function createImages(options: ImagesOptions): Images {
-  const { db, store, temporary, disk, allow, model, lookup, limits } = options;
+  const { db, store, temporary, disk, fetch, model, limits } = options;
   const { onError, observe = () => undefined } = options;
   const resizes = createResizes(store, onError);
-  const download = createDownload({
-    fetch: createSafeFetch({ allow, lookup }),
-    folder: temporary,
-    limits,
-  });
+  const download = createDownload({ fetch, folder: temporary, limits });
 
   /** Stores a file's bytes, if they are a picture. */
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
@@ -117,34 +112,36 @@ export function createImages(options: ImagesOptions): Images {
     }
   }
 
-  /** Records what became of a listing's pictures, and has the new ones described. */
+  /**
+   * Records what became of a listing's pictures, and has the new ones described. From then on none of them
+   * is removed; one that was removed between its look-up and that moment is gathered again.
+   * @param gather Stores the pictures, unless they are stored already.
+   */
   async function record(
     job: Job,
-    places: readonly Place[],
+    gather: () => Promise<readonly Place[]>,
     { cameAlong }: { cameAlong: boolean },
   ): Promise<ImageOutcome[]> {
-    const { listingId, fence, signal, observe: onModelCall } = job;
-    const stored = places.flatMap(({ result }) => ('image' in result ? [result.image] : []));
-    const known = new Set(
-      (
-        await findImages(
-          db,
-          stored.map(({ sha256 }) => sha256),
-        )
-      ).keys(),
-    );
-    const outcomes = places.map(({ url, result }, position): ImageOutcome => {
-      if ('error' in result) {
-        observe('failed');
-        return { position, url, error: result.error };
-      }
-      const { sha256, width, height } = result.image;
-      const duplicate = known.has(sha256);
-      known.add(sha256);
-      observe(result.isReused === true ? 'reused' : duplicate ? 'duplicate' : 'stored');
-      return { position, url, sha256, width, height, duplicate };
-    });
-    await replaceImages(db, { listingId, outcomes, stored, fence, cameAlong });
+    const { listingId, fence } = job;
+    let before: ReadonlySet<string> | undefined;
+    for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
+      const places = await gather();
+      const stored = places.flatMap(({ result }) => ('image' in result ? [result.image] : []));
+      const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
+      before ??= new Set((await findImages(db, hashes)).keys());
+      const outcomes = toOutcomes(places, before);
+      await replaceImages(db, { listingId, outcomes, stored, fence, cameAlong });
+      const found = await mapParallel(hashes, PARALLEL, (sha256) => store.has(sha256));
+      if (!found.every(Boolean)) continue;
+      for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, places[index]));
+      await describe(job, places);
+      return outcomes;
+    }
+    throw new Error('Pictures were removed again and again while they were recorded');
+  }
+
+  async function describe(job: Job, places: readonly Place[]): Promise<void> {
+    const { fence, signal, observe: onModelCall } = job;
     // Equal bytes go by their first name, which is set last.
     const hints = new Map(
       places
@@ -155,43 +152,46 @@ export function createImages(options: ImagesOptions): Images {
       { db, resizes, model, parallel: PARALLEL },
       { hints, fence, signal, observe: onModelCall },
     );
-    return outcomes;
   }
 
   return {
     async processRemote({ urls, ...job }) {
       if (await hasUploads(db, job.fence)) return [];
-      const fetched = await findFetched(db, job.listingId);
-      const known = await findImages(db, [...fetched.values()]);
-      const unique = [...new Set(urls)];
-      const results = await mapParallel(unique, PARALLEL, async (url): Promise<Result> => {
-        job.signal.throwIfAborted();
-        const image = known.get(fetched.get(url) ?? '');
-        if (image !== undefined && (await store.has(image.sha256)))
-          return { image, isReused: true };
-        return unlessBad(fetchAndKeep(url, job.signal));
-      });
-      const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
-      return record(
-        job,
-        urls.flatMap((url) => {
+      const gather = async () => {
+        const fetched = await findFetched(db, job.listingId);
+        const known = await findImages(db, [...fetched.values()]);
+        const unique = [...new Set(urls)];
+        const results = await mapParallel(unique, PARALLEL, async (url): Promise<Result> => {
+          job.signal.throwIfAborted();
+          const image = known.get(fetched.get(url) ?? '');
+          if (image !== undefined && (await store.has(image.sha256)))
+            return { image, isReused: true };
+          return unlessBad(fetchAndKeep(url, job.signal));
+        });
+        const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
+        return urls.flatMap((url) => {
           const result = byUrl.get(url);
           return result === undefined ? [] : [{ url, name: url, result }];
-        }),
-        { cameAlong: false },
-      );
+        });
+      };
+      return record(job, gather, { cameAlong: false });
     },
 
     async processUploaded({ files, ...job }) {
-      const places: Place[] = [];
-      for (const file of files) {
-        job.signal.throwIfAborted();
-        places.push({ url: null, name: file.name, result: await unlessBad(keep(file)) });
-      }
-      return record(job, places, { cameAlong: true });
+      const gather = async () => {
+        const places: Place[] = [];
+        for (const file of files) {
+          job.signal.throwIfAborted();
+          places.push({ url: null, name: file.name, result: await unlessBad(keep(file)) });
+        }
+        return places;
+      };
+      return record(job, gather, { cameAlong: true });
     },
 
     fingerprintStored: (turn) => fingerprintStored({ db, store }, turn),
+
+    cleanUp: (turn) => cleanUpImages({ db, store }, turn),
 
     async open(sha256, side) {
       const image = (await findImages(db, [sha256])).get(sha256);

@@ -1,6 +1,4 @@
-export { createSafeFetch, type SafeFetch } from './fetch.ts';
 export { createImages, type Images } from './images.ts';
-export { ImageError } from './image-error.ts';
 export type { ImageEvent, ImageOutcome, UploadOutcome } from './outcome.ts';
 export { imageRoutes } from './routes.ts';
 export { openImageStore, type OpenStore } from './store/open.ts';

@@ -74,7 +74,7 @@ export async function replaceImages(
 ): Promise<void> {
   const { listingId, outcomes, stored, fence, cameAlong = false } = change;
   await db.transaction().execute(async (trx) => {
-    const [claim] = (await heldListing(fence, listingId).execute(trx)).rows;
+    const [claim] = (await heldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
     await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)

@@ -2,6 +2,7 @@ import type { Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Images, OpenImage } from './images.ts';
+import { SIDES } from './store/store.ts';
 
 const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
 
@@ -9,7 +10,7 @@ const querystring = Type.Object(
   {
     // Two sizes and no others: a caller who may choose any could fill caches with thousands.
     size: Type.Optional(
-      Type.Union([Type.Literal(320), Type.Literal(1024)], {
+      Type.Union([Type.Literal(SIDES[0]), Type.Literal(SIDES[1])], {
         description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
       }),
     ),

@@ -2,9 +2,10 @@ import { createHash, randomUUID } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { MEBIBYTE } from '../limits.ts';
 
 /** Bytes of one picture, fetched or uploaded. Contract 4, Images; Specification 001, Limits. */
-export const MAX_IMAGE_BYTES = 50 * 1024 * 1024;
+export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;
 
 /** A file that was received. It is temporary: whoever has it removes it. */
 export type TemporaryFile = { path: string; sha256: string; bytes: number };

@@ -1,13 +1,8 @@
-import { hash } from 'node:crypto';
+import { sha256 } from '../sha256.ts';
 
 /** A value's JSON with the keys of every object in order: the same for payloads that say the same. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(inOrder(value));
-}
-
-/** SHA-256, in hexadecimal, of a text. */
-export function sha256(text: string): string {
-  return hash('sha256', text);
 }
 
 /** SHA-256, in hexadecimal, of a value's canonical JSON. */

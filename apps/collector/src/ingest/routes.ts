@@ -1,10 +1,12 @@
 import type { RateLimit, Server } from '@oselya/kit';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { CHANGE_REFUSALS } from '../access/answers.ts';
 import { mayUseSource } from '../access/guard.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../ids.ts';
 import type { Metrics } from '../metrics.ts';
+import { countRequest } from './count-request.ts';
+import { failAsIngest } from './failures.ts';
 import {
   acceptedSchema,
   ingestHeaders,
@@ -12,11 +14,9 @@ import {
   PayloadSchema,
   rawParams,
   rawSchema,
+  REPLAYED,
 } from './schemas.ts';
 import { checkValues, type Ingest } from './service.ts';
-
-/** Says that a payload had been stored before, under the same idempotency key. */
-const REPLAYED = 'idempotent-replayed';
 
 /**
  * `POST /ingest` and `GET /raw/{raw_id}`. A payload is counted against its source's rate only when it
@@ -24,7 +24,7 @@ const REPLAYED = 'idempotent-replayed';
  */
 export function ingestRoutes(
   app: Server,
-  deps: { ingest: Ingest; limit: RateLimit; metrics: Metrics },
+  deps: { ingest: Pick<Ingest, 'accept' | 'find'>; limit: RateLimit; metrics: Metrics },
 ): void {
   const { ingest, limit, metrics } = deps;
   app.addSchema(PayloadSchema);
@@ -39,11 +39,14 @@ export function ingestRoutes(
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...problemAnswers(400, 401, 403, 'idempotency_conflict', 413, 415, 422, 429, 503),
+          ...problemAnswers(...REFUSED, 'ingest_failed'),
         },
       },
+      errorHandler: failAsIngest,
       onResponse: async (request, reply) => {
-        metrics.ingestRequests.inc(ingestLabels(request, reply));
+        // What has no body was refused, or failed, before its body was read.
+        const body: Payload | undefined = request.body;
+        countRequest(metrics, reply, body?.source_slug);
       },
     },
     async (request, reply) => {
@@ -54,9 +57,9 @@ export function ingestRoutes(
       }
       reply.headers(await limit(payload.source_slug));
       const key = request.headers['idempotency-key'];
-      const { rawId, isNew } = await ingest.accept(payload, key, request.id);
+      const { rawId, status, isNew } = await ingest.accept(payload, key, request.id);
       if (!isNew) reply.header(REPLAYED, 'true');
-      return reply.status(202).send({ raw_id: rawId, status: 'pending' });
+      return reply.status(202).send({ raw_id: rawId, status });
     },
   );
 
@@ -68,7 +71,7 @@ export function ingestRoutes(
         tags: ['ingest'],
         summary: "A payload's way through the pipeline",
         params: rawParams,
-        response: { 200: rawSchema, ...problemAnswers(401, 403, 'raw_not_found', 422) },
+        response: { 200: rawSchema, ...problemAnswers(401, 403, 'raw_not_found', 422, 503) },
       },
     },
     async (request) => {
@@ -81,20 +84,4 @@ export function ingestRoutes(
   );
 }
 
-const OUTCOMES: Readonly<Record<number, string>> = {
-  202: 'accepted',
-  409: 'conflict',
-  429: 'rate_limited',
-  500: 'failed',
-};
-
-/** Only a payload that was found valid names a source that may become a label. */
-function ingestLabels(
-  request: FastifyRequest<{ Body: { source_slug: string } }>,
-  reply: FastifyReply,
-) {
-  const outcome = OUTCOMES[reply.statusCode];
-  return outcome === undefined
-    ? { source: 'unknown', outcome: 'refused' }
-    : { source: request.body?.source_slug ?? 'unknown', outcome };
-}
+const REFUSED = [400, ...CHANGE_REFUSALS, 'idempotency_conflict', 413, 415, 422, 429] as const;

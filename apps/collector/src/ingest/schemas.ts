@@ -84,6 +84,9 @@ export const PayloadSchema = Type.Object(
 
 export type Payload = Static<typeof PayloadSchema>;
 
+/** Says that a payload had been stored before, under the same idempotency key. */
+export const REPLAYED = 'idempotent-replayed';
+
 export const ingestHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
@@ -91,14 +94,19 @@ export const ingestHeaders = Type.Object({
       maxLength: 255,
       pattern: '^[\\x20-\\x7e]+$',
       description:
-        'The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`.',
+        'The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew.',
     }),
   ),
 });
 
+const RAW_STATUSES = ['pending', 'processing', 'completed', 'invalid', 'failed'] as const;
+
 export const acceptedSchema = Type.Object({
   raw_id: Type.Integer(),
-  status: Type.Literal('pending'),
+  status: choice(RAW_STATUSES, {
+    description:
+      '`pending`, unless the `Idempotency-Key` came before: then how the payload of that key stands now.',
+  }),
 });
 
 export const rawParams = Type.Object({ raw_id: idParam });
@@ -108,7 +116,7 @@ export const rawSchema = Type.Object({
   raw_id: Type.Integer(),
   source_slug: Type.String(),
   external_id: Type.String(),
-  status: choice(['pending', 'processing', 'completed', 'invalid', 'failed']),
+  status: choice(RAW_STATUSES),
   attempts: Type.Integer(),
   error: nullable(
     Type.Object({

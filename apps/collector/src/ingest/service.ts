@@ -3,18 +3,26 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
 import { createGroupCommit } from '../group-commit.ts';
-import { canonicalJson, sha256 } from './content-hash.ts';
+import { MEBIBYTE } from '../limits.ts';
+import { sha256 } from '../sha256.ts';
+import { canonicalJson } from './content-hash.ts';
 import { findRaw, type KeyedRaw, type StoredRaw } from './repository.ts';
 import type { Payload, Raw } from './schemas.ts';
 import { storeRaws } from './store.ts';
 import { findValueErrors } from './values.ts';
 
-/** A payload that was taken in: an earlier one where its idempotency key has come with it before. */
-export type Accepted = { rawId: number; isNew: boolean };
+/** A payload that was taken in: an earlier one where its idempotency key stands for that. */
+export type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };
 
 export type Ingest = {
   /**
-   * Stores a payload as `pending`. When it returns the payload is committed.
+   * Stores a payload, or finds the one that its idempotency key stands for: see `storeRaws`. When it
+   * returns the payload is committed.
+   * @throws ProblemError `idempotency_conflict`.
+   */
+  store: (raw: KeyedRaw) => Promise<StoredRaw>;
+  /**
+   * The same for one that waits for a worker, as `pending`.
    * @param requestId Leads from the log of the request to that of the job.
    * @throws ProblemError `idempotency_conflict`.
    */
@@ -34,7 +42,7 @@ export function checkValues(payload: Payload): void {
 
 /** Most payloads, and most bytes of payloads, that one statement stores. */
 const MAX_GROUP = 100;
-const MAX_GROUP_BYTES = 4 * 1024 * 1024;
+const MAX_GROUP_BYTES = 4 * MEBIBYTE;
 const MAX_IN_FLIGHT = 2;
 
 /**
@@ -63,20 +71,19 @@ export function createIngest(deps: {
     },
   });
   return {
+    store,
     async accept(payload, idempotencyKey, requestId) {
       // One text for the hash and for the database, to which the order of keys means nothing.
       const json = canonicalJson(payload);
-      const content_hash = sha256(json);
-      const stored = await store({
+      const { id, ...stored } = await store({
         source_slug: payload.source_slug,
         external_id: payload.external_id,
         payload: json,
-        content_hash,
+        content_hash: sha256(json),
         idempotency_key: idempotencyKey,
         request_id: requestId,
       });
-      if (stored.contentHash !== content_hash) throw problem('idempotency_conflict');
-      return { rawId: stored.id, isNew: stored.isNew };
+      return { rawId: id, ...stored };
     },
     async find(rawId) {
       const row = await findRaw(db, rawId);

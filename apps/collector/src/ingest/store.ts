@@ -1,17 +1,21 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
+import { problem } from '../errors.ts';
 import { release } from '../queue/release.sql.ts';
+import { toError } from '../to-error.ts';
 import { findEarlier, freeKeys, insertRaws, type KeyedRaw, type StoredRaw } from './repository.ts';
 
 /** A key is in use, or free, or was freed between two looks: more turns than that are a fault. */
 const MAX_TURNS = 3;
 
 /**
- * Stores payloads in their order, or finds for an idempotency key the payload that came under it within
- * 24 hours: of two at the same time the second waits for the first, and then finds it. When this returns
- * everything is committed.
+ * Stores payloads in their order, or finds for an idempotency key the payload that it stands for: the one
+ * that came under it within 24 hours (see `findEarlier`). Of two at the same time the second waits for the
+ * first, and then finds it. When this returns everything is committed. All that takes payloads in comes
+ * through here, so a key means the same wherever it is sent. Contract 4, Answers.
  * @param onError Told where payloads that wait could not be looked after; the queue's sweep will do it.
- * @returns For each payload what is stored for it, or why nothing is.
+ * @returns For each payload what is stored for it, or why nothing is: `idempotency_conflict` where its key
+ *   stands for another one.
  * @throws What the database throws; then nothing is stored.
  */
 export async function storeRaws(
@@ -22,7 +26,11 @@ export async function storeRaws(
   const stored = await insertRaws(db, raws);
   const failure = stored.size < raws.length ? await settleKeys(db, raws, stored) : undefined;
   await release(db, listingsThatWait(raws, stored)).catch(onError);
-  return raws.map((_, n) => stored.get(n) ?? failure ?? unsettled());
+  return raws.map(({ content_hash }, n) => {
+    const one = stored.get(n);
+    if (one === undefined) return failure ?? unsettled();
+    return one.contentHash === content_hash ? one : problem('idempotency_conflict');
+  });
 }
 
 /**
@@ -51,7 +59,7 @@ async function settleKeys(
     }
     return unsettled();
   } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
+    return toError(error);
   }
 }
 

@@ -1,3 +1,4 @@
+import { instantOf } from '../instant.ts';
 import { normaliseText } from '../search/normalise.ts';
 import type { Payload } from './schemas.ts';
 
@@ -43,8 +44,7 @@ function hasWord(text: string): boolean {
 }
 
 function isDate(text: string): boolean {
-  // RFC 3339 has leap seconds, and so has PostgreSQL; JavaScript has not.
-  const year = new Date(text.replace(/:60(?=[.Zz+-])/, ':59')).getUTCFullYear();
+  const year = instantOf(text).getUTCFullYear();
   return year >= 1000 && year <= 9999;
 }
 

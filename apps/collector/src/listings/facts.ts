@@ -69,8 +69,8 @@ const OF_ONE: ReadonlySet<FactKey> = new Set([...SOURCE_FACTS, ...MODEL_FACTS]);
 
 export const SHARED_FACTS = FACTS.filter((key): key is SharedFact => !OF_ONE.has(key));
 
-/** The facts whose changes are not a listing's history: another wording says nothing new. */
-const UNTRACKED: ReadonlySet<FactKey> = new Set([...MODEL_FACTS, 'attributes', 'published_at']);
-
-/** The facts whose changes are a listing's history. */
-export const TRACKED_FACTS = FACTS.filter((key) => !UNTRACKED.has(key));
+/**
+ * The facts whose changes are a listing's history: all but the summary, which is worded anew from the
+ * others, and so names no change of its own.
+ */
+export const TRACKED_FACTS = FACTS.filter((key) => key !== 'summary');

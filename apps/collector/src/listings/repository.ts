@@ -16,7 +16,10 @@ export function findListing(db: Kysely<Tables>, listingId: number) {
 export async function findWorkedOut(
   db: Kysely<Tables>,
   listingId: number,
-): Promise<{ pricePerM2: number | undefined; provenance: Provenance | undefined }> {
+): Promise<{
+  pricePerM2: number | undefined;
+  provenance: (Omit<Provenance, 'raw_id'> & { raw_id: number | null }) | undefined;
+}> {
   const rows = await db
     .selectFrom('listing_enrichments')
     .select(['kind', 'value'])
@@ -27,7 +30,26 @@ export async function findWorkedOut(
   // Each kind has the form in which the pipeline wrote it.
   const price = values.get('price_per_m2') as { value: number } | undefined;
   const provenance = values.get('provenance') as Provenance | undefined;
-  return { pricePerM2: price?.value, provenance };
+  return {
+    pricePerM2: price?.value,
+    provenance: provenance && { ...provenance, raw_id: await findKeptPayload(db, listingId) },
+  };
+}
+
+/** The last payload that said what a listing says; null once it was removed. */
+async function findKeptPayload(db: Kysely<Tables>, listingId: number): Promise<number | null> {
+  const row = await db
+    .selectFrom('property_listings as listing')
+    .innerJoin('listing_payloads as current', (join) =>
+      join
+        .onRef('current.source_slug', '=', 'listing.source_slug')
+        .onRef('current.external_id', '=', 'listing.external_id'),
+    )
+    .innerJoin('raw_data as raw', 'raw.id', 'current.raw_id')
+    .select('raw.id')
+    .where('listing.id', '=', listingId)
+    .executeTakeFirst();
+  return row?.id ?? null;
 }
 
 /** Whether there is a listing, archived or not. */

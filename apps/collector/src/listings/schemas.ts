@@ -35,7 +35,11 @@ const origins = Object.entries(RULES).map(([rule, does]) => `\`${rule}\`, ${does
 /** Where the facts of a listing come from. */
 const provenanceSchema = Type.Object(
   {
-    raw_id: Type.Integer({ description: 'The payload that they were read from.' }),
+    raw_id: nullable(
+      Type.Integer({
+        description: 'The last payload that says so; null once it was removed for its age.',
+      }),
+    ),
     model: nullable(Type.String({ description: "The model's name as its server gave it." })),
     prompt_version: nullable(Type.String()),
     fields: Type.Record(
@@ -73,7 +77,9 @@ export const historySchema = Type.Array(
     raw_id: Type.Integer(),
     created_at: Type.String({ format: 'date-time' }),
     changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
-      description: 'What changed since the snapshot before, by field; empty in the first.',
+      description:
+        'What changed since the snapshot before, by field; empty in the first. `pictures` are addresses, ' +
+        'or the SHA-256 of those that came with the payload.',
     }),
     listing: Type.Object({}, { additionalProperties: true, description: 'What it then was.' }),
     model: nullable(Type.String({ description: 'Which model read the payload.' })),

@@ -1,7 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import { readFreeBytes } from '../disk.ts';
-
-const MEBIBYTE = 1024 * 1024;
+import { MEBIBYTE } from '../limits.ts';
 
 /**
  * The room on the disk of the process, and what of it must stay free. Contract 1, MIN_FREE_DISK_MB.

@@ -3,8 +3,7 @@ import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import { readFreeBytes } from '../disk.ts';
-
-const MEBIBYTE = 1024 * 1024;
+import { MEBIBYTE } from '../limits.ts';
 
 /**
  * The checks of `GET /health`. Without the model payloads wait and the words can still be searched, so

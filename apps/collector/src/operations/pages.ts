@@ -1,5 +1,6 @@
 import { healthRoutes, registerHttpMetrics, type Server } from '@oselya/kit';
 import type { Config } from '../config.ts';
+import { registerDuplicateMetrics } from '../duplicates/metrics.ts';
 import type { Services } from '../services.ts';
 import { registerDiskMetrics } from './disk-metrics.ts';
 import { createHealthChecks } from './health.ts';
@@ -25,6 +26,10 @@ export function operationPages(
   registerQueueMetrics(registry, {
     readQueue,
     onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
+  });
+  registerDuplicateMetrics(registry, {
+    db: database.db,
+    onError: (error) => log.warn({ err: error }, 'the search for duplicates could not be measured'),
   });
   registerDiskMetrics(registry, {
     folder,

@@ -2,38 +2,59 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import type { Tables } from '../database.ts';
+import type { Images } from '../images/index.ts';
 import { repeat } from '../queue/repeat.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
-import { takeTurn } from './turns.sql.ts';
+import { endTurn, type Rhythm, takeTurn } from './turns.sql.ts';
 
 const MINUTE_MS = 60_000;
 
 /** Addresses of one run of the archive check; the run's own deadline comes before it for slow sites. */
 const CHECKS = 1000;
 
+/** By name. A run of one that failed is made again soon, not a day later. */
+const RHYTHMS = {
+  archive_check: { everySeconds: 60, retrySeconds: 60 },
+  raw_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
+  image_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
+} as const satisfies Record<string, Rhythm>;
+
 export type Upkeep = { close: () => Promise<void> };
 
 /**
- * Does what else an admin has to ask for, where the configuration says so: the archive check, a run a
- * minute while addresses are due, and the removal of old payloads, once a day. The processes take turns.
+ * Does what else an admin has to ask for, where the configuration says so: the archive check, a run after
+ * another with a minute or two between them, and the removal of old payloads and of pictures that no
+ * listing shows, once a day. The processes take turns.
  */
 export function startUpkeep(deps: {
   db: Kysely<Tables>;
   log: Logger;
   archiveCheck: ArchiveCheck;
   rawCleanup: RawCleanup;
-  config: Pick<Config, 'COLLECTOR_ARCHIVE_CHECK_HOURS' | 'COLLECTOR_RAW_RETENTION_DAYS'>;
+  images: Pick<Images, 'cleanUp'>;
+  config: Pick<
+    Config,
+    | 'COLLECTOR_ARCHIVE_CHECK_HOURS'
+    | 'COLLECTOR_RAW_RETENTION_DAYS'
+    | 'COLLECTOR_IMAGE_RETENTION_DAYS'
+  >;
   /** How often it looks whether something is to be done. */
   intervalMs?: number;
 }): Upkeep {
-  const { db, log, archiveCheck, rawCleanup, config, intervalMs = MINUTE_MS } = deps;
+  const { db, log, archiveCheck, rawCleanup, images, config, intervalMs = MINUTE_MS } = deps;
   const { COLLECTOR_ARCHIVE_CHECK_HOURS: hours, COLLECTOR_RAW_RETENTION_DAYS: days } = config;
+  const { COLLECTOR_IMAGE_RETENTION_DAYS: imageDays } = config;
   const ended = new AbortController();
   const { signal } = ended;
 
+  async function inTurn(name: keyof typeof RHYTHMS, work: () => Promise<void>): Promise<void> {
+    if (!(await takeTurn(db, name, RHYTHMS[name]))) return;
+    await work();
+    if (!signal.aborted) await endTurn(db, name);
+  }
+
   async function checkArchive(): Promise<void> {
-    if (!(await takeTurn(db, 'archive_check', 60))) return;
     const minIntervalSeconds = 3600;
     const due = { limit: CHECKS, notWithinHours: hours };
     const result = await archiveCheck({ ...due, minIntervalSeconds, signal });
@@ -41,23 +62,28 @@ export function startUpkeep(deps: {
   }
 
   async function removeOld(): Promise<void> {
-    if (!(await takeTurn(db, 'raw_cleanup', 24 * 3600))) return;
     const deleted = await rawCleanup({ olderThanDays: days, signal });
     if (deleted > 0) log.info({ deleted }, 'old payloads were removed');
   }
 
+  async function removeUnshown(): Promise<void> {
+    const deleted = await images.cleanUp({ olderThanDays: imageDays, signal });
+    if (deleted > 0) log.info({ deleted }, 'pictures that no listing shows were removed');
+  }
+
   const works = [
-    ...(hours > 0 ? [repeat(intervalMs, checkArchive, onFailure('archive check'))] : []),
-    ...(days > 0 ? [repeat(intervalMs, removeOld, onFailure('removal of payloads'))] : []),
+    ...(hours > 0 ? [comeAround('archive_check', checkArchive)] : []),
+    ...(days > 0 ? [comeAround('raw_cleanup', removeOld)] : []),
+    ...(imageDays > 0 ? [comeAround('image_cleanup', removeUnshown)] : []),
   ];
 
-  function onFailure(work: string) {
-    return {
+  function comeAround(name: keyof typeof RHYTHMS, work: () => Promise<void>): Promise<void> {
+    return repeat(intervalMs, () => inTurn(name, work), {
       signal,
-      onError: (error: unknown) => {
-        if (!signal.aborted) log.warn({ err: error, work }, 'upkeep failed');
+      onError: (error) => {
+        if (!signal.aborted) log.warn({ err: error, work: name }, 'upkeep failed');
       },
-    };
+    });
   }
 
   return {

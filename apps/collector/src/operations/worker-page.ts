@@ -1,4 +1,5 @@
 import { createServer, listen } from '@oselya/kit';
+import manifest from '../../package.json' with { type: 'json' };
 import type { Config } from '../config.ts';
 import type { Services } from '../services.ts';
 import { operationPages } from './pages.ts';
@@ -26,7 +27,7 @@ export async function openWorkerPage(
     openapi: {
       title: 'Oselya worker',
       description: 'How a worker of the collector is.',
-      version: '0.1.0',
+      version: manifest.version,
       tags: [{ name: 'operations', description: 'For those who run it.' }],
     },
   });

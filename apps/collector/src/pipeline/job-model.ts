@@ -1,34 +1,30 @@
-import type { ModelCallEvent, ModelClient } from '@oselya/model';
-import type { ModelUsage } from '../database.ts';
+import type { ModelClient } from '@oselya/model';
 import type { Embedded, EmbedText } from '../embeddings/batches.ts';
+import { createModelCost, type ModelCost } from './model-cost.ts';
 
 /** The model as one job uses it: what each request costs is summed for the job. */
-export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
-  /** Embeds a text, perhaps in one request with those of other jobs. */
-  embed(text: string, signal: AbortSignal): Promise<Embedded>;
-  /** Counts a request that somebody else makes for the job. */
-  observe: (event: ModelCallEvent) => void;
-  /** The sum so far. */
-  usage(): ModelUsage;
-};
+export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> &
+  ModelCost & {
+    /** Embeds a text, perhaps in one request with those of other jobs. */
+    embed(text: string, signal: AbortSignal): Promise<Embedded>;
+  };
 
-/** @param embedText Shared by all jobs. */
+/**
+ * @param embedText Shared by all jobs.
+ * @param options.alone Whether the job's text is embedded in a request of its own.
+ */
 export function createJobModel(
   model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
   embedText: EmbedText,
+  { alone }: { alone: boolean } = { alone: false },
 ): JobModel {
-  const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
-  const observe = ({ inputTokens, outputTokens }: ModelCallEvent) => {
-    total.calls += 1;
-    total.input_tokens += inputTokens ?? 0;
-    total.output_tokens += outputTokens ?? 0;
-  };
+  const cost = createModelCost();
+  const { observe } = cost;
   return {
+    ...cost,
     chatModel: model.chatModel,
     embeddingModel: model.embeddingModel,
     generateObject: (request) => model.generateObject({ ...request, observe }),
-    embed: (text, signal) => embedText({ text, signal, observe }),
-    observe,
-    usage: () => ({ ...total }),
+    embed: (text, signal) => embedText({ text, signal, observe, alone }),
   };
 }

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Payload } from '../ingest/schemas.ts';
-import { type FactKey, TRACKED_FACTS } from '../listings/facts.ts';
+import { instantOf } from '../instant.ts';
+import type { FactKey } from '../listings/facts.ts';
 import type { Facts } from './facts.ts';
 
 /** A listing as one payload makes it: what is missing in it is null. */
@@ -34,22 +36,22 @@ export function listingState(payload: Payload, facts: Facts) {
     attributes: payload.attributes ?? {},
     // RFC 3339 allows time zones that PostgreSQL does not know; in UTC there is none.
     published_at:
-      payload.published_at === undefined ? null : new Date(payload.published_at).toISOString(),
+      payload.published_at === undefined ? null : instantOf(payload.published_at).toISOString(),
   } satisfies Record<FactKey, unknown>;
 }
 
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
-/** What differs between two states, among some facts: those that are history unless told. */
+/** What differs between two states, among some facts; one that the earlier state does not know is left out. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
-  after: ListingState,
-  keys: readonly FactKey[] = TRACKED_FACTS,
+  after: Readonly<Record<string, unknown>>,
+  keys: readonly string[],
 ): Changes {
   const changes: Changes = {};
   for (const key of keys) {
-    const [from, to] = [before[key] ?? null, after[key]];
-    if (JSON.stringify(from) !== JSON.stringify(to)) changes[key] = { from, to };
+    const [from, to] = [before[key], after[key]];
+    if (from !== undefined && !isDeepStrictEqual(from, to)) changes[key] = { from, to };
   }
   return changes;
 }

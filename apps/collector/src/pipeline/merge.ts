@@ -1,8 +1,8 @@
+import type { ListingExtraction } from '@oselya/model';
 import { Value } from 'typebox/value';
 import { type Payload, PayloadSchema } from '../ingest/schemas.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
 import { cleanList, cleanText } from './clean.ts';
-import type { Extraction } from './extraction.ts';
 import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
 import { byRule, type Origins, type Rule } from './provenance.ts';
@@ -16,7 +16,7 @@ const MAX_FEATURE = 100;
  * says must obey the rules that a payload has to obey, else it is left out, and so is what cannot be,
  * such as the ninth floor of five.
  */
-export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
+export function mergeFacts(payload: Payload, extraction: ListingExtraction): Merged {
   const known: Record<string, unknown> = {};
   const origins: Origins = {};
   for (const key of SOURCE_FACTS) {
@@ -51,7 +51,7 @@ function keep(key: SharedFact, value: unknown): { kept: unknown; rule: Rule } {
 }
 
 /** The facts that only the model names. */
-function ownFacts(extraction: Extraction): Merged {
+function ownFacts(extraction: ListingExtraction): Merged {
   const facts: Facts = { features: cleanList(extraction.features, MAX_FEATURE) };
   const origins: Origins = { features: { origin: 'model' } };
   const summary = cleanText(extraction.summary ?? '');

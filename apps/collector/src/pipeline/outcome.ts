@@ -1,4 +1,4 @@
-import { ModelError } from '@oselya/model';
+import { ModelError, type Outage } from '@oselya/model';
 import type { RawError } from '../database.ts';
 import type { ErrorCode } from '../errors.ts';
 import { isDiskLow } from '../disk.ts';
@@ -37,21 +37,22 @@ export class StageTimeoutError extends Error {
 /**
  * What an error of a stage means for its job; the one place that decides it.
  *
- * A job that the model's breaker refused is put back: nothing is known against it, and an outage must
- * not burn the queue. So is the probe that met the server still failing. A job that was in progress
- * when the server went away has had its attempts and is failed.
+ * An outage of the model costs no job anything: one that the breaker kept from the model, or that the
+ * model's server failed, is put back. One that the server fails again and again while others succeed is
+ * failed, and so is one that cannot wait.
+ * @param options.isVictim Whether the job met an outage, rather than made it.
  * @returns Its ending's message is meant for whoever sent the payload.
  */
 export function failure(
   error: unknown,
   stage: StageName,
-  { probe }: { probe: boolean },
+  { isVictim }: { isVictim: (outage: Outage) => boolean },
 ): StageResult {
   // Nothing is taken off the queue then until there is room again, so this costs no more calls.
   if (isDiskLow(error)) return postponed;
   if (error instanceof ModelError) {
-    const refused = error.code === 'MODEL_BREAKER_OPEN';
-    return refused || (probe && error.retryable)
+    const { code, outage } = error;
+    return code === 'MODEL_BREAKER_OPEN' || (outage !== undefined && isVictim(outage))
       ? postponed
       : failed('model_failed', error.message, stage);
   }

@@ -1,5 +1,4 @@
 import type { ModelClient } from '@oselya/model';
-import type { StageRecord } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError } from '../queue/job.ts';
 import type { ProcessJob } from '../queue/run-job.ts';
@@ -7,6 +6,7 @@ import { createEmbeddingBatches } from '../embeddings/batches.ts';
 import type { Context, StageDeps } from './context.ts';
 import { createJobModel } from './job-model.ts';
 import { completed, failure } from './outcome.ts';
+import { createOutages } from './outages.ts';
 import { runStage } from './run-stage.ts';
 import type { Stage, StageResult } from './stage.ts';
 import { embed } from './stages/embed.ts';
@@ -53,11 +53,14 @@ export function createPipeline(
 ): ProcessJob {
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createEmbeddingBatches(deps.model);
+  const outages = createOutages();
 
-  return async (job, { signal, probe, uploads, extracted, force = false }) => {
+  return async (job, options) => {
+    const { signal, uploads, extracted, force = false, stages: records = [] } = options;
     const context: Context = { job, uploads, extracted, force, products: {} };
-    const model = createJobModel(deps.model, embedText);
-    const records: StageRecord[] = [];
+    // Whose text may be what the server failed on, takes no others along.
+    const alone = outages.hasMet(job.rawId);
+    const model = createJobModel(deps.model, embedText, { alone });
 
     for (const stage of stages) {
       const startedAt = new Date();
@@ -66,7 +69,11 @@ export function createPipeline(
           // The claim is gone, or is about to be returned: that is not for the stages to record.
           if (error instanceof LeaseLostError || signal.aborted) throw error;
           deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
-          return failure(error, stage.name, { probe });
+          // Pictures that came along are gone when whoever sent them has been answered.
+          const canWait = uploads === undefined;
+          return failure(error, stage.name, {
+            isVictim: (outage) => canWait && outages.isVictim(job.rawId, outage),
+          });
         },
       );
       const duration_ms = Date.now() - startedAt.getTime();
@@ -83,6 +90,7 @@ export function createPipeline(
 
     function end(ending: NonNullable<StageResult['ending']>) {
       if (ending.status === 'postponed') return ending;
+      outages.forget(job.rawId);
       return {
         ...ending,
         stages: records,

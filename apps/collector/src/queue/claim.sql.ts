@@ -2,16 +2,14 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Job } from './job.ts';
 import { isProcessed } from './processed.sql.ts';
+import { type Claimant, claimed } from './transitions.sql.ts';
 
-export type ClaimOptions = {
-  /** Who claims, for whoever looks at the table. */
-  worker: string;
-  leaseMs: number;
+export type ClaimOptions = Claimant & {
   /** How many jobs at most. */
   count: number;
   /** The source that was taken from last: the round goes on after it. */
   lastSource?: string | undefined;
-  /** A job to leave alone: the next probe of a failing model is then another payload. */
+  /** A job to leave alone: what a failing model is tried with next is then another payload. */
   except?: number | undefined;
 };
 
@@ -37,7 +35,7 @@ export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Prom
 
 /** The statement alone, for whoever wants to see its plan. */
 export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
-  const { worker, leaseMs, count, lastSource = '', except = null } = options;
+  const { count, lastSource = '', except = null, ...claimant } = options;
   return sql<Job>`
     with recursive
     after as (
@@ -75,15 +73,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
           for update skip locked) as job
         limit ${count}) as taken),
     claimed as (
-      update raw_data set
-        status = 'processing',
-        attempt = attempt + 1,
-        attempts = attempts + 1,
-        claimed_by = ${worker},
-        lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-        error = null,
-        stages = '[]',
-        updated_at = now()
+      update raw_data set ${claimed(claimant)}
       where id = any (array(select id from chosen))
       returning id, attempt, source_slug, external_id, content_hash, request_id)
     select id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",

@@ -12,17 +12,14 @@ export function heldClaim({ rawId, attempt }: Fence): RawBuilder<{ id: number }>
 }
 
 /**
- * The same for a write that belongs to a listing: its row also says whether the listing is still what
- * this job made of it (`is_current`). Two payloads of a listing can be at work together, because ids
+ * The same for a write that belongs to the job's listing: its row also says whether the listing is still
+ * what this job made of it (`is_current`). Two payloads of a listing can be at work together, because ids
  * come in another order than commits, and the older one must not overwrite what the newer one wrote.
- * It locks the listing too, so that the newer one waits until the statement, or the transaction, ends.
+ * It locks that too, so that the newer one waits until the statement, or the transaction, ends.
  */
-export function heldListing(
-  { rawId, attempt }: Fence,
-  listingId: number,
-): RawBuilder<{ is_current: boolean }> {
-  return sql`select property_listings.raw_id = raw_data.id as is_current
-    from raw_data join property_listings on property_listings.id = ${listingId}
+export function heldListing({ rawId, attempt }: Fence): RawBuilder<{ is_current: boolean }> {
+  return sql`select current.raw_id = raw_data.id as is_current
+    from raw_data join listing_payloads as current using (source_slug, external_id)
     where raw_data.id = ${rawId} and raw_data.attempt = ${attempt}
       and raw_data.status = 'processing'
     for share`;

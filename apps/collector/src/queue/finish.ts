@@ -1,3 +1,4 @@
+import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
@@ -24,7 +25,7 @@ export function createFinish(deps: {
     maxItems: MAX_GROUP,
     maxInFlight: MAX_IN_FLIGHT,
     async write(endings) {
-      const written = await finishJobs(db, endings);
+      const written = await retryConflicts(() => finishJobs(db, endings));
       const listings = endings.filter((_, nth) => written[nth]).map(({ job }) => job);
       await release(db, listings).catch((error: unknown) =>
         log.warn({ err: error }, 'what waited for ended jobs waits for the next sweep'),

@@ -11,6 +11,7 @@ export type Hints = {
   raise: () => void;
   /** Hears of work that came in through this process, until the returned function is called. */
   onHint: (listener: () => void) => () => void;
+  /** Sends the notification that is still due; no other follows. */
   close: () => Promise<void>;
 };
 
@@ -30,14 +31,16 @@ export function createHints(deps: {
   const listeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
   let raisedAgain = false;
+  let closed = false;
   let sending: Promise<void> = Promise.resolve();
+
+  async function send(): Promise<void> {
+    await sql`select pg_notify(${CHANNEL}, '')`.execute(db).catch(onError);
+  }
 
   function notify(): void {
     raisedAgain = false;
-    sending = sql`select pg_notify(${CHANNEL}, '')`
-      .execute(db)
-      .then(() => undefined)
-      .catch(onError);
+    sending = send();
     timer = setTimeout(() => {
       timer = undefined;
       if (raisedAgain) notify();
@@ -48,6 +51,7 @@ export function createHints(deps: {
   return {
     raise() {
       for (const listener of listeners) listener();
+      if (closed) return;
       if (timer === undefined) notify();
       else raisedAgain = true;
     },
@@ -56,9 +60,10 @@ export function createHints(deps: {
       return () => void listeners.delete(listener);
     },
     async close() {
+      closed = true;
       clearTimeout(timer);
-      timer = undefined;
       await sending;
+      if (raisedAgain) await send();
     },
   };
 }

@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Job } from './job.ts';
+import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases } from './leases.ts';
 import { release } from './release.sql.ts';
 import { returnJob } from './repository.ts';
@@ -54,7 +54,7 @@ export function createInlineJobs(deps: {
       // One whose pictures are gone has failed by now, and holds up its listing no longer.
       await release(db, [job]);
     } catch (error) {
-      log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned');
+      log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned');
     }
     return outcome;
   }
@@ -62,9 +62,9 @@ export function createInlineJobs(deps: {
   return {
     run(job, { signal, ...options }) {
       const { promise, resolve } = Promise.withResolvers<JobOutcome>();
-      slots.run(job, async (lost) => {
+      slots.run(job, async ({ controller: { signal: lost }, stages }) => {
         const either = signal === undefined ? lost : AbortSignal.any([lost, signal]);
-        resolve(await settle(job, { ...options, signal: either, probe: false }));
+        resolve(await settle(job, { ...options, signal: either, stages }));
       });
       return promise;
     },

@@ -13,6 +13,17 @@ export type Job = Fence & {
   requestId?: string | null | undefined;
 };
 
+/** What every line of a job carries: it leads to the request that brought the payload, and to its record. */
+export function logFieldsOf({
+  rawId,
+  sourceSlug,
+  attempt,
+  requestId,
+}: Pick<Job, 'rawId' | 'sourceSlug' | 'attempt' | 'requestId'>) {
+  const request = requestId == null ? {} : { request_id: requestId };
+  return { raw_id: rawId, source: sourceSlug, attempt, ...request };
+}
+
 /** What tells a listing from all others; its payloads are processed one after another. */
 export type ListingKey = Pick<Job, 'sourceSlug' | 'externalId'>;
 

@@ -1,7 +1,8 @@
+import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import { LeaseLostError } from './job.ts';
+import { LeaseLostError, logFieldsOf } from './job.ts';
 import { repeat } from './repeat.ts';
 import { releaseMissed } from './release.sql.ts';
 import { renewLeases, rescueJobs } from './repository.ts';
@@ -9,7 +10,10 @@ import type { Slots } from './slots.ts';
 
 const RESCUE_INTERVAL_MS = 30_000;
 
-/** Renews the leases of the jobs in progress, three times a lease, and ends the work on lost ones. */
+/**
+ * Renews the leases of the jobs in progress, three times a lease, notes how far they have come, and ends
+ * the work on lost ones.
+ */
 export function keepLeases(
   deps: { db: Kysely<Tables>; slots: Slots; log: Logger; leaseMs: number },
   signal: AbortSignal,
@@ -18,11 +22,8 @@ export function keepLeases(
   const renew = async () => {
     const current = slots.all();
     if (current.length === 0) return;
-    const held = await renewLeases(
-      db,
-      current.map((slot) => slot.job),
-      leaseMs,
-    );
+    const jobs = current.map(({ job: { rawId, attempt }, stages }) => ({ rawId, attempt, stages }));
+    const held = await retryConflicts(() => renewLeases(db, jobs, leaseMs));
     const ids = new Set(held.map((fence) => `${fence.rawId}/${fence.attempt}`));
     for (const { job, controller } of current) {
       if (!ids.has(`${job.rawId}/${job.attempt}`)) controller.abort(new LeaseLostError(job));
@@ -34,10 +35,15 @@ export function keepLeases(
   });
 }
 
+/** How often lost jobs are looked for: twice a lease, but at least every 30 s. */
+export function rescueIntervalMs(leaseMs: number): number {
+  return Math.min(RESCUE_INTERVAL_MS, leaseMs / 2);
+}
+
 /**
  * Gives jobs of workers that are gone back to the queue, and lets go what waited for one that ended
- * without a word: at the start, and then twice a lease but at least every 30 s, so that with the default
- * lease nothing stays stuck for longer than 90 s.
+ * without a word: at the start, and then so often that with the default lease nothing stays stuck for
+ * longer than 90 s.
  */
 export function rescueLostJobs(
   deps: {
@@ -52,13 +58,13 @@ export function rescueLostJobs(
   const { db, log, leaseMs, maxAttempts, onRescued } = deps;
   const rescue = async () => {
     const rescued = await rescueJobs(db, maxAttempts);
-    for (const { rawId, status } of rescued) {
-      log.warn({ raw_id: rawId, status }, 'the worker of a job was lost');
+    for (const { status, ...job } of rescued) {
+      log.warn({ ...logFieldsOf(job), status }, 'the worker of a job was lost');
     }
     const released = await releaseMissed(db);
     if (rescued.length + released > 0) onRescued();
   };
-  return repeat(Math.min(RESCUE_INTERVAL_MS, leaseMs / 2), rescue, {
+  return repeat(rescueIntervalMs(leaseMs), rescue, {
     signal,
     onError: (error) => log.warn({ err: error }, 'lost jobs could not be looked for'),
   });

@@ -35,14 +35,16 @@ export function releaseMissed(db: Kysely<Tables>): Promise<number> {
 async function releaseFirst(db: Kysely<Tables>, listings: RawBuilder<unknown>): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     update raw_data set waits = false
-    where status = 'pending' and waits and id = any (array(
-      select first.id from (${listings}) as listing (source_slug, external_id)
-      cross join lateral (
-        select id, waits from raw_data
-        where source_slug = listing.source_slug and external_id = listing.external_id
-          and status = 'pending'
-        order by id + 0 limit 1) as first
-      where first.waits and not ${isProcessed(sql`listing`)}
-      order by first.id))`.execute(db);
+    where id in (
+      select id from raw_data
+      where status = 'pending' and waits and id = any (array(
+        select first.id from (${listings}) as listing (source_slug, external_id)
+        cross join lateral (
+          select id, waits from raw_data
+          where source_slug = listing.source_slug and external_id = listing.external_id
+            and status = 'pending'
+          order by id + 0 limit 1) as first
+        where first.waits and not ${isProcessed(sql`listing`)}))
+      order by id for update)`.execute(db);
   return Number(numAffectedRows);
 }

@@ -1,18 +1,18 @@
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { StageRecord, Tables } from '../database.ts';
 import type { UploadedFile } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Extracted } from '../pipeline/extraction.ts';
 import { createFinish } from './finish.ts';
-import { type Job, LeaseLostError } from './job.ts';
+import { type Job, LeaseLostError, logFieldsOf } from './job.ts';
 import { type JobResult, returnJob } from './repository.ts';
 
 export type JobOptions = {
   /** Aborted when the claim is lost or the worker ends. */
   signal: AbortSignal;
-  /** Whether the job was let through to see if the model answers again. */
-  probe: boolean;
+  /** Where the stages that it has been through are noted, for whoever looks meanwhile. */
+  stages?: StageRecord[] | undefined;
   /** Pictures that came along: the listing then has these, whatever addresses the payload names. */
   uploads?: readonly UploadedFile[] | undefined;
   /** Process the payload although the listing was made from the same content. */
@@ -54,7 +54,7 @@ export function createJobRunner(deps: {
       return {
         status: 'failed',
         error: { code: 'internal_error', message },
-        stages: [],
+        stages: options.stages ?? [],
         listingId: null,
       };
     }
@@ -84,10 +84,4 @@ export function createJobRunner(deps: {
       log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
       return outcome;
     });
-}
-
-/** What every line of a job carries: it leads to the request that brought the payload, and to its record. */
-function logFieldsOf({ rawId, sourceSlug, attempt, requestId }: Job) {
-  const request = requestId == null ? {} : { request_id: requestId };
-  return { raw_id: rawId, source: sourceSlug, attempt, ...request };
 }

@@ -1,3 +1,4 @@
+import type { StageRecord } from '../database.ts';
 import type { Job } from './job.ts';
 
 /** A job that was claimed and has not ended. */
@@ -5,6 +6,8 @@ export type Slot = {
   readonly job: Job;
   /** Ends the job's work: its lease was lost, or it was returned to the queue. */
   readonly controller: AbortController;
+  /** The stages that it has been through so far. */
+  readonly stages: StageRecord[];
   readonly done: Promise<void>;
 };
 
@@ -18,7 +21,7 @@ export type Slots = {
    * @param work Calls `leave` when nothing but the writing of its end is to be done: the next job need not
    *   wait for that.
    */
-  run(job: Job, work: (signal: AbortSignal, leave: () => void) => Promise<void>): void;
+  run(job: Job, work: (slot: Slot, leave: () => void) => Promise<void>): void;
   /** All that have not ended. */
   all(): Slot[];
   /** Takes out the jobs that have waited for a slot for so long, or all that wait; they will not be run. */
@@ -57,7 +60,7 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
     run(job, work) {
       const controller = new AbortController();
       const done = Promise.withResolvers<void>();
-      const slot = { job, controller, done: done.promise };
+      const slot: Slot = { job, controller, stages: [], done: done.promise };
       const end = (): void => {
         slots.delete(slot);
         done.resolve();
@@ -73,7 +76,7 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
         onFree();
       };
       const begin = (): void => {
-        void work(controller.signal, leave).finally(() => {
+        void work(slot, leave).finally(() => {
           leave();
           end();
         });

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
+import { processName } from '../process-name.ts';
+import { createClaimAhead, MAX_AHEAD, MAX_WAIT_MS } from './ahead.ts';
 import { createAlarm } from './alarm.ts';
 import { claimJobs } from './claim.sql.ts';
-import type { Job } from './job.ts';
+import { allOpen, type Gate } from './gate.ts';
+import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases, rescueLostJobs } from './leases.ts';
 import { pause, repeat } from './repeat.ts';
 import { returnJob } from './repository.ts';
@@ -15,27 +17,18 @@ import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts'
 import { createSlots } from './slots.ts';
 
 /** Specification 001, Limits. */
-const POLL_MS = 1000;
+export const POLL_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 /** How long jobs that were returned at shutdown may take to notice. */
 const ABORT_GRACE_MS = 2000;
-/**
- * Jobs that end within milliseconds, as unchanged payloads do, would leave the slots empty while the next
- * are claimed. So as many as ended during the last claim are claimed beside those for free slots, this many
- * at most. Where jobs take longer than a claim there are none.
- */
-const MAX_AHEAD = 100;
-/**
- * How long one of these may wait. Then the jobs before it take longer than those that had ended, and
- * another worker may have a slot for it.
- */
-const MAX_WAIT_MS = 1000;
 
 export type WorkerOptions = {
   db: Kysely<Tables>;
   process: ProcessJob;
   /** While it is open nothing is claimed; half-open, one job at a time. */
   breaker: BreakerView;
+  /** What else has to be there for jobs: while one of these says no, nothing is claimed. */
+  gates?: readonly Gate[];
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
   /** Jobs in progress at once. */
@@ -65,27 +58,27 @@ export function startWorker(options: WorkerOptions): Worker {
   const {
     db,
     breaker,
+    gates = [],
     log,
     leaseMs,
     maxAttempts,
     pollMs = POLL_MS,
     maxWaitMs = MAX_WAIT_MS,
   } = options;
-  const name = `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+  const name = processName(randomUUID().slice(0, 8));
   const alarm = createAlarm();
   const slots = createSlots(options.slots, alarm.ring, MAX_AHEAD);
+  const ahead = createClaimAhead(slots, maxWaitMs);
   const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
-  /** The last job that met a model still failing, when it was let through to try it. */
-  let probed: number | undefined;
+  /** A job that the model was not there for: others go first, once, since it may be what the model fails on. */
+  let postponed: number | undefined;
   /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
   let probingJob: Job | undefined;
   let restUntil = 0;
   /** Where the round over the sources stands. */
   let lastSource: string | undefined;
-  /** How many jobs had left their slot when the last claim began. */
-  let leftBefore = 0;
 
   async function work(job: Job, jobOptions: JobOptions, leave: () => void): Promise<void> {
     const outcome = await runJob(job, jobOptions, leave);
@@ -93,20 +86,19 @@ export function startWorker(options: WorkerOptions): Worker {
     if (outcome !== 'postponed') return;
     // The model was not there for it. Asking again at once would only turn in a circle.
     restUntil = Date.now() + pollMs;
-    if (jobOptions.probe) probed = job.rawId;
+    postponed = job.rawId;
   }
 
   /** Claims jobs for the free slots, or one to try the model, and starts them. False where there are none. */
   async function claimNext(): Promise<boolean> {
     const probe = breaker.state === 'half-open';
-    const ahead = Math.min(MAX_AHEAD, slots.left - leftBefore);
-    leftBefore = slots.left;
+    const more = ahead.next();
     const jobs = await claimJobs(db, {
       worker: name,
       leaseMs,
-      count: probe ? 1 : slots.free + ahead,
+      count: probe ? 1 : slots.free + more,
       lastSource,
-      except: probe ? probed : undefined,
+      except: postponed,
     });
     if (stopping.signal.aborted) {
       await returnJobs(jobs);
@@ -114,27 +106,35 @@ export function startWorker(options: WorkerOptions): Worker {
     }
     for (const job of jobs) {
       if (probe) probingJob = job;
-      slots.run(job, (signal, leave) => work(job, { probe, signal }, leave));
+      slots.run(job, ({ controller: { signal }, stages }, leave) =>
+        work(job, { signal, stages }, leave),
+      );
     }
     lastSource = jobs.at(-1)?.sourceSlug;
-    // Where only the job of the last probe is left, that one is as good as any.
-    const spared = probe && probed !== undefined;
-    if (spared) probed = undefined;
+    // Where only that job is left, it is as good as any.
+    const spared = postponed !== undefined;
+    postponed = undefined;
     return jobs.length > 0 || spared;
   }
 
-  function mayClaim(): boolean {
+  /** Whether there is a slot for a job, and the model for it. */
+  function isReady(): boolean {
     if (stopping.signal.aborted || slots.free <= 0 || Date.now() < restUntil) return false;
     return (
       breaker.state === 'closed' || (breaker.state === 'half-open' && probingJob === undefined)
     );
   }
 
+  async function mayClaim(): Promise<boolean> {
+    // The gates may take a moment to tell.
+    return isReady() && (await allOpen(gates)) && isReady();
+  }
+
   async function loop(): Promise<void> {
     let failures = 0;
     while (!stopping.signal.aborted) {
       try {
-        while (mayClaim() && (await claimNext()));
+        while ((await mayClaim()) && (await claimNext()));
         failures = 0;
         if (!stopping.signal.aborted) await alarm.wait(pollMs);
       } catch (error) {
@@ -148,7 +148,7 @@ export function startWorker(options: WorkerOptions): Worker {
   async function returnJobs(jobs: readonly Job[]): Promise<void> {
     for (const job of jobs) {
       await returnJob(db, job).catch((error: unknown) =>
-        log.error({ err: error, raw_id: job.rawId }, 'a job could not be returned'),
+        log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned'),
       );
     }
   }
@@ -171,7 +171,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const upkeep = [
     keepLeases({ db, slots, log, leaseMs }, ended.signal),
     rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: alarm.ring }, ended.signal),
-    repeat(maxWaitMs, () => returnJobs(slots.takeWaiting(maxWaitMs)), {
+    repeat(maxWaitMs, () => returnJobs(ahead.takeLate()), {
       signal: ended.signal,
       onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
     }),

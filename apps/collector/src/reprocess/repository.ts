@@ -1,8 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../database.ts';
+import type { ModelUsage, RawStatus, Tables } from '../database.ts';
 import type { Payload } from '../ingest/schemas.ts';
 import { FACTS } from '../listings/facts.ts';
-import type { Job } from '../queue/job.ts';
 
 /** Which listings to process again. */
 export type Choice = {
@@ -17,7 +16,12 @@ const provenance = (key: string) => sql<string | null>`provenance.value ->> ${ke
 function select(db: Kysely<Tables>, { source, listingId, outdated }: Choice) {
   return db
     .selectFrom('property_listings as listing')
-    .leftJoin('raw_data as raw', 'raw.id', 'listing.raw_id')
+    .innerJoin('listing_payloads as current', (join) =>
+      join
+        .onRef('current.source_slug', '=', 'listing.source_slug')
+        .onRef('current.external_id', '=', 'listing.external_id'),
+    )
+    .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     .leftJoin('listing_enrichments as provenance', (join) =>
       join
         .onRef('provenance.listing_id', '=', 'listing.id')
@@ -54,7 +58,7 @@ export function listChosen(
 ) {
   return (
     select(db, choice)
-      .select(['listing.id', 'listing.raw_id', 'raw.status'])
+      .select(['listing.id', 'current.raw_id', 'raw.status'])
       .select(FACTS.map((key) => `listing.${key}` as const))
       // The ingest has checked it.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
@@ -68,35 +72,16 @@ export function listChosen(
 /** The statuses of payloads whose listing nobody is working on. */
 export const ENDED: readonly RawStatus[] = ['completed', 'failed', 'invalid'];
 
-/**
- * Claims the payload that a listing was made from last, to process it again: with all its attempts.
- * @returns Undefined where the listing was made from another meanwhile, or will soon be.
- */
-export async function claimAgain(
+/** Adds what a reading cost to what the payload has cost so far. */
+export async function addModelUsage(
   db: Kysely<Tables>,
-  { rawId, listingId }: { rawId: number; listingId: number },
-  { worker, leaseMs }: { worker: string; leaseMs: number },
-): Promise<Job | undefined> {
-  const { rows } = await sql<Job>`
-    update raw_data set
-      status = 'processing',
-      attempt = attempt + 1,
-      attempts = 1,
-      claimed_by = ${worker},
-      lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-      error = null,
-      stages = '[]',
-      updated_at = now()
-    where id = (
-      select raw.id from raw_data as raw
-      join property_listings as listing on listing.raw_id = raw.id
-      where raw.id = ${rawId} and listing.id = ${listingId} and raw.status = any(${[...ENDED]})
-        and not exists (
-          select from raw_data as other
-          where other.source_slug = raw.source_slug and other.external_id = raw.external_id
-            and other.status in ('pending', 'processing'))
-      for update of raw skip locked)
-    returning id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
-      content_hash as "contentHash"`.execute(db);
-  return rows[0];
+  rawId: number,
+  usage: ModelUsage,
+): Promise<void> {
+  await sql`
+    update raw_data set model_usage = (
+      select jsonb_object_agg(
+        key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
+      from jsonb_each_text(${JSON.stringify(usage)}::jsonb))
+    where id = ${rawId}`.execute(db);
 }

@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
@@ -11,12 +10,15 @@ import {
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
 import { readFacts } from '../pipeline/read-facts.ts';
+import { createModelCost } from '../pipeline/model-cost.ts';
+import { processName } from '../process-name.ts';
 import { mapInOrder } from './map-in-order.ts';
+import { claimAgain } from '../queue/claim-again.sql.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import {
+  addModelUsage,
   type Candidate,
   type Choice,
-  claimAgain,
   countChosen,
   ENDED,
   listChosen,
@@ -62,7 +64,7 @@ export type Reprocess = {
   count(choice: Choice): Promise<number>;
   /**
    * Has the model read the kept payloads of the listings again, as many at once as the worker has slots.
-   * It writes nothing.
+   * It writes nothing but what that cost.
    * @param options.limit How many listings at most.
    * @throws ModelError where the server fails after the client's attempts, or on each of many listings.
    */
@@ -90,18 +92,21 @@ export function createReprocess(deps: {
   parallel: number;
 }): Reprocess {
   const { db, model, jobs, leaseMs, parallel } = deps;
-  const worker = `${hostname()}/${process.pid}/reprocess`;
+  const worker = processName('reprocess');
 
   async function readOne(candidate: Candidate, signal: AbortSignal): Promise<ReadOutcome> {
     const { id: listingId, raw_id: rawId, payload, status } = candidate;
     if (payload === null) return { outcome: 'payload_gone', listingId };
     if (status === null || !ENDED.includes(status)) return { outcome: 'in_progress', listingId };
+    const cost = createModelCost();
     let extracted: Extracted;
     try {
-      extracted = await extractListing(model, payload, signal);
+      extracted = await extractListing(model, payload, { signal, observe: cost.observe });
     } catch (error) {
       if (signal.aborted || !(error instanceof ModelError) || error.retryable) throw error;
       return { outcome: 'failed', listingId, error };
+    } finally {
+      if (cost.usage().calls > 0) await addModelUsage(db, rawId, cost.usage());
     }
     const reason = refusalOf(extracted);
     if (reason !== undefined) return { outcome: 'not_a_listing', listingId, reason };

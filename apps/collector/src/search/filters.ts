@@ -1,7 +1,4 @@
-import { type Expression, expressionBuilder, type SqlBool } from 'kysely';
-import type { Tables } from '../database.ts';
 import { problem } from '../errors.ts';
-import { normaliseText } from './normalise.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [
@@ -32,27 +29,4 @@ export function checkRanges(filters: SearchFilters): void {
     ([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity),
   ).map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
   if (errors.length > 0) throw problem('validation_failed', { errors });
-}
-
-/**
- * The condition on `property_listings` that the filters make. A listing without a price is in no price
- * range, and so on; archived listings are left out unless asked for. Prices are compared as the
- * numbers they are, whatever the currency. Contract 4, Search.
- */
-export function matchesFilters(filters: SearchFilters): Expression<SqlBool> {
-  const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions: Expression<SqlBool>[] = [];
-  for (const column of ['deal_type', 'property_type', 'source_slug'] as const) {
-    const value = filters[column];
-    if (value !== undefined) conditions.push(eb(column, '=', value));
-  }
-  if (filters.city !== undefined) {
-    conditions.push(eb('city_key', '=', normaliseText(filters.city)));
-  }
-  for (const { column, min, max } of rangesOf(filters)) {
-    if (min !== undefined) conditions.push(eb(column, '>=', min));
-    if (max !== undefined) conditions.push(eb(column, '<=', max));
-  }
-  if (filters.include_archived !== true) conditions.push(eb('archived_at', 'is', null));
-  return eb.and(conditions);
 }

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
-import type { SearchFilters } from './schemas.ts';
+import { listMembers } from './repository.ts';
+import { MAX_FOLDED, type SearchFilters } from './schemas.ts';
 
 type Grouped = { id: number; group: number | null };
 
@@ -20,8 +21,8 @@ export function foldGroups<Hit extends Grouped>(hits: readonly Hit[]): Hit[] {
 
 /**
  * The other listings of each hit's group, by the hit's id, in the order of their ids: also those that the
- * search did not find, so that all offers of a home are together. Archived ones are left out unless asked
- * for. A hit that is alone has none.
+ * search did not find, so that all offers of a home are together, up to `MAX_FOLDED` of them. Archived ones
+ * are left out unless asked for. A hit that is alone has none.
  */
 export async function findDuplicates(
   db: Kysely<Tables>,
@@ -30,18 +31,12 @@ export async function findDuplicates(
 ): Promise<Map<number, number[]>> {
   const groups = hits.map(({ group }) => group).filter((group) => group !== null);
   if (groups.length === 0) return new Map();
-  const rows = await db
-    .selectFrom('property_listings')
-    .select(['id', 'duplicate_group'])
-    .where('duplicate_group', 'in', groups)
-    .$if(!include_archived, (query) => query.where('archived_at', 'is', null))
-    .orderBy('id')
-    .execute();
-  const members = Map.groupBy(rows, (row) => row.duplicate_group);
+  // One more than are shown: the hit itself may be among them.
+  const members = await listMembers(db, groups, { include_archived, limit: MAX_FOLDED + 1 });
   return new Map(
     hits.map(({ id, group }) => {
-      const all = (group === null ? undefined : members.get(group)) ?? [];
-      return [id, all.map((row) => row.id).filter((other) => other !== id)];
+      const others = (group === null ? [] : (members.get(group) ?? [])).filter((one) => one !== id);
+      return [id, others.slice(0, MAX_FOLDED)];
     }),
   );
 }

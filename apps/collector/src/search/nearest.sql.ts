@@ -1,8 +1,8 @@
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database.ts';
 import { estimateListings } from './estimate.sql.ts';
-import { hasFacets, partsOf } from './facets.ts';
-import { matchesFilters } from './filters.ts';
+import { hasFacets, partsOf } from './facets.sql.ts';
+import { matchesFilters } from './filters.sql.ts';
 import type { QueryVector } from './query-vector.ts';
 import type { SearchFilters } from './schemas.ts';
 
@@ -84,17 +84,22 @@ async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbou
   return rows;
 }
 
-/** The settings are the transaction's alone: the connection goes back to the pool without them. */
-function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
+/**
+ * Asks the index. Its settings are the statement's alone, so that the connection goes back to the pool
+ * without them; that the search needs what they give keeps it from beginning before they are made.
+ */
+async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
-  return db.transaction().execute(async (trx) => {
-    await sql`select set_config('hnsw.iterative_scan', 'strict_order', true),
-                     set_config('hnsw.ef_search', ${String(view)}, true)`.execute(trx);
-    const { rows } = await sql<Neighbour>`
+  const { rows } = await sql<Neighbour>`
+    select near.* from (
+      select set_config('hnsw.iterative_scan', 'strict_order', true) as scan,
+        set_config('hnsw.ef_search', ${String(view)}, true) as view) as setting
+    cross join lateral (
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
-      from property_listings where ${matchesFilters(filters)} and ${isCandidate(query)}
-      order by distance, id limit ${limit}
-    `.execute(trx);
-    return rows;
-  });
+      from property_listings
+      where setting.scan = 'strict_order' and setting.view <> ''
+        and ${matchesFilters(filters)} and ${isCandidate(query)}
+      order by distance, id limit ${limit}) as near
+    order by distance, id`.execute(db);
+  return rows;
 }

@@ -1,6 +1,6 @@
-import { type Kysely, sql } from 'kysely';
+import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database.ts';
-import { bandOf, firstIdOf, hasFacets, partsOf } from './facets.ts';
+import { bandOf, firstIdOf, hasBands, hasFacets, hasNewestBands, partsOf } from './facets.sql.ts';
 import { byRank } from './pages.ts';
 import type { SearchFilters } from './schemas.ts';
 
@@ -40,17 +40,15 @@ const RESERVE = 1.25;
  * @param newestId Listings that came after this one are left out; the newest of all unless told.
  */
 export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Matches> {
-  const newestId = query.newestId ?? (await findNewest(db));
+  const { newestId, found } = await findFirst(db, query);
   const last = bandOf(newestId);
-  const found: Match[] = [];
-  let from = last + 1;
-  let bands = FIRST_BANDS;
+  let from = Math.max(0, last + 1 - FIRST_BANDS);
   while (from > 0 && found.length < query.bound) {
+    const bands = nextBands({ seen: last + 1 - from, found: found.length, bound: query.bound });
     const window = { from: Math.max(0, from - bands), before: from };
     const limit = query.bound - found.length;
     found.push(...(await findMatches(db, { ...query, newestId, window, limit })));
     from = window.from;
-    bands = nextBands({ seen: last + 1 - from, found: found.length, bound: query.bound });
   }
   return { ranked: found.toSorted(byRank), newestId };
 }
@@ -61,36 +59,65 @@ function nextBands({ seen, found, bound }: { seen: number; found: number; bound:
   return Math.ceil(Math.min(wanted, seen * GROWTH));
 }
 
-async function findNewest(db: Kysely<Tables>): Promise<number> {
-  const { rows } = await sql<{ id: number | null }>`
-    select max(id) as id from property_listings`.execute(db);
-  return rows[0]?.id ?? 0;
+/** The newest matches in the newest bands, and the newest id: the bands follow from it, so it is one query. */
+async function findFirst(
+  db: Kysely<Tables>,
+  { text, filters, bound, newestId }: Query,
+): Promise<{ newestId: number; found: Match[] }> {
+  const newest =
+    newestId === undefined
+      ? sql`select coalesce(max(id), 0) as id from property_listings`
+      : sql`select ${newestId}::bigint as id`;
+  const isInBands = sql<SqlBool>`${hasNewestBands(sql`(select id from newest)`, FIRST_BANDS)}
+    and id + 0 <= (select id from newest)`;
+  const { rows } = await sql<{ newestId: number; matches: MatchRow[] }>`
+    with newest as materialized (${newest})
+    select newest.id as "newestId", (${selectMatches({ text, filters, isInBands, limit: bound })}) as matches
+    from newest`.execute(db);
+  const { newestId: id, matches } = rows[0] ?? { newestId: 0, matches: [] };
+  return { newestId: id, found: matches.map(toMatch) };
 }
 
-/**
- * The newest matches in a window of bands. `id + 0`: else the planner may walk along the ids instead, and
- * look at the words of every listing.
- */
+/** The newest matches in a window of bands. */
 async function findMatches(
   db: Kysely<Tables>,
   options: Query & { newestId: number; window: { from: number; before: number }; limit: number },
 ): Promise<Match[]> {
   const { text, filters, newestId, window, limit } = options;
   const { from, before } = window;
+  const isNamed = from > 0 || before <= MOST_NAMED;
+  const isInBands = sql<SqlBool>`${isNamed ? hasBands({ from, to: before - 1 }) : sql`true`}
+    and id + 0 >= ${firstIdOf(from)} and id + 0 < ${firstIdOf(before)} and id + 0 <= ${newestId}`;
+  const { rows } = await sql<{ matches: MatchRow[] }>`
+    select (${selectMatches({ text, filters, isInBands, limit })}) as matches`.execute(db);
+  return (rows[0]?.matches ?? []).map(toMatch);
+}
+
+type MatchRow = [id: number, rank: number, group: number | null];
+
+const toMatch = ([id, rank, group]: MatchRow): Match => ({ id, rank, group });
+
+/**
+ * The newest matches as one JSON value. `id + 0`, here and above: else the planner may walk along the ids
+ * instead, and look at the words of every listing.
+ */
+function selectMatches(options: {
+  text: string;
+  filters: SearchFilters;
+  isInBands: Expression<SqlBool>;
+  limit: number;
+}): RawBuilder<MatchRow[]> {
+  const { text, filters, isInBands, limit } = options;
   const query = sql`plainto_tsquery('simple', ${text})`;
-  const bands = from === 0 && before > MOST_NAMED ? undefined : { from, to: before - 1 };
   const parts = partsOf(filters).map(
     (part) => sql`(
       select id, ts_rank_cd(search_vector, ${query}) as rank, duplicate_group
       from property_listings
-      where ${part} and search_vector @@ ${query} and ${hasFacets(filters, bands)}
-        and id + 0 >= ${firstIdOf(from)} and id + 0 < ${firstIdOf(before)} and id + 0 <= ${newestId}
+      where ${part} and search_vector @@ ${query} and ${hasFacets(filters)} and ${isInBands}
       order by id + 0 desc limit ${limit})`,
   );
-  const { rows } = await sql<{ matches: [id: number, rank: number, group: number | null][] }>`
-    select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]') as matches
+  return sql`
+    select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]')
     from (select * from (${sql.join(parts, sql` union all `)}) as part
-      order by id desc limit ${limit}) as match`.execute(db);
-  const matches = rows[0]?.matches ?? [];
-  return matches.map(([id, rank, group]) => ({ id, rank, group }));
+      order by id desc limit ${limit}) as match`;
 }

@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import { type Listing, listingColumns, presentListing } from '../listings/present.ts';
 
@@ -26,4 +26,20 @@ export function readEmbedding(
     .select(['embedding', 'embedding_model'])
     .where('id', '=', id)
     .executeTakeFirst();
+}
+
+/** The first listings of groups of likely duplicates, by their ids, each group under its own. */
+export async function listMembers(
+  db: Kysely<Tables>,
+  groups: readonly number[],
+  { include_archived, limit }: { include_archived: boolean; limit: number },
+): Promise<Map<number, number[]>> {
+  const { rows } = await sql<{ group: number; ids: number[] }>`
+    select wanted.id as "group", (
+      select coalesce(jsonb_agg(id order by id), '[]') from (
+        select id from property_listings
+        where duplicate_group = wanted.id and (${include_archived} or archived_at is null)
+        order by id limit ${limit}) as member) as ids
+    from unnest(${[...new Set(groups)]}::bigint[]) as wanted (id)`.execute(db);
+  return new Map(rows.map(({ group, ids }) => [group, ids]));
 }

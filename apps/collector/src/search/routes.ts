@@ -29,8 +29,11 @@ export type SearchDeps = {
   model: Embedder;
   /** EMBEDDING_DIMENSIONS. */
   dimensions: number;
-  /** The limit on full-text searches; the key is the API key's id, or the client's network without one. */
-  limit: RateLimit;
+  /**
+   * The limits on searches; the key is the API key's id, or the client's network without one. Hybrid searches
+   * count as full-text ones.
+   */
+  limits: { fulltext: RateLimit; similar: RateLimit };
   metrics: Pick<Metrics, 'searchDuration'>;
   /** How many matches are ranked; see `RANKED_MATCHES`. */
   rankedMatches?: number;
@@ -43,15 +46,11 @@ export type SearchDeps = {
  * Contract 4, Search.
  */
 export function searchRoutes(app: Server, deps: SearchDeps): void {
-  const { limit, metrics } = deps;
+  const { limits, metrics } = deps;
   const fulltext = createFulltextSearch(deps);
   const similar = createSimilarSearch(deps);
   const hybrid = createHybridSearch(deps);
   const config = { scope: 'search' } as const;
-
-  const limited = async (request: FastifyRequest, reply: FastifyReply) => {
-    reply.headers(await limit(request.apiKey?.id ?? clientNetwork(request.ip)));
-  };
 
   /** Runs a search and says how long it took; failed ones are not measured. */
   async function timed<Result extends object>(kind: string, search: () => Promise<Result>) {
@@ -77,7 +76,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     '/search/fulltext',
     {
       config,
-      onRequest: limited,
+      onRequest: limited(limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words',
@@ -88,13 +87,14 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429) },
       },
     },
-    ({ body }) => timed('fulltext', () => fulltext(body)),
+    ({ body }, reply) => timed('fulltext', () => fulltext(body, whenAbandoned(reply))),
   );
 
   app.post(
     '/search/similar',
     {
       config,
+      onRequest: limited(limits.similar),
       schema: {
         tags: ['search'],
         summary: 'Find listings near to a text, an embedding or a listing',
@@ -108,6 +108,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
             'listing_not_found',
             'listing_not_embedded',
             422,
+            429,
             'model_unavailable',
           ),
         },
@@ -120,7 +121,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     '/search/hybrid',
     {
       config,
-      onRequest: limited,
+      onRequest: limited(limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words and their meaning together',
@@ -136,4 +137,10 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     },
     ({ body }, reply) => timed('hybrid', () => hybrid(body, whenAbandoned(reply))),
   );
+}
+
+function limited(limit: RateLimit) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    reply.headers(await limit(request.apiKey?.id ?? clientNetwork(request.ip)));
+  };
 }

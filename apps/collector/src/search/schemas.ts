@@ -14,11 +14,11 @@ export const HYBRID_DEPTH = 50;
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
-/** PostgreSQL's text cannot hold U+0000, so no stored text has it and none is asked for it. */
-const WITHOUT_NUL = '^[^\\u0000]*$';
+/** PostgreSQL's text holds neither U+0000 nor half a surrogate pair, so no stored text is asked for them. */
+const STORABLE = '^[^\\u0000\\p{Cs}]*$';
 
 const word = (description: string) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: WITHOUT_NUL, description }));
+  Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: STORABLE, description }));
 const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
 const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
@@ -52,18 +52,22 @@ const fold_duplicates = Type.Optional(
   }),
 );
 
+/** How many listings of a group are named beside the one that is shown. */
+export const MAX_FOLDED = 100;
+
 const duplicates = Type.Optional(
   Type.Array(Type.Integer(), {
+    maxItems: MAX_FOLDED,
     description:
       'With `fold_duplicates`: the ids of the other listings that are likely the same property, ' +
-      'also of those that the search itself does not find.',
+      `also of those that the search itself does not find; the first ${MAX_FOLDED} of them.`,
   }),
 );
 
 const query = Type.String({
   minLength: 1,
   maxLength: 512,
-  pattern: WITHOUT_NUL,
+  pattern: STORABLE,
   description: 'Plain text. A listing is found when it has all the words, in any order.',
 });
 

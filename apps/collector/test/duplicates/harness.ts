@@ -43,7 +43,6 @@ export async function addListing(db: Db, facts: Facts = FLAT): Promise<number> {
       source_slug: 'doshka',
       external_id: `listing-${made}`,
       description: text,
-      raw_id: made,
       search_text: normaliseText(text),
       phones: [],
       features: [],

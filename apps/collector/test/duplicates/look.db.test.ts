@@ -182,9 +182,20 @@ test('a text that was copied is found by its meaning, without a fact that agrees
 test('a listing that changes nothing of what is compared is not looked at', async () => {
   const id = await addListing(db);
   await settle(db);
-  await change(db, id, { raw_id: 99_999, updated_at: new Date(), title: 'Another title' });
+  await change(db, id, { updated_at: new Date(), title: 'Another title' });
   const marks = await db.selectFrom('duplicate_marks').selectAll().execute();
   assert.deepEqual(marks, []);
+});
+
+test('the trigger of changed listings is asked for what it compares, and for nothing else', async () => {
+  const { rows } = await sql<{ definition: string }>`
+    select pg_get_triggerdef(oid) as definition from pg_trigger
+    where tgname = 'duplicates_of_changed'`.execute(db);
+  const [, named = '', compared = ''] =
+    /UPDATE OF (.+?) ON .+? WHEN (.+)$/s.exec(rows[0]?.definition ?? '') ?? [];
+  const columns = [...compared.matchAll(/old\.(\w+)/g)].map(([, column = '']) => column);
+  assert.ok(columns.length > 10);
+  assert.deepEqual(named.split(', ').toSorted(), [...new Set(columns)].toSorted());
 });
 
 type Step = { who: number; what: 'floor' | 'deal' | 'area' | 'archive' | 'delete' | 'look' };

@@ -4,6 +4,7 @@ import { type RawBuilder, sql } from 'kysely';
 import {
   alike,
   findCandidates,
+  MAX_CANDIDATES,
   nearest,
   samePictures,
   similarPictures,
@@ -19,9 +20,9 @@ const LISTINGS = 3000;
 /** Ten cities in which every listing is of one shape, floor and about one area, and shows one picture. */
 const own = await addListing(db);
 await sql`
-  insert into property_listings (source_slug, external_id, description, raw_id, search_text, phones,
+  insert into property_listings (source_slug, external_id, description, search_text, phones,
     deal_type, city_key, rooms, area_total, floor, price, currency)
-  select 'doshka', 'many-' || n, '', 1, '', '{}', 'sale', case n % 10 when 0 then 'львів' else 'місто ' || n % 10 end, 2, 54.3 + (n % 100) / 100.0,
+  select 'doshka', 'many-' || n, '', '', '{}', 'sale', case n % 10 when 0 then 'львів' else 'місто ' || n % 10 end, 2, 54.3 + (n % 100) / 100.0,
     case when n % 7 > 0 then 3 end,
     87000 + n % 50, 'USD'
   from generate_series(1, ${LISTINGS}) as n`.execute(db);
@@ -105,4 +106,33 @@ test('what has no place, no size and no pictures is compared with nobody', async
     assert.ok(listing);
     assert.deepEqual(await db.transaction().execute((trx) => findCandidates(trx, listing)), []);
   }
+});
+
+test('of very many candidates those are compared that several looks have found', async () => {
+  // Each of the listing's other pictures is shown by others, and one by an old listing that is alike too.
+  const { id: twin } = await db
+    .selectFrom('property_listings')
+    .select('id')
+    .where('city_key', '=', 'львів')
+    .where('floor', '=', 3)
+    .where('area_total', '=', 54.3)
+    .where('id', '<>', own)
+    .orderBy('id')
+    .executeTakeFirstOrThrow();
+  await sql`insert into images (sha256, media_type, width, height, bytes)
+    select lpad(to_hex(100000 + n), 64, '0'), 'image/jpeg', 1, 1, 1 from generate_series(2, 19) as n`.execute(
+    db,
+  );
+  await sql`insert into listing_images (listing_id, position, sha256)
+    select ${own}::bigint, n, lpad(to_hex(100000 + n), 64, '0') from generate_series(2, 19) as n
+    union all
+    select id, 2, lpad(to_hex(100000 + 2 + nth % 18), 64, '0')
+    from (select id, row_number() over (order by id desc)::integer as nth from property_listings
+      where id not in (${own}, ${twin}) and city_key <> 'львів' limit 18 * 19) as other
+    union all
+    select ${twin}::bigint, 2, lpad(to_hex(100002), 64, '0')`.execute(db);
+  const candidates = await findCandidates(db, await compared());
+  assert.equal(candidates.length, MAX_CANDIDATES);
+  assert.equal(new Set(candidates).size, candidates.length);
+  assert.ok(candidates.includes(twin));
 });

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
+import { Registry } from 'prom-client';
 import sharp from 'sharp';
 import { startDuplicateSearch } from '../../src/duplicates/duplicates.ts';
+import { MAX_GROUP } from '../../src/duplicates/components.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
+import { registerDuplicateMetrics } from '../../src/duplicates/metrics.ts';
 import { fingerprint } from '../../src/images/fingerprint.ts';
 import { fingerprintStored } from '../../src/images/fingerprint-stored.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import { openDatabase } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -17,6 +21,8 @@ beforeEach(async () => {
   await sql`truncate property_listings, images, duplicate_marks cascade`.execute(db);
 });
 
+const metrics = createMetrics(new Registry());
+
 const marksLeft = async () =>
   (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
 
@@ -25,6 +31,7 @@ function startSearch(warnings: object[] = []) {
   return startDuplicateSearch({
     db,
     images: { fingerprintStored: () => Promise.resolve(undefined) },
+    metrics,
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
     intervalMs: 5,
     settledMs: 0,
@@ -73,6 +80,57 @@ test('the last change comes first, one that just happened is waited with, and a 
   assert.deepEqual(await listings(), []);
 });
 
+test('a look that fails again and again is made ever more rarely, and is counted', async () => {
+  await addListing(db);
+  const registry = new Registry();
+  registerDuplicateMetrics(registry, { db, onError: assert.ifError });
+  const counted = async (state: string) => {
+    const metric = await registry.getSingleMetric('collector_duplicate_marks')?.get();
+    return metric?.values.find(({ labels }) => labels['state'] === state)?.value;
+  };
+  assert.deepEqual([await counted('waiting'), await counted('retried')], [1, 0]);
+  const pauses: number[] = [];
+  for (let nth = 0; nth < 9; nth += 1) {
+    const [claimed] = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 60_000 });
+    assert.ok(claimed);
+    const { rows } = await sql<{ minutes: number }>`
+      select round(extract(epoch from claimed_until - now()) / 60)::integer as minutes
+      from duplicate_marks`.execute(db);
+    pauses.push(rows[0]?.minutes ?? 0);
+    await sql`update duplicate_marks set claimed_until = now()`.execute(db);
+  }
+  assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+  assert.deepEqual([await counted('waiting'), await counted('retried')], [0, 1]);
+});
+
+test('a group takes so many and no more, and whoever comes later stays by itself', async () => {
+  const first = await addListing(db);
+  await sql`insert into property_listings
+      (source_slug, external_id, description, search_text, deal_type, city_key, rooms, area_total, floor)
+    select 'doshka', 'copy-' || n, '', '', 'sale', 'львів', 9, 100 + n / 1000.0, 1
+    from generate_series(2, ${MAX_GROUP}::integer) as n`.execute(db);
+  await sql`update property_listings set duplicate_group = ${first}::bigint`.execute(db);
+  await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
+    select ${first}::bigint, id, 1, '[]' from property_listings where id <> ${first}`.execute(db);
+  await sql`truncate duplicate_marks`.execute(db);
+  const late = await addListing(db);
+  await settle(db);
+  assert.deepEqual(
+    (await pairsOf(db)).filter((pair) => pair.includes(late)),
+    [[first, late]],
+  );
+  const groups = await groupsOf(db);
+  assert.equal(groups.get(late), null);
+  assert.equal([...groups.values()].filter((group) => group === first).length, MAX_GROUP);
+  // With one of them gone there is room, and a look at the late one takes it in.
+  const leaver = [...groups.keys()].find((id) => id !== first && id !== late);
+  await sql`delete from duplicate_pairs where high_id = ${leaver}`.execute(db);
+  await sql`update property_listings set duplicate_group = null where id = ${leaver}`.execute(db);
+  await sql`insert into duplicate_marks (listing_id) values (${late})`.execute(db);
+  await settle(db);
+  assert.equal((await groupsOf(db)).get(late), first);
+});
+
 test('changes of one listing are one look', async () => {
   const id = await addListing(db);
   await sql`update property_listings set floor = 4`.execute(db);
@@ -84,8 +142,8 @@ test('changes of one listing are one look', async () => {
 test('a listing with hundreds of pairs is looked at in parts, and all of them end right', async () => {
   const hub = await addListing(db);
   await sql`insert into property_listings
-      (source_slug, external_id, description, raw_id, search_text, deal_type)
-    select 'doshka', 'many-' || n, '', 1, '', 'sale' from generate_series(1, 230) as n`.execute(db);
+      (source_slug, external_id, description, search_text, deal_type)
+    select 'doshka', 'many-' || n, '', '', 'sale' from generate_series(1, 230) as n`.execute(db);
   await sql`truncate duplicate_marks`.execute(db);
   await sql`insert into duplicate_pairs (low_id, high_id, score, reasons)
     select ${hub}::bigint, id, 1, '[]' from property_listings where id <> ${hub}`.execute(db);

@@ -45,6 +45,19 @@ test('texts that are wanted at about the same time go in one request, each with 
   assert.deepEqual(tokens, [[11], [22], [23], [44]], 'tokens by length, 100 in all');
 });
 
+test('one that is to go alone does, and takes no others along when it fails', async () => {
+  const model = modelOf();
+  const embedText = createEmbeddingBatches(model);
+  const alone = { ...wantedOf('aaa'), alone: true };
+  await Promise.all([wantedOf('a'), alone, wantedOf('aa')].map(embedText));
+  assert.deepEqual(
+    model.asked.map(({ texts }) => texts),
+    [['aaa'], ['a', 'aa']],
+  );
+  const failing = createEmbeddingBatches({ embed: () => Promise.reject(new Error('it failed')) });
+  await assert.rejects(failing(alone), /it failed/);
+});
+
 test('a request has 64 texts at most', async () => {
   const model = modelOf();
   const embedText = createEmbeddingBatches(model);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -10,12 +12,17 @@ import { connect, type Database, migrate } from '@oselya/db';
 import type { Tables } from '../../src/database.ts';
 import type { Payload } from '../../src/ingest/schemas.ts';
 import { migrations } from '../../src/migrations.ts';
-import { expireLeases } from '../../src/queue/repository.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/repository.ts';
+import { picture } from '../images/pictures.ts';
+import { serve } from '../images/server.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
+import { temporaryFiles } from '../support/form.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
+import { keptOf } from './kept-of.ts';
 import { openModel } from './model.ts';
+import { openPictures } from './open-pictures.ts';
 import { randomOf } from './random.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';
@@ -25,101 +32,59 @@ const random = randomOf(20_260_704);
 
 type Db = Database<Tables>['db'];
 
-/** Payloads of few listings: some change a price, some say the same again, some are no listings. */
-function nextPayload(nth: number): Payload {
+/** After so many payloads a listing has other pictures. */
+const NEW_PICTURES = 40;
+
+/**
+ * Payloads of few listings: some change a price, some say the same again, some are no listings.
+ * @param pictures Where these are; none without.
+ */
+function nextPayload(nth: number, pictures?: string): Payload {
   const listing = Math.floor(random() * 12);
   const isListing = nth % 9 !== 8;
+  const price = 1000 * (50 + Math.floor(random() * 3));
+  const shown = `${listing}-${price}-${Math.floor(nth / NEW_PICTURES)}`;
   return {
     source_slug: 'killed',
     external_id: `${isListing ? 'flat' : 'junk'}-${listing}`,
     description: isListing
       ? `Продам двокімнатну квартиру у Львові, ${50 + listing} м², 3 поверх з 5.`
       : 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
-    ...(isListing ? { price: 1000 * (50 + Math.floor(random() * 3)), currency: 'USD' } : {}),
+    ...(isListing ? { price, currency: 'USD' } : {}),
+    ...(pictures === undefined
+      ? {}
+      : {
+          image_urls: [
+            `${pictures}/${shown}.png`,
+            `${pictures}/missing`,
+            `${pictures}/${listing}.png`,
+          ],
+        }),
   };
 }
 
 function startWorkerProcess(settings: WorkerSettings) {
-  const child = spawn(process.execPath, [WORKER, JSON.stringify(settings)], { stdio: 'inherit' });
-  return { child, ended: once(child, 'exit') };
-}
-
-/** What is kept of a source's listings, without ids and times. */
-async function keptOf(db: Db, source: string) {
-  const raws = await db
-    .selectFrom('raw_data')
-    .select([
-      'id',
-      'external_id',
-      'status',
-      'error',
-      'claimed_by',
-      'lease_expires_at',
-      'listing_id',
-    ])
-    .where('source_slug', '=', source)
-    .orderBy('id')
-    .execute();
-  const order = new Map(raws.map(({ id }, index) => [id, index]));
-  const listings = await db
-    .selectFrom('property_listings')
-    .selectAll()
-    .where('source_slug', '=', source)
-    .orderBy('external_id')
-    .execute();
-  const snapshots = await db
-    .selectFrom('listing_snapshots')
-    .innerJoin('property_listings', 'property_listings.id', 'listing_snapshots.listing_id')
-    .select([
-      'external_id',
-      'listing_snapshots.raw_id',
-      'listing',
-      'changes',
-      'model',
-      'prompt_version',
-    ])
-    .where('source_slug', '=', source)
-    .orderBy('listing_snapshots.raw_id')
-    .execute();
-  const enrichments = await db
-    .selectFrom('listing_enrichments')
-    .innerJoin('property_listings', 'property_listings.id', 'listing_enrichments.listing_id')
-    .select(['external_id', 'kind', 'value'])
-    .where('source_slug', '=', source)
-    .orderBy('external_id')
-    .orderBy('kind')
-    .execute();
-  const same = { id: 0, source_slug: '', created_at: null, updated_at: null, completed_hash: null };
-  const kept = {
-    raws: raws.map((raw) => ({ ...raw, id: 0, listing_id: raw.listing_id !== null })),
-    listings: listings.map(({ raw_id, ...listing }) => ({
-      ...listing,
-      ...same,
-      raw: order.get(raw_id),
-      is_complete: listing.completed_hash !== null,
-    })),
-    snapshots: snapshots.map(({ raw_id, ...snapshot }) => ({
-      ...snapshot,
-      raw: order.get(raw_id),
-    })),
-    enrichments: enrichments.map(({ value, ...enrichment }) => ({
-      ...enrichment,
-      value: { ...value, raw_id: order.get(Number(value['raw_id'])) },
-    })),
-  };
-  return JSON.parse(JSON.stringify(kept)) as typeof kept;
+  const child = spawn(process.execPath, [WORKER, JSON.stringify(settings)], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  });
+  return { child, works: once(child, 'message'), ended: once(child, 'exit') };
 }
 
 /** Judges what the killed workers left by what one that nobody disturbs makes of the same payloads. */
-async function judge(db: Db, modelUrl: string | undefined): Promise<void> {
+async function judge(
+  db: Db,
+  { modelUrl, folder }: { modelUrl?: string; folder?: string },
+): Promise<void> {
   const model = openModel(modelUrl);
   after(() => model.close());
-  const harness = createHarness(db, { model });
+  const pictures = await openPictures({ db, model, folder });
+  const harness = createHarness(db, { model, images: pictures.images });
   const payloads = await db.selectFrom('raw_data').select('payload').orderBy('id').execute();
   for (const { payload } of payloads) {
     // The ingest has checked it.
     await harness.process({ ...(payload as unknown as Payload), source_slug: 'control' });
   }
+  await pictures.close();
   const [killed, control] = [await keptOf(db, 'killed'), await keptOf(db, 'control')];
   assert.equal(killed.raws.length, payloads.length);
   assert.deepEqual(killed, control);
@@ -141,25 +106,37 @@ const STATEMENTS = {
   claim: 'with recursive',
   load: 'as "completedHash"',
   upsert: 'insert into property_listings',
-  'snapshot, reading': 'from "listing_snapshots"',
+  'snapshot, reading': 'from listing_snapshots',
   'snapshot, writing': 'insert into listing_snapshots',
-  'enrich, reading': 'from "listing_images"',
+  'images, reading': 'select "url", "sha256" from "listing_images"',
+  'images, writing': 'insert into listing_images',
+  'images, describing': 'update images set description',
+  'enrich, reading': 'from "listing_images" left join',
   'enrich, writing': 'delete from listing_enrichments',
   'embed, writing': 'embedding_text_hash = $',
   finish: 'set completed_hash = ',
 };
 
-const EACH = 3;
+const EACH = 2;
 const AT_ONCE = 3;
+/** Kills at any moment, so that some are amidst a download or a call to the model. */
+const AT_RANDOM = 8;
+const MOST_WORK_MS = 400;
+/** How long a worker may take to come to its point. */
+const PATIENCE_MS = 60_000;
 
-/** Kills workers before and after each stage's statements, while others go on. */
-async function killByStatements(db: Db, url: string): Promise<Map<string, number>> {
+/** Kills workers before and after each stage's statements and at any moment, while others go on. */
+async function killWorkers(
+  db: Db,
+  { url, folder, pictures }: { url: string; folder: string; pictures: string },
+): Promise<Map<string, number>> {
   const moments = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
     (['before', 'after'] as const).flatMap((when) =>
       Array.from({ length: EACH }, (_, nth) => ({ name, statement, when, nth: nth + 1 })),
     ),
   );
-  const waiting = moments.toSorted(() => random() - 0.5);
+  const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
+  const waiting = [...moments, ...anywhere].toSorted(() => random() - 0.5);
   const kills = new Map<string, number>();
   let stored = 0;
   const over = new AbortController();
@@ -167,7 +144,9 @@ async function killByStatements(db: Db, url: string): Promise<Map<string, number
   async function feed(): Promise<void> {
     while (!over.signal.aborted) {
       if ((await countLeft(db)) < 12) {
-        for (let more = 0; more < 6; more += 1) await store(db, nextPayload((stored += 1)));
+        for (let more = 0; more < 6; more += 1) {
+          await store(db, nextPayload((stored += 1), pictures));
+        }
       }
       await sleep(20);
     }
@@ -177,26 +156,56 @@ async function killByStatements(db: Db, url: string): Promise<Map<string, number
     const proxy = await startWatchingProxy(new URL(url), moment, () =>
       worker.child.kill('SIGKILL'),
     );
-    const worker = startWorkerProcess({ url: proxy.url });
+    const worker = startWorkerProcess({ url: proxy.url, folder });
+    const late = setTimeout(() => worker.child.kill('SIGTERM'), PATIENCE_MS);
     const [, signal] = (await worker.ended) as [number | null, string | null];
-    assert.equal(signal, 'SIGKILL', 'the worker ended by itself');
+    clearTimeout(late);
     await proxy.close();
     const point = `${moment.name}, ${moment.when}`;
+    assert.equal(signal, 'SIGKILL', `no worker came to the point "${point}"`);
+    count(point);
+  }
+
+  async function killAnywhere(): Promise<void> {
+    const worker = startWorkerProcess({ url, folder });
+    await worker.works;
+    await sleep(random() * MOST_WORK_MS);
+    worker.child.kill('SIGKILL');
+    await worker.ended;
+    count('at random');
+  }
+
+  function count(point: string): void {
     kills.set(point, (kills.get(point) ?? 0) + 1);
   }
 
   async function killOnAndOn(): Promise<void> {
-    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) await killAt(next);
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      await (next === 'anywhere' ? killAnywhere() : killAt(next));
+    }
   }
 
   const killers = Promise.all(Array.from({ length: AT_ONCE }, killOnAndOn));
   await Promise.all([feed(), killers.finally(() => over.abort())]);
   // One that is left alone ends what they left.
-  const last = startWorkerProcess({ url });
+  const last = startWorkerProcess({ url, folder });
   await until('the queue to be empty', async () => (await countLeft(db)) === 0);
   last.child.kill('SIGKILL');
   await last.ended;
   return kills;
+}
+
+/** Serves a small picture of a colour of its own at each address that is one; gives where. */
+function servePictures(): Promise<string> {
+  return serve(({ url: name = '' }, response) => {
+    if (name.endsWith('.png')) void sendPicture(name, response);
+    else response.writeHead(404).end();
+  });
+}
+
+async function sendPicture(name: string, response: ServerResponse): Promise<void> {
+  const colour = `#${createHash('sha256').update(name).digest('hex').slice(0, 6)}`;
+  response.end(await picture('png', { width: 16, height: 12, colour }));
 }
 
 const FOLDER_KILLS = 6;
@@ -221,12 +230,19 @@ const { url } = database;
 
 if (url !== undefined) {
   test('workers killed before and after every statement', { timeout: 300_000 }, async (t) => {
-    const kills = await killByStatements(database.db, url);
+    const { db } = database;
+    const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
+    after(() => rm(dataDir, { recursive: true }));
+    const folder = join(dataDir, 'images');
+    const kills = await killWorkers(db, { url, folder, pictures: await servePictures() });
     const total = [...kills.values()].reduce((sum, count) => sum + count, 0);
-    assert.equal(total, 2 * EACH * Object.keys(STATEMENTS).length);
+    assert.equal(total, 2 * EACH * Object.keys(STATEMENTS).length + AT_RANDOM);
     assert.ok(total >= 50);
-    await judge(database.db, undefined);
-    const { rescued, payloads } = await database.db
+    await judge(db, { folder });
+    const stored = await db.selectFrom('images').select(['sha256', 'described_by']).execute();
+    assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
+    assert.deepEqual(await temporaryFiles(dataDir), []);
+    const { rescued, payloads } = await db
       .selectFrom('raw_data')
       .select((eb) => [
         eb.fn.countAll<number>().as('payloads'),
@@ -235,7 +251,9 @@ if (url !== undefined) {
       .where('source_slug', '=', 'killed')
       .executeTakeFirstOrThrow();
     assert.ok(rescued > 0);
-    t.diagnostic(`${total} kills, ${payloads} payloads, ${rescued} of them taken more than once`);
+    t.diagnostic(
+      `${total} kills, ${payloads} payloads, ${rescued} of them taken more than once, ${stored.length} pictures`,
+    );
   });
 } else {
   test(
@@ -244,8 +262,8 @@ if (url !== undefined) {
     async (t) => {
       const server = await startModelServer();
       after(server.close);
-      const folder = mkdtempSync(join(tmpdir(), 'oselya-kills-'));
-      after(() => rmSync(folder, { recursive: true }));
+      const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
+      after(() => rm(folder, { recursive: true }));
       const dataDir = join(folder, 'var');
       const use = async (work: (db: Db) => Promise<void>) => {
         const embedded = await connect<Tables>({ dataDir });
@@ -261,18 +279,14 @@ if (url !== undefined) {
       });
       await killByRequests(dataDir, server);
       await use(async (db) => {
-        await expireLeases(db);
         const left = await countLeft(db);
-        await db
-          .updateTable('raw_data')
-          .set({ status: 'pending' })
-          .where('status', '=', 'processing')
-          .execute();
+        await expireLeases(db);
+        await rescueJobs(db, 1000);
         const model = openModel(server.url);
         after(() => model.close());
         const harness = createHarness(db, { model });
         while ((await countLeft(db)) > 0) await harness.runNext();
-        await judge(db, server.url);
+        await judge(db, { modelUrl: server.url });
         t.diagnostic(`${FOLDER_KILLS} kills, 60 payloads, ${left} of them left by the last one`);
       });
     },

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
+import { LISTING } from '@oselya/model/testing';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
+import { createRetry } from '../../src/operations/raw/retry.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker, type Worker } from '../../src/queue/worker.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
@@ -17,27 +19,29 @@ after(server.close);
 
 const JOBS = 12;
 const SLOTS = 3;
-const TIMEOUT_MS = 2000;
-/** Failures in a row that open the breaker. */
-const FAILURES = 5;
+const TIMEOUT_MS = 20_000;
 
 let worker: Worker;
 let model: ReturnType<typeof createModelClient>;
 
-beforeEach(async () => {
+beforeEach(() => begin(TIMEOUT_MS));
+afterEach(end);
+
+/** Has a worker take up jobs, all of them new. */
+async function begin(timeoutMs: number): Promise<void> {
   server.state.requests = 0;
   model = createModelClient({
     mode: 'openai',
     baseUrl: server.url,
     chat: 'chat',
     embedding: 'embedding',
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs,
     embeddingDimensions: DIMENSIONS,
     retry: { initialDelayMs: 1, maxDelayMs: 5 },
-    breaker: { failures: FAILURES, halfOpenAfterMs: 30 },
+    breaker: { halfOpenAfterMs: 30 },
   });
   const metrics = createMetrics(new Registry());
-  const deps = { db, model, images: noImages, metrics, log, modelTimeoutMs: TIMEOUT_MS };
+  const deps = { db, model, images: noImages, metrics, log, modelTimeoutMs: timeoutMs };
   await db.deleteFrom('raw_data').execute();
   await Promise.all(Array.from({ length: JOBS }, () => store(db, payloadOf())));
   worker = startWorker({
@@ -49,13 +53,13 @@ beforeEach(async () => {
     maxAttempts: 3,
     pollMs: 10,
   });
-});
+}
 
-afterEach(async () => {
+async function end(): Promise<void> {
   server.state.interfere = undefined;
   await worker.stop({ timeoutMs: 5000 });
   await model.close();
-});
+}
 
 async function countBy(): Promise<Record<string, number>> {
   const rows = await db
@@ -75,12 +79,7 @@ function ended(): Promise<Record<string, number>> {
 }
 
 async function retryAll(): Promise<void> {
-  await db
-    .updateTable('raw_data')
-    .set({ status: 'pending', attempts: 0 })
-    .where('status', '=', 'failed')
-    .execute();
-  worker.hint();
+  await createRetry({ db, onRetried: worker.hint }).all({ status: 'failed' });
 }
 
 const chat = (content: string, finish_reason = 'stop') =>
@@ -96,7 +95,13 @@ const send =
     response.writeHead(200, { 'content-type': 'application/json' }).end(body);
   };
 
-/** Answers that are no use: each job fails for itself, after so many requests, and nothing is kept back. */
+/** A model that says one thing over and over, as small ones do. */
+const loop = `{"is_listing": true, "features": [${'"balcony", '.repeat(2000)}`;
+
+/**
+ * Answers that are no use, of a server that is there (one that is not: queue/outage.db.test.ts): each job
+ * fails for itself, after so many requests, and nothing is kept back.
+ */
 const useless: [
   name: string,
   answer: Interference,
@@ -107,6 +112,8 @@ const useless: [
   ['garbage', send('<html>proxy</html>'), 1, 0, /not JSON/],
   ['prose in place of JSON', send(chat('The flat is in Lviv.')), 2, 20, /fails its schema/],
   ['truncated answers', send(chat('{"is_listing": tr', 'length')), 1, 10, /cut off/],
+  ['a loop up to the length limit', send(chat(loop, 'length')), 1, 10, /cut off/],
+  ['a loop whose server does not tell', send(chat(loop, 'stop')), 2, 20, /fails its schema/],
   [
     'an answer that never ends',
     (response) => {
@@ -143,36 +150,64 @@ for (const [name, answer, requests, tokens, said] of useless) {
   });
 }
 
-/**
- * A server that is not there: it costs few jobs, and the rest wait. A job that is told at once has all
- * its attempts, so that those in progress open the breaker; one that is told nothing has its whole
- * deadline for one, so that it takes as many jobs as the breaker takes failures.
- */
-const absent: [name: string, answer: Interference, most: number][] = [
-  [
-    'a server that breaks connections',
-    (response) => void response.socket?.resetAndDestroy(),
-    SLOTS,
-  ],
-  ['a server that says nothing', () => undefined, FAILURES + SLOTS - 1],
-  ['a server that is overloaded', (response) => void response.writeHead(503).end('{}'), SLOTS],
+/** What servers send in place of the vector of a text. */
+const vectors: [name: string, vector: unknown][] = [
+  ['of another width', [1, 2, 3]],
+  ['of nothing', []],
+  ['of zeros', Array(DIMENSIONS).fill(0)],
+  ['with holes', [null, ...Array(DIMENSIONS - 1).fill(1)]],
+  ['of words', Array(DIMENSIONS).fill('1')],
 ];
 
-for (const [name, answer, most] of absent) {
-  test(`${name}: at most ${most} of ${JOBS} jobs fail, and the rest complete when it is back`, async () => {
-    server.state.interfere = answer;
-    await until('the breaker to open', () => model.breaker.state !== 'closed');
-    const reached = server.state.requests;
-    await until('three probes', () => server.state.requests >= reached + 3);
-    const { failed = 0, completed = 0 } = await countBy();
-    assert.ok(failed <= most, `${failed} failed`);
-    assert.equal(completed, 0);
+for (const [name, embedding] of vectors) {
+  test(`vectors ${name}: ${JOBS} jobs fail, nothing of them is stored, and they complete when tried again`, async () => {
+    server.state.interfere = (response) => {
+      const isChat = response.req.url?.endsWith('/chat/completions') === true;
+      const data = [{ index: 0, embedding }];
+      send(isChat ? chat(JSON.stringify(LISTING)) : JSON.stringify({ data }))(response);
+    };
+    assert.deepEqual(await ended(), { completed: 0, failed: JOBS });
+    const raws = await db.selectFrom('raw_data').select(['error', 'listing_id']).execute();
+    for (const { error } of raws) {
+      assert.deepEqual([error?.code, error?.stage], ['model_failed', 'embed']);
+    }
+    const embedded = () =>
+      db
+        .selectFrom('property_listings')
+        .select('id')
+        .where('embedding', 'is not', null)
+        .where(
+          'id',
+          'in',
+          raws.map(({ listing_id }) => listing_id ?? 0),
+        )
+        .execute();
+    assert.deepEqual(await embedded(), []);
     server.state.interfere = undefined;
-    assert.deepEqual(await ended(), { completed: JOBS - failed, failed });
     await retryAll();
     assert.deepEqual(await ended(), { completed: JOBS, failed: 0 });
+    assert.equal((await embedded()).length, JOBS);
   });
 }
+
+/** Begins to answer at once, and goes on a byte at a time until long after every deadline. */
+const drip: Interference = (response) => {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const timer = setInterval(() => response.write(' '), 20);
+  response.on('close', () => clearInterval(timer));
+};
+
+test('a server that answers by drips is given up at the deadline, and no job fails', async () => {
+  await end();
+  await begin(150);
+  server.state.interfere = drip;
+  await until('requests', () => server.state.requests >= 3 * SLOTS);
+  assert.notEqual(model.breaker.state, 'closed', 'it is as good as not there');
+  const { completed = 0, failed = 0 } = await countBy();
+  assert.deepEqual({ completed, failed }, { completed: 0, failed: 0 });
+  server.state.interfere = undefined;
+  assert.deepEqual(await ended(), { completed: JOBS, failed: 0 });
+});
 
 test('429 with Retry-After: the wait is kept, and no job fails', async () => {
   const refusals: number[] = [];

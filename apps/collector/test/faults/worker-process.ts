@@ -1,4 +1,5 @@
-// A worker in a process of its own, to be killed: node worker-process.ts SETTINGS, where these are JSON.
+// A worker in a process of its own, to be killed: node worker-process.ts SETTINGS, where these are JSON. It
+// tells its parent when it works, and ends with it.
 
 import { connect } from '@oselya/db';
 import { Registry } from 'prom-client';
@@ -7,8 +8,9 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases } from '../../src/queue/repository.ts';
 import { startWorker } from '../../src/queue/worker.ts';
-import { log, noImages } from '../support/pipeline.ts';
+import { log } from '../support/pipeline.ts';
 import { openModel } from './model.ts';
+import { openPictures } from './open-pictures.ts';
 
 export type WorkerSettings = {
   /** Where the database is: one of the two. */
@@ -16,22 +18,27 @@ export type WorkerSettings = {
   dataDir?: string | undefined;
   /** The model server; the mock without one. */
   modelUrl?: string | undefined;
+  /** Where pictures are kept; none without one. */
+  folder?: string | undefined;
 };
 
 const LEASE_MS = 500;
 
-const { url, dataDir, modelUrl } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
-const { db, engine } = await connect<Tables>({ url, dataDir, maxConnections: 6 });
-if (engine === 'pglite') await expireLeases(db);
+const { url, dataDir, modelUrl, folder } = JSON.parse(process.argv[2] ?? '') as WorkerSettings;
+const { db, isExclusive } = await connect<Tables>({ url, dataDir, maxConnections: 6 });
+if (isExclusive) await expireLeases(db);
 const model = openModel(modelUrl);
+const { images } = await openPictures({ db, model, folder });
 const metrics = createMetrics(new Registry());
 const deps = { db, metrics, log };
 startWorker({
   ...deps,
-  process: createPipeline({ ...deps, model, images: noImages, modelTimeoutMs: 10_000 }),
+  process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
   breaker: model.breaker,
   slots: 2,
   leaseMs: LEASE_MS,
   maxAttempts: 1000,
   pollMs: 50,
 });
+process.once('disconnect', () => process.exit());
+process.send?.('works');

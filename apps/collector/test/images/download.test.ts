@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { createDownload } from '../../src/images/download.ts';
-import { createSafeFetch } from '../../src/images/fetch.ts';
+import { createDownload, DOWNLOAD_LIMITS } from '../../src/images/download.ts';
+import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { serve } from './server.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
@@ -176,6 +176,11 @@ test('a redirect is judged like an address', async () => {
   }
   await assert.rejects(download(inner, idle), { message: /private or reserved/ });
   assert.equal(reached, false);
+});
+
+test('the limits are those of the specification', () => {
+  const { bytes: most, attempts } = DOWNLOAD_LIMITS;
+  assert.deepEqual({ most, attempts }, { most: 50 * 1024 * 1024, attempts: 3 });
 });
 
 test('an address that is none is refused', async () => {

@@ -2,18 +2,21 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { openTestDatabase } from '@oselya/db/testing';
-import type { ObjectRequest } from '@oselya/model';
+import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { Value } from 'typebox/value';
-import type { Tables } from '../../src/database.ts';
-import type { Describer, descriptionSchema } from '../../src/images/describe.ts';
+import type { Describer } from '../../src/images/describe.ts';
 import { createDisk } from '../../src/disk.ts';
 import { createImages, type ImagesOptions } from '../../src/images/images.ts';
 import type { ImageEvent } from '../../src/images/outcome.ts';
 import { openFolder } from '../../src/images/store/folder.ts';
 import { createImageStore } from '../../src/images/store/store.ts';
+import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { openDatabase } from '../support/database.ts';
 
-export type Shown = Pick<ObjectRequest<typeof descriptionSchema>, 'data' | 'image' | 'operation'>;
+export type Shown = Pick<
+  ObjectRequest<typeof imageDescription.schema>,
+  'data' | 'image' | 'operation'
+>;
 
 /** A vision model that says the same of every picture, and remembers what it was shown. */
 export function visionModel(
@@ -38,19 +41,14 @@ export function visionModel(
 
 /** A database, a folder for pictures, and the service over them. */
 export async function openImages() {
-  const database = await openTestDatabase<Tables>([
-    {
-      component: 'collector',
-      folder: join(import.meta.dirname, '../../migrations'),
-      variables: { embedding_dimensions: 3 },
-    },
-  ]);
+  const database = await openDatabase();
   const { db } = database;
   const folder = await mkdtemp(join(tmpdir(), 'oselya-images-'));
   after(() => rm(folder, { recursive: true }));
   const temporary = () => join(folder, 'incoming');
   await mkdir(temporary());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
+  const store = createImageStore(openFolder(folder, temporary));
   let count = 0;
 
   /** A listing whose payload is being processed. */
@@ -76,13 +74,16 @@ export async function openImages() {
         external_id,
         description: 'оселя',
         search_text: 'оселя',
-        raw_id: rawId,
         phones: [],
         features: [],
         attributes: '{}',
       })
       .returning('id')
       .executeTakeFirstOrThrow();
+    await db
+      .insertInto('listing_payloads')
+      .values({ source_slug: 'board', external_id, raw_id: rawId })
+      .execute();
     const signal = new AbortController().signal;
     return { listingId, fence: { rawId, attempt: 1 }, signal };
   }
@@ -92,11 +93,11 @@ export async function openImages() {
     const failures: unknown[] = [];
     const images = createImages({
       db,
-      store: createImageStore(openFolder(folder, temporary)),
+      store,
       temporary,
       disk: createDisk({ folder, minFreeMb: 0 }),
       onError: (error) => failures.push(error),
-      allow: ['127.0.0.1'],
+      fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
       model: visionModel().model,
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },
@@ -119,5 +120,5 @@ export async function openImages() {
       .filter((entry) => entry.isFile() && !entry.parentPath.includes('thumbnails'))
       .map((entry) => entry.name);
 
-  return { ...database, folder, addListing, open, rowsOf, files };
+  return { ...database, folder, store, addListing, open, rowsOf, files };
 }

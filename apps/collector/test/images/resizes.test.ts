@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import sharp from 'sharp';
+import { inspectPicture } from '../../src/images/decode.ts';
+import { decodeInTurn } from '../../src/images/decoding.ts';
 import { createResizes as create } from '../../src/images/resizes.ts';
 import { picture } from './pictures.ts';
 
@@ -53,6 +55,19 @@ test('two are made at once; what waits has not been read', async () => {
   }
   assert.equal(asked.length, 10);
   assert.equal(mostReading(), 2);
+});
+
+test('whatever unpacks pictures in this process shares its two turns', async () => {
+  const { store, asked, open } = closedStore();
+  const made = [0, 1, 2].map((index) => createResizes(store).make(`${index}`, 320));
+  await setImmediate();
+  const inspected = assert.rejects(inspectPicture('/nowhere'), { code: 'ENOENT' });
+  const { activeCount, pendingCount } = decodeInTurn;
+  // Whatever is wrong, the turns must not be held for the tests after this one.
+  open();
+  await Promise.all([inspected, ...made]);
+  assert.deepEqual([activeCount, pendingCount], [2, 2]);
+  assert.equal(asked.length, 3, 'of three instances');
 });
 
 test('equal copies are made once for all who want them, then and later', async () => {

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { startCollector } from '../support/collector.ts';
+import { documentedAnswers } from '../support/documented-answers.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -207,4 +208,31 @@ test('a database that fails is 500, and says nothing of its inside', async () =>
   assert.equal(answer.status, 500);
   assert.equal(answer.json<Problem>().code, 'internal_error');
   assert.ok(!answer.text.includes('raw_data'));
+  const { text } = await unlimited.get('/metrics');
+  assert.match(text, /collector_ingest_requests_total\{source="doshka",outcome="failed"\} 1\n/);
+});
+
+test('a rate that cannot be counted is 500 at the ingest, and counted as a failure', async () => {
+  await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
+  const answer = await send('uncounted');
+  await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
+  assert.deepEqual([answer.status, answer.json<Problem>().code], [500, 'ingest_failed']);
+  const { text } = await limited.get('/metrics');
+  assert.match(text, /collector_ingest_requests_total\{source="uncounted",outcome="failed"\} 1\n/);
+});
+
+test('the OpenAPI document names the answers of the ingest, and no others', async () => {
+  assert.deepEqual(await documentedAnswers(unlimited, '/api/v1/ingest'), {
+    202: [],
+    400: ['malformed_request'],
+    401: ['unauthorized'],
+    403: ['cross_site_request', 'forbidden'],
+    409: ['idempotency_conflict'],
+    413: ['body_too_large'],
+    415: ['unsupported_media_type'],
+    421: ['unknown_host'],
+    422: ['validation_failed'],
+    429: ['rate_limited'],
+    500: ['ingest_failed', 'internal_error'],
+  });
 });

@@ -6,7 +6,9 @@ import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
 
-const collector = await startCollector(await openDatabase());
+const database = await openDatabase();
+const { db } = database;
+const collector = await startCollector(database);
 
 type Raw = {
   raw_id: number;
@@ -27,7 +29,7 @@ async function processed(payload: object): Promise<Raw> {
 
 type Answer = Record<string, unknown> & {
   price_per_m2: number | null;
-  provenance: Omit<Provenance, 'requested_model'>;
+  provenance: Omit<Provenance, 'requested_model' | 'raw_id'> & { raw_id: number | null };
 };
 
 /** What our own code made of somebody's value. */
@@ -92,6 +94,22 @@ test('a changed payload is the new origin, and its snapshot tells who read it', 
       [first.raw_id, 'mock', 'listing-extraction.v1'],
     ],
   );
+});
+
+/** What the removal of old payloads does with one. */
+const remove = (rawId: number) => db.deleteFrom('raw_data').where('id', '=', rawId).execute();
+
+test('the origin is the last payload that said so, and nothing once that was removed', async () => {
+  const payload = payloadOf();
+  const first = await processed(payload);
+  const again = await processed(payload);
+  const origin = async () =>
+    (await collector.get(`/api/v1/listings/${first.listing_id}`)).json<Answer>().provenance.raw_id;
+  assert.equal(await origin(), again.raw_id);
+  await remove(first.raw_id);
+  assert.equal((await collector.get(`/api/v1/raw/${await origin()}`)).status, 200);
+  await remove(again.raw_id);
+  assert.equal(await origin(), null);
 });
 
 test('what a payload cost is in its record and in the metrics', async () => {

@@ -17,6 +17,7 @@ type Line = {
   request_id?: string;
   source?: string;
   attempt?: number;
+  outcome?: string;
 };
 
 const database = await openDatabase();
@@ -67,26 +68,33 @@ const ended = (rawId: number) =>
 
 test('every line of a job says which payload, and which request brought it', async () => {
   lines.length = 0;
-  // The server is away: the model client tries again, the stage fails and so does the job.
+  // The server is away: the model client tries again, the stage fails, and the job goes back to the queue.
   server.state.up = false;
   const first = await send('request-one', 'one');
   await ended(first);
   server.state.up = true;
   const second = await send('request-two', 'two');
   await ended(second);
+  const completed = await until('the next attempt', () =>
+    lines.find(({ msg, raw_id: id, attempt }) => msg === 'job' && id === first && attempt === 2),
+  );
+  assert.equal(completed.outcome, 'completed');
 
   const ofJobs = lines.filter(({ msg }) => msg !== 'request');
-  assert.deepEqual(
-    ofJobs.map(({ msg, raw_id: id, request_id: request, source, attempt }) => [
-      msg,
-      id,
-      request,
-      source,
-      attempt,
-    ]),
-    [...Array.from({ length: 3 }, () => 'a request to the model failed'), 'a stage failed', 'job']
-      .map((msg): unknown[] => [msg, first, 'request-one', 'one', 1])
-      .concat([['job', second, 'request-two', 'two', 1]]),
+  const linesOf = (rawId: number) =>
+    ofJobs
+      .filter(({ raw_id: id }) => id === rawId)
+      .map(({ msg, request_id: request, source, attempt }) => [msg, request, source, attempt]);
+  const failing = Array.from({ length: 3 }, () => 'a request to the model failed');
+  assert.deepEqual(linesOf(first), [
+    ...[...failing, 'a stage failed', 'job'].map((msg) => [msg, 'request-one', 'one', 1]),
+    ['job', 'request-one', 'one', 2],
+  ]);
+  assert.deepEqual(linesOf(second), [['job', 'request-two', 'two', 1]]);
+  assert.equal(
+    ofJobs.length,
+    linesOf(first).length + linesOf(second).length,
+    "no line is nobody's",
   );
   assert.equal((await rawRecord(database.db, first)).request_id, 'request-one');
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { CheckOptions } from '../../src/operations/archive/check.ts';
-import { takeTurn } from '../../src/operations/turns.sql.ts';
+import { endTurn, takeTurn } from '../../src/operations/turns.sql.ts';
 import { startUpkeep } from '../../src/operations/upkeep.ts';
 import { openDatabase } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
@@ -10,17 +10,40 @@ import { until } from '../support/until.ts';
 
 const { db } = await openDatabase();
 
+/** Lets time pass for all turns. */
+async function pass(interval: string): Promise<void> {
+  await sql`update upkeep_turns set taken_at = taken_at - ${interval}::interval,
+    done_at = done_at - ${interval}::interval`.execute(db);
+}
+
 test('of many that take a turn at once it is one that gets it, and again when it is time', async () => {
-  const take = () => takeTurn(db, 'dishes', 60);
+  const take = () => takeTurn(db, 'dishes', { everySeconds: 3600, retrySeconds: 60 });
   const turns = await Promise.all(Array.from({ length: 10 }, take));
   assert.equal(turns.filter(Boolean).length, 1);
+  await endTurn(db, 'dishes');
+  await pass('59 minutes');
   assert.equal(await take(), false);
-  await sql`update upkeep_turns set taken_at = taken_at - interval '1 minute'`.execute(db);
+  await pass('1 minute');
   assert.equal(await take(), true);
 });
 
+test('what was begun and not done is begun again soon', async () => {
+  const rhythm = { everySeconds: 3600, retrySeconds: 60 };
+  assert.equal(await takeTurn(db, 'windows', rhythm), true);
+  await pass('59 seconds');
+  assert.equal(await takeTurn(db, 'windows', rhythm), false);
+  await pass('1 second');
+  assert.equal(await takeTurn(db, 'windows', rhythm), true);
+});
+
 /** Upkeep that keeps what it was asked for. */
-function upkeepOf(hours: number, days: number, check?: (options: CheckOptions) => Promise<void>) {
+function upkeepOf(
+  hours: number,
+  days: number,
+  check?: (options: CheckOptions) => Promise<void>,
+  cleanup: () => Promise<number> = () => Promise.resolve(1),
+  imageDays = 0,
+) {
   const calls: unknown[] = [];
   const upkeep = startUpkeep({
     db,
@@ -32,9 +55,19 @@ function upkeepOf(hours: number, days: number, check?: (options: CheckOptions) =
     },
     rawCleanup({ olderThanDays }) {
       calls.push({ olderThanDays });
-      return Promise.resolve(1);
+      return cleanup();
     },
-    config: { COLLECTOR_ARCHIVE_CHECK_HOURS: hours, COLLECTOR_RAW_RETENTION_DAYS: days },
+    images: {
+      cleanUp({ olderThanDays }) {
+        calls.push({ picturesOlderThanDays: olderThanDays });
+        return Promise.resolve(1);
+      },
+    },
+    config: {
+      COLLECTOR_ARCHIVE_CHECK_HOURS: hours,
+      COLLECTOR_RAW_RETENTION_DAYS: days,
+      COLLECTOR_IMAGE_RETENTION_DAYS: imageDays,
+    },
     intervalMs: 5,
   });
   return { calls, upkeep };
@@ -69,6 +102,42 @@ test('what is due is done by one of the processes, and again after a failure', a
     { limit: 1000, notWithinHours: 24, minIntervalSeconds: 3600 },
   );
   assert.equal(failures, 2);
+});
+
+test('a removal that failed is made again within minutes, one that did not a day later', async () => {
+  await sql`delete from upkeep_turns`.execute(db);
+  let fails = true;
+  const { calls, upkeep } = upkeepOf(0, 90, undefined, () =>
+    fails ? Promise.reject(new Error('no database')) : Promise.resolve(1),
+  );
+  await until('the run that fails', () => calls.length === 1);
+  fails = false;
+  await pass('10 minutes');
+  await until('the next run', () => calls.length === 2);
+  const isDone = async () =>
+    (await db.selectFrom('upkeep_turns').select('done_at').executeTakeFirst())?.done_at != null;
+  await until('it to be done', isDone);
+  await pass('23 hours');
+  assert.equal(
+    await takeTurn(db, 'raw_cleanup', { everySeconds: 86_400, retrySeconds: 600 }),
+    false,
+  );
+  await pass('1 hour');
+  await until('the run of the next day', () => calls.length === 3);
+  await upkeep.close();
+});
+
+test('pictures that no listing shows are looked for once a day', async () => {
+  await sql`delete from upkeep_turns`.execute(db);
+  const { calls, upkeep } = upkeepOf(0, 0, undefined, undefined, 30);
+  await until('the first run', () => calls.length === 1);
+  await pass('1 day');
+  await until('the next run', () => calls.length === 2);
+  await upkeep.close();
+  assert.deepEqual(
+    calls,
+    Array.from({ length: 2 }, () => ({ picturesOlderThanDays: 30 })),
+  );
 });
 
 test('a run in progress ends with the process', async () => {

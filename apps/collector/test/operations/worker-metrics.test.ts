@@ -6,7 +6,7 @@ import { measureWorker } from '../../src/operations/worker-metrics.ts';
 import type { ProcessResult } from '../../src/queue/run-job.ts';
 
 const job = { rawId: 1, attempt: 1, sourceSlug: 'doshka', externalId: '1', contentHash: 'a' };
-const options = { signal: new AbortController().signal, probe: false };
+const options = { signal: new AbortController().signal };
 
 test('jobs in progress are counted until they end, whatever the end', async () => {
   const metrics = createMetrics(new Registry());

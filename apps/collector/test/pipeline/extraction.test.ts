@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
+import { startModelServer } from '@oselya/model/testing';
 import { extractionPrompt, extractListing } from '../../src/pipeline/extraction.ts';
 import { payloadOf } from '../support/payload.ts';
 
@@ -11,19 +9,14 @@ type Asked = { messages: { role: string; content: unknown }[] };
 
 test('a payload goes to the model as JSON data, whatever it says', async () => {
   const asked: Asked[] = [];
-  const server = createServer((request, response) => {
-    void (async () => {
-      asked.push((await json(request)) as Asked);
-      response.writeHead(400).end('{}');
-    })();
+  await using server = await startModelServer(({ body }) => {
+    // What asks is our own client.
+    asked.push(body as Asked);
+    return { status: 400, body: {} };
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  after(() => server.close());
   const model = createModelClient({
     mode: 'openai',
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    baseUrl: server.url,
     chat: 'chat',
     embedding: 'embedding',
     timeoutMs: 10_000,
@@ -34,7 +27,7 @@ test('a payload goes to the model as JSON data, whatever it says', async () => {
   const payloads = [payloadOf(), payloadOf({ title: orders, description: orders })];
   for (const payload of payloads) {
     const signal = new AbortController().signal;
-    await assert.rejects(extractListing(model, payload, signal), /answered 400/);
+    await assert.rejects(extractListing(model, payload, { signal }), /answered 400/);
   }
   const contents = asked.map(({ messages }) => messages.map(({ content }) => content));
   const [harmless, ordering] = contents;

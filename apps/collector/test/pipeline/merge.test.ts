@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Payload } from '../../src/ingest/schemas.ts';
-import type { Extraction } from '../../src/pipeline/extraction.ts';
+import type { ListingExtraction } from '@oselya/model';
 import { mergeFacts } from '../../src/pipeline/merge.ts';
 import type { Rule } from '../../src/pipeline/provenance.ts';
 
-const nothing: Extraction = {
+const nothing: ListingExtraction = {
   is_listing: true,
   reason: null,
   language: null,
@@ -35,7 +35,7 @@ const fromModel = { origin: 'model' };
 /** What our own code made of somebody's value. */
 const ruled = (rule: Rule, of: 'payload' | 'model') => ({ origin: 'rule', rule, of });
 
-const merge = (payload: Partial<Payload>, extraction: Partial<Extraction>) =>
+const merge = (payload: Partial<Payload>, extraction: Partial<ListingExtraction>) =>
   mergeFacts({ ...bare, ...payload }, { ...nothing, ...extraction });
 
 test('the payload wins, the model fills in, and each fact knows its origin', () => {
@@ -75,7 +75,7 @@ test('empty text of the source leaves the word to the model; property types are 
   assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
 });
 
-const impossible: [string, Partial<Extraction>][] = [
+const impossible: [string, Partial<ListingExtraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
   ['a currency that is no code', { currency: '$' }],
@@ -98,7 +98,7 @@ for (const [name, extraction] of impossible) {
 }
 
 /** What is named, what of it is left, and whose value went. */
-const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, object][] = [
+const contradictions: [string, Partial<Payload>, Partial<ListingExtraction>, object, object][] = [
   [
     'both floors of the source',
     { floor: 9, floors_total: 5 },

@@ -8,7 +8,19 @@ import { createHarness } from '../support/pipeline.ts';
 
 const { db, pool } = await openDatabase();
 
-const FILE = join(import.meta.dirname, '../../migrations/0008_model_usage.sql');
+const migration = (name: string) =>
+  readFileSync(join(import.meta.dirname, '../../migrations', name), 'utf8');
+
+/** Puts the columns back that listings had before `listing_payloads`. */
+async function withFormerColumns(): Promise<void> {
+  await pool.query(
+    `alter table property_listings add column raw_id bigint, add column completed_hash text`,
+  );
+  await pool.query(`update property_listings as listing
+    set raw_id = current.raw_id, completed_hash = current.completed_hash
+    from listing_payloads as current
+    where current.source_slug = listing.source_slug and current.external_id = listing.external_id`);
+}
 
 test('provenance of an earlier version becomes that of this one', async () => {
   const { id, listing_id: listingId } = await createHarness(db).process(payloadOf());
@@ -27,8 +39,10 @@ test('provenance of an earlier version becomes that of this one', async () => {
     db.selectFrom('listing_enrichments').selectAll().where('kind', '!=', 'provenance').execute();
   const before = await others();
 
-  const migration = readFileSync(FILE, 'utf8');
-  await pool.query(migration.slice(migration.indexOf('update listing_enrichments')));
+  await withFormerColumns();
+  const text = migration('0008_model_usage.sql');
+  await pool.query(text.slice(text.indexOf('update listing_enrichments')));
+  await pool.query('alter table property_listings drop column raw_id, drop column completed_hash');
 
   const { value } = await db
     .selectFrom('listing_enrichments')
@@ -43,4 +57,19 @@ test('provenance of an earlier version becomes that of this one', async () => {
     fields: { price: { origin: 'payload' }, rooms: { origin: 'model' } },
   });
   assert.deepEqual(await others(), before);
+});
+
+test('what was known of the payloads of listings is known after the move', async () => {
+  const harness = createHarness(db);
+  await harness.process(payloadOf());
+  const currents = () => db.selectFrom('listing_payloads').selectAll().orderBy('raw_id').execute();
+  await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
+  await harness.process(payloadOf());
+  const before = await currents();
+  await withFormerColumns();
+  await pool.query('drop table listing_payloads');
+  const text = migration('0012_bookkeeping.sql');
+  await pool.query(text.slice(0, text.indexOf('-- When work that comes around')));
+  assert.equal(before.length, 3);
+  assert.deepEqual(await currents(), before);
 });

@@ -54,7 +54,9 @@ test('what was read before is not read again, and the pictures stay', async () =
     images: { ...noImages, processRemote: () => Promise.reject(new Error('not to be touched')) },
   });
   const payload = payloadOf({ image_urls: ['http://images.example/1.jpg'] });
-  const extracted = await extractListing(model, payload, new AbortController().signal);
+  const extracted = await extractListing(model, payload, {
+    signal: new AbortController().signal,
+  });
   extracted.extraction.rooms = 7;
   const rawId = await store(db, payload);
   assert.equal(await harness.runNext({ extracted }), 'completed');

@@ -1,15 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ModelError, type ModelErrorCode } from '@oselya/model';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ModelClient, ModelError, type ModelErrorCode } from '@oselya/model';
 import { sql } from 'kysely';
+import { noteGone } from '../../src/operations/archive/verdicts.sql.ts';
 import { createStages } from '../../src/pipeline/pipeline.ts';
 import type { Provenance } from '../../src/pipeline/provenance.ts';
 import { SupersededError } from '../../src/queue/job.ts';
+import type { JobOptions } from '../../src/queue/run-job.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf, noImages } from '../support/pipeline.ts';
+import {
+  countedModel,
+  createHarness,
+  currentOf,
+  listingOf,
+  noImages,
+} from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
 
 const outcomes = (raw: { stages: { stage: string; outcome: string }[] }) =>
   Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
@@ -87,7 +98,12 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   assert.deepEqual(listing.attributes, { heating: 'gas' });
   assert.equal(listing.published_at?.toISOString(), '2025-02-28T10:30:00.000Z');
   assert.ok(listing.embedding);
-  assert.equal(listing.completed_hash, raw.content_hash);
+  assert.deepEqual(await currentOf(db, payload), {
+    source_slug: payload.source_slug,
+    external_id: payload.external_id,
+    raw_id: raw.id,
+    completed_hash: raw.content_hash,
+  });
 
   const snapshots = await snapshotsOf(listing.id);
   assert.equal(snapshots.length, 1);
@@ -129,9 +145,66 @@ test('an unchanged payload asks no model, and brings the listing back from the a
   assert.equal(second.listing_id, first.listing_id);
   const listing = await listingOf(db, payload);
   assert.equal(listing?.archived_at, null);
-  assert.equal(listing?.raw_id, second.id);
+  assert.equal((await currentOf(db, payload))?.raw_id, second.id);
   assert.equal((await snapshotsOf(first.listing_id)).length, 1);
 });
+
+/** The version of a listing's row: every update makes another, and an entry for it in each of its indexes. */
+async function versionOf(listingId: number | null): Promise<unknown> {
+  const { rows } = await sql`select xmin::text, ctid::text from property_listings
+    where id = ${listingId}`.execute(db);
+  return rows[0];
+}
+
+test('an unchanged payload leaves the row of its listing as it is, and its indexes', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf();
+  const { listing_id: id } = await harness.process(payload);
+  const version = await versionOf(id);
+  const again = await harness.process(payload);
+  assert.deepEqual(outcomes(again), { load: 'unchanged' });
+  assert.ok(version);
+  assert.deepEqual(await versionOf(id), version);
+  assert.equal((await currentOf(db, payload))?.raw_id, again.id);
+});
+
+test('after an unchanged payload an older one changes nothing', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ price: 1000 });
+  await harness.process(payload);
+  const late = await store(db, { ...payload, price: 900 });
+  await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', late).execute();
+  const again = await harness.process(payload);
+  assert.deepEqual(outcomes(again), { load: 'unchanged' });
+  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', late).execute();
+  await harness.runNext();
+  assert.deepEqual(outcomes(await rawRecord(db, late)), { load: 'superseded' });
+  assert.equal((await listingOf(db, payload))?.price, 1000);
+});
+
+if (!database.isExclusive) {
+  test('a listing that is archived while its payload comes again is back with that', async () => {
+    const harness = createHarness(db);
+    const payload = payloadOf();
+    const { id: rawId, listing_id: listingId } = await harness.process(payload);
+    assert.ok(listingId);
+    await sql`insert into listing_checks (listing_id, gone_since, gone_raw_id)
+      values (${listingId}, now() - interval '1 day', ${rawId})`.execute(db);
+    let processing: Promise<unknown> | undefined;
+    await db.transaction().execute(async (trx) => {
+      const claim = { listingId, rawId, url: '' };
+      assert.ok(await noteGone(trx, claim, { status: 404, minIntervalSeconds: 60 }));
+      processing = harness.process(payload);
+      await until('it to wait', async () => {
+        const { rows } = await sql`select from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+        return rows.length > 0;
+      });
+    });
+    await processing;
+    assert.equal((await listingOf(db, payload))?.archived_at, null);
+  });
+}
 
 test('a changed price is in the snapshot, and the text that stayed is not embedded again', async () => {
   const model = countedModel();
@@ -154,6 +227,79 @@ test('a changed price is in the snapshot, and the text that stayed is not embedd
   assert.equal(outcomes(second)['embed'], 'done');
   assert.equal(outcomes(third)['embed'], 'skipped');
   assert.deepEqual(model.calls, { chat: 3, embed: 2 });
+});
+
+test('each field that a payload changes is in its snapshot', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({
+    attributes: { heating: 'gas', lift: true },
+    published_at: '2025-03-01T10:00:00Z',
+    image_urls: ['https://doshka.example/1.jpg', 'https://doshka.example/2.jpg'],
+  });
+  const { listing_id: id } = await harness.process(payload);
+  await harness.process({
+    ...payload,
+    description: `${payload.description} Є балкон.`,
+    attributes: { lift: true, heating: 'own' },
+    published_at: '2025-03-02T10:00:00+02:00',
+    image_urls: ['https://doshka.example/2.jpg'],
+  });
+  const changes = (await snapshotsOf(id))[1]?.changes ?? {};
+  assert.deepEqual(Object.keys(changes).toSorted(), [
+    'attributes',
+    'description',
+    'features',
+    'pictures',
+    'published_at',
+  ]);
+  assert.deepEqual(changes['attributes'], {
+    from: { heating: 'gas', lift: true },
+    to: { heating: 'own', lift: true },
+  });
+  assert.deepEqual(changes['published_at'], {
+    from: '2025-03-01T10:00:00.000Z',
+    to: '2025-03-02T08:00:00.000Z',
+  });
+  assert.deepEqual(changes['pictures'], {
+    from: ['https://doshka.example/1.jpg', 'https://doshka.example/2.jpg'],
+    to: ['https://doshka.example/2.jpg'],
+  });
+});
+
+test('other words of the model alone make no snapshot, and are in the next one', async () => {
+  const mock = countedModel();
+  let calls = 0;
+  const generateObject: ModelClient['generateObject'] = async (request) => {
+    calls += 1;
+    const answer = await mock.generateObject(request);
+    const words = { title: `Flat ${calls}`, summary: `In words ${calls}`, features: [`f${calls}`] };
+    Object.assign(answer.value, words);
+    return answer;
+  };
+  const harness = createHarness(db, { model: { ...mock, generateObject } });
+  const { title: _title, ...payload } = payloadOf({ price: 62_000, currency: 'USD' });
+  const { listing_id: id } = await harness.process(payload);
+  // Another payload, of which the source's own words are the same.
+  const second = await harness.process({ ...payload, price: 62_000.001 });
+  assert.equal(outcomes(second)['snapshot'], 'skipped');
+  assert.equal((await listingOf(db, payload))?.title, 'Flat 2');
+  await harness.process({ ...payload, price: 60_000 });
+  assert.deepEqual(
+    (await snapshotsOf(id)).map(({ changes }) => changes),
+    [
+      {},
+      {
+        price: { from: 62_000, to: 60_000 },
+        title: { from: 'Flat 1', to: 'Flat 3' },
+        features: { from: ['f1'], to: ['f3'] },
+      },
+    ],
+  );
+  await harness.process({ ...payload, price: 60_000, title: 'The source names it' });
+  assert.deepEqual((await snapshotsOf(id))[2]?.changes['title'], {
+    from: 'Flat 3',
+    to: 'The source names it',
+  });
 });
 
 test('a payload that is no listing is invalid, with the reason', async () => {
@@ -190,7 +336,7 @@ test('a job may run again from the start without harm', async () => {
   const changed = await harness.process({ ...payload, price: 900 });
   const again = { status: 'pending' as const };
   await db.updateTable('raw_data').set(again).where('id', '=', changed.id).execute();
-  await db.updateTable('property_listings').set({ completed_hash: null }).execute();
+  await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
   await harness.runNext();
   const raw = await rawRecord(db, changed.id);
   assert.equal(raw.status, 'completed');
@@ -218,20 +364,28 @@ function failingModel(call: 'generateObject' | 'embed', error: unknown) {
   return { ...countedModel(), [call]: () => Promise.reject(error) };
 }
 
-const modelFailures: [ModelErrorCode, boolean, string][] = [
-  ['MODEL_UNREACHABLE', false, 'failed'],
-  ['MODEL_REJECTED', false, 'failed'],
-  ['MODEL_INVALID_OUTPUT', false, 'failed'],
-  ['MODEL_BREAKER_OPEN', false, 'postponed'],
-  ['MODEL_UNREACHABLE', true, 'postponed'],
-  ['MODEL_REJECTED', true, 'failed'],
+/** Failures of the infrastructure are told their outage. */
+const outage = { since: new Date() };
+const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
+
+const modelFailures: [ModelErrorCode, Partial<JobOptions>, string][] = [
+  ['MODEL_UNREACHABLE', {}, 'postponed'],
+  ['MODEL_TIMEOUT', {}, 'postponed'],
+  ['MODEL_BREAKER_OPEN', {}, 'postponed'],
+  ['MODEL_REJECTED', {}, 'failed'],
+  ['MODEL_INVALID_OUTPUT', {}, 'failed'],
+  ['MODEL_REFUSED', {}, 'failed'],
+  // Its pictures came along and will be gone: it cannot wait.
+  ['MODEL_UNREACHABLE', { uploads }, 'failed'],
 ];
 
-for (const [code, probe, outcome] of modelFailures) {
-  test(`${code}${probe ? ' of a probe' : ''} leaves the job ${outcome}`, async () => {
-    const model = failingModel('generateObject', new ModelError(code, `It was ${code}.`));
+for (const [code, options, outcome] of modelFailures) {
+  test(`${code}${options.uploads ? ' with pictures' : ''} leaves the job ${outcome}`, async () => {
+    const error = new ModelError(code, `It was ${code}.`);
+    if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
+    const model = failingModel('generateObject', error);
     const id = await store(db, payloadOf());
-    assert.equal(await createHarness(db, { model }).runNext({ probe }), outcome);
+    assert.equal(await createHarness(db, { model }).runNext(options), outcome);
     const raw = await rawRecord(db, id);
     if (outcome === 'postponed') {
       assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
@@ -254,9 +408,9 @@ test('a bad embedding fails the job and is not written; the next try makes it go
   assert.equal(raw.status, 'failed');
   assert.equal(raw.error?.stage, 'embed');
   assert.ok(raw.listing_id, 'the listing is there');
-  const listing = await listingOf(db, payload);
-  assert.equal(listing?.embedding, null);
-  assert.equal(listing?.completed_hash, null, 'the same payload will not pass as unchanged');
+  assert.equal((await listingOf(db, payload))?.embedding, null);
+  const current = await currentOf(db, payload);
+  assert.equal(current?.completed_hash, null, 'the same payload will not pass as unchanged');
 
   const again = await createHarness(db).process(payload);
   assert.equal(again.status, 'completed');
@@ -290,6 +444,7 @@ async function everything() {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
     listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
+    currents: await db.selectFrom('listing_payloads').selectAll().orderBy('raw_id').execute(),
     snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
     enrichments: await db.selectFrom('listing_enrichments').selectAll().execute(),
   };
@@ -353,7 +508,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
         .set({ status: 'processing' })
         .where('id', '=', older)
         .execute();
-      assert.equal((await listingOf(db, payload))?.raw_id, newer);
+      assert.equal((await currentOf(db, payload))?.raw_id, newer);
       before = await everything();
     };
     const model = countedModel();
@@ -381,6 +536,28 @@ for (const moment of ['processRemote', 'embed'] as const) {
     assert.equal(outcomes(await rawRecord(db, older))[ending], 'superseded');
   });
 }
+
+test('a payload that said nothing new meanwhile keeps its listing from an older one', async () => {
+  const payload = payloadOf({ price: 1000 });
+  await createHarness(db).process(payload);
+  const older = await store(db, { ...payload, price: 900 });
+  const setStatus = (status: 'failed' | 'processing') =>
+    db.updateTable('raw_data').set({ status }).where('id', '=', older).execute();
+  const model = countedModel();
+  await createHarness(db, {
+    model: {
+      ...model,
+      async generateObject(request) {
+        await setStatus('failed');
+        assert.deepEqual(outcomes(await createHarness(db).process(payload)), { load: 'unchanged' });
+        await setStatus('processing');
+        return model.generateObject(request);
+      },
+    },
+  }).runNext();
+  assert.equal(outcomes(await rawRecord(db, older))['upsert'], 'superseded');
+  assert.equal((await listingOf(db, payload))?.price, 1000);
+});
 
 test('pictures of a listing made from a newer payload meanwhile end the job', async () => {
   const fence = { rawId: 1, attempt: 1 };
@@ -421,4 +598,38 @@ test('a payload that failed after its update does not let the one before pass as
   const again = await harness.process(payload);
   assert.equal(outcomes(again)['upsert'], 'done');
   assert.equal((await listingOf(db, payload))?.price, 100);
+});
+
+test('a text that was in an outage is embedded by itself', async () => {
+  const model = countedModel();
+  const asked: number[] = [];
+  let isUp = false;
+  const embed: typeof model.embed = async (texts, options) => {
+    asked.push(texts.length);
+    // Texts wait for those of other jobs for a share of what the last request took.
+    await sleep(400);
+    if (isUp) return model.embed(texts, options);
+    throw Object.assign(new ModelError('MODEL_UNAVAILABLE', 'It crashed.'), { outage });
+  };
+  const meeting = Promise.withResolvers<void>();
+  let present = 0;
+  const images = {
+    ...noImages,
+    // All jobs go on to their embedding together.
+    processRemote: async () => {
+      present += 1;
+      if (present === 2) meeting.resolve();
+      if (isUp) await meeting.promise;
+      return [];
+    },
+  };
+  const harness = createHarness(db, { images, model: { ...model, embed } });
+  const payloads = [payloadOf(), payloadOf()];
+  const both = () => Promise.all([harness.runNext(), harness.runNext()]);
+
+  for (const payload of payloads) await store(db, payload);
+  assert.equal(await harness.runNext(), 'postponed');
+  [isUp, present] = [true, 0];
+  assert.deepEqual(await both(), ['completed', 'completed']);
+  assert.deepEqual(asked, [1, 1, 1]);
 });

@@ -50,10 +50,10 @@ async function kept(externalId: string) {
     .where('listing_id', '=', listing.id)
     .orderBy('kind')
     .execute();
-  const own = { id: 0, raw_id: 0, external_id: '', created_at: null, updated_at: null };
+  const own = { id: 0, external_id: '', created_at: null, updated_at: null };
   return JSON.parse(
     JSON.stringify({
-      listing: { ...listing, ...own, completed_hash: null },
+      listing: { ...listing, ...own },
       snapshots,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
     }),

@@ -1,5 +1,6 @@
 import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
+import type pg from 'pg';
 import type { Tables } from '../../src/database.ts';
 import { findDuplicates } from '../../src/search/fold.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
@@ -60,12 +61,32 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
     );
     const texts = [];
     for (const { sql, parameters } of statements) {
-      const { rows } = await pool.query<Explained>(`explain (format json) ${sql}`, [...parameters]);
-      const plan = rows[0]?.['QUERY PLAN'][0].Plan;
-      if (plan === undefined) throw new Error(`There is no plan of ${sql}`);
-      texts.push(planText(plan));
+      texts.push(planText(await explain(pool, sql, parameters)));
     }
     plans.set(name, texts.join('\n'));
   }
   return plans;
+}
+
+/** The plan of a statement under the settings that docs/operations.md recommends, whatever the server has. */
+async function explain(
+  pool: pg.Pool,
+  text: string,
+  parameters: readonly unknown[],
+): Promise<ExplainedNode> {
+  const client = await pool.connect();
+  try {
+    await client.query('begin');
+    await client.query(`set local random_page_cost = 1.1; set local effective_cache_size = '8GB';
+      set local jit = off; set local max_parallel_workers_per_gather = 2`);
+    const { rows } = await client.query<Explained>(`explain (format json) ${text}`, [
+      ...parameters,
+    ]);
+    await client.query('commit');
+    const plan = rows[0]?.['QUERY PLAN'][0].Plan;
+    if (plan === undefined) throw new Error(`There is no plan of ${text}`);
+    return plan;
+  } finally {
+    client.release();
+  }
 }

@@ -27,10 +27,10 @@ export async function fillListings(pool: pg.Pool, dimensions: number): Promise<v
          case when n % 10 < 8 then 'квартира' else 'будинок' end
            || case when n % 100 = 0 then ' мансарда' else '' end || ' назва' || n % 2000 as words
        from generate_series(1, $1::integer) as n)
-     insert into property_listings (source_slug, external_id, raw_id, description, search_text, city, city_key,
+     insert into property_listings (source_slug, external_id, description, search_text, city, city_key,
        deal_type, property_type, price, rooms, area_total, embedding, embedding_model, archived_at,
        duplicate_group)
-     select 'source-' || n % 20, n, n, words, words, city, city,
+     select 'source-' || n % 20, n, words, words, city, city,
        case n % 2 when 0 then 'sale' else 'rent' end, 'apartment', 500 + n % 5000 * 20, 1 + n % 4, 30 + n % 90,
        (select array_agg(sin(n * 0.37 * axis + axis)) from generate_series(1, $2::integer) as axis)::vector,
        'plan', case when n % 50 = 7 then now() end, case when n % 40 = 3 then n - n % 80 + 3 end

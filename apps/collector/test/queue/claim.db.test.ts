@@ -1,14 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { createFinish } from '../../src/queue/finish.ts';
-import { type JobResult, renewLeases, rescueJobs, returnJob } from '../../src/queue/repository.ts';
+import {
+  finishJobs,
+  type JobResult,
+  renewLeases,
+  rescueJobs,
+  returnJob,
+} from '../../src/queue/repository.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
 
 const finish = createFinish({ db, log });
 const claimMany = (options: Partial<ClaimOptions> & { count: number }) =>
@@ -22,6 +31,14 @@ async function claimed(): Promise<Job> {
   assert.ok(job);
   return job;
 }
+
+const stage = {
+  stage: 'load',
+  outcome: 'done',
+  started_at: '2026-05-04T09:00:00Z',
+  duration_ms: 3,
+};
+const inProgress = (job: Job) => ({ ...job, stages: [] });
 
 async function drain(): Promise<void> {
   await db.deleteFrom('raw_data').execute();
@@ -100,15 +117,16 @@ test('a probe takes the next job, not the same one again', async () => {
 
 test('a lost lease gives the job back until its attempts are spent', async () => {
   const id = await store(db, payloadOf());
+  const lost = { rawId: id, sourceSlug: 'doshka', requestId: null };
   for (const attempt of [1, 2]) {
     const job = await claimed();
     assert.equal(job.attempt, attempt);
     assert.deepEqual(await rescueJobs(db, 3), []);
     await expire(job);
-    assert.deepEqual(await rescueJobs(db, 3), [{ rawId: id, status: 'pending' }]);
+    assert.deepEqual(await rescueJobs(db, 3), [{ ...lost, attempt, status: 'pending' }]);
   }
   await expire(await claimed());
-  assert.deepEqual(await rescueJobs(db, 3), [{ rawId: id, status: 'failed' }]);
+  assert.deepEqual(await rescueJobs(db, 3), [{ ...lost, attempt: 3, status: 'failed' }]);
   const row = await rawRecord(db, id);
   assert.equal(row.status, 'failed');
   assert.equal(row.error?.code, 'lease_lost');
@@ -123,9 +141,21 @@ test('renewing keeps the lease, and tells which are lost', async () => {
   await expire(kept);
   await expire(lost);
   assert.equal(await returnJob(db, lost), true);
-  const held = await renewLeases(db, [kept, lost], 60_000);
+  const held = await renewLeases(db, [inProgress(kept), inProgress(lost)], 60_000);
   assert.deepEqual(held, [{ rawId: kept.rawId, attempt: kept.attempt }]);
   assert.deepEqual(await rescueJobs(db, 3), []);
+  await drain();
+});
+
+test('of a job whose worker was lost for good the stages are known that it had been through', async () => {
+  const id = await store(db, payloadOf());
+  const job = await claimed();
+  await renewLeases(db, [{ ...job, stages: [stage] }], 60_000);
+  assert.deepEqual((await rawRecord(db, id)).stages, [stage], 'also while it is in progress');
+  await expire(job);
+  await rescueJobs(db, 1);
+  const { status, stages } = await rawRecord(db, id);
+  assert.deepEqual([status, stages], ['failed', [stage]]);
   await drain();
 });
 
@@ -138,7 +168,7 @@ test('a worker that lost its claim changes nothing', async () => {
   const current = await claimed();
   assert.equal(await finishJob(old, completed), false, 'while another has it');
   assert.equal(await returnJob(db, old), false);
-  assert.deepEqual(await renewLeases(db, [old], 60_000), []);
+  assert.deepEqual(await renewLeases(db, [inProgress(old)], 60_000), []);
   assert.equal((await rawRecord(db, id)).status, 'processing');
   assert.equal(await finishJob(current, completed), true);
   assert.equal(await finishJob(current, { ...completed, status: 'failed' }), false);
@@ -149,9 +179,66 @@ test('a worker that lost its claim changes nothing', async () => {
 test('a returned job has cost no attempt, but is another claim', async () => {
   const id = await store(db, payloadOf());
   const job = await claimed();
+  await renewLeases(db, [{ ...job, stages: [stage] }], 60_000);
   assert.equal(await returnJob(db, job), true);
   const row = await rawRecord(db, id);
-  assert.deepEqual([row.status, row.attempts, row.attempt], ['pending', 0, 1]);
+  assert.deepEqual([row.status, row.attempts, row.attempt, row.stages], ['pending', 0, 1, []]);
   assert.equal((await claimed()).attempt, 2);
   await drain();
 });
+
+test('an end that the database gives up for the sake of another statement is written all the same', async () => {
+  const id = await store(db, payloadOf());
+  const job = await claimed();
+  await sql`create sequence ends`.execute(db);
+  await sql`create function give_up_once() returns trigger language plpgsql as $$
+    begin
+      if nextval('ends') = 1 then raise exception 'deadlock detected' using errcode = '40P01'; end if;
+      return new;
+    end $$`.execute(db);
+  await sql`create trigger give_up_once before update on raw_data
+    for each row when (new.status = 'completed') execute function give_up_once()`.execute(db);
+  assert.equal(await finishJob(job, completed), true);
+  assert.equal((await rawRecord(db, id)).status, 'completed');
+  await sql`drop trigger give_up_once on raw_data`.execute(db);
+  await drain();
+});
+
+if (!database.isExclusive) {
+  const writers = {
+    'the ends of jobs': (jobs: Job[]) =>
+      finishJobs(
+        db,
+        jobs.map((job) => ({ job, result: completed })),
+      ),
+    'renewed leases': (jobs: Job[]) => renewLeases(db, jobs.map(inProgress), 60_000),
+  };
+  for (const [what, write] of Object.entries(writers)) {
+    test(`${what} lock records in the order of their ids, wherever these are`, async () => {
+      await store(db, payloadOf());
+      await store(db, payloadOf());
+      const [first, second] = [await claimed(), await claimed()];
+      // Its new version lies behind the other record, so that whoever reads the table meets it last.
+      await sql`update raw_data set claimed_by = 'moved' where id = ${first.rawId}`.execute(db);
+      let writing: Promise<unknown> | undefined;
+      await db.transaction().execute(async (trx) => {
+        await sql`select from raw_data where id = ${second.rawId} for update`.execute(trx);
+        writing = write([second, first]);
+        await until('it to wait', async () => {
+          const { rows } = await sql`select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+          return rows.length > 0;
+        });
+        const { rows } = await sql`select from raw_data where id = ${first.rawId}
+          for update skip locked`.execute(trx);
+        assert.equal(
+          rows.length,
+          0,
+          'it has locked the first record before it waits for the second',
+        );
+      });
+      await writing;
+      await drain();
+    });
+  }
+}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
+import { sql } from 'kysely';
 import type { Tables } from '../../src/database.ts';
 import { CHANNEL, createHints } from '../../src/queue/hints.ts';
 import { openDatabase } from '../support/database.ts';
@@ -31,6 +32,20 @@ test('a hundred hints are at once here, and two notifications elsewhere', async 
   await hints.close();
   await unlisten();
   assert.equal(heard, 100);
+});
+
+test('a notification that is still due is sent at the end, and none after it', async () => {
+  let notified = 0;
+  const unlisten = await database.listen(CHANNEL, () => (notified += 1));
+  const hints = createHints({ db: database.db, onError: assert.ifError, intervalMs: 60_000 });
+  hints.raise();
+  hints.raise();
+  await hints.close();
+  await until('both', () => notified === 2);
+  hints.raise();
+  await sql`select pg_notify(${CHANNEL}, '')`.execute(database.db);
+  await until('the one of the test', () => notified === 3);
+  await unlisten();
 });
 
 test('a notification that fails is told of and does no harm', async () => {

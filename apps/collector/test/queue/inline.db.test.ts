@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
-import { insertClaimed } from '../../src/ingest/with-images/repository.ts';
+import { insertRaws } from '../../src/ingest/repository.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
 import type { JobResult } from '../../src/queue/repository.ts';
 import { rescueJobs } from '../../src/queue/repository.ts';
@@ -36,9 +36,9 @@ async function claim({ inline = true, leaseMs = 60_000 } = {}) {
     external_id: externalId,
     payload: JSON.stringify(rest),
     content_hash: externalId,
-    uploads: true,
+    claim: { worker: 'test', leaseMs, uploads: true },
   };
-  const { rawId } = await insertClaimed(db, raw, { worker: 'test', leaseMs }, undefined);
+  const rawId = (await insertRaws(db, [raw])).get(0)?.id ?? 0;
   if (!inline) await db.updateTable('raw_data').set({ inline }).where('id', '=', rawId).execute();
   return { rawId, attempt: 1, sourceSlug, externalId, contentHash: externalId };
 }
@@ -54,12 +54,12 @@ test('a job runs and its outcome is written; what it was given reaches the pipel
   const job = await claim();
   const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
   const seen: unknown[] = [];
-  const jobs = open(async (_job, { uploads: given, force, probe }) => {
-    seen.push(given, force, probe);
+  const jobs = open(async (_job, { uploads: given, force }) => {
+    seen.push(given, force);
     return completed;
   });
   assert.equal(await jobs.run(job, { uploads, force: true }), 'completed');
-  assert.deepEqual(seen, [uploads, true, false]);
+  assert.deepEqual(seen, [uploads, true]);
   const { status, inline } = await rawRecord(db, job.rawId);
   assert.deepEqual([status, inline], ['completed', false], 'its pictures are stored by now');
 });
@@ -67,11 +67,26 @@ test('a job runs and its outcome is written; what it was given reaches the pipel
 test('a lease is renewed while the job goes on, so nobody rescues it', async () => {
   const job = await claim({ leaseMs: 300 });
   const first = (await rawRecord(db, job.rawId)).lease_expires_at;
-  const running = open(endless, 300).run(job, {});
+  const stage = {
+    stage: 'load',
+    outcome: 'done',
+    started_at: '2026-05-04T09:00:00Z',
+    duration_ms: 3,
+  };
+  const working: ProcessJob = (given, options) => {
+    options.stages?.push(stage);
+    return endless(given, options);
+  };
+  const running = open(working, 300).run(job, {});
   await until('a renewed lease', async () => {
     const { lease_expires_at: lease } = await rawRecord(db, job.rawId);
     return lease !== null && first !== null && lease > first;
   });
+  assert.deepEqual(
+    (await rawRecord(db, job.rawId)).stages,
+    [stage],
+    'and says how far it has come',
+  );
   await opened[0]?.close({ timeoutMs: 0 });
   assert.equal(await running, 'lost');
 });

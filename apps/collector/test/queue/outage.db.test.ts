@@ -1,83 +1,244 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { createModelClient } from '@oselya/model';
+import { createModelClient, type ModelClientOptions } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
+import { createRetry } from '../../src/operations/raw/retry.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';
+import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
-const { db } = await openDatabase();
-const server = await startModelServer();
-const model = createModelClient({
-  mode: 'openai',
-  baseUrl: server.url,
-  chat: 'chat',
-  embedding: 'embedding',
-  timeoutMs: 10_000,
-  embeddingDimensions: DIMENSIONS,
-  retry: { initialDelayMs: 1, maxDelayMs: 5 },
-  breaker: { halfOpenAfterMs: 30 },
-});
-const metrics = createMetrics(new Registry());
-const SLOTS = 4;
-const JOBS = 40;
+const database = await openDatabase();
+const { db } = database;
+const [server, embedder] = await Promise.all([startModelServer(), startModelServer()]);
+atEnd(() => Promise.all([server.close(), embedder.close()]).then(() => undefined));
 
-const worker = startWorker({
-  db,
-  process: createPipeline({
-    db,
-    model,
-    images: noImages,
-    metrics,
-    log,
-    modelTimeoutMs: 10_000,
-  }),
-  breaker: model.breaker,
-  metrics,
-  log,
-  slots: SLOTS,
-  leaseMs: 60_000,
-  maxAttempts: 3,
-  pollMs: 10,
-});
-atEnd(async () => {
-  await worker.stop({ timeoutMs: 5000 });
-  await model.close();
-  await server.close();
+beforeEach(async () => {
+  for (const { state } of [server, embedder]) {
+    Object.assign(state, { up: true, embeds: true, requests: 0 });
+    delete state.interfere;
+    delete state.crashesOn;
+  }
+  await db.deleteFrom('raw_data').execute();
 });
 
-async function count(status: 'completed' | 'failed' | 'pending'): Promise<number> {
-  const { n } = await db
-    .selectFrom('raw_data')
-    .where('status', '=', status)
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .executeTakeFirstOrThrow();
-  return n;
+/** A worker before the model server, and the client that it asks with. */
+function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  const model = createModelClient({
+    mode: 'openai',
+    baseUrl: server.url,
+    chat: 'chat',
+    embedding: 'embedding',
+    timeoutMs,
+    embeddingDimensions: DIMENSIONS,
+    retry: { initialDelayMs: 1, maxDelayMs: 5 },
+    breaker: { halfOpenAfterMs: 30 },
+    ...options,
+  });
+  const metrics = createMetrics(new Registry());
+  const deps = { db, model, images: noImages, metrics, log, modelTimeoutMs: timeoutMs };
+  const worker = startWorker({
+    ...deps,
+    process: createPipeline(deps),
+    breaker: model.breaker,
+    slots,
+    leaseMs: 60_000,
+    maxAttempts: 3,
+    pollMs: 10,
+  });
+  const dispose = async (): Promise<void> => {
+    await worker.stop({ timeoutMs: 5000 });
+    await model.close();
+  };
+  return { model, worker, [Symbol.asyncDispose]: dispose };
 }
 
-// https://github.com/karakeep-app/karakeep/issues/1611
-test('an outage of the model does not burn the queue', async () => {
-  server.state.up = false;
-  await Promise.all(Array.from({ length: JOBS }, () => store(db, payloadOf())));
-  worker.hint();
-  await until('the breaker to open', () => model.breaker.state !== 'closed');
-  const reached = server.state.requests;
-  await until('ten probes', () => server.state.requests >= reached + 10);
-  const failed = await count('failed');
-  assert.ok(failed <= SLOTS, `${failed} failed, with ${SLOTS} in progress`);
-  assert.equal(await count('completed'), 0);
+function add(jobs: number, description?: string): Promise<number[]> {
+  const payload = () => payloadOf(description === undefined ? {} : { description });
+  return Promise.all(Array.from({ length: jobs }, () => store(db, payload())));
+}
 
-  server.state.up = true;
-  await until('the rest to be done', async () => (await count('completed')) === JOBS - failed);
+async function count(): Promise<Record<'pending' | 'completed' | 'failed', number>> {
+  const rows = await db
+    .selectFrom('raw_data')
+    .select(['status', (eb) => eb.fn.countAll<number>().as('n')])
+    .groupBy('status')
+    .execute();
+  const counted = Object.fromEntries(rows.map(({ status, n }) => [status, n]));
+  return { pending: 0, completed: 0, failed: 0, ...counted };
+}
+
+/** Waits until all jobs have ended, and tells that none failed and what the one with the most cost. */
+async function allCompleted(jobs: number): Promise<void> {
+  const { completed } = await until('all jobs to end', async () => {
+    const counted = await count();
+    return counted.completed + counted.failed === jobs && counted;
+  });
+  assert.equal(completed, jobs);
   const { most } = await db
     .selectFrom('raw_data')
     .select((eb) => eb.fn.max('attempts').as('most'))
     .executeTakeFirstOrThrow();
-  assert.equal(most, 1, 'jobs that were put back had cost no attempt');
+  assert.equal(most, 1, 'the outage has cost no attempt');
+}
+
+/** What is away, and how it shows. The servers are one for both, or one for each. */
+const outages: [
+  name: string,
+  jobs: number,
+  options: Parameters<typeof open>[0],
+  begin: () => void,
+  end: () => void,
+][] = [
+  ['an outage', 40, {}, () => (server.state.up = false), () => (server.state.up = true)],
+  [
+    'an outage of the embeddings alone, where one server does both',
+    40,
+    {},
+    () => (server.state.embeds = false),
+    () => (server.state.embeds = true),
+  ],
+  [
+    'an outage of the server that embeds',
+    200,
+    { embeddingBaseUrl: embedder.url },
+    () => (embedder.state.up = false),
+    () => (embedder.state.up = true),
+  ],
+  [
+    'a server that embeds and does not answer',
+    20,
+    { embeddingBaseUrl: embedder.url, timeoutMs: 100 },
+    () => (embedder.state.interfere = () => undefined),
+    () => delete embedder.state.interfere,
+  ],
+  ...[1, 4].map((slots): (typeof outages)[number] => [
+    `a server that does not answer ${slots} at once`,
+    20,
+    { slots, timeoutMs: 100 },
+    () => (server.state.interfere = () => undefined),
+    () => delete server.state.interfere,
+  ]),
+];
+
+for (const [name, jobs, options, begin, end] of outages) {
+  test(`${name} costs none of ${jobs} jobs an attempt`, async () => {
+    begin();
+    await add(jobs);
+    await using opened = open(options);
+    const { model } = opened;
+    await until('the breaker to open', () => model.breaker.state !== 'closed');
+    const reached = server.state.requests;
+    await until('five probes', () => server.state.requests >= reached + 5);
+    const { completed, failed } = await count();
+    assert.deepEqual([completed, failed], [0, 0]);
+    end();
+    await allCompleted(jobs);
+  });
+}
+
+test('an outage in the midst of the work costs no job an attempt', async () => {
+  const jobs = 40;
+  await add(jobs);
+  await using opened = open({ timeoutMs: 500 });
+  for (let outage = 0; outage < 3; outage += 1) {
+    const before = (await count()).completed;
+    await until('some jobs to be done', async () => (await count()).completed >= before + 4);
+    server.state.interfere = (response) => void response.socket?.resetAndDestroy();
+    await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
+    delete server.state.interfere;
+  }
+  await allCompleted(jobs);
+});
+
+test('a server that asks to be left alone for long is, and no job fails', async () => {
+  const [jobs, askedMs] = [40, 1500];
+  let refusedAt = 0;
+  server.state.interfere = (response) => {
+    refusedAt ||= performance.now();
+    response.writeHead(429, { 'retry-after-ms': String(askedMs) }).end('{}');
+  };
+  await add(jobs);
+  await using opened = open({ timeoutMs: 1000 });
+  await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
+  const refused = await until('no job to be in progress', async () => {
+    const { pending } = await count();
+    return pending === jobs && server.state.requests;
+  });
+  assert.ok(refused <= 4, `${refused} requests of 4 jobs at once`);
+  delete server.state.interfere;
+  await until('the next request', () => server.state.requests > refused);
+  const waitedMs = performance.now() - refusedAt;
+  assert.ok(waitedMs >= askedMs, `it came after ${waitedMs} ms`);
+  await allCompleted(jobs);
+});
+
+/** Where a payload is what makes the server fail: what it crashes on, and how many jobs there are at once. */
+const poisons: [name: string, path: string, slots: number][] = [
+  ['reads, alone', '/chat/completions', 1],
+  ['reads', '/chat/completions', 4],
+  // Their texts go in one request, which it brings down with it.
+  ['embeds with others', '/embeddings', 16],
+];
+
+for (const [name, path, slots] of poisons) {
+  test(`what the server crashes on when it ${name} is failed, and nothing else`, async () => {
+    let jobs = 30;
+    server.state.crashesOn = (request) =>
+      request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
+    const [poison] = await add(1, 'Продам квартиру: crash me, please');
+    await add(jobs);
+    await using opened = open({ slots });
+    const states: string[] = [];
+    opened.model.breaker.onChange((state) => states.push(state));
+    // Only other jobs can show that it is not the server.
+    await until('it to end', async () => {
+      const { completed, failed } = await count();
+      if (failed === 0 && completed === jobs) jobs += (await add(1)).length;
+      return failed > 0;
+    });
+    const failed = db.selectFrom('raw_data').selectAll().where('status', '=', 'failed');
+    const { id, error } = await failed.executeTakeFirstOrThrow();
+    assert.deepEqual([id, error?.code], [poison, 'model_failed']);
+    assert.match(error?.message ?? '', /answered 500/);
+    if (slots === 1)
+      assert.deepEqual(states, [], 'others go first, and show that the server is there');
+
+    delete server.state.crashesOn;
+    const retry = createRetry({ db, onRetried: opened.worker.hint });
+    assert.equal(await retry.all({ status: 'failed' }), 1);
+    await allCompleted(jobs + 1);
+  });
+}
+
+test('a server that embeds and is away shows in the metrics, the queue and the health', async () => {
+  embedder.state.up = false;
+  await using collector = await startCollector(database, {
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_EMBEDDING_BASE_URL: embedder.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+  });
+  const breakerOpen = async () =>
+    /^collector_model_breaker_open (\d)$/m.exec((await collector.get('/metrics')).text)?.[1];
+  assert.equal(await breakerOpen(), '0');
+  await add(2);
+  await until('the metric', async () => (await breakerOpen()) === '1');
+  const queue = (await collector.get('/api/v1/admin/queue')).json<{ breaker: string }>();
+  assert.equal(queue.breaker, 'open');
+  const health = await collector.get('/health');
+  const { model } = health.json<{ checks: { model: Record<string, string> } }>().checks;
+  assert.deepEqual(
+    [health.status, model?.['status'], model?.['breaker']],
+    [200, 'degraded', 'open'],
+  );
+  assert.match(model?.['detail'] ?? '', /answered 503/);
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger } from '@oselya/kit';
+import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import type { Job } from '../../src/queue/job.ts';
@@ -26,6 +27,22 @@ afterEach(async () => {
 });
 
 type Options = Partial<Omit<WorkerOptions, 'process'>>;
+
+type Line = {
+  msg: string;
+  raw_id?: number;
+  request_id?: string;
+  source?: string;
+  attempt?: number;
+};
+
+/** A log that is kept. */
+const logTo = (lines: Line[]) =>
+  createLogger({
+    level: 'info',
+    service: 'test',
+    destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
+  });
 
 function start(
   process: (job: Job, options: JobOptions) => Promise<ProcessResult>,
@@ -102,6 +119,100 @@ test('a hint wakes a worker that has nothing to do, and so does the poll', async
   await empty();
 });
 
+test('a hint that comes while all slots are taken, or while a gate is asked, is not lost', async () => {
+  const held = Promise.withResolvers<void>();
+  let begun = 0;
+  const asked: ((isOpen: boolean) => void)[] = [];
+  const worker = start(
+    async () => {
+      begun += 1;
+      if (begun === 1) await held.promise;
+      return completed;
+    },
+    {
+      slots: 1,
+      // The poll would come too late for the test.
+      pollMs: 60_000,
+      gates: [() => new Promise<boolean>((resolve) => asked.push(resolve))],
+    },
+  );
+  await store(db, payloadOf());
+  await until('the gate to be asked', () => asked.length === 1);
+  asked[0]?.(true);
+  await until('the first job', () => begun === 1);
+  await store(db, payloadOf());
+  worker.hint();
+  held.resolve();
+  await until('the gate to be asked for the second job', () => asked.length === 2);
+  asked[1]?.(true);
+  await reach({ completed: 2 });
+
+  await until('the gate to be asked once more', () => asked.length === 3);
+  await store(db, payloadOf());
+  worker.hint();
+  asked[2]?.(false);
+  await until('the gate to be asked again at once', () => asked.length === 4);
+  asked[3]?.(true);
+  await reach({ completed: 3 });
+  await until('the last question', () => asked.length === 5);
+  asked[4]?.(false);
+  await worker.stop(LONG);
+  await empty();
+});
+
+test('every gate has to be open, and one that fails is as any failure of a claim', async () => {
+  await storeMany(2);
+  const state = { one: true, other: false, fails: 1 };
+  const lines: Line[] = [];
+  const worker = start(async () => completed, {
+    log: logTo(lines),
+    gates: [
+      () => state.one,
+      () => {
+        if (state.fails === 0) return state.other;
+        state.fails -= 1;
+        throw new Error('the folder is gone');
+      },
+    ],
+  });
+  await until('the failure', () => lines.some(({ msg }) => msg === 'a job could not be claimed'));
+  assert.deepEqual(await statuses(), { pending: 2 });
+  state.other = true;
+  await reach({ completed: 2 });
+  await worker.stop(LONG);
+  await empty();
+});
+
+test('what is said of jobs that nobody runs any more leads to their requests too', async () => {
+  const lost = await store(db, payloadOf());
+  await sql`update raw_data set status = 'processing', attempt = 1, attempts = 1,
+    lease_expires_at = now() - interval '1 second', request_id = 'lost'`.execute(db);
+  const lines: Line[] = [];
+  const line = (wanted: string) =>
+    until(wanted, () => lines.find(({ msg }) => msg === wanted)).then(
+      ({ raw_id, request_id, source, attempt }) => [raw_id, request_id, source, attempt],
+    );
+  const { promise: aborted, resolve: letGo } = Promise.withResolvers<ProcessResult>();
+  const worker = start(
+    (_, { signal }) => {
+      signal.addEventListener('abort', () => letGo(completed));
+      return aborted;
+    },
+    { log: logTo(lines) },
+  );
+  assert.deepEqual(await line('the worker of a job was lost'), [lost, 'lost', 'doshka', 1]);
+
+  await reach({ processing: 1 });
+  await sql`create function refuse() returns trigger language plpgsql as $$
+    begin raise exception 'no'; end $$`.execute(db);
+  await sql`create trigger refuse before update on raw_data
+    for each row when (new.status = 'pending') execute function refuse()`.execute(db);
+  await worker.stop(NO_WAIT);
+  assert.deepEqual(await line('a job could not be returned'), [lost, 'lost', 'doshka', 2]);
+  await sql`drop trigger refuse on raw_data`.execute(db);
+  await empty();
+});
+
 test('an exception fails its job, and the worker goes on', async () => {
   const [bad, good] = [await store(db, payloadOf()), await store(db, payloadOf())];
   const worker = start(async (job) => {
@@ -147,9 +258,8 @@ test('half-open lets one job through, the next when it ends, and no stampede', a
   const probes: number[] = [];
   let answer: ((result: ProcessResult) => void) | undefined;
   const worker = start(
-    (job, { probe }) => {
-      assert.equal(probe, breaker.state === 'half-open');
-      if (!probe) return Promise.resolve(completed);
+    (job) => {
+      if (breaker.state === 'closed') return Promise.resolve(completed);
       probes.push(job.rawId);
       const { promise, resolve } = Promise.withResolvers<ProcessResult>();
       answer = resolve;

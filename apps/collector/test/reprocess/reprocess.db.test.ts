@@ -1,25 +1,35 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { ModelError, type ModelClient } from '@oselya/model';
+import { type ListingExtraction, ModelError, type ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
-import type { Extraction } from '../../src/pipeline/extraction.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { claimAgain } from '../../src/queue/claim-again.sql.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/repository.ts';
 import { createReprocess, type ReadOutcome, type Reading } from '../../src/reprocess/reprocess.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf, log, noImages } from '../support/pipeline.ts';
+import {
+  countedModel,
+  createHarness,
+  currentOf,
+  listingOf,
+  log,
+  noImages,
+} from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
 /** A model that was improved: it reads another number of rooms, and goes by another name. */
-function betterModel(change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 })) {
+function betterModel(
+  change: (read: ListingExtraction) => Partial<ListingExtraction> = () => ({ rooms: 9 }),
+) {
   const mock = countedModel();
   const generateObject: ModelClient['generateObject'] = async (request) => {
     const answer = await mock.generateObject(request);
-    Object.assign(answer.value, change(answer.value as Extraction));
+    Object.assign(answer.value, change(answer.value as ListingExtraction));
     return { ...answer, model: 'better-2026' };
   };
   return { ...mock, chatModel: 'better', generateObject };
@@ -50,6 +60,7 @@ async function everything() {
   return {
     raws: await db.selectFrom('raw_data').selectAll().orderBy('id').execute(),
     listings: await db.selectFrom('property_listings').selectAll().orderBy('id').execute(),
+    currents: await db.selectFrom('listing_payloads').selectAll().orderBy('raw_id').execute(),
     snapshots: await db.selectFrom('listing_snapshots').selectAll().orderBy('id').execute(),
     enrichments: await db
       .selectFrom('listing_enrichments')
@@ -75,7 +86,7 @@ beforeEach(async () => {
   await db.deleteFrom('property_listings').execute();
 });
 
-test('a reading tells what would change, and changes nothing', async () => {
+test('a reading tells what would change, and changes nothing but what it cost', async () => {
   const harness = createHarness(db);
   await harness.process(payloadOf({ external_id: 'a' }));
   await harness.process(payloadOf({ external_id: 'b', rooms: 3 }));
@@ -88,7 +99,19 @@ test('a reading tells what would change, and changes nothing', async () => {
     "the source's own number wins as ever",
   );
   assert.deepEqual(model.calls, { chat: 2, embed: 0 });
-  assert.deepEqual(await everything(), before);
+  const after = await everything();
+  const usages = (raws: typeof before.raws) => raws.map(({ model_usage: usage }) => usage);
+  for (const [nth, usage] of usages(after.raws).entries()) {
+    const earlier = before.raws[nth]?.model_usage;
+    assert.ok(usage && earlier);
+    assert.equal(usage.calls, earlier.calls + 1);
+    assert.ok(usage.input_tokens > earlier.input_tokens, 'its tokens are added');
+  }
+  const withoutCost = ({ raws, ...others }: typeof before) => ({
+    ...others,
+    raws: raws.map(({ model_usage: _cost, ...raw }) => raw),
+  });
+  assert.deepEqual(withoutCost(after), withoutCost(before));
 });
 
 test('what is written goes through the pipeline without another question to the model', async () => {
@@ -107,7 +130,7 @@ test('what is written goes through the pipeline without another question to the 
     [again.status, again.attempts, again.attempt, again.error, again.claimed_by],
     ['completed', 1, 2, null, null],
   );
-  assert.equal(listing.completed_hash, raw.content_hash);
+  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
   const { model: name, requested_model, raw_id } = await provenanceOf(listing.id);
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
   const { snapshots } = await everything();
@@ -234,5 +257,37 @@ test('one that fails on its way is failed with its reason, and can be put back i
   assert.equal(await reprocess.write(reading), 'failed');
   const failed = await rawRecord(db, raw.id);
   assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
-  assert.equal((await listingOf(db, payload))?.completed_hash, null);
+  assert.equal((await currentOf(db, payload))?.completed_hash, null);
+});
+
+test('one whose process was killed before its first stage does not pass for unchanged', async () => {
+  const payload = payloadOf();
+  const harness = createHarness(db);
+  const raw = await harness.process(payload);
+  const claimant = { worker: 'killed', leaseMs: 60_000 };
+  assert.ok(raw.listing_id);
+  const job = await claimAgain(db, { rawId: raw.id, listingId: raw.listing_id }, claimant);
+  assert.equal(job?.attempt, 2);
+  await expireLeases(db);
+  await rescueJobs(db, 3);
+  const model = betterModel();
+  assert.equal(await createHarness(db, { model }).runNext(), 'completed');
+  assert.equal((await listingOf(db, payload))?.rooms, 9);
+  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+});
+
+test('the payload that came last is read again, also where it said nothing new', async () => {
+  const payload = payloadOf();
+  const harness = createHarness(db);
+  await harness.process(payload);
+  const last = await harness.process(payload);
+  await db.updateTable('property_listings').set({ archived_at: new Date() }).execute();
+  const reprocess = open(betterModel());
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal(reading.rawId, last.id);
+  assert.equal(await reprocess.write(reading), 'written');
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.rooms, 9);
+  assert.ok(listing.archived_at, 'that is no sign that it is offered');
 });

@@ -70,7 +70,6 @@ export async function openSearch() {
         description,
         source_slug,
         external_id: String(count),
-        raw_id: count,
         city_key: seed.city === undefined ? null : normaliseText(seed.city),
         search_text: normaliseText([seed.title, description, seed.city].join(' ')),
         embedding: embedding === undefined ? null : toVector(embedding),
@@ -104,7 +103,10 @@ export async function openSearch() {
         db,
         model: modelOf({}),
         dimensions: DIMENSIONS,
-        limit: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
+        limits: {
+          fulltext: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
+          similar: createRateLimit({ pool, table: 'rate_limits', name: 'similar', perMinute }),
+        },
         metrics: {
           searchDuration: new Histogram({
             name: 'collector_search_duration_seconds',

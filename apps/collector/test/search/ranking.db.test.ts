@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { matchesFilters } from '../../src/search/filters.ts';
+import { matchesFilters } from '../../src/search/filters.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
 import { type ListingSeed, openSearch } from './harness.ts';

@@ -3,14 +3,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atEnd, type TestDatabase } from '@oselya/db/testing';
 import type { Tables } from '../../src/database.ts';
-import { start } from '../../src/main.ts';
+import { type Shared, start } from '../../src/main.ts';
 import { DIMENSIONS } from './database.ts';
 import { log } from './pipeline.ts';
 
-/** A running collector on a test file's database, with what tests do to it; it ends with the file, or before. */
+/**
+ * A running collector on a test file's database, or without one on that of DATABASE_URL, with what tests do
+ * to it; it ends with the file, or before.
+ */
 export async function startCollector(
-  database: TestDatabase<Tables>,
+  database: TestDatabase<Tables> | undefined,
   env: Record<string, string> = {},
+  shared: Pick<Shared, 'disk'> = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   const running = await start(
@@ -21,7 +25,7 @@ export async function startCollector(
       MIN_FREE_DISK_MB: '0',
       ...env,
     },
-    { database, log },
+    { ...shared, ...(database && { database }), log },
   );
   let closed = false;
   const close = async () => {

@@ -66,7 +66,7 @@ export function createHarness(
   async function runNext(options: Partial<JobOptions> = {}): Promise<JobOutcome> {
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
-    return run(job, { signal: new AbortController().signal, probe: false, ...options });
+    return run(job, { signal: new AbortController().signal, ...options });
   }
 
   /** Stores a payload, runs it, and gives its record. */
@@ -77,6 +77,19 @@ export function createHarness(
   }
 
   return { runNext, process };
+}
+
+/** How far the payloads of a listing have come. */
+export function currentOf(
+  db: TestDatabase<Tables>['db'],
+  { source_slug, external_id }: Pick<Payload, 'source_slug' | 'external_id'>,
+) {
+  return db
+    .selectFrom('listing_payloads')
+    .selectAll()
+    .where('source_slug', '=', source_slug)
+    .where('external_id', '=', external_id)
+    .executeTakeFirst();
 }
 
 /** The listing that a payload made. */

@@ -21,7 +21,7 @@ export async function servePeer(store: Store): Promise<string> {
           async accept(payload) {
             await store(payload);
             // Its own ids may be no numbers, which the answer's schema wants.
-            return { rawId: (stored += 1), isNew: true };
+            return { rawId: (stored += 1), status: 'pending', isNew: true };
           },
           find: () => Promise.resolve(undefined),
         },

@@ -1,7 +1,4 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
+import { answerAlike, startModelServer } from '@oselya/model/testing';
 import { createVectors } from '../../listings/vector.ts';
 import { EMBEDDING_MODEL } from '../../listings/rows.ts';
 import { answerParent } from '../../process/child.ts';
@@ -17,16 +14,7 @@ answerParent(methods);
  */
 async function start({ dimensions }: { dimensions: number }): Promise<string> {
   const vectors = createVectors(dimensions);
-
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { input } = (await json(request)) as { input: string[] };
-    const data = input.map((text, index) => ({ index, embedding: vectorOfText(vectors, text) }));
-    response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ model: EMBEDDING_MODEL, data, usage: { prompt_tokens: 1 } }));
-  }
-
-  const server = createServer((request, response) => void answer(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const vectorOf = (text: string) => vectorOfText(vectors, text);
+  const { url } = await startModelServer(answerAlike({ model: EMBEDDING_MODEL, vectorOf }));
+  return url;
 }

@@ -1,6 +1,6 @@
+import type { ImageDescription } from '../answers/image-description.ts';
 import { clean, fold } from './fold.ts';
 import { stem } from './patterns.ts';
-import type { ImageDescription, RoomType } from './types.ts';
 
 /** One picture, and what is known about it beside its bytes. */
 export interface ImageInput {
@@ -15,7 +15,7 @@ const MAX_HINT = 2_000;
 const LEAST_BYTES = 1_024;
 
 /** Words of file names in three languages and in Latin transcription; the first that fits decides. */
-const ROOMS: [RoomType, string, RegExp][] = [
+const ROOMS: [ImageDescription['room_type'], string, RegExp][] = [
   ['plan', 'A floor plan.', stem('plan|layout|blueprint|план|схем')],
   ['kitchen', 'A kitchen.', stem('kitchen|kuhn|kukhn|кухн')],
   [

@@ -4,11 +4,4 @@ export type { ImageInput } from './describe-image.ts';
 export { embedText } from './embed.ts';
 export { FEATURE_SLUGS } from './features.ts';
 export { readListing } from './read-listing.ts';
-export type {
-  DealType,
-  ImageDescription,
-  Language,
-  ListingExtraction,
-  PropertyType,
-  RoomType,
-} from './types.ts';
+export type { DealType, Language, PropertyType, ReadListing } from './types.ts';

@@ -20,7 +20,7 @@ import { whyNoListing } from './relevance.ts';
 import { readRooms } from './rooms.ts';
 import { composeSummary, composeTitle } from './summary.ts';
 import { cleanTitle } from './title.ts';
-import type { DealType, ListingExtraction, PropertyType } from './types.ts';
+import type { DealType, ReadListing, PropertyType } from './types.ts';
 
 const DEALS = ['sale', 'rent', 'daily_rent'] as const;
 const PROPERTIES = ['apartment', 'house', 'room', 'land', 'commercial', 'garage'] as const;
@@ -113,7 +113,7 @@ const NOTHING = {
  * @param input the payload as the collector sends it; any JSON value is understood, none throws
  * @returns the facts; areas in square metres, unknown ones null
  */
-export function readListing(input: unknown): ListingExtraction {
+export function readListing(input: unknown): ReadListing {
   const payload = asPayload(input);
   const text = readText(rawText(payload, 'title'), rawText(payload, 'description'));
   const { folded, foldedTitle, written } = text;

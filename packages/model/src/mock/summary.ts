@@ -1,6 +1,6 @@
-import type { DealType, Language, ListingExtraction, PropertyType } from './types.ts';
+import type { DealType, Language, ReadListing, PropertyType } from './types.ts';
 
-type Facts = Omit<ListingExtraction, 'title' | 'summary'>;
+type Facts = Omit<ReadListing, 'title' | 'summary'>;
 type Written = Exclude<Language, 'mixed'>;
 
 interface Words {

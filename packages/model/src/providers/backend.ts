@@ -12,6 +12,8 @@ export interface ModelBackend {
   chat: LanguageModelV4;
   vision: LanguageModelV4;
   embedding: EmbeddingModelV4;
+  /** The variables that say where they are, for error messages. */
+  addresses: { chat: string; embedding: string };
   health(signal: AbortSignal): Promise<ModelHealth>;
   close(): Promise<void>;
 }

@@ -8,6 +8,8 @@ import {
   type LanguageModelV4FilePart,
   type ProviderV4,
 } from '@ai-sdk/provider';
+import { imageDescription } from '../answers/image-description.ts';
+import { listingExtraction } from '../answers/listing-extraction.ts';
 import { describeImage, embedText, readListing } from '../mock/index.ts';
 import { countWords } from './count-words.ts';
 import type { ModelBackend } from './backend.ts';
@@ -23,6 +25,7 @@ export function createMockBackend(options: { dimensions: number }): ModelBackend
     chat: provider.languageModel(CHAT_MODEL),
     vision: provider.languageModel(CHAT_MODEL),
     embedding: provider.embeddingModel(EMBEDDING_MODEL),
+    addresses: { chat: 'MODEL_MODE', embedding: 'MODEL_MODE' },
     health: async () => ({ status: 'ok' }),
     close: async () => undefined,
   };
@@ -84,9 +87,9 @@ function embeddingModel(modelId: string, dimensions: number): EmbeddingModelV4 {
 function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
   const name = responseFormat?.type === 'json' ? responseFormat.name : undefined;
   switch (name) {
-    case 'listing_extraction':
+    case listingExtraction.schemaName:
       return readListing(questionIn(prompt).data);
-    case 'image_description': {
+    case imageDescription.schemaName: {
       const { data, image } = questionIn(prompt);
       if (!image)
         throw new InvalidPromptError({ prompt, message: 'There is no image to describe.' });
@@ -95,7 +98,7 @@ function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown
     default:
       throw new UnsupportedFunctionalityError({
         functionality: `answers named ${name ?? '(nothing)'}`,
-        message: `The mock model has no rules for answers named ${name ?? '(nothing)'}. It knows listing_extraction and image_description.`,
+        message: `The mock model has no rules for answers named ${name ?? '(nothing)'}. It knows ${listingExtraction.schemaName} and ${imageDescription.schemaName}.`,
       });
   }
 }

@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { wrapEmbeddingModel } from 'ai';
 import { ModelError } from '../errors.ts';
-import type { ServerSettings } from '../options.ts';
+import type { ServerAddress, ServerSettings } from '../options.ts';
 import { createTransport } from '../transport/transport.ts';
 import type { ModelBackend } from './backend.ts';
 import { embeddingOrder } from './embedding-order.ts';
@@ -11,12 +11,9 @@ import { embeddingOrder } from './embedding-order.ts';
  * serve one model each are two: one that chats, and one that embeds.
  */
 export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
-  const { baseUrl, embeddingBaseUrl, apiKey } = settings;
-  const chatting = openServer({ baseUrl, apiKey, variable: 'MODEL_BASE_URL' });
-  const embedding =
-    embeddingBaseUrl === baseUrl
-      ? chatting
-      : openServer({ baseUrl: embeddingBaseUrl, apiKey, variable: 'MODEL_EMBEDDING_BASE_URL' });
+  const { chatServer, embeddingServer } = settings;
+  const chatting = openServer(chatServer);
+  const embedding = embeddingServer === chatServer ? chatting : openServer(embeddingServer);
   const servers = new Set([chatting, embedding]);
 
   return {
@@ -26,6 +23,7 @@ export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
       model: embedding.provider.embeddingModel(settings.embedding),
       middleware: embeddingOrder,
     }),
+    addresses: { chat: chatServer.variables.baseUrl, embedding: embeddingServer.variables.baseUrl },
     async health(signal) {
       try {
         await Promise.all([...servers].map((server) => server.listModels(signal)));
@@ -45,16 +43,9 @@ export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
   };
 }
 
-function openServer({
-  baseUrl,
-  apiKey,
-  variable,
-}: {
-  baseUrl: string;
-  apiKey: string | undefined;
-  variable: string;
-}) {
-  const transport = createTransport({ apiKey, variable });
+function openServer(server: ServerAddress) {
+  const { baseUrl, apiKey } = server;
+  const transport = createTransport(server);
   const provider = createOpenAICompatible({
     name: 'model',
     baseURL: baseUrl,

@@ -2,25 +2,27 @@ import {
   circuitBreaker,
   CircuitState,
   ConsecutiveBreaker,
+  DelegateBackoff,
   handleWhen,
   isBrokenCircuitError,
+  type IHalfOpenAfterBackoffContext,
 } from 'cockatiel';
-import { isInfrastructureFailure, ModelError } from '../errors.ts';
+import { isInfrastructureFailure, ModelError, type Outage } from '../errors.ts';
 
 /** Closed lets everything through, open nothing, half-open one probe. */
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
-/** What others may see of the breaker. */
+/** What others may see of a breaker. */
 export interface BreakerView {
   readonly state: BreakerState;
   /** Calls the listener with each new state. @returns A function that ends it. */
   onChange(listener: (state: BreakerState) => void): () => void;
 }
 
-/** The breaker in front of the model server. */
+/** The breaker in front of what fails as one. */
 export interface Breaker extends BreakerView {
   /**
-   * Runs one attempt unless the breaker forbids it.
+   * Runs one attempt unless the breaker forbids it. A failure of the infrastructure is told its outage.
    *
    * @throws {ModelError} MODEL_BREAKER_OPEN at once, without running the attempt, while the breaker
    *   is open or its probe is still out; otherwise whatever the attempt throws.
@@ -28,28 +30,59 @@ export interface Breaker extends BreakerView {
   run<T>(attempt: () => Promise<T>): Promise<T>;
 }
 
+export interface BreakerSettings {
+  /** Failures in a row that open it. */
+  failures: number;
+  halfOpenAfterMs: number;
+  /** The longest wait that a call can make. A server that asks for more has it open at once. */
+  patienceMs: number;
+}
+
+/** A server that asks for longer, or for ever, is tried once an hour. */
+const LONGEST_REST_MS = 3_600_000;
+
 /** Marks the probe that ended without telling anything about the server: it was given up. */
 class LostProbe extends Error {}
 
 /**
  * Makes a breaker that judges single attempts (Contract 4, Model). Only infrastructure failures move
- * it; refusals and invalid answers are neither failures nor successes.
+ * it; refusals and invalid answers are neither failures nor successes. A server that asks to be left
+ * alone for longer than calls can wait is left alone until then.
  */
-export function createBreaker(options: { failures: number; halfOpenAfterMs: number }): Breaker {
-  const { halfOpenAfterMs } = options;
+export function createBreaker(settings: BreakerSettings): Breaker {
+  const { halfOpenAfterMs, patienceMs } = settings;
+  const inARow = new ConsecutiveBreaker(settings.failures);
   const policy = circuitBreaker(
     handleWhen((error) => error instanceof LostProbe || isInfrastructureFailure(error)),
-    { breaker: new ConsecutiveBreaker(options.failures), halfOpenAfter: halfOpenAfterMs },
+    {
+      breaker: {
+        state: undefined,
+        success() {
+          inARow.success();
+          outage = undefined;
+        },
+        failure: () => inARow.failure() || askedMs >= patienceMs,
+      },
+      halfOpenAfter: new DelegateBackoff(({ result }: IHalfOpenAfterBackoffContext) => {
+        const asked = 'error' in result ? restAskedBy(result.error) : 0;
+        restMs = Math.min(LONGEST_REST_MS, Math.max(halfOpenAfterMs, asked));
+        return restMs;
+      }),
+    },
   );
   const listeners = new Set<(state: BreakerState) => void>();
+  let outage: Outage | undefined;
+  /** The rest that the server asked for when it failed last: cockatiel judges failures without seeing them. */
+  let askedMs = 0;
   let openedAt = 0;
+  let restMs = halfOpenAfterMs;
   let announced: BreakerState = 'closed';
 
   // Cockatiel stays open until somebody calls. Whoever waits for the breaker before calling would
   // wait for ever, so the state that is shown changes when a probe has become possible.
   const state = (): BreakerState => {
     if (policy.state === CircuitState.Closed) return 'closed';
-    const due = Date.now() - openedAt >= halfOpenAfterMs;
+    const due = Date.now() - openedAt >= restMs;
     return policy.state === CircuitState.Open && !due ? 'open' : 'half-open';
   };
   const announce = (): void => {
@@ -62,13 +95,24 @@ export function createBreaker(options: { failures: number; halfOpenAfterMs: numb
   const announceWhenDue = (): void => {
     announce();
     if (state() !== 'open') return;
-    setTimeout(announceWhenDue, Math.max(1, openedAt + halfOpenAfterMs - Date.now())).unref();
+    setTimeout(announceWhenDue, Math.max(1, openedAt + restMs - Date.now())).unref();
   };
   policy.onStateChange((changed) => {
     if (changed !== CircuitState.Open) return announce();
     openedAt = Date.now();
     announceWhenDue();
   });
+  const inOutage = async <T>(attempt: () => Promise<T>): Promise<T> => {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (isInfrastructureFailure(error)) {
+        askedMs = restAskedBy(error);
+        error.outage = outage ??= { since: new Date() };
+      }
+      throw error;
+    }
+  };
 
   return {
     get state() {
@@ -83,7 +127,10 @@ export function createBreaker(options: { failures: number; halfOpenAfterMs: numb
       if (policy.state === CircuitState.HalfOpen) throw refusal();
       const probing = policy.state === CircuitState.Open;
       try {
-        return await policy.execute(() => (probing ? asProbe(attempt) : attempt()));
+        return await policy.execute(() => {
+          const judged = inOutage(attempt);
+          return probing ? asProbe(judged) : judged;
+        });
       } catch (error) {
         if (isBrokenCircuitError(error)) throw refusal();
         throw error instanceof LostProbe ? error.cause : error;
@@ -92,13 +139,18 @@ export function createBreaker(options: { failures: number; halfOpenAfterMs: numb
   };
 }
 
+/** How long the server asked to be left alone, in milliseconds. */
+function restAskedBy(error: unknown): number {
+  return error instanceof ModelError ? (error.retryAfterMs ?? 0) : 0;
+}
+
 /**
  * Cockatiel takes every error it does not handle for a sign of life and closes. A probe that its
  * caller gave up is none: the breaker opens again.
  */
-async function asProbe<T>(attempt: () => Promise<T>): Promise<T> {
+async function asProbe<T>(attempt: Promise<T>): Promise<T> {
   try {
-    return await attempt();
+    return await attempt;
   } catch (error) {
     const reachedServer = error instanceof ModelError && error.code !== 'MODEL_ABORTED';
     throw reachedServer ? error : new LostProbe('The probe was lost.', { cause: error });

@@ -1,4 +1,5 @@
 import { ModelError, type ModelErrorCode, type ModelErrorDetails } from '../errors.ts';
+import type { ServerVariables } from '../options.ts';
 import { oneLine, serverMessage } from './server-message.ts';
 
 /** An answer whose status is not 2xx. */
@@ -9,20 +10,23 @@ export interface FailedAnswer {
   /** The beginning of the body; empty when it could not be read. */
   body: string;
   retryAfterMs?: number | undefined;
+  /** The settings of the server that answered. */
+  variables: ServerVariables;
 }
 
 /**
  * Names the failure an HTTP status stands for (Contract 4, Model): 408, 409, 425, 429 and 5xx may be
  * tried again, everything else may not.
  */
-export function statusError({ request, status, body, retryAfterMs }: FailedAnswer): ModelError {
+export function statusError(answer: FailedAnswer): ModelError {
+  const { request, status, body, retryAfterMs, variables } = answer;
   const said = serverMessage(body) ?? plainText(body);
   const message = `The model server answered ${status} to ${request}${said === undefined ? '' : `: ${said}`}`;
   const details: ModelErrorDetails = { status };
   if (retryAfterMs !== undefined) details.retryAfterMs = retryAfterMs;
   return new ModelError(
     codeOf(status),
-    [sentence(message), hint(status)].join(' ').trim(),
+    [sentence(message), hint(status, variables)].join(' ').trim(),
     details,
   );
 }
@@ -33,10 +37,10 @@ function codeOf(status: number): ModelErrorCode {
   return 'MODEL_REJECTED';
 }
 
-function hint(status: number): string {
-  if (status >= 300 && status < 400) return 'Set MODEL_BASE_URL to the address it redirects to.';
-  if (status === 401 || status === 403) return 'Check MODEL_API_KEY.';
-  if (status === 404) return 'Check MODEL_BASE_URL, which ends in /v1, and the name of the model.';
+function hint(status: number, { baseUrl, apiKey }: ServerVariables): string {
+  if (status >= 300 && status < 400) return `Set ${baseUrl} to the address it redirects to.`;
+  if (status === 401 || status === 403) return `Check ${apiKey}.`;
+  if (status === 404) return `Check ${baseUrl}, which ends in /v1, and the name of the model.`;
   return '';
 }
 

@@ -1,5 +1,6 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import { ModelError } from '../errors.ts';
+import type { ServerAddress } from '../options.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { statusError } from './status-error.ts';
 
@@ -25,16 +26,9 @@ const LARGEST_ERROR_BYTES = 64 * 1024;
  * Makes the transport to a model server. Redirects are not followed, since they would carry the
  * texts, and perhaps the key, to an address nobody has configured.
  *
- * @param options.apiKey Is taken out of whatever a server's error message repeats.
- * @param options.variable Says where the server is, for error messages.
+ * @param server Its key is taken out of whatever the server's error message repeats.
  */
-export function createTransport({
-  apiKey,
-  variable = 'MODEL_BASE_URL',
-}: {
-  apiKey: string | undefined;
-  variable?: string;
-}): Transport {
+export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variables'>): Transport {
   // Undici's own limits of 300 s would end long answers of slow machines; the deadline of the call
   // is the limit here.
   const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
@@ -52,14 +46,16 @@ export function createTransport({
         signal,
       });
       if (response.statusCode < 200 || response.statusCode > 299) {
-        throw await failure(`${method} ${url.pathname}`, response, apiKey);
+        throw await failure(`${method} ${url.pathname}`, response, server);
       }
       return new Response(await answerText(response), {
         headers: { 'content-type': String(response.headers['content-type'] ?? '') },
       });
     } catch (error) {
       if (error instanceof ModelError || signal?.aborted) throw error;
-      throw new ModelError('MODEL_UNREACHABLE', unreachable(variable, error), { cause: error });
+      throw new ModelError('MODEL_UNREACHABLE', unreachable(server.variables.baseUrl, error), {
+        cause: error,
+      });
     }
   };
 
@@ -83,7 +79,7 @@ async function answerText({ body }: Dispatcher.ResponseData): Promise<string> {
 async function failure(
   asked: string,
   { statusCode, headers, body }: Dispatcher.ResponseData,
-  apiKey: string | undefined,
+  { apiKey, variables }: Pick<ServerAddress, 'apiKey' | 'variables'>,
 ): Promise<ModelError> {
   // A status is known already: a connection that breaks afterwards takes nothing from it.
   const { text } = await readUpTo(LARGEST_ERROR_BYTES, body).catch(() => ({ text: '' }));
@@ -92,6 +88,7 @@ async function failure(
     status: statusCode,
     body: apiKey === undefined ? text : text.replaceAll(apiKey, '[key]'),
     retryAfterMs: retryAfterMs(headers, Date.now()),
+    variables,
   });
 }
 

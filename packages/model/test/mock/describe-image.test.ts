@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { describeImage } from '../../src/mock/index.ts';
-import type { RoomType } from '../../src/mock/index.ts';
+import type { ImageDescription } from '../../src/answers/image-description.ts';
 
 const bytes = new Uint8Array(4_096);
 const look = (hint?: string) =>
   describeImage({ media_type: 'image/jpeg', bytes, ...(hint === undefined ? {} : { hint }) });
 
-const HINTS: [hint: string, room: RoomType][] = [
+const HINTS: [hint: string, room: ImageDescription['room_type']][] = [
   ['kitchen-1.jpg', 'kitchen'],
   ['http://127.0.0.1:8002/samples/images/kitchen-green.jpg?size=2', 'kitchen'],
   ['кухня.jpg', 'kitchen'],

@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { FEATURE_SLUGS, readListing } from '../../src/mock/index.ts';
-import type { ListingExtraction } from '../../src/mock/index.ts';
+import type { ReadListing } from '../../src/mock/index.ts';
 
 interface GoldenEntry {
   name: string;
   payload: Record<string, unknown>;
   /** What a person reads out of the text; fields that are not decided are left out. */
-  expected: Partial<ListingExtraction>;
+  expected: Partial<ReadListing>;
 }
 
 const golden: GoldenEntry[] = JSON.parse(
@@ -107,7 +107,7 @@ const PIECES =
   );
 const pieces = fc.array(fc.constantFrom(...PIECES), { maxLength: 60 });
 
-function assertSound(read: ListingExtraction): void {
+function assertSound(read: ReadListing): void {
   assert.deepEqual(Object.keys(read).toSorted(), KEYS);
   assert.equal(read.is_listing, read.reason === null);
   for (const value of [read.price, read.area_total, read.area_living, read.area_kitchen]) {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import type { BreakerState } from '../../src/index.ts';
+import { type BreakerState, ModelError } from '../../src/index.ts';
+import { createBreaker } from '../../src/resilience/breaker.ts';
 import type { Answer } from '../scripted-server.ts';
+import { embeddings } from '../../src/testing.ts';
 import { chat, failure } from '../server-answers.ts';
 import { ask, failsWith, FLAT, startScene } from '../test-client.ts';
 
@@ -29,7 +31,6 @@ suite('the breaker opens', () => {
 
     const refused = await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
     assert.equal(refused.retryable, true);
-    await failsWith(client.embed(['a']), 'MODEL_BREAKER_OPEN');
     assert.equal(server.requests.length, 5);
     assert.equal(events.length, 5);
     assert.deepEqual(states, ['open']);
@@ -82,6 +83,102 @@ suite('the breaker opens', () => {
     assert.equal(client.breaker.state, 'closed');
     await failsWith(ask(client), 'MODEL_UNREACHABLE');
     assert.equal(client.breaker.state, 'open');
+  });
+});
+
+suite('chat and embeddings have a breaker each', () => {
+  const vector = embeddings([[1, 2, 3]]);
+
+  test('so that answers of one do not hide that the other is gone, at one address too', async (t) => {
+    const embedded: Answer[] = [];
+    const { client } = await startScene(
+      t,
+      [({ path }) => (path.endsWith('/embeddings') ? (embedded[0] ?? 'reset') : chat.ollama(FLAT))],
+      { retry: { attempts: 1 }, breaker: { halfOpenAfterMs: 30 } },
+    );
+    const states: BreakerState[] = [];
+    client.breaker.onChange((state) => states.push(state));
+    for (let call = 0; call < 5; call += 1) {
+      assert.equal(client.breaker.state, 'closed');
+      await ask(client);
+      await failsWith(client.embed(['a']), 'MODEL_UNREACHABLE');
+    }
+    assert.notEqual(client.breaker.state, 'closed');
+    assert.ok(await ask(client), 'chat is not kept back');
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    assert.ok(await ask(client));
+    assert.equal(client.breaker.state, 'half-open', 'chat is no sign of the embeddings');
+    embedded.push(vector);
+    await client.embed(['a']);
+    assert.equal(client.breaker.state, 'closed');
+    assert.deepEqual(states, ['open', 'half-open', 'closed']);
+  });
+});
+
+suite('a server that asks to be left alone for longer than a call can wait', () => {
+  test('is left alone for so long, by all calls, from its first such answer on', async (t) => {
+    const { client, server } = await startScene(
+      t,
+      [failure.tooMany({ 'retry-after-ms': '300' }), chat.ollama(FLAT)],
+      { timeoutMs: 250, breaker: { halfOpenAfterMs: 1 } },
+    );
+    const askedAt = performance.now();
+    const error = await failsWith(ask(client), 'MODEL_RATE_LIMITED');
+    assert.equal(error.retryAfterMs, 300);
+    assert.equal(client.breaker.state, 'open');
+    await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    assert.ok(performance.now() - askedAt >= 299, 'timers count whole milliseconds');
+    await ask(client);
+    assert.equal(client.breaker.state, 'closed');
+    assert.equal(server.requests.length, 2);
+  });
+
+  test('is tried once an hour, whatever it asks', async (t) => {
+    t.mock.timers.enable({ apis: ['Date', 'setTimeout'] });
+    const breaker = createBreaker({ failures: 5, halfOpenAfterMs: 30_000, patienceMs: 120_000 });
+    const retryAfterMs = Date.UTC(2100, 0);
+    const call = breaker.run(() =>
+      Promise.reject(new ModelError('MODEL_RATE_LIMITED', 'Never.', { retryAfterMs })),
+    );
+    await failsWith(call, 'MODEL_RATE_LIMITED');
+    t.mock.timers.tick(3_599_999);
+    assert.equal(breaker.state, 'open');
+    t.mock.timers.tick(1);
+    assert.equal(breaker.state, 'half-open');
+  });
+});
+
+suite('failures of one outage', () => {
+  test('refer to it, until the server answers again', async (t) => {
+    const { client } = await startSingle(t, [
+      failure.ollamaCrash,
+      failure.vllmBadRequest,
+      'reset',
+      chat.ollama(FLAT),
+      'reset',
+    ]);
+    const first = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.ok(first.outage);
+    const refused = await failsWith(ask(client), 'MODEL_REJECTED');
+    assert.equal(refused.outage, undefined);
+    assert.equal((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, first.outage);
+    await ask(client);
+    const another = (await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage;
+    assert.ok(another);
+    assert.notEqual(another, first.outage);
+  });
+
+  test('refer to it after it has opened the breaker, probes too', async (t) => {
+    const { client, server } = await startHalfOpen(t);
+    const first = (await failsWith(ask(client), 'MODEL_UNAVAILABLE')).outage;
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    assert.ok(first);
+    assert.equal((await failsWith(ask(client), 'MODEL_UNAVAILABLE')).outage, first);
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    server.play(chat.ollama(FLAT), 'reset');
+    await ask(client);
+    assert.notEqual((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, first);
   });
 });
 

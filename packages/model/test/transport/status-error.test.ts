@@ -3,6 +3,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { statusError } from '../../src/transport/status-error.ts';
 
+const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
 const request = 'POST /v1/chat/completions';
 
 suite('the code of a status', () => {
@@ -10,7 +11,7 @@ suite('the code of a status', () => {
     const retryable = new Set([408, 409, 425, 429]);
     fc.assert(
       fc.property(fc.integer({ min: 300, max: 599 }), (status) => {
-        const error = statusError({ request, status, body: '' });
+        const error = statusError({ request, variables, status, body: '' });
         assert.equal(error.retryable, status >= 500 || retryable.has(status));
         assert.equal(error.status, status);
       }),
@@ -33,14 +34,14 @@ suite('the message', () => {
   ];
   for (const [form, body, said] of bodies) {
     test(`quotes ${form} form`, () => {
-      const { message } = statusError({ request, status: 500, body });
+      const { message } = statusError({ request, variables, status: 500, body });
       assert.equal(message, `The model server answered 500 to ${request}: ${said}.`);
     });
   }
 
   for (const body of ['', '{"input":"somebody\'s text"}', '["x"]', '{"error":', 'null', '{}']) {
     test(`quotes nothing of ${body || 'an empty body'}`, () => {
-      const { message } = statusError({ request, status: 500, body });
+      const { message } = statusError({ request, variables, status: 500, body });
       // A text without braces is a plain text, however short.
       const expected = body === 'null' ? ': null.' : '.';
       assert.equal(message, `The model server answered 500 to ${request}${expected}`);
@@ -49,6 +50,6 @@ suite('the message', () => {
 
   test('stays short', () => {
     const body = JSON.stringify({ error: { message: 'long '.repeat(10_000) } });
-    assert.ok(statusError({ request, status: 400, body }).message.length < 400);
+    assert.ok(statusError({ request, variables, status: 400, body }).message.length < 400);
   });
 });

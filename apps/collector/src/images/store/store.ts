@@ -13,14 +13,26 @@ export type ImageStore = {
   /** The smaller copy that was stored; undefined where none was. */
   readThumbnail(sha256: string, side: number): Promise<Buffer | undefined>;
   putThumbnail(sha256: string, side: number, bytes: Uint8Array): Promise<void>;
+  /** Removes the content and its smaller copies, if they are there. */
+  remove(sha256: string): Promise<void>;
+  /** The pictures whose hash begins with these two hexadecimal digits, some at a time. */
+  list(digits: string): AsyncIterable<readonly StoredFile[]>;
 };
+
+/** A picture in the store; when it came there is looked up only where it is asked. */
+export type StoredFile = { sha256: string; storedAt: () => Promise<Date> };
+
+/** The sizes of smaller copies: for lists, and for whoever looks closer, the vision model among them. */
+export const SIDES = [320, 1024] as const;
 
 /**
  * A store on a folder or a bucket: `ab/cd/abcd…`, so that no folder gets too many entries, and smaller
  * copies in `thumbnails/320/ab/cd/abcd…`. Those need no bound of their own: there are two sizes, so at
  * most two small files for each picture.
  */
-export function createImageStore(disk: Pick<Disk, 'put' | 'exists' | 'getBytes' | 'getStream'>) {
+export function createImageStore(
+  disk: Pick<Disk, 'put' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'>,
+) {
   const read = async (key: string) => Buffer.from(await disk.getBytes(key));
   const store: ImageStore = {
     async put(sha256, path) {
@@ -36,6 +48,23 @@ export function createImageStore(disk: Pick<Disk, 'put' | 'exists' | 'getBytes' 
       return (await disk.exists(key)) ? read(key) : undefined;
     },
     putThumbnail: (sha256, side, bytes) => disk.put(thumbnailKey(sha256, side), bytes),
+    async remove(sha256) {
+      const copies = SIDES.map((side) => thumbnailKey(sha256, side));
+      for (const key of [...copies, keyOf(sha256)]) await disk.delete(key);
+    },
+    async *list(digits) {
+      let paginationToken: string | undefined;
+      do {
+        const options = { recursive: true, ...(paginationToken && { paginationToken }) };
+        const page = await disk.listAll(digits, options).catch(emptyIfMissing);
+        yield [...page.objects].flatMap((file) =>
+          file.isFile && IS_HASH.test(file.name)
+            ? { sha256: file.name, storedAt: async () => (await file.getMetaData()).lastModified }
+            : [],
+        );
+        ({ paginationToken } = page);
+      } while (paginationToken !== undefined);
+    },
   };
   return store;
 }
@@ -46,4 +75,13 @@ function keyOf(sha256: string): string {
 
 function thumbnailKey(sha256: string, side: number): string {
   return `thumbnails/${side}/${keyOf(sha256)}`;
+}
+
+/** Whatever else lies there is somebody's. */
+const IS_HASH = /^[0-9a-f]{64}$/;
+
+/** A folder is made when its first picture comes. */
+function emptyIfMissing(error: unknown): Awaited<ReturnType<Disk['listAll']>> {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { objects: [] };
+  throw error;
 }

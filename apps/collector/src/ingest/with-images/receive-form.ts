@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Disk, isDiskLow } from '../../disk.ts';
 import { problem } from '../../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
-import { BODY_LIMIT } from '../../limits.ts';
+import { BODY_LIMIT, MEBIBYTE } from '../../limits.ts';
 import { cleanText } from '../../pipeline/clean.ts';
 import type { Payload } from '../schemas.ts';
 
@@ -11,7 +11,7 @@ import type { Payload } from '../schemas.ts';
 export const MAX_FILES = 50;
 
 /** All that one request may send, in bytes: some ten times what a listing's pictures take. */
-export const MAX_FORM_BYTES = 512 * 1024 * 1024;
+export const MAX_FORM_BYTES = 512 * MEBIBYTE;
 
 /** Names are shown to the model and to whoever sent them; file systems know none longer. */
 const MAX_NAME = 255;
@@ -123,7 +123,7 @@ async function receiveFile(
 /** A refusal of all that is sent, which `what` names. */
 export function formTooLarge(what: string): Error {
   return problem('body_too_large', {
-    detail: `The request is larger than ${MAX_FORM_BYTES / 1024 / 1024} MB, ${what}. Send fewer or smaller pictures.`,
+    detail: `The request is larger than ${MAX_FORM_BYTES / MEBIBYTE} MB, ${what}. Send fewer or smaller pictures.`,
   });
 }
 

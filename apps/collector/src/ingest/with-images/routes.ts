@@ -4,11 +4,14 @@ import type { RateLimit, Server } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
+import { CHANGE_REFUSALS } from '../../access/answers.ts';
 import { mayUseSource } from '../../access/guard.ts';
 import type { Disk } from '../../disk.ts';
 import { problem, problemAnswers } from '../../errors.ts';
 import type { Metrics } from '../../metrics.ts';
-import { ingestHeaders } from '../schemas.ts';
+import { countRequest } from '../count-request.ts';
+import { failAsIngest } from '../failures.ts';
+import { ingestHeaders, REPLAYED } from '../schemas.ts';
 import { createReadMetadata } from './metadata.ts';
 import { formTooLarge, MAX_FORM_BYTES, receiveForm } from './receive-form.ts';
 import { formSchema, processedSchema } from './schemas.ts';
@@ -35,6 +38,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
   const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
   const readMetadata = createReadMetadata(app);
   const turns = pLimit(atOnce);
+  const sources = new WeakMap<FastifyRequest, string>();
   const accepted = new WeakSet<FastifyRequest>();
 
   app.removeAllContentTypeParsers();
@@ -74,15 +78,14 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
         request.body = { metadata: '' };
         done();
       },
-      onResponse: async (request, { statusCode }) => {
-        if (accepted.has(request)) return;
-        const outcome = REFUSALS[statusCode] ?? 'refused';
-        metrics.ingestRequests.inc({ source: 'unknown', outcome });
+      errorHandler: failAsIngest,
+      onResponse: async (request, reply) => {
+        if (!accepted.has(request)) countRequest(metrics, reply, sources.get(request));
       },
     },
     async (request, reply) => {
       await refuseEarly(request);
-      if (turns.activeCount >= atOnce) throw problem('unavailable', { detail: TOO_MANY });
+      if (turns.activeCount >= atOnce) throw problem('uploads_busy');
       return turns(async () => {
         await using received = new AsyncDisposableStack();
         const form = await receiveForm(request, {
@@ -91,20 +94,23 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
           onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
           async readMetadata(content) {
             const payload = await readMetadata(request, content);
-            if (mayUseSource(request, payload.source_slug)) return payload;
-            throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+            if (!mayUseSource(request, payload.source_slug)) {
+              throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+            }
+            sources.set(request, payload.source_slug);
+            return payload;
           },
         });
         // Nothing moves on the connection while the pipeline runs, however long that takes.
         request.raw.setTimeout(0);
-        const { source_slug: source } = form.payload;
-        reply.headers(await limit(source));
+        reply.headers(await limit(form.payload.source_slug));
         return await processForm(
           { ...form, requestId: request.id },
           request.headers['idempotency-key'],
-          () => {
+          ({ isNew }) => {
+            if (!isNew) reply.header(REPLAYED, 'true');
             accepted.add(request);
-            metrics.ingestRequests.inc({ source, outcome: 'accepted' });
+            countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
           },
         );
       });
@@ -112,31 +118,33 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
   );
 }
 
-/** Of requests that stored nothing; only a valid payload names a source that may become a label. */
-const REFUSALS: Readonly<Record<number, string>> = { 429: 'rate_limited', 500: 'failed' };
-
 /** The answers to what was not stored, to a key that came before, and to what ended otherwise than well. */
 const NOT_STORED = [
   400,
-  401,
-  403,
+  ...CHANGE_REFUSALS,
   413,
   415,
   422,
   429,
-  'unavailable',
+  'ingest_failed',
+  'uploads_busy',
   'model_unavailable',
   'disk_low',
 ] as const;
 const EARLIER = ['idempotency_conflict', 'still_processing'] as const;
-const ENDED = ['not_a_listing', 'model_failed', 'interrupted', 'lease_lost'] as const;
+const ENDED = [
+  'not_a_listing',
+  'model_failed',
+  'stage_timed_out',
+  'interrupted',
+  'lease_lost',
+] as const;
 
 const MODEL_AWAY =
   'The model server is left alone for a while after several failures. Nothing was stored: send it again.';
 
-const TOO_MANY = 'As many payloads with pictures as can be are being processed. Send it again.';
-
 const DESCRIPTION = `The pipeline runs before the answer, so this can take minutes. A payload that ends
-\`invalid\` is 422 with the reason. One that fails is 502 where the model did, and has to be sent again:
-its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours
-gives the outcome of the earlier one, unless that one failed.`;
+\`invalid\` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again
+at once (a stage took too long, or the process ended), and else 500; it has to be sent again, since its
+pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
+the outcome of the earlier one, unless that one failed.`;

@@ -1,12 +1,14 @@
-import { hostname } from 'node:os';
 import type { Kysely } from 'kysely';
 import type { RawError, Tables } from '../../database.ts';
 import { type ErrorCode, errors, problem } from '../../errors.ts';
 import type { UploadOutcome } from '../../images/index.ts';
+import { processName } from '../../process-name.ts';
 import type { InlineJobs } from '../../queue/inline.ts';
 import { contentHash } from '../content-hash.ts';
+import type { StoredRaw } from '../repository.ts';
+import type { Ingest } from '../service.ts';
 import type { Form } from './receive-form.ts';
-import { findOutcome, insertClaimed } from './repository.ts';
+import { findOutcome } from './repository.ts';
 
 export type Processed = {
   raw_id: number;
@@ -17,8 +19,8 @@ export type Processed = {
 
 /**
  * Stores a payload that came with its pictures, takes it through the pipeline, and gives what it came to.
- * Under an idempotency key that came before, it gives what the earlier payload came to. The pictures count
- * as a part of the payload: the same text with other pictures is another payload.
+ * Where its idempotency key stands for an earlier payload (see `Ingest.store`), it gives what that one came
+ * to. The pictures count as a part of the payload: the same text with other pictures is another payload.
  * @throws ProblemError `idempotency_conflict`, `still_processing`, and the reason of a payload that ended
  *   `invalid` or `failed`.
  * @param onStored Called when the payload is committed, or was before.
@@ -26,17 +28,18 @@ export type Processed = {
 export type ProcessForm = (
   form: Form & { requestId?: string },
   idempotencyKey: string | undefined,
-  onStored: () => void,
+  onStored: (stored: Pick<StoredRaw, 'isNew'>) => void,
 ) => Promise<Processed>;
 
 /** @param deps.leaseMs How long the record waits for this process to be heard of. */
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
+  store: Ingest['store'];
   jobs: Pick<InlineJobs, 'run'>;
   leaseMs: number;
 }): ProcessForm {
-  const { db, jobs, leaseMs } = deps;
-  const worker = `${hostname()}/${process.pid}/inline`;
+  const { db, store, jobs, leaseMs } = deps;
+  const worker = processName('inline');
 
   return async ({ payload, files, requestId }, idempotencyKey, onStored) => {
     const { source_slug: sourceSlug, external_id: externalId } = payload;
@@ -44,24 +47,23 @@ export function createProcessForm(deps: {
     const hash = contentHash(
       hasFiles ? { payload, images: files.map(({ sha256 }) => sha256) } : payload,
     );
-    const raw = {
+    const stored = await store({
       source_slug: sourceSlug,
       external_id: externalId,
       payload: JSON.stringify(payload),
       content_hash: hash,
-      uploads: hasFiles,
+      idempotency_key: idempotencyKey,
       request_id: requestId,
-    };
-    const stored = await insertClaimed(db, raw, { worker, leaseMs }, idempotencyKey);
-    const { rawId } = stored;
-    if (stored.contentHash !== hash) throw problem('idempotency_conflict');
-    onStored();
-    if (stored.isNew) {
+      claim: { worker, leaseMs, uploads: hasFiles },
+    });
+    onStored(stored);
+    const { id: rawId, isNew } = stored;
+    if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
       await jobs.run(job, { uploads: hasFiles ? files : undefined });
     }
     // Of one that was processed here just now an end is known, unless its claim was lost to others.
-    return answer(db, rawId, stored.isNew ? 'lease_lost' : 'still_processing');
+    return answer(db, rawId, isNew ? 'lease_lost' : 'still_processing');
   };
 }
 

@@ -1,4 +1,4 @@
-import type { SafeFetch } from '../../images/index.ts';
+import type { SafeFetch } from '../../safe-fetch/index.ts';
 
 /** The longest wait for one address, redirects included. */
 const TIMEOUT_MS = 15_000;

@@ -53,6 +53,7 @@ async function claimFresh(
       returning listing_id)
     select id as "listingId", raw_id as "rawId", url
     from property_listings join claimed on listing_id = id
+    join listing_payloads using (source_slug, external_id)
     order by id`.execute(db);
   return rows;
 }
@@ -67,8 +68,9 @@ async function claimOldest(
       : sql`(checked_at is null or checked_at < now() - ${notWithinHours} * interval '1 hour')`;
   const { rows } = await sql<Claim>`
     with chosen as materialized (
-      select listing_id, listing.raw_id, listing.url
+      select listing_id, listing_payloads.raw_id, listing.url
       from listing_checks join property_listings as listing on listing.id = listing_id
+      join listing_payloads using (source_slug, external_id)
       where ${checkable} and ${ofSource(source)} and ${isDue}
         and (claimed_until is null or claimed_until < now())
       order by checked_at nulls first, listing_id

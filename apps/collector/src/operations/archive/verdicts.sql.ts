@@ -24,7 +24,8 @@ export async function noteCheck(
 /**
  * Notes that an address is gone, and archives the listing where it was so `minIntervalSeconds` before and
  * no payload of it has come since. What is known of the address goes with that: should the listing come
- * back, it is looked at afresh. One statement, so that a payload on its way is either seen or stays.
+ * back, it is looked at afresh. What says which payload came last is locked, so that one on its way is
+ * either seen or brings the listing back.
  * @returns Whether it was archived.
  */
 export async function noteGone(
@@ -33,12 +34,18 @@ export async function noteGone(
   { status, minIntervalSeconds }: { status: number; minIntervalSeconds: number },
 ): Promise<boolean> {
   const { rows } = await sql<{ is_archived: boolean }>`
-    with archived as (
-      update property_listings as listing set archived_at = now(), updated_at = now()
+    with unseen as materialized (
+      select listing.id
       from listing_checks as earlier
-      where listing.id = ${listingId} and listing.archived_at is null
-        and earlier.listing_id = listing.id and earlier.gone_raw_id = listing.raw_id
+      join property_listings as listing on listing.id = earlier.listing_id
+      join listing_payloads as current using (source_slug, external_id)
+      where earlier.listing_id = ${listingId} and earlier.gone_raw_id = current.raw_id
         and earlier.gone_since <= now() - ${minIntervalSeconds} * interval '1 second'
+      for update of current),
+    archived as (
+      update property_listings as listing set archived_at = now(), updated_at = now()
+      from unseen
+      where listing.id = unseen.id and listing.archived_at is null
       returning listing.id),
     removed as (
       delete from listing_checks using archived where listing_id = archived.id),

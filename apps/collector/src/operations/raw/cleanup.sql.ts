@@ -12,9 +12,8 @@ export async function readCutoff(db: Kysely<Tables>, olderThanDays: number): Pro
 }
 
 /**
- * Removes old completed payloads among the next `limit`, the oldest first. Two kinds stay: the payload
- * that a listing was made from last, and one whose idempotency key still counts. One that somebody is
- * about to process again is passed by.
+ * Removes old completed payloads among the next `limit`, the oldest first. One whose idempotency key still
+ * counts stays, and one that somebody is about to process again is passed by.
  * @param cutoff As `readCutoff` gives it.
  * @returns How many, and where to go on; undefined where there is nothing more.
  */
@@ -37,11 +36,6 @@ export async function removeSome(
       select raw.id from raw_data as raw join examined using (id)
       where raw.status = 'completed'
         and (idempotency_key is null or created_at < now() - interval '24 hours')
-        and not exists (
-          select from property_listings as listing
-          where listing.source_slug = raw.source_slug
-            and listing.external_id = raw.external_id
-            and listing.raw_id = raw.id)
       for update of raw skip locked),
     deleted as (
       delete from raw_data using old where raw_data.id = old.id returning raw_data.id)

@@ -17,9 +17,9 @@ export type RawCleanup = (options: {
 }) => Promise<number>;
 
 /**
- * Makes the removal of old payloads. What a listing was made from last stays, however old it is: it is
- * where the listing's figures come from, and what is processed again after a change of the prompt.
- * Specification 001, Listing archive; Contract 4, Operations.
+ * Makes the removal of old payloads, those that listings were made from among them: they hold names and
+ * telephone numbers, and whoever sets a term for these means all of them. Specification 001, Listing
+ * archive; Contract 4, Operations; ADR 0013.
  */
 export function createRawCleanup(deps: {
   db: Kysely<Tables>;

@@ -1,7 +1,13 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../database.ts';
 import { problem } from '../../errors.ts';
-import { findStanding, putBackOne, putBackSome, readTime, type RetryStatus } from './retry.sql.ts';
+import {
+  findStanding,
+  putBackOne,
+  putBackSome,
+  readTime,
+  type RetryStatus,
+} from '../../queue/put-back.sql.ts';
 
 const PICTURES_GONE =
   'The payload came with its pictures, which are kept only when it is completed: send it again with them.';
@@ -16,8 +22,14 @@ export type Retry = {
    *   pictures came with it and were not kept.
    */
   one(rawId: number): Promise<void>;
-  /** Puts all payloads of a status back in the queue, batch after batch, and gives how many. */
-  all(filter: { status: RetryStatus; source_slug?: string | undefined }): Promise<number>;
+  /**
+   * Puts all payloads of a status back in the queue, batch after batch, and gives how many.
+   * @param signal Ends it after the batch in progress.
+   */
+  all(
+    filter: { status: RetryStatus; source_slug?: string | undefined },
+    signal?: AbortSignal,
+  ): Promise<number>;
 };
 
 /**
@@ -39,13 +51,14 @@ export function createRetry(deps: { db: Kysely<Tables>; onRetried: () => void })
       }
       onRetried();
     },
-    async all({ status, source_slug: source }) {
+    async all({ status, source_slug: source }, signal) {
       // What fails again while this goes on is not put back a second time: it might never end.
       const endedBefore = await readTime(db);
       let retried = 0;
       for (let batch = BATCH; batch === BATCH; retried += batch) {
         batch = await putBackSome(db, { status, source, endedBefore, limit: BATCH });
         if (batch > 0) onRetried();
+        if (signal?.aborted === true) return retried + batch;
       }
       return retried;
     },

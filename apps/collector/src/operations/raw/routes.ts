@@ -1,4 +1,5 @@
 import { cursors, type Server, toPage } from '@oselya/kit';
+import type { FastifyReply } from 'fastify';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import type { Tables } from '../../database.ts';
@@ -6,6 +7,7 @@ import { problemAnswers } from '../../errors.ts';
 import { parseId } from '../../ids.ts';
 import { rawParams } from '../../ingest/schemas.ts';
 import { MAX_ID } from '../../limits.ts';
+import { whenAbandoned } from '../../search/abandoned.ts';
 import type { RawCleanup } from './cleanup.ts';
 import { listRaw } from './list.sql.ts';
 import type { Retry } from './retry.ts';
@@ -28,6 +30,17 @@ const cursor = cursors(
     id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
   }),
 );
+
+/** Less than the minute that clients, proxies and a shutdown wait. */
+const DEADLINE_MS = 50_000;
+
+const BOUNDED =
+  'It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.';
+
+/** A signal for work that is of no use to anybody any more, or has taken as long as a request may. */
+function whileAwaited(reply: FastifyReply): AbortSignal {
+  return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
+}
 
 /** What admins do with payloads: look through them, retry them, remove old ones. Contract 4, Operations. */
 export function rawRoutes(
@@ -97,12 +110,13 @@ export function rawRoutes(
         summary: 'Put all failed or all invalid payloads back in the queue',
         description:
           'After an outage of the model, or when a source or a prompt was mended. Payloads whose ' +
-          'pictures came along are left out: those are gone, so they must be sent again.',
+          'pictures came along are left out: those are gone, so they must be sent again. ' +
+          BOUNDED,
         body: retryBody,
         response: { 200: retryAllAnswer, ...problemAnswers(400, 401, 403, 413, 415, 422, 503) },
       },
     },
-    async ({ body }) => ({ retried: await retry.all(body) }),
+    async ({ body }, reply) => ({ retried: await retry.all(body, whileAwaited(reply)) }),
   );
 
   app.delete(
@@ -113,12 +127,18 @@ export function rawRoutes(
         tags,
         summary: 'Remove old completed payloads',
         description:
-          'The payload that a listing was made from last stays, however old it is, and so does one ' +
-          'whose `Idempotency-Key` is younger than 24 hours. The history of listings stays as it is.',
+          'Also those that listings were made from: the listings and their history stay, but cannot be ' +
+          'processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
+          BOUNDED,
         querystring: cleanupQuery,
         response: { 200: cleanupAnswer, ...problemAnswers(401, 403, 422, 503) },
       },
     },
-    async ({ query }) => ({ deleted: await cleanup({ olderThanDays: query.older_than_days }) }),
+    async ({ query }, reply) => ({
+      deleted: await cleanup({
+        olderThanDays: query.older_than_days,
+        signal: whileAwaited(reply),
+      }),
+    }),
   );
 }

@@ -23,6 +23,11 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const listingId = product(context, 'listingId');
   const listing = await db
     .selectFrom('property_listings')
+    .innerJoin('listing_payloads', (join) =>
+      join
+        .onRef('listing_payloads.source_slug', '=', 'property_listings.source_slug')
+        .onRef('listing_payloads.external_id', '=', 'property_listings.external_id'),
+    )
     .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
     .select(sql<boolean>`embedding is not null`.as('is_embedded'))
     .where('id', '=', listingId)
@@ -34,7 +39,7 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
 
   const { vector, model: name } = await model.embed(text, signal);
   const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${heldListing(job, listingId)}),
+    with claim as materialized (${heldListing(job)}),
     written as (
       update property_listings set
         embedding = ${toVector(vector)}::vector,

@@ -22,7 +22,7 @@ export const enrich: StageRun = async (context, { db }) => {
     ...(await describedImages(db, listingId)),
   };
   const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${heldListing(job, listingId)}),
+    with claim as materialized (${heldListing(job)}),
     removed as (
       delete from listing_enrichments using claim
       where claim.is_current and listing_id = ${listingId} and kind = any(${[...KINDS]})

@@ -1,14 +1,15 @@
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database.ts';
 import type { Payload } from '../../ingest/schemas.ts';
 import { heldClaim } from '../../queue/fence.ts';
-import { LeaseLostError } from '../../queue/job.ts';
+import { type Job, LeaseLostError } from '../../queue/job.ts';
 import { done, superseded, unchanged } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 
 type Loaded = {
   payload: Payload;
   listingId: number | null;
-  listingRawId: number | null;
+  currentRawId: number | null;
   completedHash: string | null;
 };
 
@@ -20,31 +21,52 @@ type Loaded = {
  */
 export const load: StageRun = async ({ job, products, force }, { db }) => {
   const { rows } = await sql<Loaded>`
-    select raw.payload, listing.id as "listingId", listing.raw_id as "listingRawId",
-      listing.completed_hash as "completedHash"
+    select raw.payload, listing.id as "listingId", current.raw_id as "currentRawId",
+      current.completed_hash as "completedHash"
     from raw_data as raw
-    left join property_listings as listing
-      on listing.source_slug = raw.source_slug and listing.external_id = raw.external_id
+    left join property_listings as listing using (source_slug, external_id)
+    left join listing_payloads as current using (source_slug, external_id)
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
     db,
   );
   const loaded = rows[0];
   if (loaded === undefined) throw new LeaseLostError(job);
   products.payload = loaded.payload;
-  if (loaded.listingId === null || loaded.listingRawId === null) return done;
+  if (loaded.listingId === null || loaded.currentRawId === null) return done;
 
   products.listingId = loaded.listingId;
-  if (loaded.listingRawId > job.rawId) return superseded;
+  if (loaded.currentRawId > job.rawId) return superseded;
   if (force || loaded.completedHash !== job.contentHash) return done;
-
-  await sql`
-    with claim as materialized (${heldClaim(job)})
-    update property_listings set
-      raw_id = ${job.rawId},
-      updated_at = case when archived_at is null then updated_at else now() end,
-      archived_at = null
-    from claim
-    where property_listings.id = ${loaded.listingId}
-      and property_listings.raw_id < ${job.rawId}`.execute(db);
-  return unchanged;
+  // It went through before, and was processed again without being forced.
+  if (loaded.currentRawId === job.rawId) return unchanged;
+  return (await seenAgain(db, job, loaded.listingId)) ? unchanged : done;
 };
+
+/**
+ * Notes that the listing's last payload came again. The row of the listing itself stays as it is, and so do
+ * its indexes, unless it has to come back from the archive. Whether it has to is looked at under its lock,
+ * after the note: a check that archives it either sees the note or is seen (see noteGone).
+ * @returns False where the listing is another one by now.
+ */
+async function seenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {
+  const { rows } = await sql<{ held: boolean; noted: boolean }>`
+    with claim as materialized (${heldClaim(job)}),
+    noted as (
+      update listing_payloads set raw_id = ${job.rawId}
+      from claim
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}
+        and raw_id < ${job.rawId} and completed_hash = ${job.contentHash}
+      returning raw_id),
+    listing as materialized (
+      select property_listings.id, archived_at from noted, property_listings
+      where property_listings.id = ${listingId}
+      for no key update of property_listings),
+    unarchived as (
+      update property_listings set archived_at = null, updated_at = now()
+      from listing
+      where property_listings.id = listing.id and listing.archived_at is not null)
+    select exists (select from claim) as held, exists (select from noted) as noted`.execute(db);
+  const seen = rows[0];
+  if (seen === undefined || !seen.held) throw new LeaseLostError(job);
+  return seen.noted;
+}

@@ -19,7 +19,6 @@ export const upsert: StageRun = async (context, { db }) => {
   const row = {
     source_slug: job.sourceSlug,
     external_id: job.externalId,
-    raw_id: job.rawId,
     ...state,
     city_key: state.city === null ? null : normaliseText(state.city),
     search_text: searchText(state),
@@ -27,17 +26,25 @@ export const upsert: StageRun = async (context, { db }) => {
   const columns = Object.keys(row);
   const { rows } = await sql<{ held: boolean; id: number | null }>`
     with claim as materialized (${heldClaim(job)}),
+    before as materialized (
+      select raw_id from listing_payloads
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
+    current as (
+      insert into listing_payloads (source_slug, external_id, raw_id)
+      select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
+      on conflict (source_slug, external_id)
+        do update set raw_id = excluded.raw_id, completed_hash = null
+        where listing_payloads.raw_id <= excluded.raw_id
+      returning raw_id),
     stored as (
       insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
       select ${sql.join(columns.map((column) => sql.ref(`listing.${column}`)))}
-      from claim, jsonb_populate_record(null::property_listings, ${JSON.stringify(row)}) as listing
+      from current, jsonb_populate_record(null::property_listings, ${JSON.stringify(row)}) as listing
       on conflict (source_slug, external_id) do update set
         ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
-        completed_hash = null,
-        archived_at = case when property_listings.raw_id = excluded.raw_id
+        archived_at = case when (select raw_id from before) = ${job.rawId}
           then property_listings.archived_at end,
         updated_at = now()
-      where property_listings.raw_id <= excluded.raw_id
       returning id),
     traced as (
       insert into listing_enrichments (listing_id, kind, value)

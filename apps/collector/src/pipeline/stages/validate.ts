@@ -8,7 +8,7 @@ import type { StageRun } from '../stage.ts';
  */
 export const validate: StageRun = async (context, { model }, signal) => {
   const extracted =
-    context.extracted ?? (await extractListing(model, product(context, 'payload'), signal));
+    context.extracted ?? (await extractListing(model, product(context, 'payload'), { signal }));
   const refusal = refusalOf(extracted);
   if (refusal !== undefined) return invalid('not_a_listing', refusal, 'validate');
   context.products.extracted = extracted;

@@ -64,6 +64,30 @@ test('smaller copies are objects beside', async () => {
   assert.equal(bucket.objects.get(`thumbnails/320/${key}`)?.toString(), 'small');
 });
 
+test('what is removed goes with its copies, and may be gone already', async () => {
+  const gone = 'ef'.repeat(32);
+  const before = [...bucket.objects.keys()];
+  await store.put(gone, source);
+  await store.putThumbnail(gone, 1024, Buffer.from('small'));
+  assert.equal(bucket.objects.size, before.length + 2);
+  await store.remove(gone);
+  await store.remove(gone);
+  assert.deepEqual([...bucket.objects.keys()], before);
+});
+
+test('what is stored can be listed, page after page', async () => {
+  const others = ['1', '2'].map((digit) => `${'ab'.repeat(31)}a${digit}`);
+  for (const other of others) await store.put(other, source);
+  const pages = await Array.fromAsync(store.list('ab'));
+  assert.ok(pages.length > 1);
+  assert.deepEqual(
+    pages.flat().map(({ sha256 }) => sha256),
+    [...others, hash],
+  );
+  assert.deepEqual(await pages[0]?.[0]?.storedAt(), new Date('2026-01-02T03:04:05Z'));
+  for (const other of others) await store.remove(other);
+});
+
 test('a bucket that wants it slower is asked again, three times in all', async () => {
   const other = 'cd'.repeat(32);
   bucket.state.slowDowns = 2;

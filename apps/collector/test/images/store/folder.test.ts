@@ -32,6 +32,29 @@ test('equal bytes are one file, also when they come at once', async () => {
   assert.equal(Buffer.concat(chunks).toString(), 'bytes');
 });
 
+test('what is removed goes with its copies, and may be gone already', async () => {
+  const gone = 'ba'.repeat(32);
+  await store.put(gone, source);
+  for (const side of [320, 1024]) await store.putThumbnail(gone, side, Buffer.from('small'));
+  const before = (await files()).length;
+  await store.remove(gone);
+  assert.equal((await files()).length, before - 3);
+  await store.remove(gone);
+});
+
+test('what is stored can be listed by the first digits of its hash', async () => {
+  await writeFile(join(folder, 'ab', 'ab', 'notes.txt'), 'of somebody else');
+  const listed = (await Array.fromAsync(store.list('ab'))).flat();
+  assert.deepEqual(
+    listed.map(({ sha256 }) => sha256),
+    [hash],
+  );
+  const age = Date.now() - ((await listed[0]?.storedAt())?.getTime() ?? 0);
+  assert.ok(age < 60_000, `${age} ms`);
+  assert.deepEqual((await Array.fromAsync(store.list('99'))).flat(), []);
+  await rm(join(folder, 'ab', 'ab', 'notes.txt'));
+});
+
 test('a source that fails leaves nothing', async () => {
   const missing = 'cd'.repeat(32);
   await assert.rejects(store.put(missing, join(root, 'no such file')));

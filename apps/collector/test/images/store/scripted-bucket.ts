@@ -6,6 +6,20 @@ import { buffer } from 'node:stream/consumers';
 const SIGNATURE =
   /^AWS4-HMAC-SHA256 Credential=key-id\/\d{8}\/test-region\/s3\/aws4_request, ?SignedHeaders=[\w;-]*host[\w;-]*x-amz-content-sha256[\w;-]*, ?Signature=[0-9a-f]{64}$/;
 
+/** A page of a listing: one object, as a bucket that takes its time. */
+function listing(keys: readonly string[], query: URLSearchParams): string {
+  const last = query.get('continuation-token') ?? '';
+  const [key, ...rest] = keys
+    .filter((one) => one.startsWith(query.get('prefix') ?? '') && one > last)
+    .toSorted();
+  const contents =
+    key === undefined
+      ? ''
+      : `<Contents><Key>${key}</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified><Size>1</Size></Contents>`;
+  const next = rest.length === 0 ? '' : `<NextContinuationToken>${key}</NextContinuationToken>`;
+  return `<?xml version="1.0"?><ListBucketResult><IsTruncated>${rest.length > 0}</IsTruncated>${contents}${next}</ListBucketResult>`;
+}
+
 /** A server that speaks as much of S3 as the image store asks of it, path style, one bucket `pictures`. */
 export async function startBucket() {
   const objects = new Map<string, Buffer>();
@@ -16,7 +30,7 @@ export async function startBucket() {
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
     const { method = '', url = '', headers } = request;
-    const { pathname } = new URL(url, 'http://bucket.test');
+    const { pathname, searchParams } = new URL(url, 'http://bucket.test');
     requests.push(`${method} ${pathname}`);
     const fail = (status: number, code: string) => {
       response.writeHead(status, { 'content-type': 'application/xml' });
@@ -24,7 +38,7 @@ export async function startBucket() {
       response.end(method === 'HEAD' ? undefined : xml);
     };
     if (!SIGNATURE.test(headers.authorization ?? '')) return fail(403, 'SignatureDoesNotMatch');
-    if (!pathname.startsWith('/pictures/')) return fail(404, 'NoSuchBucket');
+    if (!`${pathname}/`.startsWith('/pictures/')) return fail(404, 'NoSuchBucket');
     if (state.slowDowns > 0) {
       state.slowDowns -= 1;
       return fail(503, 'SlowDown');
@@ -35,6 +49,17 @@ export async function startBucket() {
       if (body.length !== Number(headers['content-length'])) return fail(400, 'IncompleteBody');
       objects.set(key, body);
       response.writeHead(200, { etag: '"stored"' }).end();
+      return;
+    }
+    if (method === 'DELETE') {
+      // As S3 has it: also where there is nothing.
+      objects.delete(key);
+      response.writeHead(204).end();
+      return;
+    }
+    if (searchParams.has('list-type')) {
+      response.writeHead(200, { 'content-type': 'application/xml' });
+      response.end(listing([...objects.keys()], searchParams));
       return;
     }
     const object = objects.get(key);

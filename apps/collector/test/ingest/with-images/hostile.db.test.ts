@@ -233,8 +233,10 @@ test('past so many at once a request is 503, until one has ended', async () => {
   socket.write(start);
   await until('a temporary file', async () => (await temporaryFiles(folder)).length === 1);
   const refused = await sendForm(busy.url, formOf(payloadOf(), []));
-  assert.deepEqual([refused.status, refused.body.code], [503, 'unavailable']);
+  assert.deepEqual([refused.status, refused.body.code], [503, 'uploads_busy']);
   assert.ok(refused.headers.get('retry-after'));
+  const { text } = await busy.get('/metrics');
+  assert.match(text, /collector_ingest_requests_total\{source="unknown",outcome="failed"\} 1\n/);
   socket.destroy();
   await until('its turn', async () => {
     return (await sendForm(busy.url, formOf(payloadOf(), []))).status === 200;

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { picture } from '../../images/pictures.ts';
+import { startServer } from '../../images/server.ts';
 import { DIMENSIONS, openDatabase } from '../../support/database.ts';
 import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
 import { payloadOf } from '../../support/payload.ts';
@@ -15,21 +15,32 @@ import { openSocket, requestHead } from '../../support/raw-http.ts';
 import { until } from '../../support/until.ts';
 
 // On PostgreSQL the processes share the test's database; the embedded one is in their data folder.
-const { url: databaseUrl } = await openDatabase();
+const { url: databaseUrl, db } = await openDatabase();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-killed-'));
 after(() => rm(folder, { recursive: true, force: true }));
 
 /** A model server that never answers, and counts who asks. */
-const silent = createServer(() => (asked += 1));
+const silent = await startServer(() => (asked += 1));
 let asked = 0;
-await new Promise<void>((resolve) => {
-  silent.listen(0, '127.0.0.1', resolve);
-});
-after(() => {
-  silent.close();
-  silent.closeAllConnections();
-});
-const { port } = silent.address() as AddressInfo;
+
+/** By this a server tells the connections of the processes from those of the test. */
+const NAME = 'collector-to-be-killed';
+
+/** The processes' connections to the database; the embedded one is within them. */
+async function databaseConnections(): Promise<number> {
+  if (databaseUrl === undefined) return 0;
+  const { rows } = await sql<{ n: number }>`
+    select count(*)::integer as n from pg_stat_activity where application_name = ${NAME}`.execute(
+    db,
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** Waits until nothing that a killed process had open is open still. */
+const untilClosed = (server: Awaited<ReturnType<typeof startServer>>) =>
+  until('its connections to be closed', async () => {
+    return (await server.connections()) === 0 && (await databaseConnections()) === 0;
+  });
 
 const children: ChildProcess[] = [];
 
@@ -37,7 +48,9 @@ async function start(env: Record<string, string> = {}) {
   const child = fork(new URL('killed.child.ts', import.meta.url), {
     env: {
       PATH: process.env['PATH'],
-      ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
+      ...(databaseUrl === undefined
+        ? {}
+        : { DATABASE_URL: `${databaseUrl}?application_name=${NAME}` }),
       DATA_DIR: folder,
       COLLECTOR_PORT: '0',
       COLLECTOR_LEASE_SECONDS: '5',
@@ -75,7 +88,7 @@ test('a collector killed in the midst of uploads and of the pipeline leaves noth
   t.after(killAll);
   const slow = await start({
     MODEL_MODE: 'openai',
-    MODEL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    MODEL_BASE_URL: `${silent.url}/v1`,
     MODEL_CHAT: 'm',
     MODEL_EMBEDDING: 'e',
   });
@@ -106,6 +119,7 @@ test('a collector killed in the midst of uploads and of the pipeline leaves noth
   await slow.kill();
   assert.deepEqual(await Promise.all(answers), Array(jobs).fill('cut'));
   assert.equal((await temporaryFiles(folder)).length, uploads + jobs);
+  await untilClosed(silent);
 
   const again = await start();
   assert.deepEqual(await temporaryFiles(folder), [], 'leftovers are removed by the start');
@@ -130,4 +144,55 @@ test('a collector killed in the midst of uploads and of the pipeline leaves noth
   }
   assert.deepEqual(await temporaryFiles(folder), []);
   await again.kill();
+});
+
+test('a collector killed while it fetches pictures leaves nothing open, and its jobs are done again', async (t) => {
+  t.after(killAll);
+  const bytes = await picture('png', { colour: 'sienna' });
+  let isWell = false;
+  const host = await startServer((_request, response) => {
+    if (isWell) response.end(bytes);
+    else response.write(bytes.subarray(0, 20));
+  });
+  const env = { SSRF_ALLOW: '127.0.0.1' };
+  const killed = await start(env);
+  const [jobs, pictures] = [2, 2];
+  const rawIds: number[] = [];
+  for (let nth = 0; nth < jobs; nth += 1) {
+    const image_urls = Array.from({ length: pictures }, (_, n) => `${host.url}/${nth}/${n}.png`);
+    const answer = await fetch(`${killed.url}/api/v1/ingest`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(payloadOf({ image_urls })),
+    });
+    rawIds.push(((await answer.json()) as { raw_id: number }).raw_id);
+  }
+  const some = jobs * pictures;
+  await until('the files', async () => (await temporaryFiles(folder)).length === some);
+  assert.equal(await host.connections(), some);
+  await killed.kill();
+  await untilClosed(host);
+  const leftovers = new Set(await temporaryFiles(folder));
+  assert.equal(leftovers.size, some);
+
+  isWell = true;
+  const again = await start(env);
+  // By now its own worker may have begun to fetch.
+  const left = (await temporaryFiles(folder)).filter((name) => leftovers.has(name));
+  assert.deepEqual(left, [], 'leftovers are removed by the start');
+  const ask = async (path: string): Promise<unknown> => (await fetch(again.url + path)).json();
+  for (const rawId of rawIds) {
+    const raw = await until('the job to be done', async () => {
+      const record = (await ask(`/api/v1/raw/${rawId}`)) as { status: string; listing_id: number };
+      return record.status === 'completed' && record;
+    });
+    const shown = (await ask(`/api/v1/listings/${raw.listing_id}/images`)) as { error: null }[];
+    assert.deepEqual(
+      shown.map(({ error }) => error),
+      Array(pictures).fill(null),
+    );
+  }
+  assert.deepEqual(await temporaryFiles(folder), []);
+  await again.kill();
+  await untilClosed(host);
 });

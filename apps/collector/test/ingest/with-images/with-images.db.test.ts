@@ -5,12 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { createApiKeys } from '../../../src/access/api-keys.ts';
+import type { Payload } from '../../../src/ingest/schemas.ts';
+import { createIngest } from '../../../src/ingest/service.ts';
+import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
 import { picture } from '../../images/pictures.ts';
 import { startCollector } from '../../support/collector.ts';
 import { openDatabase, rawRecord, store } from '../../support/database.ts';
+import { documentedAnswers } from '../../support/documented-answers.ts';
 import { type FormFile, formOf, sendForm, temporaryFiles } from '../../support/form.ts';
 import { startModelServer } from '../../support/model-server.ts';
 import { payloadOf } from '../../support/payload.ts';
+import { log } from '../../support/pipeline.ts';
 import { until } from '../../support/until.ts';
 
 const database = await openDatabase();
@@ -131,6 +136,104 @@ test('an idempotency key gives the earlier outcome, and refuses other content', 
   await send(formOf({ ...payload, price: 1 }, [blue]));
   assert.deepEqual((await send(formOf(payload, [red]), headers)).body, first.body);
   assert.equal(await count(), records + 1);
+});
+
+/** Ends a payload so, within its request or in the queue. */
+const setFailed = (rawId: number, inline: boolean) =>
+  db
+    .updateTable('raw_data')
+    .set({
+      status: 'failed',
+      inline,
+      error: JSON.stringify({ code: 'model_failed', message: 'No.' }),
+    })
+    .where('id', '=', rawId)
+    .execute();
+
+test('a key means the same on both routes, and the answer tells how its payload stands', async () => {
+  const keyed = { 'idempotency-key': 'both-routes' };
+  const plain = async (payload: Payload) => {
+    const answer = await collector.post('/api/v1/ingest', payload, keyed);
+    const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
+    return { status, rawId, isNew: !answer.headers.has('idempotent-replayed') };
+  };
+
+  const done = payloadOf();
+  const { body, headers } = await send(formOf(done, []), keyed);
+  assert.equal(headers.has('idempotent-replayed'), false);
+  const known = { status: 'completed', rawId: body.raw_id, isNew: false };
+  assert.deepEqual(await plain(done), known);
+  assert.ok((await send(formOf(done, []), keyed)).headers.has('idempotent-replayed'));
+  for (const form of [formOf(done, [red]), formOf({ ...done, price: 1 }, [])]) {
+    assert.equal((await send(form, keyed)).body.code, 'idempotency_conflict');
+  }
+
+  // What failed within its request cannot be done again but by sending it again.
+  await setFailed(body.raw_id, true);
+  const again = await plain(done);
+  assert.deepEqual([again.status, again.isNew], ['pending', true]);
+  assert.notEqual(again.rawId, body.raw_id);
+
+  // What failed in the queue can be put back there.
+  assert.equal((await send(formOf(done, []), keyed)).body.code, 'still_processing');
+  await setFailed(again.rawId, false);
+  const failed = { status: 'failed', rawId: again.rawId, isNew: false };
+  assert.deepEqual(await plain(done), failed);
+  assert.equal((await send(formOf(done, []), keyed)).body.code, 'model_failed');
+});
+
+test('each way to fail has its status, and the OpenAPI document names it', async () => {
+  const documented = await documentedAnswers(collector, '/api/v1/ingest/with-images');
+  const { store: ingest } = createIngest({ db, onAccepted: () => undefined, log });
+  const processed = (end: object) =>
+    createProcessForm({
+      db,
+      store: ingest,
+      leaseMs: 60_000,
+      jobs: {
+        async run({ rawId }) {
+          await db.updateTable('raw_data').set(end).where('id', '=', rawId).execute();
+          return 'lost';
+        },
+      },
+    })({ payload: payloadOf(), files: [] }, undefined, () => undefined);
+  const ends: [status: number, code: string, raw: 'invalid' | 'failed' | 'processing'][] = [
+    [422, 'not_a_listing', 'invalid'],
+    [502, 'model_failed', 'failed'],
+    [503, 'stage_timed_out', 'failed'],
+    [503, 'interrupted', 'failed'],
+    [503, 'lease_lost', 'failed'],
+    [500, 'internal_error', 'failed'],
+    // Its claim is others' now.
+    [503, 'lease_lost', 'processing'],
+  ];
+  for (const [status, code, raw] of ends) {
+    const error = JSON.stringify({ code, message: 'Why.' });
+    await assert.rejects(processed({ status: raw, error }), { status, code });
+    assert.ok(documented[status]?.includes(code), code);
+  }
+  assert.deepEqual(documented, {
+    200: [],
+    400: ['malformed_request'],
+    401: ['unauthorized'],
+    403: ['cross_site_request', 'forbidden'],
+    409: ['idempotency_conflict', 'still_processing'],
+    413: ['body_too_large'],
+    415: ['unsupported_media_type'],
+    421: ['unknown_host'],
+    422: ['not_a_listing', 'validation_failed'],
+    429: ['rate_limited'],
+    500: ['ingest_failed', 'internal_error'],
+    502: ['model_failed'],
+    503: [
+      'disk_low',
+      'interrupted',
+      'lease_lost',
+      'model_unavailable',
+      'stage_timed_out',
+      'uploads_busy',
+    ],
+  });
 });
 
 test('of two with one key at the same moment one is processed, and the other told to wait', async () => {

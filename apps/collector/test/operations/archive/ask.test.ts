@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { createSafeFetch } from '../../../src/images/index.ts';
+import { createSafeFetch } from '../../../src/safe-fetch/index.ts';
 import { createAsk } from '../../../src/operations/archive/ask.ts';
 import { startSite } from './site.ts';
 

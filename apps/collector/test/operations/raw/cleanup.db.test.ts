@@ -50,18 +50,22 @@ test('completed payloads are removed when they are old enough, all others stay',
   assert.deepEqual(await left('ages'), others);
 });
 
-test('the payload that a listing was made from last stays, with its history', async () => {
+test('payloads that a listing was made from go too; the listing and its history stay', async () => {
   const [first = 0] = await ended('kept', { days: 50 });
   const [last = 0] = await ended('kept', { days: 40 });
-  await sql`with listing as (
-      insert into property_listings (source_slug, external_id, description, raw_id, search_text)
-      values ('kept', '1', 'Квартира', ${last}, '') returning id)
+  await sql`insert into property_listings (source_slug, external_id, description, search_text)
+    values ('kept', '1', 'Квартира', '')`.execute(db);
+  await sql`insert into listing_payloads (source_slug, external_id, raw_id)
+    values ('kept', '1', ${last})`.execute(db);
+  await sql`with listing as (select id from property_listings where source_slug = 'kept')
     insert into listing_snapshots (listing_id, raw_id, listing, changes)
     select id, raw_id, '{}', '{}' from listing, unnest(array[${first}, ${last}]::bigint[]) as raw_id`.execute(
     db,
   );
-  assert.equal(await cleanup({ olderThanDays: 0 }), 1);
-  assert.deepEqual(await left('kept'), [last]);
+  assert.equal(await cleanup({ olderThanDays: 45 }), 1);
+  assert.deepEqual(await left('kept'), [last], 'age alone counts');
+  assert.equal(await cleanup({ olderThanDays: 39 }), 1);
+  assert.deepEqual(await left('kept'), []);
   const snapshots = await db
     .selectFrom('listing_snapshots')
     .select('raw_id')
@@ -89,8 +93,7 @@ test('it ends after the batch in progress when it is told to', async () => {
 
 test('many go in batches, past those that stay', async () => {
   const ids = await ended('many', { days: 10, count: 2500 });
-  await sql`insert into property_listings (source_slug, external_id, description, raw_id, search_text)
-    select source_slug, external_id, 'Квартира', id, '' from raw_data
+  await sql`update raw_data set idempotency_key = external_id, created_at = now()
     where source_slug = 'many' and external_id::integer <= 1200`.execute(db);
   await sql`create table batches (size integer)`.execute(db);
   await sql`create function note_batch() returns trigger language plpgsql as $$

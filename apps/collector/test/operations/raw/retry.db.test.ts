@@ -45,6 +45,17 @@ test('many payloads are put back in batches of at most 1000, others stay', async
   assert.equal(told, 4);
 });
 
+test('it ends after the batch in progress when it is told to', async () => {
+  await sql`insert into sources (slug) values ('ending')`.execute(db);
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status)
+    select 'ending', n::text, '{}', n::text, 'failed' from generate_series(1, 1500) as n`.execute(
+    db,
+  );
+  const filter = { status: 'failed', source_slug: 'ending' } as const;
+  assert.equal(await retry.all(filter, AbortSignal.abort()), 1000);
+  assert.equal(await retry.all(filter), 500);
+});
+
 test('what fails again at once is not put back by the same call for ever', async () => {
   const id = await store(db, payloadOf({ source_slug: 'again' }));
   await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', id).execute();

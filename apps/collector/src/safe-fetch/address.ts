@@ -1,8 +1,8 @@
 import dns from 'node:dns/promises';
 import { StartError } from '@oselya/kit';
 import ipaddr from 'ipaddr.js';
+import { FetchError } from './fetch-error.ts';
 import { isGlobalAddress } from './global-address.ts';
-import { ImageError } from './image-error.ts';
 
 export type ResolvedAddress = { address: string; family: number };
 
@@ -11,7 +11,7 @@ export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
 
 /**
  * Decides whether an address may be asked, and which checked addresses to connect to.
- * @throws ImageError where it may not, or where its host has no address.
+ * @throws FetchError where it may not, or where its host has no address.
  */
 export type CheckAddress = (url: URL) => Promise<ResolvedAddress[]>;
 
@@ -41,10 +41,10 @@ export function createAddressCheck(options: {
 
   return async (url) => {
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-      throw new ImageError(`The address must be http or https, not ${url.protocol}`);
+      throw new FetchError(`The address must be http or https, not ${url.protocol}`);
     }
     if (url.username !== '' || url.password !== '') {
-      throw new ImageError('The address must not hold a user name or password');
+      throw new FetchError('The address must not hold a user name or password');
     }
     // The parser has made dotted numbers out of decimal, octal and hexadecimal IPv4 hosts.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
@@ -52,7 +52,7 @@ export function createAddressCheck(options: {
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
       : await resolve(host, lookup);
     if (!hosts.has(host) && !addresses.every(({ address }) => isAllowed(address))) {
-      throw new ImageError(
+      throw new FetchError(
         'The address leads into a private or reserved network; SSRF_ALLOW can allow it',
       );
     }
@@ -66,9 +66,9 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
     addresses = await lookup(host);
   } catch (cause) {
     const isUnknown = cause instanceof Error && 'code' in cause && cause.code === 'ENOTFOUND';
-    throw new ImageError('The host of the address was not found', { retryable: !isUnknown, cause });
+    throw new FetchError('The host of the address was not found', { retryable: !isUnknown, cause });
   }
-  if (addresses.length === 0) throw new ImageError('The host of the address has no address');
+  if (addresses.length === 0) throw new FetchError('The host of the address has no address');
   return addresses;
 }
 

@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, request } from 'undici';
 import { createAddressCheck, type Lookup, type ResolvedAddress } from './address.ts';
-import { ImageError } from './image-error.ts';
+import { FetchError } from './fetch-error.ts';
 
 const MAX_REDIRECTS = 5;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -16,13 +16,13 @@ export type Answer = Pick<Awaited<ReturnType<typeof request>>, 'headers' | 'body
 };
 
 /**
- * Asks an address for what it has, within the rules of `createAddressCheck`, and follows up to five
- * redirects, each of which is checked and pinned anew. The answer has to be closed.
- * @throws ImageError for an address that may not be asked; otherwise what the network threw.
+ * Asks an address that somebody else named for what it has, within the rules of `createAddressCheck`, and
+ * follows up to five redirects, each of which is checked and pinned anew. The answer has to be closed.
+ * @throws FetchError for an address that may not be asked; otherwise what the network threw.
  */
 export type SafeFetch = (
   url: string,
-  options: { signal: AbortSignal; method?: 'GET' | 'HEAD'; accept?: string },
+  options: { signal: AbortSignal; accept?: string },
 ) => Promise<Answer>;
 
 /** @param options See `createAddressCheck`. */
@@ -32,21 +32,21 @@ export function createSafeFetch(options: {
 }): SafeFetch {
   const checkAddress = createAddressCheck(options);
 
-  return async (text, { signal, method = 'GET', accept = '*/*' }) => {
+  return async (text, { signal, accept = '*/*' }) => {
     let url = parseUrl(text);
     for (let redirects = 0; ; redirects += 1) {
       const addresses = await until(signal, checkAddress(url));
       const agent = pinnedAgent(addresses);
       try {
         const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'oselya' };
-        const answer = await request(url, { dispatcher: agent, method, headers, signal });
+        const answer = await request(url, { dispatcher: agent, headers, signal });
         if (!REDIRECTS.has(answer.statusCode)) {
           const close = () => agent.destroy();
           return { status: answer.statusCode, headers: answer.headers, body: answer.body, close };
         }
         answer.body.on('error', () => undefined).destroy();
         if (redirects === MAX_REDIRECTS) {
-          throw new ImageError(`The address leads on more than ${MAX_REDIRECTS} times`);
+          throw new FetchError(`The address leads on more than ${MAX_REDIRECTS} times`);
         }
         url = parseUrl(firstOf(answer.headers['location']), url);
       } catch (error) {
@@ -66,7 +66,7 @@ export function firstOf(header: string | string[] | undefined): string {
 function parseUrl(text: string, base?: URL): URL {
   const url = text === '' ? null : URL.parse(text, base?.href);
   if (url !== null) return url;
-  throw new ImageError(
+  throw new FetchError(
     base === undefined ? 'The address is malformed' : 'It leads on to no address',
   );
 }

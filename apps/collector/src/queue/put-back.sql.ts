@@ -1,12 +1,10 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../../database.ts';
-import type { ListingKey } from '../../queue/job.ts';
-import { release } from '../../queue/release.sql.ts';
+import type { RawStatus, Tables } from '../database.ts';
+import type { ListingKey } from './job.ts';
+import { release } from './release.sql.ts';
+import { putBack } from './transitions.sql.ts';
 
 export type RetryStatus = 'failed' | 'invalid';
-
-/** A payload that waits as if it had just come: with all its attempts, and nothing of the last end. */
-const PUT_BACK = sql`status = 'pending', attempts = 0, error = null, stages = '[]', updated_at = now()`;
 
 /** Whether a listing, by an alias, has a payload that is not done. */
 const isBusy = (alias: string) => sql`exists (
@@ -20,7 +18,7 @@ type PutBack = ListingKey & { waits: boolean };
 
 /** Puts a payload back in the queue, and gives whether there was one to put back. */
 export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
-  const { rows } = await sql<PutBack>`update raw_data set ${PUT_BACK}, waits = ${isBusy('raw_data')}
+  const { rows } = await sql<PutBack>`update raw_data set ${putBack}, waits = ${isBusy('raw_data')}
     where id = ${rawId} and status in ('failed', 'invalid') and not inline
     returning source_slug as "sourceSlug", external_id as "externalId", waits`.execute(db);
   await releaseWaiting(db, rows);
@@ -70,7 +68,7 @@ export async function putBackSome(
           or ${isBusy('chosen')} as waits
       from chosen
     )
-    update raw_data set ${PUT_BACK}, waits = judged.waits
+    update raw_data set ${putBack}, waits = judged.waits
     from judged where raw_data.id = judged.id
     returning source_slug as "sourceSlug", external_id as "externalId", raw_data.waits`.execute(db);
   await releaseWaiting(db, rows);

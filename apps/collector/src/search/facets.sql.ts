@@ -43,20 +43,13 @@ export function partsOf({ include_archived }: SearchFilters): Expression<SqlBool
  * The condition that the filters make within such a part, in the form that its index answers: together they
  * say the same as `matchesFilters`. Ranges are compared once more with their exact limits, in a form (`+ 0`) that keeps
  * the planner from reading an index of prices beside, which would take longer than all the rest.
- * @param bands Listings of other bands are left out.
  */
-export function hasFacets(
-  filters: SearchFilters,
-  bands?: { from: number; to: number },
-): Expression<SqlBool> {
+export function hasFacets(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const all = exactFacets(filters);
   const conditions: Expression<SqlBool>[] = [];
   if (all.length > 0) conditions.push(sql<SqlBool>`${FACETS} @> ${all}::text[]`);
-  for (const any of [
-    ...rangeFacets(filters),
-    ...(bands === undefined ? [] : [bandFacets(bands)]),
-  ]) {
+  for (const any of rangeFacets(filters)) {
     conditions.push(sql<SqlBool>`${FACETS} && ${any}::text[]`);
   }
   for (const { column, min, max } of rangesOf(filters)) {
@@ -65,6 +58,18 @@ export function hasFacets(
     if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
   }
   return eb.and(conditions);
+}
+
+/** Whether a listing is in one of the bands from one to another, both included. */
+export function hasBands(bands: { from: number; to: number }): Expression<SqlBool> {
+  return sql<SqlBool>`${FACETS} && ${bandFacets(bands)}::text[]`;
+}
+
+/** Whether it is in one of the last bands, of which the newest id is in the last one. */
+export function hasNewestBands(newestId: Expression<unknown>, count: number): Expression<SqlBool> {
+  const last = sql`${newestId} / ${BAND_IDS}::bigint`;
+  return sql<SqlBool>`${FACETS} && array(
+    select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;
 }
 
 /** Those that a listing must have all of. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StartError } from '@oselya/kit';
-import { createAddressCheck } from '../../src/images/address.ts';
-import { ImageError } from '../../src/images/image-error.ts';
+import { createAddressCheck } from '../../src/safe-fetch/address.ts';
+import { FetchError } from '../../src/safe-fetch/index.ts';
 
 const noLookup = () => Promise.reject(new Error('a literal address must not be looked up'));
 const check = createAddressCheck({ allow: [], lookup: noLookup });
@@ -63,7 +63,7 @@ for (const [why, hosts] of refused) {
   for (const host of hosts) {
     test(`${why}: ${host} is refused`, async () => {
       for (const scheme of ['http', 'https']) {
-        await assert.rejects(check(new URL(`${scheme}://${host}:8080/a.jpg`)), ImageError);
+        await assert.rejects(check(new URL(`${scheme}://${host}:8080/a.jpg`)), FetchError);
       }
     });
   }
@@ -95,7 +95,7 @@ test('other schemes and credentials are refused', async () => {
     'http://user@8.8.8.8/',
     'http://:pw@8.8.8.8/',
   ]) {
-    await assert.rejects(check(new URL(url)), ImageError, url);
+    await assert.rejects(check(new URL(url)), FetchError, url);
   }
 });
 
@@ -116,7 +116,7 @@ test('a name is what its addresses are: one bad answer among good ones refuses i
   for (const [addresses, isGood] of cases) {
     const judge = createAddressCheck({ allow: [], lookup: answering(...addresses) });
     if (isGood) assert.equal((await judge(url)).length, addresses.length);
-    else await assert.rejects(judge(url), ImageError, addresses.join());
+    else await assert.rejects(judge(url), FetchError, addresses.join());
   }
 });
 
@@ -127,7 +127,7 @@ test('a name without an address is final, a resolver that fails is not', async (
   ] as const) {
     const lookup = () => Promise.reject(Object.assign(new Error(code), { code }));
     const judge = createAddressCheck({ allow: [], lookup });
-    await assert.rejects(judge(new URL('http://nowhere.test/')), { name: 'ImageError', retryable });
+    await assert.rejects(judge(new URL('http://nowhere.test/')), { name: 'FetchError', retryable });
   }
 });
 
@@ -153,7 +153,7 @@ test('SSRF_ALLOW lets ranges, addresses and hosts through, and nothing beside th
     'sub.media.internal',
     'media.internal.test',
   ]) {
-    await assert.rejects(judge(new URL(`http://${host}/`)), ImageError, host);
+    await assert.rejects(judge(new URL(`http://${host}/`)), FetchError, host);
   }
 });
 

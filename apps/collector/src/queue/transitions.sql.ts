@@ -1,0 +1,107 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { RawError } from '../database.ts';
+
+/*
+ * Every transition of `raw_data.status`, as what an update of the record sets. Who may make one, and when,
+ * is with the statement that does.
+ *
+ *   from               to                          by
+ *   (nothing)          pending, or processing      ingest/repository.ts, within its insert
+ *   pending            processing                  claimed        claim.sql.ts
+ *   ended              processing                  claimedAgain   claim-again.sql.ts
+ *   processing         completed, invalid, failed  ended          repository.ts
+ *   processing         pending, or failed          returned       repository.ts
+ *   processing         pending, or failed          rescued        repository.ts
+ *   failed, invalid    pending                     putBack        put-back.sql.ts
+ *
+ * "Or failed" is a job whose pictures came with its request and are gone with it, and one that has had all
+ * its attempts. Specification 001, Raw data status; Contract 4, Queue.
+ */
+
+/** Who takes a job, and for how long unless the lease is renewed. */
+export type Claimant = {
+  /** For whoever looks at the table. */
+  worker: string;
+  leaseMs: number;
+};
+
+/** A worker takes the payload: its attempt is counted. */
+export function claimed(claimant: Claimant): RawBuilder<unknown> {
+  return sql`${processing(claimant)}, attempts = attempts + 1`;
+}
+
+/** A payload that has ended is processed once more, with all its attempts. */
+export function claimedAgain(claimant: Claimant): RawBuilder<unknown> {
+  return sql`${processing(claimant)}, attempts = 1`;
+}
+
+function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
+  return sql`
+    status = 'processing',
+    attempt = attempt + 1,
+    claimed_by = ${worker},
+    lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
+    error = null,
+    stages = '[]',
+    updated_at = now()`;
+}
+
+const RELEASED = sql`claimed_by = null, lease_expires_at = null, updated_at = now()`;
+
+/**
+ * The job has ended as `ending` says, a row with `status`, `error`, `stages`, `listing_id` and
+ * `model_usage`. What its attempts cost of the model is added up. An inline one that is completed has its
+ * pictures stored, and is as any other from then on.
+ */
+export const ended = sql`
+  status = ending.status,
+  error = ending.error,
+  stages = ending.stages,
+  listing_id = coalesce(ending.listing_id, raw_data.listing_id),
+  model_usage = coalesce(
+    (select jsonb_object_agg(
+        key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
+      from jsonb_each_text(ending.model_usage)),
+    raw_data.model_usage),
+  inline = raw_data.inline and ending.status <> 'completed',
+  ${RELEASED}`;
+
+const interrupted: RawError = {
+  code: 'interrupted',
+  message:
+    'The model or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
+};
+
+/** The job goes back as if it had not been claimed: its attempt does not count. */
+export const returned = sql`
+  status = case when inline then 'failed' else 'pending' end,
+  error = case when inline then ${JSON.stringify(interrupted)}::jsonb end,
+  attempts = case when inline then attempts else attempts - 1 end,
+  stages = case when inline then stages else '[]' end,
+  ${RELEASED}`;
+
+const leaseLost: RawError = {
+  code: 'lease_lost',
+  message: 'Each worker that took this payload ended before it was done.',
+};
+
+const uploadsLost: RawError = {
+  code: 'lease_lost',
+  message:
+    'The process that took this payload and its pictures ended before it was done. Send it again.',
+};
+
+/** The job's worker has gone: its attempt counts, and the last one fails it. */
+export function rescued(maxAttempts: number): RawBuilder<unknown> {
+  const spent = sql`(inline or attempts >= ${maxAttempts})`;
+  return sql`
+    status = case when ${spent} then 'failed' else 'pending' end,
+    error = case
+      when inline then ${JSON.stringify(uploadsLost)}::jsonb
+      when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
+    ${RELEASED}`;
+}
+
+/** The payload waits as if it had just come: with all its attempts, and nothing of the last end. */
+export const putBack = sql`
+  status = 'pending', attempts = 0, error = null, stages = '[]', updated_at = now()`;

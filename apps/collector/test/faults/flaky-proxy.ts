@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+type Connection = { near: Socket; far: Socket; isSilent: boolean };
+
+/** Passes connections to PostgreSQL on, as well as it is told to. */
+export async function startFlakyProxy(target: URL) {
+  const connections = new Set<Connection>();
+  const way = { delayMs: 0 };
+
+  /** Passes on what comes, in its order. */
+  function pass(connection: Connection, from: Socket, to: Socket): void {
+    let before = Promise.resolve();
+    const passOn = async (earlier: Promise<void>, chunk: Buffer, delayMs: number) => {
+      await earlier;
+      if (delayMs > 0) await sleep(delayMs);
+      if (!connection.isSilent && to.writable) to.write(chunk);
+    };
+    from.on('data', (chunk: Buffer) => {
+      before = passOn(before, chunk, way.delayMs);
+    });
+  }
+
+  const proxy = createServer((near) => {
+    const far = connect(Number(target.port || 5432), target.hostname);
+    const connection: Connection = { near, far, isSilent: false };
+    connections.add(connection);
+    for (const socket of [near, far]) socket.setNoDelay(true).on('error', () => undefined);
+    pass(connection, near, far);
+    pass(connection, far, near);
+    near.on('close', () => {
+      if (connection.isSilent) return;
+      connections.delete(connection);
+      far.destroy();
+    });
+    far.on('close', () => {
+      connections.delete(connection);
+      near.destroy();
+    });
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String(port);
+
+  function end(chosen: Iterable<Connection>): void {
+    for (const { near, far } of chosen) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  }
+
+  return {
+    /** The database's address by this way. */
+    url: url.href,
+    way,
+    /** Breaks what is open, for both sides to see. */
+    cut: () => end(connections),
+    /**
+     * Nothing comes through any more of what is open now, neither way, and nobody is told: no end of a
+     * client reaches the server either. What is opened later works.
+     */
+    silence() {
+      for (const connection of connections) connection.isSilent = true;
+    },
+    /** Tells the server that the clients of silent connections are gone, as its own keep-alive does at last. */
+    forget: () => end([...connections].filter(({ isSilent }) => isSilent)),
+    async close() {
+      end(connections);
+      proxy.close();
+      await once(proxy, 'close');
+    },
+  };
+}

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
+import { mapParallel } from '../../src/images/map-parallel.ts';
+import { PayloadSchema } from '../../src/ingest/schemas.ts';
+import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
+import { startCollector } from '../support/collector.ts';
+import { DIMENSIONS, openDatabase } from '../support/database.ts';
+import { temporaryFiles } from '../support/form.ts';
+import { countRaws, untilEnded } from './count-raws.ts';
+import { hostileBodies } from './hostile-values.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const folder = await mkdtemp(join(tmpdir(), 'oselya-hostile-'));
+atEnd(() => rm(folder, { recursive: true }));
+
+/** The embedded database takes a statement at a time, so it gets a share of them. */
+const { payloads: PAYLOADS, searches: SEARCHES } =
+  database.engine === 'postgres'
+    ? { payloads: 10_000, searches: 1000 }
+    : { payloads: 1000, searches: 300 };
+const AT_ONCE = 32;
+const SEED = 20_261_121;
+/** How many wrong answers a failure shows. */
+const SHOWN = 5;
+/** How long the worker may take for what is left when all is sent. */
+const PATIENCE_MS = 120_000;
+const REFUSALS = [400, 413, 422];
+
+const collector = await startCollector(database, {
+  DATA_DIR: folder,
+  COLLECTOR_INGEST_PER_MINUTE: '0',
+  COLLECTOR_FULLTEXT_PER_MINUTE: '0',
+  COLLECTOR_WORKERS: '8',
+});
+
+type Answer = Awaited<ReturnType<typeof collector.post>>;
+
+/** Sends bodies and counts the answers by status: each is a success, or says as a problem what is wrong. */
+async function sendAll(
+  path: string,
+  bodies: readonly string[],
+  { success, refusals = REFUSALS }: { success: number; refusals?: readonly number[] },
+  onSuccess: (answer: Answer) => void = () => undefined,
+): Promise<Map<number, number>> {
+  const counts = new Map<number, number>();
+  const wrong: string[] = [];
+  await mapParallel(bodies, AT_ONCE, async (body) => {
+    const answer = await collector.post(path, body);
+    counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
+    if (answer.status === success) onSuccess(answer);
+    else if (!refusals.includes(answer.status) || !isProblem(answer)) {
+      wrong.push(`${answer.status} ${answer.text.slice(0, 300)} for ${body.slice(0, 500)}`);
+    }
+  });
+  assert.deepEqual(wrong.slice(0, SHOWN), [], `${wrong.length} wrong answers`);
+  return counts;
+}
+
+function isProblem({ status, headers, json }: Answer): boolean {
+  const { status: told, code, detail } = json<Record<string, unknown>>();
+  return (
+    headers.get('content-type')?.startsWith('application/problem+json') === true &&
+    told === status &&
+    typeof code === 'string' &&
+    typeof detail === 'string'
+  );
+}
+
+const some = <Item>(random: () => number, ...items: readonly Item[]) =>
+  items[Math.floor(random() * items.length)];
+
+/** Few listings, so that their payloads meet. */
+const goodPayload = (random: () => number) => ({
+  source_slug: some(random, 'hostile', 'h-2'),
+  external_id: String(Math.floor(random() * 500)),
+  description: some(random, 'Продам квартиру у Львові, 54 м².', 'Ремонтуємо телефони.'),
+  title: some(random, 'Квартира', 'Дім'),
+  price: Math.floor(random() * 100_000),
+  currency: 'USD',
+});
+
+const kind = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
+
+test(`of ${PAYLOADS} hostile payloads on ${kind} each is refused, or ends in one right state`, async (context) => {
+  const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
+  const accepted: number[] = [];
+  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, (answer) => {
+    accepted.push(answer.json<{ raw_id: number }>().raw_id);
+  });
+  await untilEnded(db, PATIENCE_MS);
+  const counts = await countRaws(db, { ids: accepted });
+  context.diagnostic(
+    `answers ${JSON.stringify(Object.fromEntries(answers))}, ${JSON.stringify(counts)}`,
+  );
+  const failed = await db
+    .selectFrom('raw_data')
+    .select(['error', 'payload'])
+    .where('status', '=', 'failed')
+    .limit(SHOWN)
+    .execute();
+  assert.deepEqual(failed, []);
+  const { invalid, completed, named } = counts;
+  assert.deepEqual(counts, {
+    stored: accepted.length,
+    known: accepted.length,
+    unfinished: 0,
+    completed: accepted.length - invalid,
+    invalid,
+    failed: 0,
+    held: 0,
+    listings: named,
+    current: named,
+    named,
+  });
+  assert.equal(new Set(accepted).size, accepted.length);
+  assert.ok(invalid > 0 && completed > PAYLOADS / 20, 'enough got through to say something');
+  assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
+  assert.deepEqual(await temporaryFiles(folder), []);
+});
+
+const goodSearch = (random: () => number) => ({
+  query: some(random, 'квартира', 'квартира Львів', 'дім'),
+  limit: some(random, 1, 5),
+  highlight: random() < 0.5,
+  fold_duplicates: random() < 0.5,
+});
+const goodSimilar = (random: () => number) => ({ query: some(random, 'flat', 'дім'), limit: 3 });
+
+for (const [search, good, schema] of [
+  ['fulltext', goodSearch, fulltextSearchRequest],
+  ['hybrid', goodSearch, fulltextSearchRequest],
+  ['similar', goodSimilar, similarSearchRequest(DIMENSIONS)],
+] as const) {
+  test(`${SEARCHES} hostile ${search} searches on ${kind} are answered, or refused`, async (context) => {
+    const bodies = hostileBodies(SEARCHES, { seed: SEED, good, schema });
+    const answers = await sendAll(`/api/v1/search/${search}`, bodies, {
+      success: 200,
+      // Of a listing that is not there, or has no vector.
+      refusals: search === 'similar' ? [...REFUSALS, 404, 409] : REFUSALS,
+    });
+    context.diagnostic(`answers ${JSON.stringify(Object.fromEntries(answers))}`);
+    assert.ok((answers.get(200) ?? 0) > SEARCHES / 10 && (answers.get(422) ?? 0) > SEARCHES / 10);
+  });
+}
+
+test('a cursor with any byte changed is refused, or leads to a page', async () => {
+  const search = { query: 'квартира', limit: 1 };
+  const first = await collector.post('/api/v1/search/fulltext', search);
+  const { next_cursor: cursor } = first.json<{ next_cursor: string | null }>();
+  assert.ok(cursor !== null);
+  // It is what the API made itself.
+  const members = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as object;
+  const cursors = [
+    ...Array.from(cursor, (letter, at) => {
+      const other = letter === 'A' ? 'B' : 'A';
+      return cursor.slice(0, at) + other + cursor.slice(at + 1);
+    }),
+    ...Object.keys(members).flatMap((name) =>
+      [-1, 1e38, 1e39, 1e-46, 2 ** 53, 1.5, null, 'x', {}].map((value) =>
+        Buffer.from(JSON.stringify({ ...members, [name]: value })).toString('base64url'),
+      ),
+    ),
+  ];
+  const bodies = cursors.map((changed) => JSON.stringify({ ...search, cursor: changed }));
+  await sendAll('/api/v1/search/fulltext', bodies, { success: 200 });
+});

@@ -1,0 +1,108 @@
+import pg from 'pg';
+import { createRandom } from '../listings/random.ts';
+import { createVectors } from '../listings/vector.ts';
+import type { Context } from '../suite.ts';
+import { measureRecall, type Recall } from './check.ts';
+import { openExact } from './exact.ts';
+import { DIMENSIONS } from './listings.ts';
+import { startStack } from './stack.ts';
+
+/** What a vacuum has to do of a database, and what is found in it. */
+export type Churned = {
+  state: 'changed' | 'vacuumed';
+  /** Versions of rows that nobody sees any more; the vector index has an entry for each. */
+  deadRows: number;
+  /** Of the vector index. */
+  indexBytes: number;
+  recalls: Recall[];
+};
+
+/** So many listings are written at a time. */
+const BATCH = 500;
+const SEED = 20_260_103;
+
+/** A vacuum mends the graph of the vector index, which takes about as long as building it. */
+const MOST_VACUUMED = 100_000;
+
+/**
+ * Measures the recall of similar searches once a tenth of the listings have another price and another
+ * vector, one in fifty is archived and one in fifty is deleted; and again after a vacuum, up to 100,000
+ * listings. All of it in a copy of the database.
+ */
+export async function measureChurn(
+  listings: number,
+  databaseUrl: string,
+  { databases, results, signal, tell }: Context,
+  questions: number,
+): Promise<Churned[]> {
+  await using copy = await databases.copyDatabase(databaseUrl);
+  tell(`${listings}: listings are changed, archived and deleted`);
+  await churn(copy.url, signal);
+  await using stack = await startStack(copy.url, signal);
+  await using exact = await openExact(copy.url);
+  const asked = { url: stack.url, exact, dimensions: DIMENSIONS };
+  const found: Churned[] = [];
+  for (const state of ['changed', 'vacuumed'] as const) {
+    if (state === 'vacuumed') {
+      if (listings > MOST_VACUUMED) break;
+      await ask(copy.url, 'vacuum analyze property_listings');
+    }
+    const figures = { state, ...(await readFigures(copy.url)) };
+    const churned = { ...figures, recalls: await measureRecall(asked, questions) };
+    await results.keep('churn', { listings, ...churned });
+    found.push(churned);
+  }
+  return found;
+}
+
+async function churn(databaseUrl: string, signal: AbortSignal): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  const vectors = createVectors(DIMENSIONS);
+  try {
+    // Else a vacuum may come in between or not, and nobody would know which was measured.
+    await client.query('alter table property_listings set (autovacuum_enabled = off)');
+    const { rows } = await client.query<{ id: string }>(
+      'select id from property_listings where id % 10 = 3 order by id',
+    );
+    const ids = rows.map(({ id }) => Number(id));
+    for (let start = 0; start < ids.length; start += BATCH) {
+      signal.throwIfAborted();
+      const batch = ids.slice(start, start + BATCH);
+      await client.query(
+        `update property_listings set price = price * 0.97, embedding = changed.vector::vector,
+           updated_at = now()
+         from unnest($1::bigint[], $2::text[]) as changed (id, vector)
+         where property_listings.id = changed.id`,
+        [batch, batch.map((id) => `[${vectors.of(createRandom(SEED, id)).join(',')}]`)],
+      );
+    }
+    await client.query('update property_listings set archived_at = now() where id % 50 = 7');
+    await client.query('delete from property_listings where id % 50 = 11');
+    await client.query('analyze property_listings');
+  } finally {
+    await client.end();
+  }
+}
+
+async function readFigures(url: string): Promise<{ deadRows: number; indexBytes: number }> {
+  const [row] = await ask<{ deadRows: number; indexBytes: number }>(
+    url,
+    `select n_dead_tup::float8 as "deadRows",
+       pg_relation_size('property_listings_embedding')::float8 as "indexBytes"
+     from pg_stat_user_tables where relid = 'property_listings'::regclass`,
+  );
+  if (row === undefined) throw new Error('The server has no statistics of property_listings');
+  return row;
+}
+
+/** On a connection of its own: what a session counts is known to others when it has ended. */
+async function ask<Row extends pg.QueryResultRow>(url: string, statement: string): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(statement)).rows;
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,71 @@
+import { median } from '../statistics.ts';
+import type { Sample } from './sample.ts';
+
+/** A figure of a sample, and how many times as large it may be at the end as at the beginning. */
+export type Figure = {
+  name: string;
+  unit: string;
+  of: (sample: Sample) => number;
+  /** Undefined where it grows by design. */
+  most: number | undefined;
+  /** What stands for the samples of a while; the median unless told. */
+  by?: (values: readonly number[]) => number;
+};
+
+/** A figure at the beginning and at the end. */
+export type Comparison = Omit<Figure, 'of' | 'by'> & { first: number; last: number; ratio: number };
+
+const WINDOW_SECONDS = 5 * 60;
+/** Of a run that is shorter than six of these. */
+const WINDOW_SHARE = 1 / 6;
+
+/** The dead rows of a table come and go with its vacuum, so their most is what tells. */
+const most = (values: readonly number[]): number => Math.max(...values);
+
+export const FIGURES: readonly Figure[] = [
+  { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5 },
+  { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
+  { name: 'fulltext p95', unit: 'ms', of: ({ searchP95 }) => searchP95.fulltext, most: 1.5 },
+  { name: 'similar p95', unit: 'ms', of: ({ searchP95 }) => searchP95.similar, most: 1.5 },
+  { name: 'hybrid p95', unit: 'ms', of: ({ searchP95 }) => searchP95.hybrid, most: 1.5 },
+  { name: 'heap after collection', unit: 'MiB', of: ({ heapMiB }) => heapMiB, most: 1.1 },
+  { name: 'memory of the process', unit: 'MiB', of: ({ rssMiB }) => rssMiB, most: 1.25 },
+  ...(['raw_data', 'property_listings', 'listing_payloads'] as const).flatMap((name): Figure[] => [
+    { name: `${name}: dead rows`, unit: '', of: at(name, 'dead'), most: 2, by: most },
+    { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: 1.5 },
+    { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: 1.5 },
+  ]),
+  // A history that is kept.
+  {
+    name: 'listing_snapshots: table',
+    unit: 'MiB',
+    of: at('listing_snapshots', 'heapMiB'),
+    most: undefined,
+  },
+];
+
+function at(table: keyof Sample['tables'], figure: 'dead' | 'heapMiB' | 'indexesMiB') {
+  return ({ tables }: Sample): number => tables[table][figure];
+}
+
+/**
+ * Compares the last five minutes with the first, or the last sixth of a shorter run with its first.
+ * @param samples At least one.
+ */
+export function compare(samples: readonly Sample[], seconds: number): Comparison[] {
+  const window = Math.min(WINDOW_SECONDS, seconds * WINDOW_SHARE);
+  const begin = samples.filter((sample) => sample.seconds <= window);
+  const end = samples.filter((sample) => sample.seconds > seconds - window);
+  // Where samples take longer than a window, there is one of each all the same.
+  const firsts = begin.length > 0 ? begin : samples.slice(0, 1);
+  const lasts = end.length > 0 ? end : samples.slice(-1);
+  return FIGURES.map(({ of, by = median, ...figure }) => {
+    const [first, last] = [by(firsts.map(of)), by(lasts.map(of))];
+    return { ...figure, first, last, ratio: growth(first, last) };
+  });
+}
+
+/** Nothing is not more than nothing. */
+function growth(first: number, last: number): number {
+  return first === last ? 1 : last / first;
+}

@@ -1,0 +1,120 @@
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { answerParent } from '../process/child.ts';
+import { bodyOf, KINDS, type Kind, makeQuestions, type Question } from '../search/questions.ts';
+import { payloadAt } from './payload.ts';
+
+/** What load to put on a collector. */
+export type Load = {
+  url: string;
+  listings: number;
+  /** Payloads and searches of each kind, a second. */
+  ingestRate: number;
+  searchRate: number;
+  dimensions: number;
+};
+
+/** What came of it since it was asked last. */
+export type Outcome = {
+  accepted: number;
+  /** Latencies in milliseconds. */
+  ingestMs: number[];
+  searchMs: Record<Kind, number[]>;
+  /** Answers that were not what they should be. */
+  wrong: string[];
+};
+
+const methods = { fill, start, take, stop };
+export type LoadGenerator = typeof methods;
+answerParent(methods);
+
+const FILL_CONNECTIONS = 16;
+const QUESTIONS = 480;
+const SEED = 20_260_104;
+
+let outcome = nothing();
+/** Payloads that were sent so far: turn after turn, each listing once a turn. */
+let sent = 0;
+let running: Promise<unknown> = Promise.resolve();
+const ended = new AbortController();
+
+/** Sends each listing once, as fast as they are taken. */
+async function fill(load: Load): Promise<void> {
+  const work = async () => {
+    while (sent < load.listings) await ingest(load);
+  };
+  await Promise.all(Array.from({ length: FILL_CONNECTIONS }, work));
+}
+
+/** Begins to send and to search at an even rate, whatever the answers take, until `stop`. */
+function start(load: Load): void {
+  const searches = KINDS.map((kind) => {
+    const { dimensions } = load;
+    const questions = makeQuestions(kind, { count: QUESTIONS, seed: SEED, dimensions });
+    let asked = 0;
+    return evenly(load.searchRate, () => search(load, questions[(asked += 1) % QUESTIONS]));
+  });
+  running = Promise.all([evenly(load.ingestRate, () => ingest(load)), ...searches]);
+}
+
+function take(): Outcome {
+  const taken = outcome;
+  outcome = nothing();
+  return taken;
+}
+
+/** Ends when everything is answered; gives what came since it was asked last, and how much was sent in all. */
+async function stop(): Promise<Outcome & { sent: number }> {
+  ended.abort();
+  await running;
+  return { ...take(), sent };
+}
+
+async function ingest({ url, listings }: Load): Promise<void> {
+  const nth = sent % listings;
+  const turn = Math.floor(sent / listings);
+  sent += 1;
+  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn), 202);
+  if (tookMs === undefined) return;
+  outcome.accepted += 1;
+  outcome.ingestMs.push(tookMs);
+}
+
+async function search({ url }: Load, question: Question | undefined): Promise<void> {
+  if (question === undefined) return;
+  const { kind } = question;
+  const tookMs = await post(`${url}/api/v1/search/${kind}`, bodyOf(question), 200);
+  if (tookMs !== undefined) outcome.searchMs[kind].push(tookMs);
+}
+
+/** How long the answer took; undefined where it was a wrong one, which is kept. */
+async function post(url: string, body: object, expected: number): Promise<number | undefined> {
+  const begun = performance.now();
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (response.status === expected) return performance.now() - begun;
+  outcome.wrong.push(`${url}: ${response.status} ${text.slice(0, 200)}`);
+  return undefined;
+}
+
+/** Begins a piece of work so many times a second, until the end; one that is late is not left out. */
+async function evenly(rate: number, work: () => Promise<void>): Promise<void> {
+  const begun = performance.now();
+  const working = new Set<Promise<void>>();
+  for (let nth = 0; !ended.signal.aborted; nth += 1) {
+    const waitMs = begun + (nth * 1000) / rate - performance.now();
+    if (waitMs > 0) await sleep(waitMs);
+    const piece = work().finally(() => working.delete(piece));
+    working.add(piece);
+  }
+  await Promise.all(working);
+}
+
+function nothing(): Outcome {
+  const searchMs = { fulltext: [], similar: [], hybrid: [] };
+  return { accepted: 0, ingestMs: [], searchMs, wrong: [] };
+}

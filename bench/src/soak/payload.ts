@@ -1,0 +1,27 @@
+import { makePayload, type Payload } from '../listings/payload.ts';
+
+const SEED = 20_260_103;
+
+/** In how many turns each fact of a listing changes once. */
+const TURNS = 4;
+
+/**
+ * What a source sends of a listing in a turn: in one of four the price has changed since the turn before, in
+ * another the text, so that it needs a new vector; in the others nothing has.
+ */
+export function payloadAt(nth: number, turn: number): Payload {
+  const payload = makePayload({ seed: SEED }, nth);
+  const { price, textVersion } = factsAt(nth, turn);
+  return {
+    ...payload,
+    price,
+    ...(textVersion > 0 && { description: `${payload.description} Оновлення ${textVersion}.` }),
+  };
+}
+
+/** The facts that change from turn to turn. */
+export function factsAt(nth: number, turn: number): { price: number; textVersion: number } {
+  const priceVersion = Math.floor((turn + nth) / TURNS) - Math.floor(nth / TURNS);
+  const textVersion = Math.floor((turn + nth + 2) / TURNS) - Math.floor((nth + 2) / TURNS);
+  return { price: 10_000 + (nth % 1000) + priceVersion, textVersion };
+}

@@ -1,0 +1,53 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, table } from '../markdown.ts';
+import type { Comparison } from './compare.ts';
+
+type Findings = {
+  seconds: number;
+  listings: number;
+  ingestRate: number;
+  searchRate: number;
+  sent: number;
+  removed: number;
+  smoke: boolean;
+  comparisons: readonly Comparison[];
+  goals: readonly Goal[];
+};
+
+/** What may grow no further. */
+export function soakGoals(comparisons: readonly Comparison[]): Goal[] {
+  return comparisons.flatMap(({ name, ratio, most }) =>
+    most === undefined
+      ? []
+      : [
+          {
+            goal: `${name}: at the end at most ${figure(most, 2)} × the beginning`,
+            measured: figure(ratio, 2),
+            met: ratio <= most,
+          },
+        ],
+  );
+}
+
+/** What was found, as Markdown. */
+export function reportText(found: Findings): string {
+  const { seconds, listings, ingestRate, searchRate, sent, removed, smoke, comparisons, goals } =
+    found;
+  return [
+    `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads a second, of ${figure(listings)} listings in ` +
+      `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
+      `completed, ${figure(removed)} of them removed since. The first five minutes and the last, or the ` +
+      'first and the last sixth of a shorter run: medians of the samples, of dead rows the most.' +
+      (smoke ? ' This was a smoke run: too short to say anything.' : ''),
+    table(
+      ['', 'first', 'last', 'ratio'],
+      comparisons.map(({ name, unit, first, last, ratio }) => [
+        unit === '' ? name : `${name}, ${unit}`,
+        figure(first, unit === '' ? 0 : 2),
+        figure(last, unit === '' ? 0 : 2),
+        figure(ratio, 2),
+      ]),
+    ),
+    ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),
+  ].join('\n\n');
+}

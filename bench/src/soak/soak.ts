@@ -1,0 +1,154 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Remote, startProcess } from '../process/parent.ts';
+import type { Context, Report } from '../suite.ts';
+import { compare } from './compare.ts';
+import type { Load, LoadGenerator } from './load.ts';
+import { reportText, soakGoals } from './report.ts';
+import { type Sample, takeSample } from './sample.ts';
+import type { CollectorProcess } from './servers/collector.ts';
+import { openWatcher, type Watcher } from './tables.ts';
+
+const DIMENSIONS = 384;
+
+/** A rate that two cores keep up with beside the searches, so that nothing is owed at the end. */
+const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampleSeconds: 5 };
+const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
+/** Tables reach the size that their vacuum keeps them at, and code is compiled: that is not compared. */
+const WARM_UP = { share: 0.1, mostSeconds: 180 };
+/** How many samples lie between two removals of old payloads. */
+const REMOVE_EVERY = 6;
+/** How long what is left in the queue may take. */
+const WAIT_MS = 600_000;
+
+const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
+const LOAD = new URL('load.ts', import.meta.url);
+
+type Parts = {
+  collector: Remote<CollectorProcess>;
+  load: Remote<LoadGenerator>;
+  watcher: Watcher;
+  url: string;
+};
+
+/**
+ * Has a collector take in, process and search at an even rate for long, while old payloads are removed, and
+ * compares the end with the beginning: what gets slower or larger in half an hour goes on in a week.
+ */
+export async function measureSoak(context: Context): Promise<Report> {
+  const { options, results, tell } = context;
+  const settings = options.smoke ? SMOKE : FULL;
+  const seconds = (options.minutes ?? settings.minutes) * 60;
+  await using scope = new AsyncDisposableStack();
+  const parts = await open(scope, context);
+  const { load, watcher } = parts;
+  const plan: Load = { ...settings, url: parts.url, dimensions: DIMENSIONS };
+  tell(`${settings.listings} listings are sent`);
+  await load.ask('fill', plan);
+  await drained(watcher);
+  const filled = await load.ask('take');
+  await load.ask('start', plan);
+  const { samples, removed, wrong } = await watch(parts, context, {
+    seconds,
+    sampleSeconds: settings.sampleSeconds,
+  });
+  const rest = await load.ask('stop');
+  await drained(watcher);
+
+  const failures = [
+    ...[...filled.wrong, ...wrong, ...rest.wrong].slice(0, 5),
+    ...(await wrongCounts(watcher, { sent: rest.sent, removed })),
+  ];
+  const comparisons = compare(samples, seconds);
+  const goals = options.smoke ? [] : soakGoals(comparisons);
+  for (const comparison of comparisons) await results.keep('comparison', comparison);
+  for (const goal of goals) await results.keep('goal', goal);
+  const { sent } = rest;
+  const found = { ...settings, seconds, sent, removed, smoke: options.smoke, comparisons, goals };
+  return { text: reportText(found), failures };
+}
+
+async function open(scope: AsyncDisposableStack, { databases, signal }: Context): Promise<Parts> {
+  const database = scope.use(await databases.createDatabase());
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
+  scope.defer(() => rm(folder, { recursive: true, force: true }));
+  const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
+  const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
+  const url = await collector.ask('start', {
+    DATABASE_URL: database.url,
+    DATA_DIR: folder,
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+    COLLECTOR_FULLTEXT_PER_MINUTE: '0',
+    LOG_LEVEL: 'silent',
+    MIN_FREE_DISK_MB: '0',
+  });
+  scope.defer(() => collector.ask('stop'));
+  const watcher = scope.use(await openWatcher(database.url));
+  return { collector, load, watcher, url };
+}
+
+/** Takes samples until the time is over, and has old payloads removed meanwhile. */
+async function watch(
+  { collector, load, watcher, url }: Parts,
+  { results, signal, tell }: Context,
+  { seconds, sampleSeconds }: { seconds: number; sampleSeconds: number },
+): Promise<{ samples: Sample[]; removed: number; wrong: string[] }> {
+  const samples: Sample[] = [];
+  const wrong: string[] = [];
+  let removed = 0;
+  const warmUp = Math.min(seconds * WARM_UP.share, WARM_UP.mostSeconds);
+  const begun = performance.now();
+  for (let nth = 1; nth * sampleSeconds <= warmUp + seconds; nth += 1) {
+    const waitMs = begun + nth * sampleSeconds * 1000 - performance.now();
+    await sleep(Math.max(0, waitMs), undefined, { signal });
+    if (nth % REMOVE_EVERY === 0) removed += await removeOld(url);
+    const outcome = await load.ask('take');
+    wrong.push(...outcome.wrong);
+    const elapsed = (performance.now() - begun) / 1000 - warmUp;
+    const sample = await takeSample(elapsed, { outcome, collector, watcher });
+    await results.keep('sample', sample);
+    if (elapsed > 0) samples.push(sample);
+    if (nth % REMOVE_EVERY === 0) {
+      const { claimMs, heapMiB, tables } = sample;
+      tell(
+        `${Math.round(elapsed)} s: claim ${claimMs.toFixed(1)} ms, heap ${heapMiB.toFixed(1)} MiB, ` +
+          `${tables.raw_data.dead} dead payloads`,
+      );
+    }
+  }
+  return { samples, removed, wrong };
+}
+
+/** Has the payloads removed that nothing needs any more, however young they are; gives how many. */
+async function removeOld(url: string): Promise<number> {
+  const address = `${url}/api/v1/admin/raw-data?older_than_days=0`;
+  const answer = await fetch(address, { method: 'DELETE' });
+  const { deleted } = (await answer.json()) as { deleted: number };
+  return deleted;
+}
+
+async function drained(watcher: Watcher): Promise<void> {
+  const deadline = Date.now() + WAIT_MS;
+  while (Date.now() < deadline) {
+    if ((await watcher.counts()).left === 0) return;
+    await sleep(100);
+  }
+}
+
+/** Each payload that was sent has completed, and is stored unless it was removed. */
+async function wrongCounts(
+  watcher: Watcher,
+  { sent, removed }: { sent: number; removed: number },
+): Promise<string[]> {
+  const { stored, completed, outdated } = await watcher.counts();
+  return [
+    ...(stored + removed === sent
+      ? []
+      : [`of ${sent} payloads ${stored} are stored and ${removed} were removed`]),
+    ...(completed === stored ? [] : [`${stored - completed} payloads did not complete`]),
+    ...(outdated === 0 ? [] : [`${outdated} listings are not made from their newest payload`]),
+  ];
+}

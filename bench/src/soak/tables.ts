@@ -1,0 +1,89 @@
+import { claimJobs, type Tables } from '@oselya/collector/internals';
+import { connect } from '@oselya/db';
+import { median } from '../statistics.ts';
+
+/** The tables that grow or change with every payload. */
+export const TABLES = [
+  'raw_data',
+  'property_listings',
+  'listing_payloads',
+  'listing_snapshots',
+] as const;
+export type Table = (typeof TABLES)[number];
+
+/** The room that a table takes, in MiB, and its rows as the server's statistics have them. */
+export type TableFigures = { heapMiB: number; indexesMiB: number; live: number; dead: number };
+
+/** How many payloads there are, by how they ended. */
+export type Counts = { stored: number; left: number; completed: number; outdated: number };
+
+/** What a look at the database finds. */
+export type Watcher = AsyncDisposable & {
+  /** How long a worker's claim takes, the median of some, in milliseconds. Nothing stays claimed. */
+  claimMs(): Promise<number>;
+  tables(): Promise<Record<Table, TableFigures>>;
+  counts(): Promise<Counts>;
+};
+
+const CLAIMS = 5;
+
+/** Ends a transaction that is not meant to last. */
+class Undo extends Error {}
+
+export async function openWatcher(url: string): Promise<Watcher> {
+  const database = await connect<Tables>({ url, maxConnections: 1 });
+  const { db, pool } = database;
+
+  async function timeOneClaim(): Promise<number> {
+    let tookMs = 0;
+    const undone = db.transaction().execute(async (trx) => {
+      const begun = performance.now();
+      await claimJobs(trx, { worker: 'bench', leaseMs: 60_000, count: 1 });
+      tookMs = performance.now() - begun;
+      throw new Undo();
+    });
+    await undone.catch((error: unknown) => {
+      if (!(error instanceof Undo)) throw error;
+    });
+    return tookMs;
+  }
+
+  return {
+    async claimMs() {
+      const times: number[] = [];
+      for (let claim = 0; claim < CLAIMS; claim += 1) times.push(await timeOneClaim());
+      return median(times);
+    },
+
+    async tables() {
+      const { rows } = await pool.query<TableFigures & { name: Table }>(
+        `select relname as name, n_live_tup as live, n_dead_tup as dead,
+          (pg_table_size(relid) / 1048576.0)::float8 as "heapMiB",
+          (pg_indexes_size(relid) / 1048576.0)::float8 as "indexesMiB"
+        from pg_stat_user_tables where relname = any($1)`,
+        [TABLES],
+      );
+      const figures = rows.map(({ name, ...rest }) => [name, rest] as const);
+      // Each of the tables is there once the collector has started.
+      return Object.fromEntries(figures) as Record<Table, TableFigures>;
+    },
+
+    async counts() {
+      const { rows } = await pool.query<Counts>(
+        `select count(*) as stored,
+          count(*) filter (where raw.status in ('pending', 'processing')) as left,
+          count(*) filter (where raw.status = 'completed') as completed,
+          (select count(*) from listing_payloads as listing
+            where raw_id < (select max(id) from raw_data as newer
+              where newer.source_slug = listing.source_slug
+                and newer.external_id = listing.external_id)) as outdated
+        from raw_data as raw`,
+      );
+      const [counts] = rows;
+      if (counts === undefined) throw new Error('An aggregate gave no row');
+      return counts;
+    },
+
+    [Symbol.asyncDispose]: () => database.close(),
+  };
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compare } from '../../src/soak/compare.ts';
+import { soakGoals } from '../../src/soak/report.ts';
+import type { Sample } from '../../src/soak/sample.ts';
+
+/** A sample whose every figure is `value`. */
+function sampleAt(seconds: number, value: number): Sample {
+  const table = { heapMiB: value, indexesMiB: value, live: value, dead: value };
+  return {
+    seconds,
+    claimMs: value,
+    accepted: value,
+    ingestP95: value,
+    searchP95: { fulltext: value, similar: value, hybrid: value },
+    rssMiB: value,
+    heapMiB: value,
+    tables: {
+      raw_data: table,
+      property_listings: table,
+      listing_payloads: table,
+      listing_snapshots: table,
+    },
+  };
+}
+
+const ratioOf = (samples: Sample[], seconds: number) =>
+  new Set(compare(samples, seconds).map(({ ratio }) => ratio));
+
+test('the last five minutes are compared with the first', () => {
+  const samples = Array.from({ length: 60 }, (_, minute) => {
+    const isEnd = minute >= 55;
+    return sampleAt(60 * minute + 30, minute < 5 ? 10 : isEnd ? 15 : 1000);
+  });
+  assert.deepEqual(ratioOf(samples, 3600), new Set([1.5]));
+});
+
+test('of a short run the last sixth is compared with the first, or what comes nearest', () => {
+  const samples = [1, 2, 3, 4, 5, 6].map((second) => sampleAt(second, second));
+  assert.deepEqual(ratioOf(samples, 6), new Set([6]));
+  assert.deepEqual(ratioOf([sampleAt(5, 3), sampleAt(5.4, 6)], 6), new Set([2]));
+});
+
+test('dead rows are judged by their most: they come and go', () => {
+  const rows = [sampleAt(1, 4), sampleAt(2, 100), sampleAt(59, 4), sampleAt(60, 300)];
+  const dead = compare(rows, 60).find(({ name }) => name === 'raw_data: dead rows');
+  assert.deepEqual([dead?.first, dead?.last, dead?.ratio], [100, 300, 3]);
+});
+
+test('nothing that stays nothing is no growth; something from nothing is', () => {
+  assert.deepEqual(ratioOf([sampleAt(1, 0), sampleAt(60, 0)], 60), new Set([1]));
+  assert.deepEqual(ratioOf([sampleAt(1, 0), sampleAt(60, 1)], 60), new Set([Infinity]));
+});
+
+test('goals are missed above what a figure may grow; the history may', () => {
+  const goals = soakGoals(compare([sampleAt(1, 10), sampleAt(60, 30)], 60));
+  assert.ok(goals.length > 0 && goals.every(({ met }) => !met));
+  assert.ok(goals.every(({ goal }) => !goal.startsWith('listing_snapshots')));
+  const steady = soakGoals(compare([sampleAt(1, 10), sampleAt(60, 10)], 60));
+  assert.ok(steady.every(({ met, measured }) => met && measured === '1.00'));
+});

@@ -1,0 +1,16 @@
+/** A server in place of a model server, for whoever tests or measures what asks one. */
+export {
+  answerAlike,
+  completion,
+  embeddings,
+  LISTING,
+  sameVector,
+  textsIn,
+} from './testing/answers.ts';
+export {
+  startModelServer,
+  type Answer,
+  type ModelServer,
+  type Play,
+  type ReceivedRequest,
+} from './testing/model-server.ts';

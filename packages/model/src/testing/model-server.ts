@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+/** A request as it reached the server. */
+export interface ReceivedRequest {
+  method: string;
+  path: string;
+  headers: IncomingMessage['headers'];
+  /** The parsed JSON body; null for requests without one. */
+  body: unknown;
+}
+
+/** What the server plays: a response, or one of the ways in which there is none. */
+export type Answer =
+  | { status?: number; headers?: Record<string, string>; body: unknown }
+  /** Closes the connection with a reset before anything is answered. */
+  | 'reset'
+  /** Sends the headers and half of a body, then breaks the connection. */
+  | 'cut'
+  /** Never answers. */
+  | 'silence'
+  /** Whatever the function writes. */
+  | { write: (response: ServerResponse) => void };
+
+/** Decides what a request is answered; a promise holds it for so long. */
+export type Play = (request: ReceivedRequest) => Answer | Promise<Answer>;
+
+/** A server in place of a model server, on a free port of the loopback. */
+export interface ModelServer extends AsyncDisposable {
+  /** The address for `MODEL_BASE_URL`. */
+  url: string;
+  /** Ends it, and every connection to it. */
+  close: () => Promise<void>;
+}
+
+/** Starts a model server that plays what it is told, for tests and measurements. */
+export async function startModelServer(play: Play): Promise<ModelServer> {
+  const server = createServer((incoming, response) => {
+    void (async () => perform(await play(await receive(incoming)), response))();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  // An address that was listened on by a port is no text.
+  const { port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  };
+  return { url: `http://127.0.0.1:${port}/v1`, close, [Symbol.asyncDispose]: close };
+}
+
+async function receive(incoming: IncomingMessage): Promise<ReceivedRequest> {
+  const body = await text(incoming);
+  return {
+    method: incoming.method ?? '',
+    path: incoming.url ?? '',
+    headers: incoming.headers,
+    body: body === '' ? null : JSON.parse(body),
+  };
+}
+
+function perform(answer: Answer, response: ServerResponse): void {
+  if (answer === 'silence') return;
+  if (answer === 'reset') {
+    response.socket?.resetAndDestroy();
+    return;
+  }
+  if (answer === 'cut') {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
+    response.write('{"choices":', () => response.socket?.resetAndDestroy());
+    return;
+  }
+  if ('write' in answer) return answer.write(response);
+  const { status = 200, headers = {}, body } = answer;
+  const isText = typeof body === 'string';
+  response.writeHead(status, {
+    'content-type': isText ? 'text/html' : 'application/json',
+    ...headers,
+  });
+  response.end(isText ? body : JSON.stringify(body));
+}
