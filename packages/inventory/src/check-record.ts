@@ -6,6 +6,7 @@ import type { LocatedValue, Mark } from './json/located-parser.ts';
 import type { RawValue } from './json/scan-event.ts';
 import { JsonSyntaxError } from './json/syntax-error.ts';
 import { isEndpointRecord } from './record.ts';
+import { mendedValue } from './fix/mended-value.ts';
 import { schemaMessage } from './schema-message.ts';
 
 /** A problem inside of a record; the pointer leads from the record to what is wrong. */
@@ -33,8 +34,10 @@ export interface ReadRecord {
 }
 
 /** Something that is wrong with a property of a record, or with the record when the key is empty. */
-export interface PropertyProblem extends Omit<Problem, 'position' | 'excerpt'> {
+export interface PropertyProblem extends Omit<Problem, 'position' | 'excerpt' | 'fix'> {
   key: string;
+  /** The value that mends it for certain. */
+  mended?: string | number;
 }
 
 /** Looks at each record, and says what else is wrong with it. */
@@ -68,9 +71,9 @@ export function checkRecord(
   const problems = [
     ...duplicateProblems(raw.text, located),
     ...schemaProblems(raw.text, located, value, isValid ? [] : schemaErrors),
-    ...inspected.map(({ key, ...problem }) => ({
+    ...inspected.map(({ key, mended, ...problem }) => ({
       ...problem,
-      ...placeIn(raw.text, located, key),
+      ...placeIn(raw.text, located, key, mended),
       pointer: key === '' ? '' : pointerTo([key]),
     })),
   ];
@@ -134,19 +137,24 @@ function schemaProblems(
       const key = error.instancePath.slice(1);
       const member = located.members.get(key);
       const source = member === undefined ? '' : text.slice(member.start.offset, member.end);
+      const found = ownValue(value, key);
       return {
         code: schemaCode(error.keyword),
-        message: schemaMessage(error, key, ownValue(value, key), source),
+        message: schemaMessage(error, key, found, source),
         pointer: error.instancePath,
-        ...placeIn(text, located, key),
+        ...placeIn(text, located, key, mendedValue(error, found)),
       };
     });
 }
 
-/** Where the value of a property stands; the record itself when it has none of that name. */
-function placeIn(text: string, located: LocatedValue, key: string) {
-  const mark = located.members.get(key)?.start ?? located.start;
-  return { position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
+/** Where the value of a property stands, the record itself when it has none of that name, and what mends it. */
+function placeIn(text: string, located: LocatedValue, key: string, mended?: string | number) {
+  const member = located.members.get(key);
+  const mark = member?.start ?? located.start;
+  const place = { position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
+  if (member === undefined || mended === undefined) return place;
+  const written = text.slice(mark.offset, member.end);
+  return { ...place, fix: { written, replacement: JSON.stringify(mended) } };
 }
 
 function schemaCode(keyword: string): FindingCode {

@@ -32,6 +32,12 @@ export const RULES = {
 /** The stable code of a finding. */
 export type FindingCode = keyof typeof RULES;
 
+/** What mends a finding for certain: at its position, one JSON text instead of another. */
+export interface Fix {
+  written: string;
+  replacement: string;
+}
+
 /** A finding before it is known which file and record it belongs to. */
 export interface Problem {
   code: FindingCode;
@@ -41,6 +47,7 @@ export interface Problem {
   severity?: Severity;
   related?: RelatedPlace[];
   excerpt?: Excerpt;
+  fix?: Fix;
 }
 
 /** Errors make an inventory invalid; warnings do not. */
@@ -67,4 +74,5 @@ export interface Finding extends Position {
   severity: Severity;
   related?: RelatedPlace[];
   excerpt?: Excerpt;
+  fix?: Fix;
 }

@@ -100,7 +100,7 @@ export class InventoryReader {
   }
 
   #finding(problem: Problem): Finding {
-    const { code, message, position, severity = 'error', related, excerpt } = problem;
+    const { code, message, position, severity = 'error', related, excerpt, fix } = problem;
     return {
       file: this.#file,
       ...position,
@@ -112,6 +112,7 @@ export class InventoryReader {
       severity,
       ...(related && { related }),
       ...(excerpt && { excerpt }),
+      ...(fix && { fix }),
     };
   }
 }

@@ -10,6 +10,7 @@ import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
+import { fixFiles } from './fix-files.ts';
 import { readFailure } from './read-failure.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -27,6 +28,7 @@ Options:
   --baseline FILE                   say nothing of findings that stand in FILE
   --update-baseline                 write what is found now into the FILE of --baseline
   --today YYYY-MM-DD                judge reviews against this day (default: today in UTC)
+  --fix                             mend what is certain in the files, then tell the rest
   --max-warnings N                  fail when there are more than N warnings
 ${CHECK_OPTIONS_HELP}
   --help                            print this text
@@ -46,6 +48,7 @@ export const lint: Command = {
       'update-baseline': { type: 'boolean' },
       today: { type: 'string' },
       'max-warnings': { type: 'string' },
+      fix: { type: 'boolean' },
     });
     if (values.help) {
       await new Printer(io.stdout).write(HELP);
@@ -65,6 +68,7 @@ export const lint: Command = {
         : asUsage(parseBaseline, await read(file), file);
     const ignores = (finding: Finding) =>
       isUpdating ? baseline.add(finding) : baseline.has(finding);
+    if (values.fix) await fixFiles(files, io, options);
     const { exitStatus, results } = await checkFiles(files, io, (source, more) =>
       lintInventory(source, { ...more, ...options, ignores }),
     );

@@ -8,6 +8,8 @@ import type { LintCode } from './rule-ids.ts';
 export interface Found {
   key: string;
   message: string;
+  /** The value that mends it for certain. */
+  mended?: string | number;
   related?: RelatedPlace[];
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
@@ -14,6 +14,7 @@ import { runInventory } from '@oselya/inventory';
  *                     other NAME=VALUE words the environment
  *     stdout stderr   what it must print, with \x1b for the escape character
  *     status          its exit status
+ *     after NAME      what the file NAME holds then
  */
 export interface Transcript {
   title: string;
@@ -42,7 +43,7 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
     const files = new Map<string, Buffer>();
     for (const [section, text] of transcript.sections) {
       const [kind, name] = section.split(' ');
-      if (name === undefined) continue;
+      if (name === undefined || kind === 'after') continue;
       files.set(name, kind === 'escaped' ? unescape(text) : Buffer.from(text));
       writeFileSync(name, files.get(name) ?? '');
     }
@@ -60,6 +61,10 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
     sections.set('stdout', stdout.text.replaceAll('\x1b', '\\x1b'));
     sections.set('stderr', stderr.text.replaceAll('\x1b', '\\x1b'));
     sections.set('status', `${status}\n`);
+    for (const section of sections.keys()) {
+      const [kind, name = ''] = section.split(' ');
+      if (kind === 'after') sections.set(section, readFileSync(name, 'utf8'));
+    }
     return { title: transcript.title, sections };
   } finally {
     process.chdir(home);

@@ -1,4 +1,4 @@
-import { readDay } from '../../day.ts';
+import { type Day, readDay } from '../../day.ts';
 import { defineRule } from '../rule.ts';
 
 /** Finds review dates that are no calendar days, or later than today. */
@@ -15,6 +15,21 @@ export const reviewDate = defineRule({
         day === null
           ? 'is no day; write one that there is, as in 2026-11-20'
           : `has not come yet: today is ${today}`;
-      return [{ key: 'last_reviewed', message: `${JSON.stringify(written)} ${why}` }];
+      const meant = day === null ? dayOf(written) : null;
+      return [
+        {
+          key: 'last_reviewed',
+          message: `${JSON.stringify(written)} ${why}`,
+          ...(meant !== null && { mended: meant }),
+        },
+      ];
     },
 });
+
+/** A day of which the year comes first is certain however it is written, as in 2026/1/5 or 2026.01.05. */
+function dayOf(written: string): Day | null {
+  const [, year, month = '', day = ''] =
+    /^\s*(\d{4})[-/. ](\d{1,2})[-/. ](\d{1,2})\s*$/.exec(written) ?? [];
+  if (year === undefined) return null;
+  return readDay(`${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`);
+}
