@@ -36,7 +36,7 @@ export async function fixFiles(
     const format = inputFormat && { format: inputFormat };
     for await (const finding of lintInventory({ path: file }, { ...options, ...format })) {
       if (finding.fix !== undefined) findings.push(finding);
-      if (/^encoding\/utf/.test(finding.code)) isText = false;
+      if (finding.code.startsWith('encoding/utf')) isText = false;
     }
     // What is not UTF-8 would be lost in writing.
     if (!isText) continue;

@@ -8,4 +8,6 @@ export interface InventoryIo {
   env: Record<string, string | undefined>;
   /** Whether standard output is a terminal; without it the stream is asked. */
   isTTY?: boolean;
+  /** Ends a command that would go on until its process is ended. */
+  signal?: AbortSignal;
 }

@@ -4,6 +4,7 @@ import { parseArguments } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
+import { watchFiles } from './watch-files.ts';
 
 const HELP = `Usage: oselya inventory validate [options] FILE...
 
@@ -14,6 +15,7 @@ input.
 
 Options:
 ${CHECK_OPTIONS_HELP}
+  --watch                           check again whenever a FILE changes
   --help                            print this text
 
 Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
@@ -24,13 +26,16 @@ export const validate: Command = {
   usage: 'FILE...',
   summary: 'check inventories against endpoint.schema.json',
   async run(argv, io) {
-    const { values, positionals } = parseArguments('validate', argv, CHECK_OPTIONS);
+    const { values, positionals } = parseArguments('validate', argv, {
+      ...CHECK_OPTIONS,
+      watch: { type: 'boolean' },
+    });
     if (values.help) {
       await new Printer(io.stdout).write(HELP);
       return 0;
     }
     const files = await checkedFiles('validate', positionals, values);
-    const { exitStatus } = await checkFiles(files, io, validateInventory);
-    return exitStatus;
+    const check = async () => (await checkFiles(files, io, validateInventory)).exitStatus;
+    return values.watch ? watchFiles(files.files, io, check) : check();
   },
 };
