@@ -1,0 +1,5 @@
+#!/usr/bin/env node
+import { runInventory } from './cli.ts';
+
+// The command of the package where it is installed alone.
+process.exitCode = await runInventory(process.argv.slice(2), process);

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { VALID_RECORD } from './support/findings.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const run = promisify(execFile);
+
+const folder = await mkdtemp(join(tmpdir(), 'inventory-package-'));
+after(() => rm(folder, { recursive: true }));
+
+/** Runs a command of npm in the folder. */
+const npm = (...args: string[]) =>
+  run('npm', [...args, '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder });
+
+await run(process.execPath, [join(ROOT, 'scripts/build-inventory.ts')]);
+await npm('pack', join(ROOT, 'packages/inventory/dist'));
+const tarball = (await readdir(folder)).find((name) => name.endsWith('.tgz'));
+await writeFile(join(folder, 'package.json'), '{"type": "module", "private": true}');
+await npm('install', `./${tarball}`);
+await writeFile(join(folder, 'net.json'), JSON.stringify([VALID_RECORD, 5]));
+
+test('the package has nothing of the platform, and no sources', async () => {
+  assert.deepEqual(await readdir(join(folder, 'node_modules/@oselya')), ['inventory']);
+  const files = await readdir(join(folder, 'node_modules/@oselya/inventory'), { recursive: true });
+  assert.deepEqual(
+    files.filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts')),
+    [],
+  );
+});
+
+test('its command works', async () => {
+  const command = join(folder, 'node_modules/.bin/oselya-inventory');
+  const { code, stdout } = await run(command, ['validate', 'net.json'], { cwd: folder }).then(
+    (done) => ({ ...done, code: 0 }),
+    (error: { code: number; stdout: string }) => error,
+  );
+  assert.equal(code, 1);
+  assert.match(stdout, /^net\.json:1:\d+: error: a record must be an object/);
+  await writeFile(join(folder, 'valid.json'), JSON.stringify([VALID_RECORD]));
+  const page = await run(command, ['report', 'valid.json'], { cwd: folder });
+  assert.match(page.stdout, /^<!doctype html>/);
+});
+
+test('its types fit a program that uses it', async () => {
+  await writeFile(
+    join(folder, 'program.mts'),
+    `import { type EndpointRecord, readRecords, validateInventory } from '@oselya/inventory';
+import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+for await (const finding of validateInventory({ path: 'net.json' })) {
+  const line: number = finding.line;
+  console.log(line, schema.$id);
+}
+for await (const { value } of readRecords('[]')) {
+  const record: EndpointRecord = value;
+  const exposure: 'public' | 'vpn' | 'local' | 'private' | 'unknown' = record.exposure;
+  console.log(exposure);
+}
+`,
+  );
+  const options = ['--strict', '--module', 'nodenext', '--target', 'esnext', '--noEmit'];
+  const types = [
+    '--resolveJsonModule',
+    '--types',
+    'node',
+    '--typeRoots',
+    `${ROOT}/node_modules/@types`,
+  ];
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  await run(process.execPath, [tsc, ...options, ...types, 'program.mts'], { cwd: folder }).catch(
+    (error: { stdout: string }) => assert.fail(error.stdout),
+  );
+  const { stdout } = await run(process.execPath, ['program.mts'], { cwd: folder });
+  assert.match(stdout, /^1 endpoint\.schema\.json/);
+});

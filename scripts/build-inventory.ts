@@ -1,0 +1,53 @@
+// Builds packages/inventory as a package of its own, which installs without the rest: JavaScript, types, the
+// schemas and the command `oselya-inventory`, in packages/inventory/dist. `npm publish` and `npm pack` take
+// that folder.
+
+import { execFileSync } from 'node:child_process';
+import { chmod, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+const PACKAGE = join(ROOT, 'packages/inventory');
+const DIST = join(PACKAGE, 'dist');
+
+await rm(DIST, { recursive: true, force: true });
+execFileSync(
+  process.execPath,
+  [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(PACKAGE, 'tsconfig.build.json')],
+  { stdio: 'inherit' },
+);
+for (const file of ['endpoint.schema.json', 'inventory.config.schema.json', 'README.md']) {
+  await cp(join(PACKAGE, file), join(DIST, file));
+}
+await cp(join(ROOT, 'LICENSE'), join(DIST, 'LICENSE'));
+await cp(join(ROOT, 'docs/inventory'), join(DIST, 'docs/inventory'), { recursive: true });
+const page = 'src/report/page';
+await cp(join(PACKAGE, page), join(DIST, page), { recursive: true });
+await chmod(join(DIST, 'src/bin.js'), 0o755);
+
+const manifest = JSON.parse(await readFile(join(PACKAGE, 'package.json'), 'utf8'));
+const { name, version, description, license, type, dependencies } = manifest;
+const { engines } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+await mkdir(DIST, { recursive: true });
+await writeFile(
+  join(DIST, 'package.json'),
+  `${JSON.stringify(
+    {
+      name,
+      version,
+      description,
+      license,
+      type,
+      engines,
+      bin: { 'oselya-inventory': './src/bin.js' },
+      exports: {
+        '.': { types: './src/index.d.ts', default: './src/index.js' },
+        './endpoint.schema.json': './endpoint.schema.json',
+        './inventory.config.schema.json': './inventory.config.schema.json',
+      },
+      dependencies,
+    },
+    null,
+    2,
+  )}\n`,
+);
