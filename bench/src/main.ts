@@ -51,7 +51,9 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const results = await openResults(name, options.out);
   await results.keep('run', { suite: name, at: new Date().toISOString(), ...options, machine });
   const report = await suite.run({ options, databases, results, tell, signal: stop.signal });
-  print(`# ${name}\n\n${machineText(machine)}\n\n${report.text}\n`);
+  const table = `# ${name}\n\n${machineText(machine)}\n\n${report.text}\n`;
+  print(table);
+  await results.writeTable(table);
   for (const failure of report.failures) tell(`bench: ${failure}`);
   tell(`Raw figures: ${results.file}`);
   return report.failures.length === 0 ? 0 : 1;

@@ -5,6 +5,8 @@ import { dirname, join } from 'node:path';
 export type Results = {
   file: string;
   keep(kind: string, facts: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Writes the table for readers beside them, under the same name with `.md`. */
+  writeTable(text: string): Promise<void>;
 };
 
 const FOLDER = join(import.meta.dirname, '..', 'results');
@@ -22,5 +24,6 @@ export async function openResults(suite: string, file: string | undefined): Prom
   return {
     file: path,
     keep: (kind, facts) => appendFile(path, `${JSON.stringify({ kind, ...facts })}\n`),
+    writeTable: (text) => writeFile(path.replace(/(\.jsonl)?$/, '.md'), text),
   };
 }
