@@ -40,6 +40,7 @@ async function measure({ putLoad }: ReturnType<typeof generator>) {
   const results = {
     file: '',
     keep: (_kind: string, facts: unknown) => Promise.resolve(void kept.push(facts)),
+    writeTable: () => Promise.resolve(),
   };
   const variants = new Map(['a', 'b', 'c'].map((name) => [name, running(name)]));
   const found = await measureRounds(
