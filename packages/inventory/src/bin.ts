@@ -2,4 +2,10 @@
 import { runInventory } from './cli.ts';
 
 // The command of the package where it is installed alone.
-process.exitCode = await runInventory(process.argv.slice(2), process);
+process.exitCode = await runInventory(process.argv.slice(2), {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  name: 'oselya-inventory',
+});

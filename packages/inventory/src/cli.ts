@@ -24,36 +24,56 @@ const commands = new Map<string, Command>([
 
 const WIDTH = 18;
 
-const HELP = `Usage: oselya inventory COMMAND [options]
-
-Commands:
-${Array.from(commands, ([name, { usage, summary }]) => `  ${`${name} ${usage}`.padEnd(WIDTH)} ${summary}`).join('\n')}
-
-See oselya inventory COMMAND --help for the options of a command.
-`;
-
 /**
  * Runs `oselya inventory` with the arguments after that name and gives the exit status: 0, 1 when
  * something is wrong with an inventory, 2 for what cannot be read and for wrong use (Contract 5).
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
-  const [name, ...rest] = argv;
-  const command = commands.get(name ?? '');
+  const name = io.name ?? 'oselya inventory';
+  const [called, ...rest] = argv;
+  const command = commands.get(called ?? '');
+  const prefix = command === undefined ? name : `${name} ${called}`;
+  const out = new Printer(io.stdout);
+  const tell = (message: string) => void io.stderr.write(`${visible(`${prefix}: ${message}`)}\n`);
   try {
-    if (command !== undefined) return await command.run(rest, io);
-    if (name === '--help' || name === '-h') {
-      await new Printer(io.stdout).write(HELP);
+    if (command === undefined) {
+      if (!isHelp(argv)) throw unknownCommand(called);
+      await out.write(helpOf(name));
       return 0;
     }
-    throw new UsageError(
-      name === undefined
-        ? 'no command is given; see oselya inventory --help'
-        : `there is no command ${JSON.stringify(name)}; see oselya inventory --help`,
-    );
+    if (isHelp(rest)) {
+      await out.write(`Usage: ${prefix} [options] ${command.usage}\n\n${command.help}`);
+      return 0;
+    }
+    return await command.run(rest, { io, out, tell });
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    const prefix = command === undefined ? 'oselya inventory' : `oselya inventory ${name}`;
-    io.stderr.write(`${prefix}: ${visible(error.message)}\n`);
+    tell(error.see === undefined ? error.message : `${error.message}; see ${name} ${error.see}`);
     return 2;
   }
+}
+
+function helpOf(name: string): string {
+  const list = Array.from(commands, ([called, { usage, summary }]) => {
+    return `  ${`${called} ${usage}`.padEnd(WIDTH)} ${summary}\n`;
+  });
+  return `Usage: ${name} COMMAND [options]
+
+Commands:
+${list.join('')}
+See ${name} COMMAND --help for the options of a command.
+`;
+}
+
+/** Help is asked for by itself, or among the options of a command; after `--` there are only files. */
+function isHelp(args: readonly string[]): boolean {
+  const end = args.indexOf('--');
+  const options = end === -1 ? args : args.slice(0, end);
+  return options.includes('--help') || options.includes('-h');
+}
+
+function unknownCommand(called: string | undefined): UsageError {
+  const message =
+    called === undefined ? 'no command is given' : `there is no command ${JSON.stringify(called)}`;
+  return new UsageError(message, { see: '--help' });
 }

@@ -41,6 +41,8 @@ test('its command works', async () => {
   );
   assert.equal(code, 1);
   assert.match(stdout, /^net\.json:1:\d+: error: a record must be an object/);
+  const help = await run(command, ['lint', '--help'], { cwd: folder });
+  assert.match(help.stdout, /^Usage: oselya-inventory lint /);
   await writeFile(join(folder, 'valid.json'), JSON.stringify([VALID_RECORD]));
   const page = await run(command, ['report', 'valid.json'], { cwd: folder });
   assert.match(page.stdout, /^<!doctype html>/);

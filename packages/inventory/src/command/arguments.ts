@@ -16,8 +16,10 @@ export function parseArguments<const O extends Options>(
     if (!(error instanceof TypeError)) throw error;
     // Node's message goes on with advice about `--`; its first sentence says what is wrong.
     const [sentence = ''] = error.message.split(/\.\s/);
-    const advice = `see oselya inventory ${command} --help`;
-    throw new UsageError(`${sentence.replaceAll('\n', ' ')}; ${advice}`, { cause: error });
+    throw new UsageError(sentence.replaceAll('\n', ' '), {
+      see: `${command} --help`,
+      cause: error,
+    });
   }
 }
 

@@ -1,11 +1,9 @@
 import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
-import { Printer } from '../output/printer.ts';
 import { reporterFor, type OutputFormat } from '../output/reporters.ts';
 import type { FileResult } from '../output/reporter.ts';
-import { visible } from '../output/visible.ts';
 import type { ValidateOptions, ValidationSummary } from '../validate.ts';
-import type { InventoryIo } from './io.ts';
+import type { Context } from './command.ts';
 import { readFailure } from './read-failure.ts';
 
 const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
@@ -18,7 +16,6 @@ export type Check = (
 
 /** Which files are checked, and how their findings are printed. */
 export interface CheckedFiles {
-  command: string;
   files: readonly string[];
   format: OutputFormat;
   inputFormat: 'json' | 'jsonl' | undefined;
@@ -28,17 +25,16 @@ export interface CheckedFiles {
 /** Checks files one after another and prints what is found. Gives the exit status of the worst. */
 export async function checkFiles(
   checked: CheckedFiles,
-  io: InventoryIo,
+  { io, out, tell }: Context,
   check: Check,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
-  const out = new Printer(io.stdout);
   const reporter = reporterFor(checked.format, io);
   const results: FileResult[] = [];
   await out.write(reporter.begin());
   for (const file of checked.files) {
     const result = await checkFile(file);
     if (result.reason !== undefined) {
-      io.stderr.write(visible(`oselya inventory ${checked.command}: ${result.reason}`) + '\n');
+      tell(result.reason);
     }
     await out.write(reporter.fileEnd(result));
     results.push(result);

@@ -8,7 +8,6 @@ export const CHECK_OPTIONS = {
   format: { type: 'string' },
   'input-format': { type: 'string' },
   'max-errors': { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
 } as const;
 
 /** What the help says about them. */
@@ -20,12 +19,10 @@ type Values = { [Key in keyof typeof CHECK_OPTIONS]?: string | boolean | undefin
 
 /** What `parseArguments` gave for them, checked. Throws UsageError. */
 export async function checkedFiles(
-  command: string,
   positionals: string[],
   values: Values & { format?: string; 'input-format'?: string; 'max-errors'?: string },
 ): Promise<CheckedFiles> {
   return {
-    command,
     files: await inputFiles(positionals),
     format: choice('--format', OUTPUT_FORMATS, values.format) ?? 'text',
     inputFormat: choice('--input-format', ['json', 'jsonl'], values['input-format']),

@@ -1,11 +1,23 @@
+import type { Printer } from '../output/printer.ts';
 import type { InventoryIo } from './io.ts';
+
+/** What a command has while it runs. */
+export interface Context {
+  io: InventoryIo;
+  /** Standard output. */
+  out: Printer;
+  /** Writes a line to standard error, after the name of the command. */
+  tell: (message: string) => void;
+}
 
 /** A command of `oselya inventory`. */
 export interface Command {
-  /** What it takes after its name, such as `FILE...`. */
+  /** What it takes after its name and its options, such as `FILE...`. */
   usage: string;
   /** One line for the list of commands. */
   summary: string;
+  /** What `--help` says after the usage; it ends with the options and the exit status. */
+  help: string;
   /** Gives the exit status: 0 good, 1 bad news, 2 unreadable. Throws UsageError. */
-  run(argv: string[], io: InventoryIo): Promise<number>;
+  run(argv: string[], context: Context): Promise<number>;
 }

@@ -1,14 +1,11 @@
 import { diffInventories, RepeatedIdError } from '../diff/diff.ts';
 import { DIFF_FORMATS, formatDiff } from '../diff/formats.ts';
-import { Printer } from '../output/printer.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
 import { readInput } from './read-input.ts';
 import { UsageError } from './usage-error.ts';
 
-const HELP = `Usage: oselya inventory diff [options] OLD NEW
-
-Compares two inventories by the ids of their records: what changed, with endpoints that more people
+const HELP = `Compares two inventories by the ids of their records: what changed, with endpoints that more people
 can reach than before first, what was added, and what was removed. OLD and NEW are as FILE is for
 \`validate\`; one of them may be - for standard input.
 
@@ -26,18 +23,13 @@ Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong u
 export const diff: Command = {
   usage: 'OLD NEW',
   summary: 'compare two inventories by the ids of their records',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('diff', argv, {
       format: { type: 'string' },
       'fail-on': { type: 'string' },
       'input-format': { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     });
-    const out = new Printer(io.stdout);
-    if (values.help) {
-      await out.write(HELP);
-      return 0;
-    }
     const [older, newer, ...more] = positionals;
     if (older === undefined || newer === undefined || more.length > 0) {
       throw new UsageError('two files are compared: give OLD and NEW');
@@ -51,7 +43,7 @@ export const diff: Command = {
     const read = (file: string) => readInput(file, { io, format: inputFormat });
     const found = await diffInventories(read(older), read(newer)).catch((error: unknown) => {
       throw error instanceof RepeatedIdError
-        ? new UsageError(error.message, { cause: error })
+        ? new UsageError(error.message, { see: 'lint', cause: error })
         : error;
     });
     await out.write(formatDiff(found, format));

@@ -1,6 +1,5 @@
 import { hostsLines } from '../export/hosts.ts';
 import { blackboxTargets, type Exported, prometheusTargets } from '../export/targets.ts';
-import { Printer } from '../output/printer.ts';
 import { count } from '../output/wording.ts';
 import type { EndpointRecord } from '../record.ts';
 import { choice, parseArguments } from './arguments.ts';
@@ -10,9 +9,7 @@ import { UsageError } from './usage-error.ts';
 
 const TARGETS = ['prometheus', 'blackbox', 'hosts'] as const;
 
-const HELP = `Usage: oselya inventory export [options] FILE
-
-Prints the records of an inventory for what watches over endpoints. FILE is as for \`validate\`.
+const HELP = `Prints the records of an inventory for what watches over endpoints. FILE is as for \`validate\`.
 
 Options:
   --target prometheus|blackbox|hosts
@@ -31,19 +28,14 @@ Exit status: 0 printed, 2 unreadable, invalid or wrong use.
 export const exportCommand: Command = {
   usage: 'FILE',
   summary: 'print records for Prometheus, the blackbox exporter or a hosts file',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, { io, out, tell }) {
     const { values, positionals } = parseArguments('export', argv, {
       target: { type: 'string' },
       type: { type: 'string', multiple: true },
       exposure: { type: 'string', multiple: true },
       'input-format': { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     });
-    const out = new Printer(io.stdout);
-    if (values.help) {
-      await out.write(HELP);
-      return 0;
-    }
     const [file, ...more] = positionals;
     if (file === undefined || more.length > 0) {
       throw new UsageError('one file is exported: give FILE, or - for standard input');
@@ -62,9 +54,7 @@ export const exportCommand: Command = {
     if (leftOut > 0) {
       const wanted =
         target === 'hosts' ? 'host that is an IP address and domain' : 'address that fits';
-      io.stderr.write(
-        `oselya inventory export: ${count(leftOut, 'record')} left out: no ${wanted}\n`,
-      );
+      tell(`${count(leftOut, 'record')} left out: no ${wanted}`);
     }
     return 0;
   },

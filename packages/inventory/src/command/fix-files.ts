@@ -2,10 +2,9 @@ import { readFile, rename, stat, writeFile } from 'node:fs/promises';
 import type { Finding } from '../finding.ts';
 import { applyFixes } from '../fix/apply-fixes.ts';
 import { lintInventory, type LintOptions } from '../lint/lint.ts';
-import { visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { CheckedFiles } from './check-files.ts';
-import type { InventoryIo } from './io.ts';
+import type { Context } from './command.ts';
 import { readFailure } from './read-failure.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -16,7 +15,7 @@ import { UsageError } from './usage-error.ts';
  */
 export async function fixFiles(
   { files, inputFormat }: CheckedFiles,
-  io: InventoryIo,
+  { tell }: Context,
   options: Pick<LintOptions, 'config' | 'today'>,
 ): Promise<void> {
   const cannot = files.find((file) => file === '-' || file.endsWith('.gz'));
@@ -44,7 +43,7 @@ export async function fixFiles(
     if (mended.applied === 0) continue;
     await replace(file, mended.text);
     const what = count(mended.applied, 'finding');
-    io.stderr.write(`${visible(`oselya inventory lint: ${what} mended in ${file}`)}\n`);
+    tell(`${what} mended in ${file}`);
   }
 }
 

@@ -5,8 +5,6 @@ import { importCompose } from '../import/compose.ts';
 import { type Import, ImportError, toDrafts } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
-import { Printer } from '../output/printer.ts';
-import { visible } from '../output/visible.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
 import type { InventoryIo } from './io.ts';
@@ -22,9 +20,7 @@ const IMPORTS: Record<(typeof SOURCES)[number], (text: string) => Import> = {
   openapi: importOpenApi,
 };
 
-const HELP = `Usage: oselya inventory import [options] FILE
-
-Prints draft records of the endpoints that a file speaks of, as an inventory. The drafts are valid; what
+const HELP = `Prints draft records of the endpoints that a file speaks of, as an inventory. The drafts are valid; what
 only you can know is blank in them, and \`lint\` asks for it. FILE may be - for standard input.
 
 Options:
@@ -42,16 +38,11 @@ Exit status: 0 printed, 2 unreadable or wrong use.
 export const importCommand: Command = {
   usage: 'FILE',
   summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, { io, out, tell }) {
     const { values, positionals } = parseArguments('import', argv, {
       from: { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     });
-    const out = new Printer(io.stdout);
-    if (values.help) {
-      await out.write(HELP);
-      return 0;
-    }
     const [file, ...more] = positionals;
     if (file === undefined || more.length > 0) {
       throw new UsageError('one file is imported: give FILE, or - for standard input');
@@ -62,9 +53,7 @@ export const importCommand: Command = {
     const { found, leftOut } = read(await readText(file, io), from, label);
     const records = toDrafts(found, file === '-' ? from : basename(file));
     await out.write(`${JSON.stringify(records, null, 2)}\n`);
-    for (const line of leftOut) {
-      io.stderr.write(`${visible(`oselya inventory import: left out: ${line}`)}\n`);
-    }
+    for (const line of leftOut) tell(`left out: ${line}`);
     return 0;
   },
 };

@@ -8,6 +8,8 @@ export interface InventoryIo {
   env: Record<string, string | undefined>;
   /** Whether standard output is a terminal; without it the stream is asked. */
   isTTY?: boolean;
+  /** What the command is called: `oselya inventory` unless told. */
+  name?: string;
   /** Ends a command that would go on until its process is ended. */
   signal?: AbortSignal;
 }

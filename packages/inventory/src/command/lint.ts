@@ -4,7 +4,6 @@ import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
 import type { Finding } from '../finding.ts';
 import { lintInventory } from '../lint/lint.ts';
-import { Printer } from '../output/printer.ts';
 import { count } from '../output/wording.ts';
 import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
@@ -16,9 +15,7 @@ import { UsageError } from './usage-error.ts';
 
 const CONFIG_FILE = 'inventory.config.json';
 
-const HELP = `Usage: oselya inventory lint [options] FILE...
-
-Validates inventories as \`validate\` does, and judges their records by rules: ids that are given
+const HELP = `Validates inventories as \`validate\` does, and judges their records by rules: ids that are given
 twice, reviews that are long ago, public endpoints without authentication, and others. Each rule
 has a page in docs/inventory/rules. FILE is as for \`validate\`.
 
@@ -40,7 +37,8 @@ Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable or wrong u
 export const lint: Command = {
   usage: 'FILE...',
   summary: 'judge inventories by rules beyond the schema',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, context) {
     const { values, positionals } = parseArguments('lint', argv, {
       ...CHECK_OPTIONS,
       config: { type: 'string' },
@@ -50,11 +48,7 @@ export const lint: Command = {
       'max-warnings': { type: 'string' },
       fix: { type: 'boolean' },
     });
-    if (values.help) {
-      await new Printer(io.stdout).write(HELP);
-      return 0;
-    }
-    const files = await checkedFiles('lint', positionals, values);
+    const files = await checkedFiles(positionals, values);
     const maxWarnings = wholeNumber('--max-warnings', 0, values['max-warnings']) ?? Infinity;
     const options = { config: await readConfig(values.config), today: dayOf(values.today) };
     const { baseline: file } = values;
@@ -68,19 +62,16 @@ export const lint: Command = {
         : asUsage(parseBaseline, await read(file), file);
     const ignores = (finding: Finding) =>
       isUpdating ? baseline.add(finding) : baseline.has(finding);
-    if (values.fix) await fixFiles(files, io, options);
-    const { exitStatus, results } = await checkFiles(files, io, (source, more) =>
+    if (values.fix) await fixFiles(files, context, options);
+    const { exitStatus, results } = await checkFiles(files, context, (source, more) =>
       lintInventory(source, { ...more, ...options, ignores }),
     );
     if (isUpdating && file !== undefined) {
       await writeFile(file, baseline.toString());
-      io.stderr.write(
-        `oselya inventory lint: ${count(baseline.size, 'finding')} written to ${file}\n`,
-      );
+      context.tell(`${count(baseline.size, 'finding')} written to ${file}`);
     } else if (baseline.gone > 0) {
-      io.stderr.write(
-        `oselya inventory lint: ${count(baseline.gone, 'finding')} of ${file} not found any more; write it anew with --update-baseline\n`,
-      );
+      const gone = count(baseline.gone, 'finding');
+      context.tell(`${gone} of ${file} not found any more; write it anew with --update-baseline`);
     }
     const warnings = results.reduce((sum, result) => sum + result.warnings, 0);
     return warnings > maxWarnings ? Math.max(1, exitStatus) : exitStatus;

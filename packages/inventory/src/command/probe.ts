@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { Printer } from '../output/printer.ts';
 import { visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import { probeAll } from '../probe/probe-all.ts';
@@ -12,9 +11,7 @@ import { UsageError } from './usage-error.ts';
 
 const FORMATS = ['text', 'json'] as const;
 
-const HELP = `Usage: oselya inventory probe [options] FILE
-
-Connects to the endpoints of an inventory, each at the host and port that its record names and nowhere
+const HELP = `Connects to the endpoints of an inventory, each at the host and port that its record names and nowhere
 else, and tells: whether it answers, how long its certificate lasts, and whether its addresses fit the
 declared exposure. No other command opens a connection. FILE is as for \`validate\`.
 
@@ -37,7 +34,8 @@ Exit status: 0 nothing is wrong, 1 something is, 2 unreadable, invalid or wrong 
 export const probe: Command = {
   usage: 'FILE',
   summary: 'connect to endpoints: reachable, certificate, exposure',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('probe', argv, {
       type: { type: 'string', multiple: true },
       exposure: { type: 'string', multiple: true },
@@ -48,13 +46,7 @@ export const probe: Command = {
       ca: { type: 'string' },
       format: { type: 'string' },
       'input-format': { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     });
-    const out = new Printer(io.stdout);
-    if (values.help) {
-      await out.write(HELP);
-      return 0;
-    }
     const [file, ...more] = positionals;
     if (file === undefined || more.length > 0) {
       throw new UsageError('one file is probed: give FILE, or - for standard input');

@@ -19,8 +19,8 @@ export async function* readInput(
     });
   } catch (error) {
     if (error instanceof InvalidInventoryError) {
-      const advice = file === '-' ? '' : `; see oselya inventory validate ${file}`;
-      throw new UsageError(`${error.message}${advice}`, { cause: error });
+      const see = file === '-' ? undefined : `validate ${file}`;
+      throw new UsageError(error.message, { see, cause: error });
     }
     const reason = readFailure(error, label);
     throw reason === undefined ? error : new UsageError(reason, { cause: error });

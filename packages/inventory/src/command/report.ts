@@ -1,5 +1,4 @@
 import { basename } from 'node:path';
-import { Printer } from '../output/printer.ts';
 import { csvReport } from '../report/csv.ts';
 import { htmlReport } from '../report/html.ts';
 import { markdownReport } from '../report/markdown.ts';
@@ -10,9 +9,7 @@ import { UsageError } from './usage-error.ts';
 
 const FORMATS = ['html', 'md', 'csv'] as const;
 
-const HELP = `Usage: oselya inventory report [options] FILE
-
-Prints what an inventory holds: counts by exposure, owner and age of the last review, and all records.
+const HELP = `Prints what an inventory holds: counts by exposure, owner and age of the last review, and all records.
 The HTML page is one file that loads nothing; its table sorts and filters. FILE is as for \`validate\`.
 
 Options:
@@ -29,19 +26,14 @@ Exit status: 0 printed, 2 unreadable, invalid or wrong use.
 export const report: Command = {
   usage: 'FILE',
   summary: 'print a page, or a table, of what an inventory holds',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('report', argv, {
       format: { type: 'string' },
       title: { type: 'string' },
       today: { type: 'string' },
       'input-format': { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
     });
-    const out = new Printer(io.stdout);
-    if (values.help) {
-      await out.write(HELP);
-      return 0;
-    }
     const [file, ...more] = positionals;
     if (file === undefined || more.length > 0) {
       throw new UsageError('one file is reported on: give FILE, or - for standard input');

@@ -1,4 +1,3 @@
-import { Printer } from '../output/printer.ts';
 import { validateInventory } from '../validate.ts';
 import { parseArguments } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
@@ -6,9 +5,7 @@ import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options
 import type { Command } from './command.ts';
 import { watchFiles } from './watch-files.ts';
 
-const HELP = `Usage: oselya inventory validate [options] FILE...
-
-Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
+const HELP = `Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
 column, JSON pointer and record id. A FILE is one JSON array, or one record a line when its name
 ends in .jsonl; it may be packed with gzip, be a pattern such as hosts/*.json, or - for standard
 input.
@@ -25,17 +22,14 @@ Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
 export const validate: Command = {
   usage: 'FILE...',
   summary: 'check inventories against endpoint.schema.json',
-  async run(argv, io) {
+  help: HELP,
+  async run(argv, context) {
     const { values, positionals } = parseArguments('validate', argv, {
       ...CHECK_OPTIONS,
       watch: { type: 'boolean' },
     });
-    if (values.help) {
-      await new Printer(io.stdout).write(HELP);
-      return 0;
-    }
-    const files = await checkedFiles('validate', positionals, values);
-    const check = async () => (await checkFiles(files, io, validateInventory)).exitStatus;
-    return values.watch ? watchFiles(files.files, io, check) : check();
+    const files = await checkedFiles(positionals, values);
+    const check = async () => (await checkFiles(files, context, validateInventory)).exitStatus;
+    return values.watch ? watchFiles(files.files, context.io, check) : check();
   },
 };

@@ -101,6 +101,6 @@ function firstThose<T>(values: readonly T[], isFirst: (value: T) => boolean): T[
 
 function repeated(which: string, id: string, line: number): RepeatedIdError {
   return new RepeatedIdError(
-    `the ${which} inventory has the id ${JSON.stringify(id)} again on line ${line}, and records are told apart by their ids; see oselya inventory lint`,
+    `the ${which} inventory has the id ${JSON.stringify(id)} again on line ${line}, and records are told apart by their ids`,
   );
 }
