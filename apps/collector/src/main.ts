@@ -116,12 +116,17 @@ async function openPage(config: Config, services: Services): Promise<WorkerPage 
   return page;
 }
 
+/** Starts all that works in the background; a start that fails half-way ends what of it had begun. */
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
   const { database, model, disk, hints, metrics, log } = services;
   const slots = config.COLLECTOR_WORKERS;
   // Where the database belongs to one process, what is claimed was left by one that has ended, and need
   // not wait for its lease to run out.
   if (database.isExclusive) await expireLeases(database.db);
+  await using opened = new AsyncDisposableStack();
+  // A connection that is gone must not keep the worker claiming until that is noticed.
+  const parts: Close[] = [];
+  opened.defer(() => closeTogether(parts));
   const worker = startQueueWorker({
     db: database.db,
     process: measureWorker(openPipeline(config, services), { metrics, slots }),
@@ -133,20 +138,11 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
     leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
-  const forget = hints.onHint(worker.hint);
-  const unlisten = await database.listen(CHANNEL, worker.hint);
-  const upkeep = startUpkeep({ ...services, db: database.db, config });
-  const duplicates = startDuplicateSearch({ ...services, db: database.db });
-  return {
-    async close() {
-      forget();
-      // A connection that is gone must not keep the worker claiming until that is noticed.
-      await closeTogether([
-        () => worker.stop({ timeoutMs: SHUTDOWN_MS }),
-        upkeep.close,
-        duplicates.close,
-        unlisten,
-      ]);
-    },
-  };
+  parts.push(() => worker.stop({ timeoutMs: SHUTDOWN_MS }));
+  opened.defer(hints.onHint(worker.hint));
+  parts.push(await database.listen(CHANNEL, worker.hint));
+  parts.push(startUpkeep({ ...services, db: database.db, config }).close);
+  parts.push(startDuplicateSearch({ ...services, db: database.db }).close);
+  const working = opened.move();
+  return { close: () => working.disposeAsync() };
 }

@@ -3,7 +3,9 @@ import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
+import { POLL_MS } from '../src/queue/worker.ts';
 import { startCollector } from './support/collector.ts';
 import { openDatabase, rawRecord, store } from './support/database.ts';
 import { payloadOf } from './support/payload.ts';
@@ -74,4 +76,13 @@ test('a start removes the temporary pictures of killed processes', async () => {
   await utimes(join(incoming, 'left'), longAgo, longAgo);
   await using _ = await startCollector(database, { DATA_DIR: folder, COLLECTOR_WORKER: 'false' });
   assert.deepEqual(await readdir(incoming), []);
+});
+
+test('a start that fails half-way leaves no worker behind', async () => {
+  const deaf = { ...database, listen: () => Promise.reject(new Error('no connection is left')) };
+  await assert.rejects(startCollector(deaf), /no connection is left/);
+  const waiting = await store(db, payloadOf({ external_id: 'waiting' }));
+  // A worker would look by itself within this time.
+  await sleep(2 * POLL_MS);
+  assert.equal((await rawRecord(db, waiting)).status, 'pending');
 });

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { BenchError } from '../bench-error.ts';
 import { type Remote, startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { compare } from './compare.ts';
@@ -136,6 +137,7 @@ async function drained(watcher: Watcher): Promise<void> {
     if ((await watcher.counts()).left === 0) return;
     await sleep(100);
   }
+  throw new BenchError(`Payloads are left after ${WAIT_MS / 60_000} minutes of waiting`);
 }
 
 /** Each payload that was sent has completed, and is stored unless it was removed. */

@@ -31,6 +31,7 @@ export async function applyAtOnce(
     try {
       await client.query('begin');
       await client.query(`set local lock_timeout = ${lockTimeoutMs}`);
+      await client.query('set local statement_timeout = 0');
       await client.query(unhurried(migration.sql));
       await record(client, component, migration);
       await client.query('commit');
@@ -56,6 +57,7 @@ export async function applyConcurrently(
   migration: Migration,
 ): Promise<void> {
   try {
+    await client.query('set statement_timeout = 0');
     for (const { statement, builds } of readSteps(migration.sql)) {
       if (builds !== undefined && (await isInvalid(client, builds))) {
         const name = pg.escapeIdentifier(builds);
@@ -66,6 +68,8 @@ export async function applyConcurrently(
     await record(client, component, migration);
   } catch (error) {
     throw failed(component, migration, 'failed, and the next start goes on with it', error);
+  } finally {
+    await client.query('reset statement_timeout').catch(() => undefined);
   }
 }
 

@@ -17,6 +17,9 @@ export type PostgresOptions = {
  */
 const QUERY_TIMEOUT_MS = 30_000;
 
+/** So much later the server ends a statement that nobody waits for any more. */
+const GIVE_UP_MS = 1000;
+
 /** Opens a pool of connections to a PostgreSQL server, and one more for notifications when asked. */
 export function openPostgres(options: PostgresOptions): Engine {
   const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
@@ -31,6 +34,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     max: maxConnections,
     idle_in_transaction_session_timeout: 60_000,
     query_timeout: queryTimeoutMs,
+    statement_timeout: queryTimeoutMs + GIVE_UP_MS,
     types,
   });
   pool.on('error', onError);

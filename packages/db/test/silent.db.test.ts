@@ -61,6 +61,20 @@ if (address !== undefined) {
       });
     }
 
+    test('a statement that nobody waits for any more ends in the server too', async () => {
+      await assert.rejects(sql`select pg_sleep(30) as slept`.execute(database.db), /timeout/);
+      const isRunning = async () => {
+        const { rows } = await direct.pool.query(
+          `select from pg_stat_activity where query = 'select pg_sleep(30) as slept' and state = 'active'`,
+        );
+        return rows.length > 0;
+      };
+      for (let tries = 0; await isRunning(); tries += 1) {
+        assert.ok(tries < 100, 'it still runs');
+        await sleep(50);
+      }
+    });
+
     test('migrations wait for another process longer than queries may', async () => {
       const holder = await direct.pool.connect();
       try {

@@ -54,7 +54,7 @@ export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]
         'in',
         fillings.map(({ listingId }) => listingId),
       )
-      .forUpdate()
+      .forNoKeyUpdate()
       .execute();
     const hashes = new Map(
       listings.map((listing) => [listing.id, embeddingTextHash(embeddingText(listing))]),

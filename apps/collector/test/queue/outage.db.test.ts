@@ -115,14 +115,14 @@ const outages: [
   [
     'a server that embeds and does not answer',
     20,
-    { embeddingBaseUrl: embedder.url, timeoutMs: 100 },
+    { embeddingBaseUrl: embedder.url, timeoutMs: 500 },
     () => (embedder.state.interfere = () => undefined),
     () => delete embedder.state.interfere,
   ],
   ...[1, 4].map((slots): (typeof outages)[number] => [
     `a server that does not answer ${slots} at once`,
     20,
-    { slots, timeoutMs: 100 },
+    { slots, timeoutMs: 500 },
     () => (server.state.interfere = () => undefined),
     () => delete server.state.interfere,
   ]),
