@@ -11,6 +11,13 @@ const QUERY_TIMEOUT_MS = 200;
 const direct = await openTestDatabase();
 const one = (db: Kysely<unknown>) => sql`select 1 as one`.execute(db);
 
+async function isAsleep(): Promise<boolean> {
+  const { rows } = await direct.pool.query(
+    `select from pg_stat_activity where query = 'select pg_sleep(30) as slept' and state = 'active'`,
+  );
+  return rows.length > 0;
+}
+
 test('a connection that breaks in use fails its query only', async () => {
   const { db } = direct;
   if (direct.engine === 'postgres') {
@@ -63,13 +70,7 @@ if (address !== undefined) {
 
     test('a statement that nobody waits for any more ends in the server too', async () => {
       await assert.rejects(sql`select pg_sleep(30) as slept`.execute(database.db), /timeout/);
-      const isRunning = async () => {
-        const { rows } = await direct.pool.query(
-          `select from pg_stat_activity where query = 'select pg_sleep(30) as slept' and state = 'active'`,
-        );
-        return rows.length > 0;
-      };
-      for (let tries = 0; await isRunning(); tries += 1) {
+      for (let tries = 0; await isAsleep(); tries += 1) {
         assert.ok(tries < 100, 'it still runs');
         await sleep(50);
       }
