@@ -11,6 +11,8 @@ export type ConnectOptions = {
   url?: string | undefined;
   /** Folder of the embedded database; without one it is in memory. */
   dataDir?: string | undefined;
+  /** What the embedded database in memory begins with, as PGlite dumps it; a new one unless given. */
+  image?: Blob | undefined;
   maxConnections?: number;
   /** How long PostgreSQL may take to answer a query, 30 s unless told; migrations are exempt. */
   queryTimeoutMs?: number;
@@ -25,10 +27,17 @@ export type ConnectOptions = {
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
-  const { url, dataDir, maxConnections = 10, queryTimeoutMs, onError = () => undefined } = options;
+  const {
+    url,
+    dataDir,
+    image,
+    maxConnections = 10,
+    queryTimeoutMs,
+    onError = () => undefined,
+  } = options;
   const engine =
     url === undefined
-      ? await openPglite(dataDir)
+      ? await openPglite(dataDir, image)
       : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
   try {
     await checkServer(engine.pool);

@@ -13,26 +13,31 @@ import { types } from './types.ts';
  * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, spoken to by
  * node-postgres like any other server.
  * @param dataDir Where its files go; without one the database is in memory and ends with the process.
+ * @param image What one in memory begins with, as PGlite dumps it.
  * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder} says.
  */
-export async function openPglite(dataDir?: string): Promise<Engine> {
+export async function openPglite(dataDir?: string, image?: Blob): Promise<Engine> {
   const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
   try {
-    return await open(dataDir, () => lock?.release());
+    return await open(dataDir, image, () => lock?.release());
   } catch (error) {
     lock?.release();
     throw error;
   }
 }
 
-async function open(dataDir: string | undefined, release: () => void): Promise<Engine> {
+async function open(
+  dataDir: string | undefined,
+  image: Blob | undefined,
+  release: () => void,
+): Promise<Engine> {
   const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
   if (folder !== undefined) {
     mkdirSync(folder, { recursive: true });
     // PGlite writes files that everybody may read, among them encrypted tokens and people's phones.
     chmodSync(folder, 0o700);
   }
-  const lite = await create(folder);
+  const lite = await create(folder, image);
 
   // A client that failed is thrown away by the pool, and its successor speaks to the same backend: it
   // needs a connection object of its own; a transaction that was left open has to be ended first, and
@@ -72,10 +77,11 @@ async function resetSession(client: pg.ClientBase): Promise<void> {
   await client.query('rollback; deallocate all');
 }
 
-async function create(folder: string | undefined): Promise<PGlite> {
+async function create(folder: string | undefined, image: Blob | undefined): Promise<PGlite> {
   try {
     return await PGlite.create({
-      ...(folder === undefined ? {} : { dataDir: folder }),
+      ...(folder !== undefined && { dataDir: folder }),
+      ...(image !== undefined && { loadDataDir: image }),
       extensions: { vector },
     });
   } catch (error) {

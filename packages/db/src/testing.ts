@@ -1,10 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
+import manifest from '../package.json' with { type: 'json' };
 import { connect } from './connect.ts';
 import type { Database } from './database.ts';
 import { migrate, type MigrateOptions } from './migrate.ts';
+
+const CACHE = join(import.meta.dirname, '../../../node_modules/.cache/empty-databases');
 
 export type TestDatabase<Schema> = Database<Schema> & {
   /** The address for further processes; undefined on PGlite, which no other process can reach. */
@@ -32,10 +38,13 @@ export async function openTestDatabase<Schema>(
 ): Promise<TestDatabase<Schema>> {
   const server = process.env['TEST_DATABASE_URL'];
   const created = server === undefined ? undefined : await createDatabase(server);
-  const database = await connect<Schema>({ url: created?.url }).catch(async (error: unknown) => {
-    await created?.drop();
-    throw error;
-  });
+  const image = created === undefined ? await emptyImage() : undefined;
+  const database = await connect<Schema>({ url: created?.url, image }).catch(
+    async (error: unknown) => {
+      await created?.drop();
+      throw error;
+    },
+  );
   const close = once(async () => {
     const inUse = database.pool.totalCount - database.pool.idleCount;
     await database.close();
@@ -45,6 +54,24 @@ export async function openTestDatabase<Schema>(
   atEnd(close);
   for (const options of migrations) await migrate(database, options);
   return { ...database, url: created?.url, close };
+}
+
+/** A new embedded database. To make one takes four times as long as to load it, so it is kept. */
+async function emptyImage(): Promise<Blob> {
+  const file = join(CACHE, `pglite-${manifest.dependencies['@electric-sql/pglite']}.tar`);
+  try {
+    return new Blob([await readFile(file)]);
+  } catch {
+    const lite = await PGlite.create();
+    const image = await lite.dumpDataDir('none');
+    await lite.close();
+    // Another process may do the same: whoever reads finds a whole file or none.
+    const part = `${file}.${process.pid}`;
+    await mkdir(CACHE, { recursive: true });
+    await writeFile(part, Buffer.from(await image.arrayBuffer()));
+    await rename(part, file);
+    return image;
+  }
 }
 
 async function createDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {
