@@ -108,6 +108,7 @@ create table images (
   described_by text,
   created_at timestamp with time zone not null default now(),
   fingerprint bigint,
+  prompt_version text,
   CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   PRIMARY KEY (sha256)
 );
@@ -152,6 +153,7 @@ create table listing_images (
   sha256 text,
   error text,
   created_at timestamp with time zone not null default now(),
+  retry_at timestamp with time zone,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   FOREIGN KEY (sha256) REFERENCES images(sha256),
   PRIMARY KEY (id),

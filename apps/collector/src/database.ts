@@ -93,7 +93,9 @@ export type Tables = {
     description: string | null;
     room_type: string | null;
     quality: string | null;
+    /** The model that described it, as its server named it, and the version of the prompt. */
     described_by: string | null;
+    prompt_version: string | null;
     /** More than a number holds: it is read as text. */
     fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
@@ -105,6 +107,8 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
+    /** From when on its address may be asked again; null where that would be of no use. */
+    retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
   listing_enrichments: {

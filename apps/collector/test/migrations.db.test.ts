@@ -93,12 +93,27 @@ async function populate(count: number): Promise<void> {
     });
   }
   const image = { media_type: 'image/png', width: 4, height: 4, bytes: 99 };
-  await insert('images', { sha256: SHA256, ...image, created_at: '2026-01-01' });
+  await insert('images', {
+    sha256: SHA256,
+    ...image,
+    description: 'A kitchen.',
+    described_by: 'qwen3-vl',
+    ...(has(14) ? { prompt_version: 'image-description.v1' } : {}),
+    created_at: '2026-01-01',
+  });
   await insert('listing_images', {
     listing_id: 1,
     position: 0,
     url: 'https://doshka.example/1.png',
     sha256: SHA256,
+    created_at: '2026-01-01',
+  });
+  await insert('listing_images', {
+    listing_id: 1,
+    position: 1,
+    url: 'https://doshka.example/2.png',
+    error: 'The address answered with status 503',
+    ...(has(14) ? { retry_at: '2026-01-01' } : {}),
     created_at: '2026-01-01',
   });
   const made = has(8)
@@ -158,12 +173,19 @@ for (let count = 2; count < files.length; count += 1) {
         .map(({ changes }) => changes['price']);
     assert.deepEqual(await prices(), [{ from: 62_000, to: 59_000 }, undefined]);
     const pictures = (await collector.get('/api/v1/listings/1/images')).json<
-      { sha256: string }[]
+      { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
     assert.deepEqual(
-      pictures.map(({ sha256 }) => sha256),
-      [SHA256],
+      pictures.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      [
+        [SHA256, 'qwen3-vl', 'image-description.v1'],
+        [null, null, null],
+      ],
     );
+    const { rows } = await database.pool.query<{ position: number }>(
+      'select position from listing_images where retry_at is not null',
+    );
+    assert.deepEqual(rows, [{ position: 1 }], 'what failed is asked for again');
 
     for (const [kind, search] of [
       ['fulltext', { query: 'квартира', city: 'Львів' }],

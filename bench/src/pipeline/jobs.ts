@@ -1,22 +1,7 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import type { Payload } from '../listings/payload.ts';
-
-/** What a worker made of the payloads that were put into its queue. */
-export type JobFigures = {
-  completed: number;
-  /** Those that did not end `completed`. */
-  others: number;
-  /** From the first job's beginning to the last one's end. */
-  seconds: number;
-  /**
-   * How much of the slots' time was spent on jobs, from the first job's beginning to the last one's:
-   * so long there was work for every slot.
-   */
-  busy: number;
-  /** Requests to the model, as the raw records have them. */
-  calls: number;
-};
+import { type JobFigures, readFigures } from './figures.ts';
 
 /** The queue of one database, as the benchmark fills and reads it. */
 export type Jobs = AsyncDisposable & {
@@ -60,29 +45,7 @@ export async function openJobs(databaseUrl: string): Promise<Jobs> {
       }
     },
 
-    async figures(count, slots) {
-      const { rows } = await client.query<JobFigures>(
-        `with job as (
-           select status, updated_at as ended_at, model_usage,
-             (stages -> 0 ->> 'started_at')::timestamptz as started_at
-           from raw_data order by id desc limit $1),
-         run as (
-           select min(started_at) as started_at, max(started_at) as last_started_at,
-             max(ended_at) as ended_at
-           from job)
-         select count(*) filter (where status = 'completed')::int as completed,
-           count(*) filter (where status <> 'completed')::int as others,
-           extract(epoch from max(run.ended_at) - min(run.started_at))::float8 as seconds,
-           sum(extract(epoch from least(job.ended_at, run.last_started_at) - job.started_at))::float8
-             / ($2 * extract(epoch from max(run.last_started_at) - min(run.started_at)))::float8 as busy,
-           sum((model_usage ->> 'calls')::int)::int as calls
-         from job, run`,
-        [count, slots],
-      );
-      const [figures] = rows;
-      if (figures === undefined) throw new Error('An aggregate gave no row');
-      return figures;
-    },
+    figures: (count, slots) => readFigures(client, count, slots),
 
     [Symbol.asyncDispose]: () => client.end(),
   };

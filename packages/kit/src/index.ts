@@ -16,7 +16,7 @@ export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { clientNetwork } from './http/client-network.ts';
 export { describeErrors } from './http/validation-errors.ts';
 export { createLogger, type Logger } from './logging.ts';
-export { withLogFields } from './log-fields.ts';
+export { logFields, withLogFields, withOnlyLogFields } from './log-fields.ts';
 export {
   defineProblems,
   type ErrorDefinition,

@@ -12,11 +12,22 @@ const scopes = new AsyncLocalStorage<{ fields: Fields }>();
  * When the work ends its fields do. A connection that it opened lives longer, and what goes wrong with
  * that later is not the work's.
  */
-export async function withLogFields<Result>(
+export function withLogFields<Result>(
   fields: Fields,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const scope = { fields: { ...scopes.getStore()?.fields, ...fields } };
+  return withOnlyLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
+}
+
+/**
+ * The same for work that is not part of the work that it is begun in, such as a request that several pieces
+ * of work share: no fields of that are kept.
+ */
+export async function withOnlyLogFields<Result>(
+  fields: Fields,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const scope = { fields };
   try {
     return await scopes.run(scope, work);
   } finally {
@@ -24,7 +35,10 @@ export async function withLogFields<Result>(
   }
 }
 
-/** The fields of the work that a line belongs to, for the logger to add: a copy of its own. */
+/**
+ * The fields of the work that a line belongs to, for the logger to add, and for whoever does a part of it
+ * elsewhere: a copy of its own.
+ */
 export function logFields(): Record<string, unknown> {
   return { ...scopes.getStore()?.fields };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as next } from 'node:timers/promises';
 import { test } from 'node:test';
 import { createLogger } from '../src/logging.ts';
-import { withLogFields } from '../src/log-fields.ts';
+import { logFields, withLogFields, withOnlyLogFields } from '../src/log-fields.ts';
 
 /** A logger whose lines a test reads, without what every line has. */
 function capture() {
@@ -59,6 +59,22 @@ test("work within work keeps the outer fields, and a line's own win", async () =
     { a: 1, b: 2, msg: 'inner' },
     { a: 1, b: 3, msg: 'own' },
     { a: 1, b: 1, msg: 'outer' },
+  ]);
+});
+
+test('work of several carries what it is told, and nothing of whichever of them began it', async () => {
+  const { log, lines } = capture();
+  await withLogFields({ a: 1 }, async () => {
+    const known = logFields();
+    await withOnlyLogFields({ jobs: [known, { a: 2 }] }, async () => {
+      log.info('shared');
+      return Promise.resolve();
+    });
+    log.info('own');
+  });
+  assert.deepEqual(lines, [
+    { jobs: [{ a: 1 }, { a: 2 }], msg: 'shared' },
+    { a: 1, msg: 'own' },
   ]);
 });
 

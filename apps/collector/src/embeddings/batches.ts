@@ -1,3 +1,4 @@
+import { logFields } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import DataLoader from 'dataloader';
 import { type Embedded, embedTogether, type Wanted } from './together.ts';
@@ -21,7 +22,7 @@ const MAX_WAIT_MS = 50;
  * @throws ModelError, as if the text had been alone; `signal.reason` where it was given up before it was
  *   sent. One that is given up later is left to whoever gave it up: the request may go on for others.
  */
-export type EmbedText = (wanted: Wanted & { alone?: boolean }) => Promise<Embedded>;
+export type EmbedText = (wanted: Omit<Wanted, 'job'> & { alone?: boolean }) => Promise<Embedded>;
 
 /** Joins the texts that jobs want to have embedded at about the same time into few requests. */
 export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): EmbedText {
@@ -42,8 +43,9 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
       batchScheduleFn: (send) => setTimeout(send, Math.min(MAX_WAIT_MS, lastMs * WAIT_SHARE)),
     },
   );
-  return async ({ alone = false, ...wanted }) => {
-    wanted.signal.throwIfAborted();
+  return async ({ alone = false, ...rest }) => {
+    rest.signal.throwIfAborted();
+    const wanted: Wanted = { ...rest, job: logFields() };
     if (!alone) return loader.load(wanted);
     const [result] = await embed([wanted]);
     if (result === undefined || result instanceof Error) throw result;

@@ -1,3 +1,4 @@
+import { withOnlyLogFields } from '@oselya/kit';
 import {
   type ModelCallEvent,
   type ModelClient,
@@ -12,6 +13,8 @@ export type Wanted = {
   text: string;
   signal: AbortSignal;
   observe: (event: ModelCallEvent) => void;
+  /** The job that wants it, as lines of the log name it. */
+  job?: Readonly<Record<string, unknown>>;
 };
 
 /** A text's vector, and the configured name of the model that made it. */
@@ -32,7 +35,8 @@ export function isOfText(error: unknown): boolean {
 /**
  * Embeds texts in one request, and judges each for itself: where one of them may be what failed, each
  * goes alone. Where the server failed they all have, since it has had its attempts already. The request is
- * given up once nobody wants it. One that all share counts as a call of each, its tokens in parts.
+ * given up once nobody wants it. One that all share counts as a call of each, its tokens in parts, and what
+ * is logged of it names each of their jobs.
  * @param wanted At most 64, as many as go into one request.
  * @returns A vector or an error for each.
  */
@@ -42,13 +46,15 @@ export async function embedTogether(
 ): Promise<(Embedded | Error)[]> {
   const texts = wanted.map(({ text }) => text);
   try {
-    const { vectors, model: name } = await model.embed(texts, {
-      signal: allAborted(wanted.map(({ signal }) => signal)),
-      observe: (event) => {
-        const shares = shareTokens(event, texts);
-        for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
-      },
-    });
+    const { vectors, model: name } = await withOnlyLogFields(logFieldsOf(wanted), () =>
+      model.embed(texts, {
+        signal: allAborted(wanted.map(({ signal }) => signal)),
+        observe: (event) => {
+          const shares = shareTokens(event, texts);
+          for (const [index, { observe }] of wanted.entries()) observe(shares[index] ?? event);
+        },
+      }),
+    );
     return vectors.map((vector) => ({ vector, model: name }));
   } catch (error) {
     if (wanted.length === 1 || !isOfText(error)) {
@@ -58,6 +64,12 @@ export async function embedTogether(
     for (const one of wanted) results.push(...(await embedTogether(model, [one])));
     return results;
   }
+}
+
+/** What a line about a request carries: its one job's fields, or those of each in `jobs`. */
+function logFieldsOf(wanted: readonly Wanted[]): Record<string, unknown> {
+  const [first, ...others] = wanted.flatMap(({ job }) => (job === undefined ? [] : [job]));
+  return others.length === 0 ? { ...first } : { jobs: [first, ...others] };
 }
 
 /** A signal that is aborted once all of them are. */

@@ -9,6 +9,7 @@ import { mapParallel } from './map-parallel.ts';
 import { findUndescribed, saveDescription } from './repository.ts';
 import type { Resizes } from './resizes.ts';
 
+/** Its version is recorded with every description, so that one made with an older prompt can be told. */
 export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
 
 const MAX_DESCRIPTION = 2000;
@@ -48,6 +49,12 @@ export async function describeImages(
       observe,
     });
     const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
-    await saveDescription(db, fence, { ...value, sha256, description, described_by: describedBy });
+    await saveDescription(db, fence, {
+      ...value,
+      sha256,
+      description,
+      described_by: describedBy,
+      prompt_version: descriptionPrompt.version,
+    });
   });
 }

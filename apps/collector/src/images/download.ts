@@ -70,6 +70,7 @@ export function createDownload(options: {
       signal.throwIfAborted();
       if (!deadline.aborted) throw error;
       throw new ImageError(`It took longer than ${limits.totalMs / 1000} s to fetch`, {
+        retryable: true,
         cause: error,
       });
     }

@@ -19,15 +19,21 @@ import {
   findFetched,
   findImages,
   hasUploads,
+  missOf,
   replaceImages,
+  RETRY_AFTER_MS,
   type StoredImage,
+  takeDue,
 } from './repository.ts';
 import { createResizes } from './resizes.ts';
 import type { ImageStore } from './store/store.ts';
 import type { TemporaryFile, UploadedFile } from './temporary-file.ts';
 
-/** How many pictures of one listing are fetched, or described, at once. Specification 001, Limits. */
-const PARALLEL = 3;
+/**
+ * How many pictures of one listing are stored, or described, at once: those that are fetched, and those that
+ * came along. Specification 001, Limits.
+ */
+const AT_ONCE = { remote: 3, uploaded: 1 } as const;
 
 /**
  * How often the pictures of a listing are gathered: again only where one of them was removed just then, as
@@ -54,10 +60,19 @@ export type Images = {
    * Contract 4, Images.
    * @throws LeaseLostError, ModelError (see `describeImages`), ProblemError `disk_low`, `signal.reason`.
    */
-  processRemote(job: Job & { urls: readonly string[] }): Promise<ImageOutcome[]>;
+  processRemote(
+    job: Job & {
+      urls: readonly string[];
+      /**
+       * Leaves addresses that failed before as they are, but for those that may be asked again by now: for
+       * a payload that names the ones which the listing has. Without it each that failed is asked again.
+       */
+      onlyDue?: boolean;
+    },
+  ): Promise<ImageOutcome[]>;
   /**
-   * The same with uploaded files, one after another. The files stay: whoever received them removes
-   * them. Specification 001, Behaviour rules.
+   * The same with uploaded files, stored one after another and then described one after another. The files
+   * stay: whoever received them removes them. Specification 001, Behaviour rules, 3, and Limits.
    */
   processUploaded(job: Job & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
   /** See `fingerprintStored`. */
@@ -123,6 +138,7 @@ export function createImages(options: ImagesOptions): Images {
     { cameAlong }: { cameAlong: boolean },
   ): Promise<ImageOutcome[]> {
     const { listingId, fence } = job;
+    const parallel = cameAlong ? AT_ONCE.uploaded : AT_ONCE.remote;
     let before: ReadonlySet<string> | undefined;
     for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
       const places = await gather();
@@ -131,16 +147,16 @@ export function createImages(options: ImagesOptions): Images {
       before ??= new Set((await findImages(db, hashes)).keys());
       const outcomes = toOutcomes(places, before);
       await replaceImages(db, { listingId, outcomes, stored, fence, cameAlong });
-      const found = await mapParallel(hashes, PARALLEL, (sha256) => store.has(sha256));
+      const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
       if (!found.every(Boolean)) continue;
       for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, places[index]));
-      await describe(job, places);
+      await describe(job, places, parallel);
       return outcomes;
     }
     throw new Error('Pictures were removed again and again while they were recorded');
   }
 
-  async function describe(job: Job, places: readonly Place[]): Promise<void> {
+  async function describe(job: Job, places: readonly Place[], parallel: number): Promise<void> {
     const { fence, signal, observe: onModelCall } = job;
     // Equal bytes go by their first name, which is set last.
     const hints = new Map(
@@ -149,23 +165,26 @@ export function createImages(options: ImagesOptions): Images {
         .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
     );
     await describeImages(
-      { db, resizes, model, parallel: PARALLEL },
+      { db, resizes, model, parallel },
       { hints, fence, signal, observe: onModelCall },
     );
   }
 
   return {
-    async processRemote({ urls, ...job }) {
+    async processRemote({ urls, onlyDue = false, ...job }) {
       if (await hasUploads(db, job.fence)) return [];
+      const due = onlyDue ? await takeDue(db, job.listingId, job.fence) : new Set(urls);
       const gather = async () => {
         const fetched = await findFetched(db, job.listingId);
-        const known = await findImages(db, [...fetched.values()]);
+        const known = await findImages(db, [...fetched.hashes.values()]);
         const unique = [...new Set(urls)];
-        const results = await mapParallel(unique, PARALLEL, async (url): Promise<Result> => {
+        const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
           job.signal.throwIfAborted();
-          const image = known.get(fetched.get(url) ?? '');
+          const image = known.get(fetched.hashes.get(url) ?? '');
           if (image !== undefined && (await store.has(image.sha256)))
             return { image, isReused: true };
+          const miss = fetched.misses.get(url);
+          if (miss !== undefined && !due.has(url)) return miss;
           return unlessBad(fetchAndKeep(url, job.signal));
         });
         const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
@@ -178,14 +197,11 @@ export function createImages(options: ImagesOptions): Images {
     },
 
     async processUploaded({ files, ...job }) {
-      const gather = async () => {
-        const places: Place[] = [];
-        for (const file of files) {
+      const gather = () =>
+        mapParallel(files, AT_ONCE.uploaded, async (file): Promise<Place> => {
           job.signal.throwIfAborted();
-          places.push({ url: null, name: file.name, result: await unlessBad(keep(file)) });
-        }
-        return places;
-      };
+          return { url: null, name: file.name, result: await unlessBad(keep(file)) };
+        });
       return record(job, gather, { cameAlong: true });
     },
 
@@ -209,7 +225,7 @@ async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
   try {
     return { image: await work };
   } catch (error) {
-    if (error instanceof ImageError) return { error: error.message };
-    throw error;
+    if (!(error instanceof ImageError)) throw error;
+    return missOf(error.message, error.retryable ? new Date(Date.now() + RETRY_AFTER_MS) : null);
   }
 }

@@ -1,8 +1,8 @@
-import type { ImageEvent, ImageOutcome } from './outcome.ts';
+import type { ImageEvent, ImageOutcome, Miss } from './outcome.ts';
 import type { StoredImage } from './repository.ts';
 
 /** Stored bytes, or the reason why a picture cannot be used. */
-export type Result = { image: StoredImage; isReused?: boolean } | { error: string };
+export type Result = { image: StoredImage; isReused?: boolean } | Miss;
 
 /** One place in a listing's row of pictures. */
 export type Place = { url: string | null; name: string; result: Result };
@@ -14,7 +14,7 @@ export type Place = { url: string | null; name: string; result: Result };
 export function toOutcomes(places: readonly Place[], before: ReadonlySet<string>): ImageOutcome[] {
   const known = new Set(before);
   return places.map(({ url, result }, position) => {
-    if ('error' in result) return { position, url, error: result.error };
+    if ('error' in result) return { position, url, ...result };
     const { sha256, width, height } = result.image;
     const duplicate = known.has(sha256);
     known.add(sha256);

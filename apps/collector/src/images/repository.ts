@@ -1,8 +1,15 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database.ts';
 import { heldClaim, heldListing } from '../queue/fence.ts';
-import type { ImageOutcome } from './outcome.ts';
+import type { ImageOutcome, Miss } from './outcome.ts';
 import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';
+
+/**
+ * How long an address that could not be had for a moment is left alone by payloads that say nothing new: a
+ * dead host costs a source that sends the same every hour its timeouts once a day. A little less than a
+ * day, so that one that sends once a day asks each time.
+ */
+export const RETRY_AFTER_MS = 20 * 3_600_000;
 
 /** The facts of stored bytes. */
 export type StoredImage = {
@@ -29,19 +36,48 @@ export async function findImages(
   return new Map(rows.map((row) => [row.sha256, row]));
 }
 
-/** What the addresses of a listing's pictures gave the last time: hash by address. */
+/** What the addresses of a listing's pictures gave the last time: a hash, or a reason, by address. */
 export async function findFetched(
   db: Kysely<Tables>,
   listingId: number,
-): Promise<Map<string, string>> {
+): Promise<{ hashes: Map<string, string>; misses: Map<string, Miss> }> {
   const rows = await db
     .selectFrom('listing_images')
-    .select(['url', 'sha256'])
+    .select(['url', 'sha256', 'error', 'retry_at'])
     .where('listing_id', '=', listingId)
     .execute();
-  return new Map(
-    rows.flatMap(({ url, sha256 }) => (url === null || sha256 === null ? [] : [[url, sha256]])),
-  );
+  const hashes = new Map<string, string>();
+  const misses = new Map<string, Miss>();
+  for (const { url, sha256, error, retry_at: retryAt } of rows) {
+    if (url === null) continue;
+    if (sha256 !== null) hashes.set(url, sha256);
+    if (error !== null) misses.set(url, missOf(error, retryAt));
+  }
+  return { hashes, misses };
+}
+
+/** @param retryAt From when on the address may be asked again. */
+export function missOf(error: string, retryAt: Date | null): Miss {
+  return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
+}
+
+/**
+ * Takes the addresses of a listing's pictures that may be asked again by now: nobody else gets them before
+ * `RETRY_AFTER_MS` are over, whatever becomes of them here.
+ * @returns None where the claim is lost, or the listing was made from a newer payload meanwhile.
+ */
+export async function takeDue(
+  db: Kysely<Tables>,
+  listingId: number,
+  fence: Fence,
+): Promise<Set<string>> {
+  const { rows } = await sql<{ url: string }>`
+    with claim as materialized (${heldListing(fence)})
+    update listing_images set retry_at = now() + ${RETRY_AFTER_MS} * interval '1 millisecond'
+    from claim
+    where claim.is_current and listing_id = ${listingId} and retry_at <= now()
+    returning url`.execute(db);
+  return new Set(rows.map(({ url }) => url));
 }
 
 /** Whether the payload of a job came with its pictures. */
@@ -84,9 +120,11 @@ export async function replaceImages(
       order by sha256
       on conflict (sha256) do nothing`.execute(trx);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);
-    await sql`insert into listing_images (listing_id, position, url, sha256, error)
+    await sql`insert into listing_images (listing_id, position, url, sha256, error, retry_at)
       select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)
-        as image (position integer, url text, sha256 text, error text)`.execute(trx);
+        as image (position integer, url text, sha256 text, error text, retry_at timestamptz)`.execute(
+      trx,
+    );
     if (cameAlong) {
       const uploads = JSON.stringify(
         outcomes.map(({ position: _position, url: _url, ...upload }) => upload),
@@ -120,13 +158,15 @@ export async function saveDescription(
     room_type: string;
     quality: string;
     described_by: string;
+    prompt_version: string;
   },
 ): Promise<void> {
   const { rows } = await sql<{ held: boolean }>`
     with claim as materialized (${heldClaim(fence)}),
     written as (
       update images set description = ${image.description}, room_type = ${image.room_type},
-        quality = ${image.quality}, described_by = ${image.described_by}
+        quality = ${image.quality}, described_by = ${image.described_by},
+        prompt_version = ${image.prompt_version}
       from claim where sha256 = ${image.sha256})
     select exists (select from claim) as held`.execute(db);
   if (rows[0]?.held !== true) throw new LeaseLostError(fence);

@@ -145,7 +145,7 @@ export const rawSchema = Type.Object({
       },
       {
         description:
-          'What the payload cost of the model so far, all its attempts and images included. Tokens are 0 where the server does not count them.',
+          'What the payload cost of the model so far, images included, and each attempt that has ended, however it did. Tokens are 0 where the server does not count them. An attempt is not counted whose worker was killed or lost its claim.',
       },
     ),
   ),

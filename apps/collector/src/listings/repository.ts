@@ -102,6 +102,8 @@ export function listImages(
       'images.description',
       'images.room_type',
       'images.quality',
+      'images.described_by',
+      'images.prompt_version',
     ])
     .where('listing_images.listing_id', '=', listingId)
     .$if(after !== undefined, (query) => query.where('listing_images.position', '>', after ?? 0))

@@ -100,5 +100,13 @@ export const imagesSchema = Type.Array(
     description: nullable(Type.String()),
     room_type: nullable(Type.String()),
     quality: nullable(Type.String()),
+    described_by: nullable(
+      Type.String({
+        description: 'The name of the model that described it, as its server gave it.',
+      }),
+    ),
+    prompt_version: nullable(
+      Type.String({ description: 'The prompt that it was described with.' }),
+    ),
   }),
 );

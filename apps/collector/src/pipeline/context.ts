@@ -29,6 +29,8 @@ export type Products = {
   provenance: Provenance;
   /** load or upsert */
   listingId: number;
+  /** load: the payload says nothing new, but some of its pictures are not had yet */
+  onlyPictures: true;
 };
 
 /** What all stages of one job share. */

@@ -11,14 +11,14 @@ export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embed
 
 /**
  * @param embedText Shared by all jobs.
+ * @param options.cost Where it is summed.
  * @param options.alone Whether the job's text is embedded in a request of its own.
  */
 export function createJobModel(
   model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
   embedText: EmbedText,
-  { alone }: { alone: boolean } = { alone: false },
+  { alone = false, cost = createModelCost() }: { alone?: boolean; cost?: ModelCost } = {},
 ): JobModel {
-  const cost = createModelCost();
   const { observe } = cost;
   return {
     ...cost,

@@ -18,6 +18,9 @@ const postponed: StageResult = { outcome: 'postponed', ending: { status: 'postpo
 /** The payload is what the listing was made from last: nothing is to be done. */
 export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
 
+/** The same, but for pictures that are not had yet: the stages that are about them go on. */
+export const unchangedText: StageResult = { outcome: 'unchanged' };
+
 /** The listing was made from a newer payload already. */
 export const superseded: StageResult = { outcome: 'superseded', ending: completed };
 

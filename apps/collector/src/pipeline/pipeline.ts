@@ -56,11 +56,11 @@ export function createPipeline(
   const outages = createOutages();
 
   return async (job, options) => {
-    const { signal, uploads, extracted, force = false, stages: records = [] } = options;
+    const { signal, uploads, extracted, cost, force = false, stages: records = [] } = options;
     const context: Context = { job, uploads, extracted, force, products: {} };
     // Whose text may be what the server failed on, takes no others along.
     const alone = outages.hasMet(job.rawId);
-    const model = createJobModel(deps.model, embedText, { alone });
+    const model = createJobModel(deps.model, embedText, { alone, ...(cost && { cost }) });
 
     for (const stage of stages) {
       const startedAt = new Date();
@@ -95,7 +95,6 @@ export function createPipeline(
         ...ending,
         stages: records,
         listingId: context.products.listingId ?? null,
-        modelUsage: model.usage(),
       };
     }
   };

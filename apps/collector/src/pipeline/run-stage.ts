@@ -2,14 +2,15 @@ import { ModelError } from '@oselya/model';
 import { LeaseLostError } from '../queue/job.ts';
 import { pause } from '../queue/repeat.ts';
 import type { Context, StageDeps } from './context.ts';
-import { StageTimeoutError } from './outcome.ts';
-import type { Stage, StageResult } from './stage.ts';
+import { skipped, StageTimeoutError } from './outcome.ts';
+import { PICTURE_STAGES, type Stage, type StageResult } from './stage.ts';
 
 const RETRY_DELAY_MS = 200;
 
 /**
  * Runs a stage within its time, and again while it fails and has attempts left: for a database that
- * failed for a moment. The model client has its own attempts, so its errors are final here.
+ * failed for a moment. The model client has its own attempts, so its errors are final here. One that the
+ * payload does not need is skipped.
  * @throws Whatever the last attempt threw; StageTimeoutError where it took too long.
  */
 export async function runStage(
@@ -18,6 +19,7 @@ export async function runStage(
   deps: StageDeps,
   signal: AbortSignal,
 ): Promise<StageResult> {
+  if (context.products.onlyPictures === true && !PICTURE_STAGES.has(stage.name)) return skipped;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runWithinTime(stage, context, deps, signal);

@@ -11,6 +11,9 @@ export type StageName =
   | 'enrich'
   | 'embed';
 
+/** The stages that a payload goes through which says nothing new, but has pictures that are not had yet. */
+export const PICTURE_STAGES: ReadonlySet<StageName> = new Set(['load', 'images', 'enrich']);
+
 /** How a job ends; `postponed` puts it back, because the model server is being left alone. */
 export type Ending =
   | { status: 'completed'; error: null }

@@ -18,8 +18,9 @@ export type Hints = {
 /**
  * Tells workers of new work before their poll finds it. A worker in this process hears of it at once
  * and for nothing. Others are told by a notification of its own, apart from the ingest's transaction
- * and at most once in 10 ms: PostgreSQL serialises the commits of transactions that notify, and under
- * load, when workers are busy and would not listen anyway, that is a hundred small ones a second.
+ * and at most once in 10 ms: PostgreSQL serialises the commits of transactions that notify. They are told
+ * while they are busy too: that nobody has a free slot cannot be known here, and the notifications cost less
+ * than finding out would (docs/adr/0014-notifications.md).
  * @param onError Told of a notification that failed; it was a hint, and the poll stays.
  */
 export function createHints(deps: {

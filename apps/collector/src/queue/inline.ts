@@ -50,7 +50,7 @@ export function createInlineJobs(deps: {
     if (outcome !== 'lost' && outcome !== 'postponed') return outcome;
     try {
       // Whatever ended the work before its end was written, nobody should have to wait for the lease.
-      if (outcome === 'lost') await returnJob(db, job);
+      if (outcome === 'lost') await returnJob(db, job, options.cost?.usage());
       // One whose pictures are gone has failed by now, and holds up its listing no longer.
       await release(db, [job]);
     } catch (error) {
@@ -62,9 +62,9 @@ export function createInlineJobs(deps: {
   return {
     run(job, { signal, ...options }) {
       const { promise, resolve } = Promise.withResolvers<JobOutcome>();
-      slots.run(job, async ({ controller: { signal: lost }, stages }) => {
+      slots.run(job, async ({ controller: { signal: lost }, stages, cost }) => {
         const either = signal === undefined ? lost : AbortSignal.any([lost, signal]);
-        resolve(await settle(job, { ...options, signal: either, stages }));
+        resolve(await settle(job, { ...options, signal: either, stages, cost }));
       });
       return promise;
     },

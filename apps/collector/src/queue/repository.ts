@@ -74,10 +74,15 @@ export async function expireLeases(db: Kysely<Tables>): Promise<void> {
 /**
  * Puts a claimed job back as if it had not been claimed: its attempt does not count. An inline one has
  * failed, because its pictures will be gone. Either way the listing's next payload may have waited for it.
+ * @param usage What it has cost of the model all the same.
  */
-export async function returnJob(db: Kysely<Tables>, { rawId, attempt }: Fence): Promise<boolean> {
+export async function returnJob(
+  db: Kysely<Tables>,
+  { rawId, attempt }: Fence,
+  usage?: ModelUsage,
+): Promise<boolean> {
   const { rows } = await sql<ListingKey>`
-    update raw_data set ${returned}
+    update raw_data set ${returned(usage)}
     where id = ${rawId} and attempt = ${attempt} and status = 'processing'
     returning source_slug as "sourceSlug", external_id as "externalId"`.execute(db);
   await release(db, rows);
@@ -89,12 +94,10 @@ export type JobResult = {
   error: RawError | null;
   stages: readonly StageRecord[];
   listingId: number | null;
-  /** What it cost of the model; not there where none could be asked. */
-  modelUsage?: ModelUsage;
 };
 
-/** A job and how it ended. */
-export type Ending = { job: Job; result: JobResult };
+/** A job, how it ended, and what it cost of the model; that is not there where none could be asked. */
+export type Ending = { job: Job; result: JobResult; modelUsage?: ModelUsage };
 
 /**
  * Writes how jobs ended. A listing whose payload went through every stage remembers the payload's hash in
@@ -105,14 +108,14 @@ export async function finishJobs(
   db: Kysely<Tables>,
   endings: readonly Ending[],
 ): Promise<boolean[]> {
-  const items = endings.map(({ job, result }) => ({
+  const items = endings.map(({ job, result, modelUsage }) => ({
     id: job.rawId,
     attempt: job.attempt,
     status: result.status,
     error: result.error,
     stages: result.stages,
     listing_id: result.listingId,
-    model_usage: result.modelUsage,
+    model_usage: modelUsage,
   }));
   const { rows } = await sql<{ id: number }>`
     with job as materialized (

@@ -4,6 +4,7 @@ import type { StageRecord, Tables } from '../database.ts';
 import type { UploadedFile } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Extracted } from '../pipeline/extraction.ts';
+import { createModelCost, type ModelCost } from '../pipeline/model-cost.ts';
 import { createFinish } from './finish.ts';
 import { type Job, LeaseLostError, logFieldsOf } from './job.ts';
 import { type JobResult, returnJob } from './repository.ts';
@@ -13,6 +14,8 @@ export type JobOptions = {
   signal: AbortSignal;
   /** Where the stages that it has been through are noted, for whoever looks meanwhile. */
   stages?: StageRecord[] | undefined;
+  /** Where the requests to the model are counted, for whoever gives the job back meanwhile. */
+  cost?: ModelCost | undefined;
   /** Pictures that came along: the listing then has these, whatever addresses the payload names. */
   uploads?: readonly UploadedFile[] | undefined;
   /** Process the payload although the listing was made from the same content. */
@@ -24,7 +27,7 @@ export type JobOptions = {
 /** What a job came to; `postponed` is back to the queue, because the model is being left alone. */
 export type ProcessResult = JobResult | { status: 'postponed' };
 
-/** The work of a job. It writes nothing about the job's status. */
+/** The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status. */
 export type ProcessJob = (job: Job, options: JobOptions) => Promise<ProcessResult>;
 
 export type JobOutcome = ProcessResult['status'] | 'lost';
@@ -65,11 +68,14 @@ export function createJobRunner(deps: {
     options: JobOptions,
     onProcessed?: () => void,
   ): Promise<JobOutcome> {
+    const { cost = createModelCost() } = options;
     try {
-      const result = await processed(job, options);
-      if (result.status === 'postponed') return (await returnJob(db, job)) ? 'postponed' : 'lost';
+      const result = await processed(job, { ...options, cost });
+      if (result.status === 'postponed') {
+        return (await returnJob(db, job, cost.usage())) ? 'postponed' : 'lost';
+      }
       onProcessed?.();
-      return (await finish({ job, result })) ? result.status : 'lost';
+      return (await finish({ job, result, modelUsage: cost.usage() })) ? result.status : 'lost';
     } catch (error) {
       log.warn({ err: options.signal.reason ?? error }, 'a job was given up');
       return 'lost';

@@ -1,4 +1,5 @@
 import type { StageRecord } from '../database.ts';
+import { createModelCost, type ModelCost } from '../pipeline/model-cost.ts';
 import type { Job } from './job.ts';
 
 /** A job that was claimed and has not ended. */
@@ -8,6 +9,8 @@ export type Slot = {
   readonly controller: AbortController;
   /** The stages that it has been through so far. */
   readonly stages: StageRecord[];
+  /** What it has cost of the model so far. */
+  readonly cost: ModelCost;
   readonly done: Promise<void>;
 };
 
@@ -60,7 +63,8 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
     run(job, work) {
       const controller = new AbortController();
       const done = Promise.withResolvers<void>();
-      const slot: Slot = { job, controller, stages: [], done: done.promise };
+      const cost = createModelCost();
+      const slot: Slot = { job, controller, stages: [], cost, done: done.promise };
       const end = (): void => {
         slots.delete(slot);
         done.resolve();

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { RawError } from '../database.ts';
+import type { ModelUsage, RawError } from '../database.ts';
 
 /*
  * Every transition of `raw_data.status`, as what an update of the record sets. Who may make one, and when,
@@ -49,6 +49,18 @@ function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
 const RELEASED = sql`claimed_by = null, lease_expires_at = null, updated_at = now()`;
 
 /**
+ * What the attempts have cost of the model, with what one more did: null where that is not known, which adds
+ * nothing. A record has null until the model could be asked.
+ */
+export function costWith(usage: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`coalesce(
+    (select jsonb_object_agg(
+        key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
+      from jsonb_each_text(${usage})),
+    raw_data.model_usage)`;
+}
+
+/**
  * The job has ended as `ending` says, a row with `status`, `error`, `stages`, `listing_id` and
  * `model_usage`. What its attempts cost of the model is added up. An inline one that is completed has its
  * pictures stored, and is as any other from then on.
@@ -58,11 +70,7 @@ export const ended = sql`
   error = ending.error,
   stages = ending.stages,
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
-  model_usage = coalesce(
-    (select jsonb_object_agg(
-        key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
-      from jsonb_each_text(ending.model_usage)),
-    raw_data.model_usage),
+  model_usage = ${costWith(sql`ending.model_usage`)},
   inline = raw_data.inline and ending.status <> 'completed',
   ${RELEASED}`;
 
@@ -72,13 +80,17 @@ const interrupted: RawError = {
     'The model or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
 };
 
-/** The job goes back as if it had not been claimed: its attempt does not count. */
-export const returned = sql`
+/** The job goes back as if it had not been claimed: its attempt does not count, but what that cost does. */
+export function returned(usage: ModelUsage | undefined): RawBuilder<unknown> {
+  const cost = usage === undefined || usage.calls === 0 ? null : JSON.stringify(usage);
+  return sql`
   status = case when inline then 'failed' else 'pending' end,
   error = case when inline then ${JSON.stringify(interrupted)}::jsonb end,
   attempts = case when inline then attempts else attempts - 1 end,
   stages = case when inline then stages else '[]' end,
+  model_usage = ${costWith(sql`${cost}::jsonb`)},
   ${RELEASED}`;
+}
 
 const leaseLost: RawError = {
   code: 'lease_lost',

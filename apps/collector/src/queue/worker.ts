@@ -4,6 +4,7 @@ import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database.ts';
 import type { Metrics } from '../metrics.ts';
+import type { ModelCost } from '../pipeline/model-cost.ts';
 import { processName } from '../process-name.ts';
 import { createClaimAhead, MAX_AHEAD, MAX_WAIT_MS } from './ahead.ts';
 import { createAlarm } from './alarm.ts';
@@ -106,8 +107,8 @@ export function startWorker(options: WorkerOptions): Worker {
     }
     for (const job of jobs) {
       if (probe) probingJob = job;
-      slots.run(job, ({ controller: { signal }, stages }, leave) =>
-        work(job, { signal, stages }, leave),
+      slots.run(job, ({ controller: { signal }, stages, cost }, leave) =>
+        work(job, { signal, stages, cost }, leave),
       );
     }
     lastSource = jobs.at(-1)?.sourceSlug;
@@ -145,19 +146,22 @@ export function startWorker(options: WorkerOptions): Worker {
     }
   }
 
+  async function giveBack(job: Job, cost?: ModelCost): Promise<void> {
+    await returnJob(db, job, cost?.usage()).catch((error: unknown) =>
+      log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned'),
+    );
+  }
+
+  /** Returns jobs that were not begun. */
   async function returnJobs(jobs: readonly Job[]): Promise<void> {
-    for (const job of jobs) {
-      await returnJob(db, job).catch((error: unknown) =>
-        log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned'),
-      );
-    }
+    for (const job of jobs) await giveBack(job);
   }
 
   /** Returns what is still in progress to the queue, and ends the work on it. */
   async function giveUp(): Promise<void> {
-    for (const { job, controller } of slots.all()) {
+    for (const { job, controller, cost } of slots.all()) {
       // Returned first: once its work is aborted nothing that it still tries can be written.
-      await returnJobs([job]);
+      await giveBack(job, cost);
       controller.abort(new Error('The worker is shutting down'));
     }
     await slots.empty(ABORT_GRACE_MS);

@@ -1,8 +1,12 @@
 import pLimit from 'p-limit';
 
+/** How many times as many as are in progress may be ahead of the result that is given next. */
+const AHEAD = 2;
+
 /**
  * Maps values with at most `parallel` of them in progress, and gives each result as soon as those before
- * it have been given. After a failure, or when nobody asks any more, nothing new begins.
+ * it have been given. A slow one holds up those that are far behind it. After a failure, or when nobody asks
+ * any more, nothing new begins.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
@@ -10,18 +14,28 @@ export async function* mapInOrder<Value, Result>(
   map: (value: Value) => Promise<Result>,
 ): AsyncGenerator<Result> {
   const limit = pLimit(parallel);
-  const results = values.map((value) =>
-    limit(() =>
-      map(value).catch((error: unknown) => {
-        limit.clearQueue();
-        throw error;
-      }),
-    ),
-  );
-  // Whoever waits for the first failure is told of it; nobody waits for those after it.
-  for (const result of results) result.catch(() => undefined);
+  const rest = values.values();
+  const begun: Promise<Result>[] = [];
+  const begin = (count: number) => {
+    for (const value of rest.take(count)) {
+      const result = limit(() =>
+        map(value).catch((error: unknown) => {
+          limit.clearQueue();
+          throw error;
+        }),
+      );
+      // Whoever waits for the first failure is told of it; nobody waits for those after it.
+      result.catch(() => undefined);
+      begun.push(result);
+    }
+  };
   try {
-    for (const result of results) yield await result;
+    begin(AHEAD * parallel);
+    for (let next = begun.shift(); next !== undefined; next = begun.shift()) {
+      const result = await next;
+      begin(1);
+      yield result;
+    }
   } finally {
     limit.clearQueue();
   }

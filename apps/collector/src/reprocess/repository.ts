@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { ModelUsage, RawStatus, Tables } from '../database.ts';
 import type { Payload } from '../ingest/schemas.ts';
 import { FACTS } from '../listings/facts.ts';
+import { costWith } from '../queue/transitions.sql.ts';
 
 /** Which listings to process again. */
 export type Choice = {
@@ -79,9 +80,6 @@ export async function addModelUsage(
   usage: ModelUsage,
 ): Promise<void> {
   await sql`
-    update raw_data set model_usage = (
-      select jsonb_object_agg(
-        key, value::bigint + coalesce((raw_data.model_usage ->> key)::bigint, 0))
-      from jsonb_each_text(${JSON.stringify(usage)}::jsonb))
+    update raw_data set model_usage = ${costWith(sql`${JSON.stringify(usage)}::jsonb`)}
     where id = ${rawId}`.execute(db);
 }

@@ -1,7 +1,6 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database.ts';
-import { type RangeColumn, rangesOf } from './filters.ts';
-import { normaliseText } from './normalise.ts';
+import { type RangeColumn, rangesOf, type ValueColumn, valuesOf } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /** Bands of ids, and blocks of bands, as the function `listing_facets` of the database has them. */
@@ -72,15 +71,20 @@ export function hasNewestBands(newestId: Expression<unknown>, count: number): Ex
     select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;
 }
 
+/** How a facet of a column begins. */
+const FACET_OF = {
+  deal_type: 'deal',
+  city_key: 'city',
+  property_type: 'type',
+  source_slug: 'source',
+  price: 'price',
+  area_total: 'area',
+  rooms: 'rooms',
+} satisfies Record<ValueColumn | RangeColumn, string>;
+
 /** Those that a listing must have all of. */
 function exactFacets(filters: SearchFilters): string[] {
-  const { deal_type, city, property_type, source_slug } = filters;
-  return [
-    deal_type && `deal:${deal_type}`,
-    city && `city:${normaliseText(city)}`,
-    property_type && `type:${property_type}`,
-    source_slug && `source:${source_slug}`,
-  ].filter((facet) => facet !== undefined);
+  return valuesOf(filters).map(({ column, value }) => `${FACET_OF[column]}:${value}`);
 }
 
 /** Lists of facets, of each of which a listing must have one. */
@@ -91,8 +95,6 @@ function rangeFacets(filters: SearchFilters): string[][] {
     return named(FACET_OF[column], from, to);
   });
 }
-
-const FACET_OF = { price: 'price', area_total: 'area', rooms: 'rooms' } as const;
 
 function placeIn(column: RangeColumn, value: number): number {
   return column === 'rooms' ? Math.min(Math.round(value), MOST_ROOMS) : stepOf(value);

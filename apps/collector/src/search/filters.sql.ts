@@ -1,7 +1,6 @@
 import { type Expression, expressionBuilder, type SqlBool } from 'kysely';
 import type { Tables } from '../database.ts';
-import { rangesOf } from './filters.ts';
-import { normaliseText } from './normalise.ts';
+import { rangesOf, valuesOf } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /**
@@ -12,13 +11,7 @@ import type { SearchFilters } from './schemas.ts';
 export function matchesFilters(filters: SearchFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   const conditions: Expression<SqlBool>[] = [];
-  for (const column of ['deal_type', 'property_type', 'source_slug'] as const) {
-    const value = filters[column];
-    if (value !== undefined) conditions.push(eb(column, '=', value));
-  }
-  if (filters.city !== undefined) {
-    conditions.push(eb('city_key', '=', normaliseText(filters.city)));
-  }
+  for (const { column, value } of valuesOf(filters)) conditions.push(eb(column, '=', value));
   for (const { column, min, max } of rangesOf(filters)) {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));

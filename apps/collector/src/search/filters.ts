@@ -1,4 +1,5 @@
 import { problem } from '../errors.ts';
+import { normaliseText } from './normalise.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [
@@ -18,6 +19,32 @@ export function rangesOf(
     min: filters[min],
     max: filters[max],
   })).filter(({ min, max }) => min !== undefined || max !== undefined);
+}
+
+const COLUMNS = ['deal_type', 'city_key', 'property_type', 'source_slug'] as const;
+
+export type ValueColumn = (typeof COLUMNS)[number];
+
+/**
+ * The values that filters name, as the columns have them: a city is found however it is written, and a type
+ * of property, which listings have in lower case, in any.
+ */
+export function valuesOf({
+  deal_type,
+  city,
+  property_type,
+  source_slug,
+}: SearchFilters): { column: ValueColumn; value: string }[] {
+  const values = {
+    deal_type,
+    city_key: city === undefined ? undefined : normaliseText(city),
+    property_type: property_type?.toLowerCase(),
+    source_slug,
+  };
+  return COLUMNS.flatMap((column) => {
+    const value = values[column];
+    return value === undefined ? [] : [{ column, value }];
+  });
 }
 
 /**

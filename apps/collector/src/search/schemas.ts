@@ -28,7 +28,7 @@ const filters = {
     Type.Union([Type.Literal('sale'), Type.Literal('rent'), Type.Literal('daily_rent')]),
   ),
   city: word('However it is written: "Івано-Франківськ" finds "івано франківськ".'),
-  property_type: word('As listings have it.'),
+  property_type: word('As listings have it, in any case: "Apartment" finds "apartment".'),
   price_min: price,
   price_max: price,
   rooms_min: rooms,

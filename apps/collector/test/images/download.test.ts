@@ -219,6 +219,7 @@ test(
     await assert.rejects(impatient(`${main}/silent`, idle), {
       name: 'ImageError',
       message: /longer than 0\.2 s/,
+      retryable: true,
     });
   },
 );

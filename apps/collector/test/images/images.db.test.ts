@@ -7,6 +7,7 @@ import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError } from '@oselya/model';
 import sharp from 'sharp';
+import { descriptionPrompt } from '../../src/images/describe.ts';
 import { LeaseLostError } from '../../src/queue/job.ts';
 import { openImages, visionModel } from './harness.ts';
 import { FORMATS, picture } from './pictures.ts';
@@ -67,9 +68,10 @@ test('pictures of every type are stored, recorded in their order and described',
   );
   for (const row of rows) {
     assert.deepEqual(
-      [row.width, row.height, row.description, row.room_type, row.quality, row.described_by],
-      [64, 48, 'A bright kitchen.', 'kitchen', 'good', 'eyes-1'],
+      [row.width, row.height, row.description, row.room_type, row.quality],
+      [64, 48, 'A bright kitchen.', 'kitchen', 'good'],
     );
+    assert.deepEqual([row.described_by, row.prompt_version], ['eyes-1', descriptionPrompt.version]);
     assert.equal(row.bytes, put5.find((one) => one.sha256 === row.sha256)?.bytes.length);
   }
   assert.equal(shown.length, 5);

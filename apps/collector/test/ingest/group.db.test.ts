@@ -154,11 +154,11 @@ if (database.url !== undefined) {
       where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`;
     // However slow the machine is, the second ten come after the first group has been sent.
     const answers: ReturnType<typeof send>[] = [];
-    for (const groups of ['1', '2']) {
+    for (const groups of [1, 2]) {
       for (let n = 0; n < 10; n += 1) answers.push(send(answers.length));
       await until(`${groups} groups to wait for the lock`, async () => {
         const { rows } = await admin.query<{ n: string }>(`select count(*) as n ${waiting}`);
-        return rows[0]?.n === groups;
+        return Number(rows[0]?.n) >= groups;
       });
     }
     for (let n = 0; n < 20; n += 1) answers.push(send(answers.length));

@@ -315,6 +315,28 @@ test('a payload that is no listing is invalid, with the reason', async () => {
   assert.equal(await listingOf(db, payload), undefined);
 });
 
+test('a payload that was no listing is asked about again when it comes again, and may be one then', async () => {
+  const model = countedModel();
+  const harness = createHarness(db, { model });
+  const payload = payloadOf({
+    title: 'Ремонт телефонів',
+    description: 'Ремонтуємо телефони та ноутбуки, швидко і недорого. Виїзд майстра.',
+  });
+  const [first, second] = [await harness.process(payload), await harness.process(payload)];
+  assert.deepEqual([first.status, second.status], ['invalid', 'invalid']);
+  assert.deepEqual(model.calls, { chat: 2, embed: 0 });
+  const improved: typeof model.generateObject = async (request) => {
+    const answer = await model.generateObject(request);
+    Object.assign(answer.value, { is_listing: true });
+    return answer;
+  };
+  const third = await createHarness(db, {
+    model: { ...model, generateObject: improved },
+  }).process(payload);
+  assert.equal(third.status, 'completed');
+  assert.equal((await listingOf(db, payload))?.id, third.listing_id);
+});
+
 test('an older payload never overwrites a newer one', async () => {
   const harness = createHarness(db);
   const payload = payloadOf({ price: 1000 });

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { Registry } from 'prom-client';
+import { createMetrics } from '../../src/metrics.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { createInlineJobs } from '../../src/queue/inline.ts';
+import { createJobRunner, type ProcessJob } from '../../src/queue/run-job.ts';
+import { startWorker } from '../../src/queue/worker.ts';
+import { fakeBreaker } from '../support/breaker.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, noImages } from '../support/pipeline.ts';
+import { countedModel, createHarness, log, noImages } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
 
 const { db } = await openDatabase();
 
@@ -46,16 +54,11 @@ test("requests for pictures count as the job's own", async () => {
 });
 
 test('a job that failed has its cost, and the next attempt adds to it', async () => {
-  const model = countedModel();
-  const failing = {
-    ...model,
-    embed: ((_texts, options) => {
-      options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
-      return Promise.reject(new ModelError('MODEL_REJECTED', 'too long'));
-    }) satisfies typeof model.embed,
-  };
+  const model = modelFailing(() => {
+    throw new ModelError('MODEL_REJECTED', 'too long');
+  });
   const payload = payloadOf();
-  const failed = await createHarness(db, { model: failing }).process(payload);
+  const failed = await createHarness(db, { model }).process(payload);
   assert.equal(failed.status, 'failed');
   assert.equal(failed.model_usage?.calls, 2);
   await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', failed.id).execute();
@@ -63,6 +66,80 @@ test('a job that failed has its cost, and the next attempt adds to it', async ()
   const { model_usage: usage } = await rawRecord(db, failed.id);
   assert.equal(usage?.calls, 4);
   assert.ok(usage.output_tokens >= 2 * failed.model_usage.output_tokens);
+});
+
+/** A model whose chat answers, and whose embeddings fail in this way. */
+function modelFailing(fail: () => never) {
+  const model = countedModel();
+  return {
+    ...model,
+    embed: ((_texts, options) => {
+      options?.observe?.({ ...event, inputTokens: null, outputTokens: null });
+      fail();
+    }) satisfies typeof model.embed,
+  };
+}
+
+test('an attempt that goes back to the queue is counted, and costs no attempt', async () => {
+  const model = modelFailing(() => {
+    throw new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+  });
+  const payload = payloadOf();
+  const postponed = await createHarness(db, { model }).process(payload);
+  assert.deepEqual([postponed.status, postponed.attempts], ['pending', 0]);
+  assert.equal(postponed.model_usage?.calls, 2);
+  await createHarness(db).runNext();
+  const { status, model_usage: usage } = await rawRecord(db, postponed.id);
+  assert.equal(status, 'completed');
+  assert.equal(usage?.calls, 4);
+  assert.ok(usage.output_tokens > postponed.model_usage.output_tokens);
+});
+
+test('an attempt that threw an exception is counted', async () => {
+  const id = await store(db, payloadOf());
+  const process: ProcessJob = (_job, { cost }) => {
+    cost?.observe(event);
+    throw new Error(`no luck with ${id}`);
+  };
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  const metrics = createMetrics(new Registry());
+  const run = createJobRunner({ db, process, metrics, log });
+  assert.equal(await run(job, { signal: new AbortController().signal }), 'failed');
+  const { model_usage: usage } = await rawRecord(db, id);
+  assert.deepEqual(usage, { calls: 1, input_tokens: 70, output_tokens: 7 });
+});
+
+test("an attempt that a shutdown interrupts is counted: a worker's, and a request's own", async () => {
+  const id = await store(db, payloadOf());
+  const metrics = createMetrics(new Registry());
+  let asked = 0;
+  const process: ProcessJob = (_job, { cost, signal }) => {
+    cost?.observe(event);
+    asked += 1;
+    return new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+  };
+  const usual = { db, process, metrics, log, leaseMs: 60_000 };
+  const worker = startWorker({ ...usual, breaker: fakeBreaker(), slots: 1, maxAttempts: 3 });
+  await until('the worker to ask the model', () => asked === 1);
+  await worker.stop({ timeoutMs: 0 });
+  const returned = await rawRecord(db, id);
+  assert.deepEqual([returned.status, returned.model_usage?.calls], ['pending', 1]);
+
+  const jobs = createInlineJobs(usual);
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  const outcome = jobs.run(job, {});
+  await jobs.close({ timeoutMs: 0 });
+  assert.equal(await outcome, 'lost');
+  const again = await rawRecord(db, id);
+  assert.deepEqual(
+    [again.status, again.model_usage],
+    ['pending', { calls: 2, input_tokens: 140, output_tokens: 14 }],
+  );
+  await db.deleteFrom('raw_data').where('id', '=', id).execute();
 });
 
 test('a payload that waits has cost nothing that is known', async () => {

@@ -231,7 +231,7 @@ test('a server that fails ends the reading, and so does a model that fails on ev
   for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
   for (const [code, most] of [
     ['MODEL_UNREACHABLE', 4],
-    ['MODEL_REJECTED', 19],
+    ['MODEL_REJECTED', 17],
   ] as const) {
     const model = betterModel(() => {
       throw new ModelError(code, 'no');

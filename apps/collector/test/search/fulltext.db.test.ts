@@ -90,6 +90,7 @@ test('each filter leaves out what it should', async () => {
     [{}, [unknown, other, wanted]],
     [{ deal_type: 'rent' }, [wanted]],
     [{ property_type: 'apartment' }, [wanted]],
+    [{ property_type: 'Apartment' }, [wanted]],
     [{ city: "КАМ'ЯНЕЦЬ ПОДІЛЬСЬКИЙ" }, [wanted]],
     [{ city: '—' }, []],
     [{ source_slug: 'wanted' }, [wanted]],

@@ -23,7 +23,13 @@ const at = (degrees: number) => [
 
 const [near, tie, far, opposite] = await add(
   { source_slug: 'circle', embedding: at(10), city: 'Київ', price: 100 },
-  { source_slug: 'circle', embedding: at(10), city: 'Львів', price: 300 },
+  {
+    source_slug: 'circle',
+    embedding: at(10),
+    city: 'Львів',
+    price: 300,
+    property_type: 'квартира',
+  },
   { source_slug: 'circle', embedding: at(60), city: 'Київ', price: 500 },
   { source_slug: 'circle', embedding: at(180), city: 'Київ' },
 );
@@ -56,6 +62,7 @@ test('filters and the limit hold, and archived listings come only when asked for
     [{ price_min: 200, price_max: 500 }, [tie, far]],
     [{ include_archived: true }, [archived, near, tie, far, opposite]],
     [{ city: 'Одеса' }, []],
+    [{ property_type: 'Квартира' }, [tie]],
   ];
   for (const [filters, ids] of cases) {
     const body = await ok('similar', { embedding, ...circle, ...filters });

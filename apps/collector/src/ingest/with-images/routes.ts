@@ -31,7 +31,8 @@ export type WithImagesDeps = {
 
 /**
  * `POST /ingest/with-images`, in a scope of its own, because it reads another type of body than all else.
- * What can be refused is refused before the body is read. Specification 001, Endpoints and Behaviour
+ * What can be refused is refused before the body is read, or at its field `metadata`, which is read as soon
+ * as it comes: so a form counts against its source's rate even if its files turn out bad. Specification 001, Endpoints and Behaviour
  * rules, 3; Contract 4, Answers.
  */
 export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
@@ -98,12 +99,13 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
               throw problem('forbidden', { detail: 'This API key may not send for this source.' });
             }
             sources.set(request, payload.source_slug);
+            // Past the rate the pictures that follow are not taken, nor is a turn held while they come.
+            reply.headers(await limit(payload.source_slug));
             return payload;
           },
         });
         // Nothing moves on the connection while the pipeline runs, however long that takes.
         request.raw.setTimeout(0);
-        reply.headers(await limit(form.payload.source_slug));
         return await processForm(
           { ...form, requestId: request.id },
           request.headers['idempotency-key'],

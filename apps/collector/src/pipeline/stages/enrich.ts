@@ -13,19 +13,24 @@ const KINDS = ['price_per_m2', 'images'] as const;
 
 type Enrichments = Partial<Record<(typeof KINDS)[number], Record<string, unknown>>>;
 
-/** Works out what follows from the listing's facts and pictures, without asking the model again. */
+/**
+ * Works out what follows from the listing's facts and pictures, without asking the model again. Where only
+ * pictures were looked after, what follows from the facts stays.
+ */
 export const enrich: StageRun = async (context, { db }) => {
   const { job } = context;
   const listingId = product(context, 'listingId');
+  const { onlyPictures = false } = context.products;
+  const kinds = onlyPictures ? (['images'] as const) : KINDS;
   const enrichments: Enrichments = {
-    ...priceOfArea(product(context, 'facts')),
+    ...(onlyPictures ? {} : priceOfArea(product(context, 'facts'))),
     ...(await describedImages(db, listingId)),
   };
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job)}),
     removed as (
       delete from listing_enrichments using claim
-      where claim.is_current and listing_id = ${listingId} and kind = any(${[...KINDS]})
+      where claim.is_current and listing_id = ${listingId} and kind = any(${[...kinds]})
         and not (${Object.keys(enrichments)}::text[] @> array[kind])),
     written as (
       insert into listing_enrichments (listing_id, kind, value)

@@ -13,6 +13,7 @@ export const images: StageRun = async (context, deps, signal) => {
   // The payload is only read again.
   if (extracted !== undefined) return skipped;
   const urls = product(context, 'payload').image_urls ?? [];
+  const { onlyPictures: onlyDue = false } = context.products;
   const { rawId, attempt } = context.job;
   const job = {
     listingId: product(context, 'listingId'),
@@ -21,7 +22,7 @@ export const images: StageRun = async (context, deps, signal) => {
     observe: deps.model.observe,
   };
   try {
-    if (uploads === undefined) await deps.images.processRemote({ ...job, urls });
+    if (uploads === undefined) await deps.images.processRemote({ ...job, urls, onlyDue });
     else await deps.images.processUploaded({ ...job, files: uploads });
   } catch (error) {
     if (error instanceof SupersededError) return superseded;

@@ -3,7 +3,7 @@ import type { Tables } from '../../database.ts';
 import type { Payload } from '../../ingest/schemas.ts';
 import { heldClaim } from '../../queue/fence.ts';
 import { type Job, LeaseLostError } from '../../queue/job.ts';
-import { done, superseded, unchanged } from '../outcome.ts';
+import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 
 type Loaded = {
@@ -11,18 +11,30 @@ type Loaded = {
   listingId: number | null;
   currentRawId: number | null;
   completedHash: string | null;
+  lacksPictures: boolean;
 };
+
+/**
+ * Whether a listing has addresses that may be asked again by now (see `takeDue`), or fetched pictures that
+ * nobody has described: then its pictures were looked after for an unchanged payload, and the model failed.
+ */
+const LACKS_PICTURES = sql`exists (
+  select from listing_images as shown left join images using (sha256)
+  where shown.listing_id = listing.id
+    and (shown.retry_at <= now()
+      or shown.url is not null and images.sha256 is not null and images.described_by is null))`;
 
 /**
  * Reads the payload, and ends the job where there is nothing to do: the listing was made from a newer
  * payload, or its last one said the same. In that case it was seen again, so it is in the archive no
  * longer; and it stays as it was read then, although prompt or model may be others now, which is what
- * `oselya reprocess` and `oselya backfill-embeddings` are for. Contract 4, Listings.
+ * `oselya reprocess` and `oselya backfill-embeddings` are for. Pictures that could not be had then are
+ * looked after all the same. Contract 4, Listings.
  */
 export const load: StageRun = async ({ job, products, force }, { db }) => {
   const { rows } = await sql<Loaded>`
     select raw.payload, listing.id as "listingId", current.raw_id as "currentRawId",
-      current.completed_hash as "completedHash"
+      current.completed_hash as "completedHash", ${LACKS_PICTURES} as "lacksPictures"
     from raw_data as raw
     left join property_listings as listing using (source_slug, external_id)
     left join listing_payloads as current using (source_slug, external_id)
@@ -38,8 +50,11 @@ export const load: StageRun = async ({ job, products, force }, { db }) => {
   if (loaded.currentRawId > job.rawId) return superseded;
   if (force || loaded.completedHash !== job.contentHash) return done;
   // It went through before, and was processed again without being forced.
-  if (loaded.currentRawId === job.rawId) return unchanged;
-  return (await seenAgain(db, job, loaded.listingId)) ? unchanged : done;
+  const isSame = loaded.currentRawId === job.rawId || (await seenAgain(db, job, loaded.listingId));
+  if (!isSame) return done;
+  if (!loaded.lacksPictures) return unchanged;
+  products.onlyPictures = true;
+  return unchangedText;
 };
 
 /**

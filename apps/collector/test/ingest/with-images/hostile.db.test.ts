@@ -243,6 +243,39 @@ test('past so many at once a request is 503, until one has ended', async () => {
   });
 });
 
+test('past the rate of its source a form is refused at its metadata, its files not yet sent', async () => {
+  const limits = { COLLECTOR_INGEST_PER_MINUTE: '1', COLLECTOR_UPLOADS: '1' };
+  await using limited = await startCollector(database, { ...settings, ...limits });
+  const sendFor = (source_slug: string) => {
+    const file = { name: 'a.png', bytes: Uint8Array.from(bytes) };
+    return sendForm(limited.url, formOf(payloadOf({ source_slug }), [file]));
+  };
+  assert.equal((await sendFor('eager')).status, 200);
+  const records = await count();
+
+  await using socket = await openSocket(limited.url);
+  let answers = '';
+  socket.on('data', (chunk) => (answers += chunk.toString()));
+  const again = part('metadata', JSON.stringify(payloadOf({ source_slug: 'eager' })));
+  const start = bodyOf([again, image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  socket.write(requestHead(PATH, { 'content-type': TYPE, 'content-length': 10_000 * KB }));
+  socket.write(start);
+  await until('a refusal', () => answers.includes('"rate_limited"'), 5000);
+  assert.match(answers, /^HTTP\/1\.1 429 /);
+  assert.match(answers, /^retry-after: \d+\r$/m);
+  assert.match(answers, /^ratelimit-remaining: 0\r$/m);
+  await noFiles();
+  assert.equal(await count(), records);
+  // The only turn is free again although the sender has not ended, and another source has it.
+  const other = await sendFor('patient');
+  assert.deepEqual([other.status, other.headers.get('ratelimit-remaining')], [200, '0']);
+  const { text } = await limited.get('/metrics');
+  assert.match(
+    text,
+    /collector_ingest_requests_total\{source="eager",outcome="rate_limited"\} 1\n/,
+  );
+});
+
 test('a shutdown in the midst of an upload or of the pipeline leaves nothing undecided', async () => {
   const server = await startModelServer();
   await using stopping = await startCollector(database, {

@@ -71,11 +71,12 @@ test('a payload with pictures is processed before the answer, whichever comes fi
     assert.deepEqual([raw.status, raw.attempts, raw.listing_id], ['completed', 1, listingId]);
     assert.equal(raw.stages.length, 8);
     const shown = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
-      { sha256: string | null; error: string | null }[]
+      { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
+    const described = [stored.sha256, 'mock', 'image-description.v1'];
     assert.deepEqual(
-      shown.map((one) => one.sha256),
-      [stored.sha256, null, stored.sha256],
+      shown.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      [described, [null, null, null], described],
     );
     assert.equal((await collector.get(`/api/v1/images/${stored.sha256}`)).status, 200);
   }

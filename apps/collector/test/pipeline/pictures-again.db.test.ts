@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import type { Payload } from '../../src/ingest/schemas.ts';
+import { LeaseLostError, SupersededError } from '../../src/queue/job.ts';
+import { putBackOne } from '../../src/queue/put-back.sql.ts';
+import { openImages, visionModel } from '../images/harness.ts';
+import { picture } from '../images/pictures.ts';
+import { serve } from '../images/server.ts';
+import { rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { countedModel, createHarness } from '../support/pipeline.ts';
+
+const { db, open, rowsOf, addListing } = await openImages();
+
+/** What the host answers by path: a status, or bytes. */
+const answers = new Map<string, number | Buffer>();
+let asked: string[] = [];
+const host = await serve((request, response) => {
+  const path = request.url ?? '';
+  asked.push(path);
+  const answer = answers.get(path) ?? 404;
+  if (typeof answer === 'number') response.writeHead(answer).end();
+  else response.end(answer);
+});
+beforeEach(() => {
+  asked = [];
+});
+
+const UNCHANGED = [['load', 'unchanged']];
+const PICTURES_ONLY = [
+  ['load', 'unchanged'],
+  ['validate', 'skipped'],
+  ['normalize', 'skipped'],
+  ['upsert', 'skipped'],
+  ['snapshot', 'skipped'],
+  ['images', 'done'],
+  ['enrich', 'done'],
+  ['embed', 'skipped'],
+];
+
+type Raw = Awaited<ReturnType<typeof rawRecord>>;
+const outcomesOf = ({ stages }: Raw) => stages.map(({ stage, outcome }) => [stage, outcome]);
+
+/** A listing with pictures of these paths, whose text the model has read and embedded once. */
+async function begin(
+  paths: readonly string[],
+  { vision = visionModel() }: { vision?: ReturnType<typeof visionModel> } = {},
+) {
+  const model = countedModel();
+  const harness = createHarness(db, { model, images: open({ model: vision.model }).images });
+  const payload: Payload = payloadOf({ image_urls: paths.map((path) => host + path) });
+  const raw = await harness.process(payload);
+  assert.deepEqual([raw.status, model.calls], ['completed', { chat: 1, embed: 1 }]);
+  const listingId = raw.listing_id ?? 0;
+  return {
+    ...harness,
+    model,
+    vision,
+    payload,
+    listingId,
+    /** Makes as if the time until failed addresses may be asked again were over. */
+    nextDay: () =>
+      db
+        .updateTable('listing_images')
+        .set({ retry_at: new Date(0) })
+        .where('listing_id', '=', listingId)
+        .where('retry_at', 'is not', null)
+        .execute(),
+  };
+}
+
+async function enrichmentsOf(listingId: number) {
+  const rows = await db
+    .selectFrom('listing_enrichments')
+    .select(['kind', 'value'])
+    .where('listing_id', '=', listingId)
+    .execute();
+  return Object.fromEntries(rows.map(({ kind, value }) => [kind, value]));
+}
+
+test('a picture whose host failed for a moment comes with a later payload that says the same', async () => {
+  answers.set('/a.png', await picture('png', { colour: 'red' })).set('/b.png', 503);
+  const listing = await begin(['/a.png', '/b.png', '/never.png']);
+  const before = await enrichmentsOf(listing.listingId);
+  assert.deepEqual(before['images'], { stored: 1, failed: 2, room_types: { kitchen: 1 } });
+  answers.set('/b.png', await picture('png', { colour: 'blue' }));
+  asked = [];
+
+  // Not at once: else a dead host would cost each payload its timeouts.
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(asked, []);
+
+  await listing.nextDay();
+  const again = await listing.process(listing.payload);
+  assert.deepEqual([again.status, outcomesOf(again)], ['completed', PICTURES_ONLY]);
+  assert.equal(again.listing_id, listing.listingId);
+  assert.deepEqual(asked, ['/b.png'], 'what is there, or never will be, is left alone');
+  const rows = await rowsOf(listing.listingId);
+  assert.deepEqual(
+    rows.map(({ url, error }) => [url, error]),
+    [
+      [`${host}/a.png`, null],
+      [`${host}/b.png`, null],
+      [`${host}/never.png`, 'The address answered with status 404'],
+    ],
+  );
+  assert.equal(listing.vision.shown.length, 2);
+  assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text was read before');
+  const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
+  assert.deepEqual(await enrichmentsOf(listing.listingId), { ...before, images });
+  assert.ok(before['price_per_m2']);
+
+  await listing.nextDay();
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+  assert.deepEqual(asked, ['/b.png']);
+});
+
+test('a host that stays dead is asked by one unchanged payload a day', async () => {
+  answers.set('/dead.png', 500);
+  const listing = await begin(['/dead.png']);
+  await listing.nextDay();
+  asked = [];
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), PICTURES_ONLY);
+  assert.deepEqual(asked, Array(3).fill('/dead.png'), 'with the attempts of any download');
+  for (let n = 0; n < 3; n += 1) {
+    assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+  }
+  assert.equal(asked.length, 3);
+  // Whoever says something new asks at once.
+  const changed = await listing.process({ ...listing.payload, price: 61_000 });
+  assert.equal(changed.status, 'completed');
+  assert.equal(asked.length, 6);
+});
+
+test('a picture that came late and could not be described is described by the retry', async () => {
+  answers.set('/late.png', 503);
+  let broken = true;
+  const vision = visionModel(() => {
+    if (broken) throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
+  });
+  const listing = await begin(['/late.png'], { vision });
+  await listing.nextDay();
+  answers.set('/late.png', await picture('png', { colour: 'orchid' }));
+  const failed = await listing.process(listing.payload);
+  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'images']);
+  broken = false;
+  asked = [];
+  assert.ok(await putBackOne(db, failed.id));
+  await listing.runNext();
+  const retried = await rawRecord(db, failed.id);
+  assert.deepEqual([retried.status, outcomesOf(retried)], ['completed', PICTURES_ONLY]);
+  assert.deepEqual(asked, [], 'it was stored');
+  assert.equal(listing.vision.shown.length, 2);
+  assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 });
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+});
+
+test('the retry of a record that failed asks for its missing pictures at once', async () => {
+  answers.set('/retried.png', 503);
+  const model = countedModel();
+  let broken = true;
+  const embed: typeof model.embed = (texts, options) => {
+    if (broken) throw new ModelError('MODEL_REJECTED', 'No such model.');
+    return model.embed(texts, options);
+  };
+  const { images } = open();
+  const harness = createHarness(db, { model: { ...model, embed }, images });
+  const failed = await harness.process(payloadOf({ image_urls: [`${host}/retried.png`] }));
+  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
+  broken = false;
+  answers.set('/retried.png', await picture('png', { colour: 'tomato' }));
+  assert.ok(await putBackOne(db, failed.id));
+  await harness.runNext();
+  const retried = await rawRecord(db, failed.id);
+  assert.equal(retried.status, 'completed');
+  assert.equal((await rowsOf(retried.listing_id ?? 0))[0]?.error, null);
+});
+
+test('a job that is stopped while it asks has had its turn all the same', async () => {
+  answers.set('/stopped.png', 503);
+  const stop = new AbortController();
+  const url = await serve((_request, response) => {
+    if (answers.get('/stopped.png') === 503) response.writeHead(503).end();
+    else stop.abort(new Error('the worker is stopping'));
+  });
+  const { images } = open();
+  const job = { ...(await addListing()), urls: [url] };
+  await images.processRemote(job);
+  await db
+    .updateTable('listing_images')
+    .set({ retry_at: new Date(0) })
+    .execute();
+  answers.delete('/stopped.png');
+  const work = images.processRemote({ ...job, signal: stop.signal, onlyDue: true });
+  await assert.rejects(work, /stopping/);
+  const row = await db
+    .selectFrom('listing_images')
+    .select('retry_at')
+    .where('listing_id', '=', job.listingId)
+    .executeTakeFirstOrThrow();
+  const hours = ((row.retry_at?.getTime() ?? 0) - Date.now()) / 3_600_000;
+  assert.ok(hours > 19 && hours < 24, `${hours} hours`);
+});
+
+test('without its claim, or after a newer payload, a job takes no address', async () => {
+  answers.set('/fenced.png', 503);
+  const { images } = open();
+  const job = { ...(await addListing()), urls: [`${host}/fenced.png`] };
+  await images.processRemote(job);
+  await db
+    .updateTable('listing_images')
+    .set({ retry_at: new Date(0) })
+    .execute();
+  asked = [];
+  const lost = { ...job, fence: { ...job.fence, attempt: 9 }, onlyDue: true };
+  await assert.rejects(images.processRemote(lost), LeaseLostError);
+
+  const { source_slug, external_id } = await db
+    .selectFrom('property_listings')
+    .select(['source_slug', 'external_id'])
+    .where('id', '=', job.listingId)
+    .executeTakeFirstOrThrow();
+  const newer = await store(db, payloadOf({ source_slug, external_id }));
+  await db
+    .updateTable('listing_payloads')
+    .set({ raw_id: newer })
+    .where('external_id', '=', external_id)
+    .where('source_slug', '=', source_slug)
+    .execute();
+  await assert.rejects(images.processRemote({ ...job, onlyDue: true }), SupersededError);
+  assert.deepEqual(asked, []);
+  const row = await db
+    .selectFrom('listing_images')
+    .select('retry_at')
+    .where('listing_id', '=', job.listingId)
+    .executeTakeFirstOrThrow();
+  assert.deepEqual(row.retry_at, new Date(0));
+});
