@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openTestDatabase } from '@oselya/db/testing';
+import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
 import { sql } from 'kysely';
 import { errors, migrateDatabase, openapi, start } from '../src/main.ts';
@@ -91,6 +91,7 @@ test('a busy port is explained, and the shared database stays open', async () =>
 test('on its own it opens the embedded database and closes it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
   after(() => rm(folder, { recursive: true }));
+  await fillDataFolder(folder);
   for (let time = 0; time < 2; time += 1) {
     const running = await start({ ...env, DATA_DIR: folder, LOG_LEVEL: 'silent' });
     const me = await fetch(`${running.url}/auth/me`);

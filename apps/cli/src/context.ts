@@ -1,6 +1,15 @@
-/** What a command has of the world around it. */
-export type Context = {
+import type { Readable, Writable } from 'node:stream';
+
+/** The process around the command, or what a test puts in its place. */
+export type Io = {
   env: NodeJS.ProcessEnv;
+  stdin: Readable & { isTTY?: boolean };
+  stdout: Writable;
+  stderr: Writable;
+};
+
+/** What a command has of the world around it. */
+export type Context = Io & {
   print: (line: string) => void;
   /** Sets the exit status of a command that did its work but has bad news. */
   exitWith: (status: number) => void;

@@ -44,6 +44,10 @@ export function createProgram(context: Context): Command {
     .description('Collect, process and search property listings on your own machine.')
     .version(manifest.version, '-V, --version', 'print the version')
     .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void context.stdout.write(text),
+      writeErr: (text) => void context.stderr.write(text),
+    })
     .showSuggestionAfterError()
     // What follows `inventory` is read by that command alone.
     .enablePositionalOptions()

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Browser } from './browser.ts';
+import { fillDataFolder } from '@oselya/db/testing';
+import { Browser } from './support/browser.ts';
 
 // The main job of the platform, run as a newcomer runs it: `npm start` in the checkout.
 
@@ -168,6 +169,7 @@ test('a second start on the same folder is refused in one line', async () => {
 
 test('a busy port is refused in one line', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-busy-'));
+  await fillDataFolder(folder);
   try {
     const { code, errors } = await fails({ DATA_DIR: folder });
     assert.equal(code, 1);
@@ -220,6 +222,7 @@ test('Ctrl-C stops it cleanly, and it can be started again at once', async () =>
 
 test('Ctrl-C while the samples are being sent stops it without an error', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
+  await fillDataFolder(folder);
   try {
     const started = run([process.execPath, BIN, 'dev'], { DATA_DIR: folder });
     await untilIn(started, 'the first samples are sent', async () => {
@@ -236,6 +239,7 @@ test('Ctrl-C while the samples are being sent stops it without an error', async 
 
 test('with COLLECTOR_AUTH=required the samples are sent with a key that is revoked at the end', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-keys-'));
+  await fillDataFolder(folder);
   const more = { DATA_DIR: folder, COLLECTOR_AUTH: 'required' };
   try {
     const started = run([process.execPath, BIN, 'dev'], more);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect } from '@oselya/db';
 import fc from 'fast-check';
 import { createGroupCommit } from '../src/group-commit.ts';
@@ -17,8 +18,10 @@ function controlledWrites() {
   };
 }
 
-/** Long enough for whatever is going to happen by itself. */
-const settle = () => new Promise((resolve) => setTimeout(resolve, 20));
+/** So many turns of the event loop that whatever is going to happen by itself has happened. */
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 10; turns += 1) await nextTurn();
+}
 
 test('what comes while groups are on their way is one group, in its order', async () => {
   const { groups, write } = controlledWrites();

@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { existsSync, openAsBlob } from 'node:fs';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import manifest from '../package.json' with { type: 'json' };
@@ -38,7 +41,7 @@ export async function openTestDatabase<Schema>(
 ): Promise<TestDatabase<Schema>> {
   const server = process.env['TEST_DATABASE_URL'];
   const created = server === undefined ? undefined : await createDatabase(server);
-  const image = created === undefined ? await emptyImage() : undefined;
+  const image = created === undefined ? await openAsBlob(await emptyImage()) : undefined;
   const database = await connect<Schema>({ url: created?.url, image }).catch(
     async (error: unknown) => {
       await created?.drop();
@@ -56,12 +59,20 @@ export async function openTestDatabase<Schema>(
   return { ...database, url: created?.url, close };
 }
 
-/** A new embedded database. To make one takes four times as long as to load it, so it is kept. */
-async function emptyImage(): Promise<Blob> {
+/**
+ * Puts an empty embedded database into a new data folder, so that the process that is started on it need
+ * not make one.
+ */
+export async function fillDataFolder(dataDir: string): Promise<void> {
+  const folder = join(dataDir, 'database');
+  await mkdir(folder, { recursive: true });
+  await promisify(execFile)('tar', ['-xf', await emptyImage(), '-C', folder]);
+}
+
+/** The file of a new embedded database. To make one takes four times as long as to load it, so it is kept. */
+async function emptyImage(): Promise<string> {
   const file = join(CACHE, `pglite-${manifest.dependencies['@electric-sql/pglite']}.tar`);
-  try {
-    return new Blob([await readFile(file)]);
-  } catch {
+  if (!existsSync(file)) {
     const lite = await PGlite.create();
     const image = await lite.dumpDataDir('none');
     await lite.close();
@@ -70,8 +81,8 @@ async function emptyImage(): Promise<Blob> {
     await mkdir(CACHE, { recursive: true });
     await writeFile(part, Buffer.from(await image.arrayBuffer()));
     await rename(part, file);
-    return image;
   }
+  return file;
 }
 
 async function createDatabase(server: string): Promise<{ url: string; drop(): Promise<void> }> {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { connect, lockFolder } from '../src/index.ts';
+import { fillDataFolder } from '../src/testing.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
 after(() => rm(root, { recursive: true }));
@@ -21,6 +22,7 @@ const writer = `
 
 test('what was committed survives SIGKILL, and the folder is free at once', async () => {
   const dataDir = join(root, 'killed');
+  await fillDataFolder(dataDir);
   const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dataDir], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
@@ -37,7 +39,8 @@ test('what was committed survives SIGKILL, and the folder is free at once', asyn
 
 test('nobody else may look into the folder of the database', async () => {
   const dataDir = join(root, 'private');
-  await mkdir(join(dataDir, 'database'), { recursive: true, mode: 0o755 });
+  await fillDataFolder(dataDir);
+  await chmod(join(dataDir, 'database'), 0o755);
   const database = await connect({ dataDir });
   await database.close();
   assert.equal((await stat(join(dataDir, 'database'))).mode & 0o777, 0o700);
@@ -66,7 +69,7 @@ test('a folder that cannot be used is an error that says why and what to do', as
 
 test('a damaged database is told of in one line', async () => {
   const dataDir = join(root, 'damaged');
-  await (await connect({ dataDir })).close();
+  await fillDataFolder(dataDir);
   await writeFile(join(dataDir, 'database/global/pg_control'), '');
   await assert.rejects(connect({ dataDir }), {
     code: 'DATABASE_UNSUITABLE',

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `oselya inventory`, which reads its own arguments. Contract 5. */
-export function addInventoryCommand(program: Command, { exitWith }: Context): void {
+export function addInventoryCommand(program: Command, context: Context): void {
   program
     .command('inventory')
     .description('validate the inventory of network endpoints; see oselya inventory --help')
@@ -12,6 +12,6 @@ export function addInventoryCommand(program: Command, { exitWith }: Context): vo
     .argument('[arguments...]')
     .action(async (args: string[]) => {
       const { runInventory } = await import('@oselya/inventory');
-      exitWith(await runInventory(args, process));
+      context.exitWith(await runInventory(args, context));
     });
 }

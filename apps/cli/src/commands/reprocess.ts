@@ -15,7 +15,10 @@ type Options = {
 };
 
 /** `oselya reprocess`: kept payloads again, under the current prompt and model. Contract 1. */
-export function addReprocessCommand(program: Command, { env, print, exitWith }: Context): void {
+export function addReprocessCommand(
+  program: Command,
+  { env, stdin, print, exitWith }: Context,
+): void {
   const command = program
     .command('reprocess')
     .description(
@@ -38,7 +41,7 @@ export function addReprocessCommand(program: Command, { env, print, exitWith }: 
   command.action(async (options: Options) => {
     const { dryRun = false, yes = false, verbose = false } = options;
     if (dryRun && yes) command.error('--dry-run writes nothing, and --yes writes: choose one');
-    if (!dryRun && !yes && !process.stdin.isTTY) {
+    if (!dryRun && !yes && !stdin.isTTY) {
       command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
     }
     const { ModelError, openMaintenance } = await import('@oselya/collector');

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { migrateDatabase, type Tables } from '@oselya/assistant';
-import { connect, type Database } from '@oselya/db';
-import { openTestDatabase } from '@oselya/db/testing';
+import { connect, type Database, lockFolder } from '@oselya/db';
+import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-legacy-'));
@@ -15,6 +15,7 @@ after(() => rmSync(folder, { recursive: true }));
 const { url } = await openTestDatabase<Tables>();
 const address: Record<string, string> =
   url === undefined ? { DATA_DIR: join(folder, 'var') } : { DATABASE_URL: url };
+if (address['DATA_DIR'] !== undefined) await fillDataFolder(address['DATA_DIR']);
 
 /** Opens the database that the command uses, for as long as the command does not run. */
 async function useDatabase<Result>(
@@ -127,15 +128,15 @@ test('whoever has not signed in cannot own anything: one line, status 1', () => 
   );
 });
 
-test('while another process has the embedded database the command says so', async () => {
+test('while another process has the embedded database the command says so', () => {
   const dataDir = join(folder, 'in-use');
-  const database = await connect({ dataDir });
+  const lock = lockFolder(dataDir);
   const { status, stderr } = spawnSync(process.execPath, [BIN, 'assign-legacy', 'u-1'], {
     cwd: folder,
     encoding: 'utf8',
     env: { PATH: process.env['PATH'] ?? '', DATA_DIR: dataDir },
   });
-  await database.close();
+  lock.release();
   assert.equal(status, 1);
   assert.match(stderr, /^oselya: The data folder .*in-use is in use by another Oselya process/);
   assert.equal(stderr.trim().split('\n').length, 1);

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { closedAddress, type Played, type Received, startServer } from '../loopback.ts';
+import { closedAddress, type Played, type Received, startServer } from '../support/loopback.ts';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-evaluate-'));

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createApiKeys, start, type Tables } from '@oselya/collector';
 import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
-import { closedAddress, startServer } from '../loopback.ts';
+import { closedAddress, startServer } from '../support/loopback.ts';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-ingest-'));

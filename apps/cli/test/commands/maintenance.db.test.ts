@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { start } from '@oselya/collector';
-import { openTestDatabase } from '@oselya/db/testing';
+import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 import { answerAlike, LISTING, sameVector, startModelServer } from '@oselya/model/testing';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
@@ -22,6 +22,7 @@ const env = {
   MIN_FREE_DISK_MB: '0',
   ...(url === undefined ? {} : { DATABASE_URL: url }),
 };
+if (url === undefined) await fillDataFolder(env.DATA_DIR);
 const LISTINGS = 70;
 
 /** Works with a running collector, which has the embedded database for so long. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CommandError } from '../../src/command-error.ts';
 import { deliver } from '../../src/ingest/deliver.ts';
 import { createPause } from '../../src/ingest/pause.ts';
-import { closedAddress, type Played, type Received, startServer } from '../loopback.ts';
+import { closedAddress, type Played, type Received, startServer } from '../support/loopback.ts';
 
 const ACCEPTED: Played = { status: 202, body: { raw_id: 7, status: 'pending' } };
 const PROBLEM = { title: 'It failed', detail: 'The disk is full.' };

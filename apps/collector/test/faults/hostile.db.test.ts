@@ -28,7 +28,7 @@ const SEED = 20_261_121;
 /** How many wrong answers a failure shows. */
 const SHOWN = 5;
 /** How long the worker may take for what is left when all is sent. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 const REFUSALS = [400, 413, 422];
 
 const collector = await startCollector(database, {

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Database, migrate } from '@oselya/db';
+import { fillDataFolder } from '@oselya/db/testing';
 import type { Tables } from '../../src/database.ts';
 import type { Payload } from '../../src/ingest/schemas.ts';
 import { migrations } from '../../src/migrations.ts';
@@ -229,7 +230,7 @@ const database = await openDatabase();
 const { url } = database;
 
 if (url !== undefined) {
-  test('workers killed before and after every statement', { timeout: 300_000 }, async (t) => {
+  test('workers killed before and after every statement', { timeout: 480_000 }, async (t) => {
     const { db } = database;
     const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
     after(() => rm(dataDir, { recursive: true }));
@@ -258,13 +259,14 @@ if (url !== undefined) {
 } else {
   test(
     'the process of the embedded database killed again and again',
-    { timeout: 120_000 },
+    { timeout: 480_000 },
     async (t) => {
       const server = await startModelServer();
       after(server.close);
       const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
       after(() => rm(folder, { recursive: true }));
       const dataDir = join(folder, 'var');
+      await fillDataFolder(dataDir);
       const use = async (work: (db: Db) => Promise<void>) => {
         const embedded = await connect<Tables>({ dataDir });
         try {

@@ -199,7 +199,7 @@ const drip: Interference = (response) => {
 
 test('a server that answers by drips is given up at the deadline, and no job fails', async () => {
   await end();
-  await begin(150);
+  await begin(500);
   server.state.interfere = drip;
   await until('requests', () => server.state.requests >= 3 * SLOTS);
   assert.notEqual(model.breaker.state, 'closed', 'it is as good as not there');

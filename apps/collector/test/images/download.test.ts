@@ -138,7 +138,7 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
 ];
 
 for (const [name, path, reason, count] of failing) {
-  test(`${name} is refused with its reason`, { timeout: 20_000 }, async () => {
+  test(`${name} is refused with its reason`, { timeout: 60_000 }, async () => {
     await assert.rejects(download(`${main}${path}`, idle), { name: 'ImageError', message: reason });
     assert.equal(requests(path), count);
   });
@@ -209,7 +209,7 @@ test('the connection goes to the checked address, whatever the name means a mome
 
 test(
   'a host that never answers is given up after the time for all attempts',
-  { timeout: 10_000 },
+  { timeout: 60_000 },
   async () => {
     const impatient = createDownload({
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
@@ -224,7 +224,7 @@ test(
   },
 );
 
-test('a look-up that never answers ends with the time too', { timeout: 10_000 }, async () => {
+test('a look-up that never answers ends with the time too', { timeout: 60_000 }, async () => {
   const { promise: never } = Promise.withResolvers<never>();
   const impatient = createDownload({
     fetch: createSafeFetch({ allow: [], lookup: () => never }),
@@ -236,7 +236,7 @@ test('a look-up that never answers ends with the time too', { timeout: 10_000 },
 
 test(
   'an abort ends the download with its own reason, and the connection with it',
-  { timeout: 10_000 },
+  { timeout: 60_000 },
   async () => {
     const closed = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();

@@ -151,7 +151,7 @@ async function untilClosed(host: Host, descriptors: number): Promise<void> {
 
 test(
   'whatever a host does wrong is recorded, and nothing of it stays',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const all = [...faults, ...bombsOf(20_000 * KB), ...slowFaults];
     const host = await serveFaults(all);
@@ -191,7 +191,7 @@ const ended = (rawIds: readonly number[]) =>
 
 test(
   'a running collector completes every listing, whatever the hosts of its pictures do',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const folder = await mkdtemp(join(tmpdir(), 'oselya-hosts-'));
     after(() => rm(folder, { recursive: true, force: true }));

@@ -137,7 +137,7 @@ test('equal bytes are stored once, described once, and said to be duplicates', a
   assert.equal(seen.filter((path) => path === '/one.jpg').length, 1);
 });
 
-test('three are fetched at once, and no more', { timeout: 10_000 }, async () => {
+test('three are fetched at once, and no more', { timeout: 60_000 }, async () => {
   let most = 0;
   let waiting: (() => void)[] = [];
   // Nobody is answered until three have asked.

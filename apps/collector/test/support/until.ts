@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const PATIENCE_MS = 20_000;
+/** Whoever waits so long waits for what never comes, on a busy machine too. */
+const PATIENCE_MS = 60_000;
 
 /**
- * Waits until the condition gives something, and gives that. Fails when it takes too long, 20 s unless
- * told.
+ * Waits until the condition gives something, and gives that. Fails when it takes too long, a
+ * minute unless told.
  */
 export async function until<Result>(
   what: string,

@@ -1,0 +1,36 @@
+import { DatabaseError } from '@oselya/db';
+import { StartError } from '@oselya/kit';
+import { CommanderError } from 'commander';
+import { CommandError } from './command-error.ts';
+import type { Io } from './context.ts';
+import { createProgram } from './program.ts';
+
+/**
+ * Runs the `oselya` command with the arguments after that name.
+ * @returns The exit status: 0 done, 1 failed, 2 wrong use. Contract 1.
+ */
+export async function run(args: string[], io: Io): Promise<number> {
+  let status = 0;
+  const program = createProgram({
+    ...io,
+    print: (line) => void io.stdout.write(`${line}\n`),
+    exitWith: (code) => {
+      status = code;
+    },
+  });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (
+      error instanceof CommandError ||
+      error instanceof StartError ||
+      error instanceof DatabaseError
+    ) {
+      io.stderr.write(`oselya: ${error.message}\n`);
+      return 1;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { fillDataFolder } from '@oselya/db/testing';
+
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
+const folder = mkdtempSync(join(tmpdir(), 'oselya-cli-'));
+after(() => rmSync(folder, { recursive: true }));
+for (const name of ['var', 'damaged', 'assistant', 'collector']) {
+  await fillDataFolder(join(folder, name));
+}
+
+function oselya(args: string[], env: Record<string, string> = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', DATA_DIR: join(folder, 'var'), ...env },
+  });
+  return { status, stdout, stderr };
+}
+
+test('a file whose name begins with a dash is validated after --', () => {
+  writeFileSync(join(folder, '-x.json'), '[]');
+  const { status, stderr } = oselya(['inventory', 'validate', '--', '-x.json']);
+  assert.equal(status, 0, stderr);
+});
+
+test('a wrong use has the exit status 2', () => {
+  assert.equal(oselya(['fly']).status, 2);
+});
+
+test('an older Node gets one line that says what to do', () => {
+  const old =
+    'Object.defineProperty(process, "versions", {value: {...process.versions, node: "20.19.0"}});' +
+    'Object.defineProperty(process, "version", {value: "v20.19.0"});';
+  const preload = `data:text/javascript,${encodeURIComponent(old)}`;
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', preload, BIN, 'keygen'],
+    {
+      encoding: 'utf8',
+    },
+  );
+  assert.equal(status, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^oselya: Node 24\.12 or newer is needed, this is v20\.19\.0: run "npm ci"/);
+  assert.equal(stderr.trim().split('\n').length, 1);
+});
+
+test('a reader that stops early is no failure', async () => {
+  const child = spawn(process.execPath, [BIN, 'keygen'], { cwd: folder });
+  child.stdout.destroy();
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const [code] = await once(child, 'close');
+  assert.equal(errors, '');
+  assert.equal(code, 0);
+});
+
+const unusable: [name: string, args: string[], env: Record<string, string>, said: RegExp][] = [
+  [
+    'a data folder that is a file',
+    ['migrate'],
+    { DATA_DIR: BIN },
+    /^oselya: The data folder .*oselya\.js cannot be used .*DATA_DIR/,
+  ],
+  ['a public address that is none', ['dev'], { BASE_URL: 'here' }, /BASE_URL must be the public/],
+  [
+    'a damaged store of the identity provider',
+    ['dev'],
+    { DATA_DIR: join(folder, 'damaged'), DEV_IDP_PORT: '8765' },
+    /^oselya: The development identity provider cannot use its store .*delete it/,
+  ],
+];
+writeFileSync(join(folder, 'damaged/identity-provider.sqlite'), 'no database '.repeat(100));
+for (const [name, args, env, said] of unusable) {
+  test(`${name} is told without a stack trace`, () => {
+    const { status, stderr } = oselya(args, env);
+    assert.equal(status, 1);
+    assert.match(stderr, said);
+    assert.doesNotMatch(stderr, / at .*\.[jt]s/);
+  });
+}
+
+for (const role of ['assistant', 'collector']) {
+  // An empty variable counts as not set; the level is read by the command too.
+  test(`the ${role} runs until it is told to stop`, async () => {
+    const child = spawn(process.execPath, [BIN, role], {
+      cwd: folder,
+      env: {
+        DATA_DIR: join(folder, role),
+        LOG_LEVEL: '',
+        ASSISTANT_PORT: '0',
+        COLLECTOR_PORT: '0',
+        SVC_AUTH_ENCRYPTION_KEY: oselya(['keygen']).stdout.trim(),
+      },
+    });
+    const closed = once(child, 'close');
+    let output = '';
+    const listens = Promise.withResolvers<void>();
+    child.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes('Server listening at')) listens.resolve();
+    });
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    await Promise.race([listens.promise, closed]);
+    child.kill('SIGTERM');
+    const [code] = await closed;
+    assert.equal(code, 0, output);
+    assert.match(output, /"service":"\w+","signal":"SIGTERM","msg":"shutting down"/);
+  });
+}
+
+test('migrate brings a database up to date, and says so again', () => {
+  const first = oselya(['migrate']);
+  assert.equal(first.status, 0, first.stderr);
+  assert.match(first.stdout, /assistant: applied 0001_/);
+  assert.match(first.stdout, /collector: applied 0001_/);
+  assert.equal(oselya(['migrate']).stdout, 'assistant: up to date\ncollector: up to date\n');
+});
+
+test('an API key is made, listed without itself, and revoked once', () => {
+  const made = oselya([
+    'api-key',
+    'create',
+    'scraper',
+    '--scope',
+    'ingest',
+    '--source',
+    'lviv-doshka',
+  ]);
+  assert.equal(made.status, 0, made.stderr);
+  const [, key = '', id = ''] = /^(oselya_([0-9a-f]+)_\S+)$/m.exec(made.stdout) ?? [];
+  assert.ok(key);
+  const listed = oselya(['api-key', 'list']).stdout;
+  assert.match(
+    listed,
+    new RegExp(`^${id}\tscraper\tingest\tlviv-doshka\tactive\tnever used$`, 'm'),
+  );
+  assert.ok(!listed.includes(key));
+  assert.equal(oselya(['api-key', 'revoke', id]).status, 0);
+  const again = oselya(['api-key', 'revoke', id]);
+  assert.equal(again.status, 1);
+  assert.match(again.stderr, /no active key/);
+});
+
+test('a .env file is read, and the environment goes before it', () => {
+  writeFileSync(join(folder, '.env'), 'COLLECTOR_PORT=from-file\nMODEL_MODE=from-file\n');
+  const { stderr } = oselya(['collector'], { MODEL_MODE: 'mock' });
+  assert.match(stderr, /COLLECTOR_PORT/);
+  assert.doesNotMatch(stderr, /MODEL_MODE/);
+});
