@@ -1,8 +1,12 @@
 #!/usr/bin/env node
+import module from 'node:module';
+
 // Plain JavaScript that every Node since 14.8 (2020, the first with top-level await) understands, so that
 // an old one gets a sentence instead of a syntax error in TypeScript.
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > 24 || (major === 24 && minor >= 12)) {
+  // What was compiled once need not be compiled again at the next start.
+  module.enableCompileCache();
   const { main } = await import('../src/main.ts');
   process.exitCode = await main(process.argv.slice(2));
 } else {

@@ -1,5 +1,3 @@
-import { DatabaseError } from '@oselya/db';
-import { StartError } from '@oselya/kit';
 import { CommanderError } from 'commander';
 import { CommandError } from './command-error.ts';
 import type { Io } from './context.ts';
@@ -23,14 +21,19 @@ export async function run(args: string[], io: Io): Promise<number> {
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    if (
-      error instanceof CommandError ||
-      error instanceof StartError ||
-      error instanceof DatabaseError
-    ) {
-      io.stderr.write(`oselya: ${error.message}\n`);
-      return 1;
-    }
-    throw error;
+    if (!(error instanceof Error) || !(await isForThePerson(error))) throw error;
+    io.stderr.write(`oselya: ${error.message}\n`);
+    return 1;
   }
+}
+
+/** Whether an error says by itself what is wrong and what to do. */
+async function isForThePerson(thrown: unknown): Promise<boolean> {
+  if (thrown instanceof CommandError) return true;
+  // Loaded here, since most commands end without an error, and some need neither.
+  const [{ DatabaseError }, { StartError }] = await Promise.all([
+    import('@oselya/db'),
+    import('@oselya/kit'),
+  ]);
+  return thrown instanceof StartError || thrown instanceof DatabaseError;
 }

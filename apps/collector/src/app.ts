@@ -12,9 +12,10 @@ import { withImagesRoutes } from './ingest/with-images/routes.ts';
 import { createProcessForm } from './ingest/with-images/service.ts';
 import { BODY_LIMIT } from './limits.ts';
 import { listingRoutes } from './listings/routes.ts';
+import type { JobInput } from './pipeline/context.ts';
 import { operationPages } from './operations/pages.ts';
-import { createReadQueue } from './operations/queue-figures.ts';
-import { queueReads } from './operations/queue-figures.sql.ts';
+import { createReadQueue } from './queue/figures.ts';
+import { queueReads } from './queue/figures.sql.ts';
 import { operationRoutes } from './operations/routes.ts';
 import type { InlineJobs } from './queue/inline.ts';
 import { searchRoutes } from './search/routes.ts';
@@ -32,7 +33,7 @@ const TAGS = [
 export async function createApp(
   config: Config,
   services: Services,
-  jobs: InlineJobs,
+  jobs: InlineJobs<JobInput>,
 ): Promise<Server> {
   const { log, database, model, images, disk, temporary, hints, metrics } = services;
   const { db, pool } = database;
@@ -53,7 +54,7 @@ export async function createApp(
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = createReadQueue(queueReads(db));
-  operationPages(app, { config, services, readQueue });
+  operationPages(app, { ...services, readQueue });
 
   const limit = (name: string, perMinute: number) =>
     createRateLimit({ pool, table: 'rate_limits', name, perMinute });

@@ -3,14 +3,14 @@ import {
   type ConfigRule,
   flag,
   integer,
+  isLoopback,
   list,
   loadConfig,
   secret,
   text,
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { isLoopback } from './access/loopback.ts';
-import { choice } from './schema.ts';
+import { choice } from './schemas/common.ts';
 
 /** pgvector's index takes vectors of at most this width. */
 const MAX_DIMENSIONS = 2000;

@@ -1,14 +1,14 @@
 // Parts of the collector that benchmarks run by themselves. Nobody else should rely on them.
 
 export { guardRoutes } from './access/guard.ts';
-export type { Tables } from './database.ts';
+export type { Tables } from './database/tables.ts';
 export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
-export { migrations } from './migrations.ts';
+export { migrations } from './database/migrations.ts';
 export { searchText } from './pipeline/search-text.ts';
 export { claimJobs } from './queue/claim.sql.ts';
 export { CHANNEL, createHints } from './queue/hints.ts';
 export { startWorker } from './queue/worker.ts';
-export { normaliseText } from './search/normalise.ts';
+export { normaliseText } from './text/normalise.ts';
 export { RANKED_MATCHES } from './search/schemas.ts';

@@ -1,6 +1,3 @@
-/** Ids are JavaScript numbers, and larger ones than those hold do not exist. */
-export const MAX_ID = Number.MAX_SAFE_INTEGER;
-
 /** In bytes. */
 export const MEBIBYTE = 1024 * 1024;
 

@@ -4,38 +4,32 @@ import { closeServer, createLogger, listen, loadConfig } from '@oselya/kit';
 import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
-import { diskGate } from './disk.ts';
+import { createDiskGate } from './disk/gate.ts';
 import { startDuplicateSearch } from './duplicates/duplicates.ts';
-import { openInlineJobs, openPipeline } from './jobs.ts';
-import { migrations } from './migrations.ts';
+import { migrations } from './database/migrations.ts';
+import { openDatabase, type SharedDatabase } from './database/open.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { measureWorker } from './operations/worker-metrics.ts';
-import { openWorkerPage, type WorkerPage } from './operations/worker-page.ts';
+import { openWorkerPage, type WorkerPage } from './worker-page.ts';
 import { CHANNEL } from './queue/hints.ts';
 import { expireLeases } from './queue/repository.ts';
 import { startWorker as startQueueWorker } from './queue/worker.ts';
-import {
-  openDatabase,
-  openServices,
-  type Services,
-  type Shared,
-  type SharedDatabase,
-} from './services.ts';
-import { type Close, closeTogether } from './shutdown.ts';
+import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
+import { type Close, closeTogether } from './async/close-together.ts';
 
 export { ModelError } from '@oselya/model';
 export { createApiKeys, SCOPES } from './access/api-keys.ts';
 export { configSchema, readConfig } from './config.ts';
-export type { Tables } from './database.ts';
-export { metrics, openapi } from './describe.ts';
+export type { Tables } from './database/tables.ts';
+export { metrics, openapi } from './commands/documents.ts';
 export { errors } from './errors.ts';
-export { type Maintenance, openMaintenance } from './maintenance.ts';
+export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { Choice } from './reprocess/repository.ts';
 export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
-export { normaliseText } from './search/normalise.ts';
+export { normaliseText } from './text/normalise.ts';
 export type { Shared } from './services.ts';
-export { openTrial, type Trial, type TrialReading } from './trial.ts';
+export { openTrial, type Trial, type TrialReading } from './commands/trial.ts';
 
 export type Running = { url: string; close: () => Promise<void> };
 
@@ -129,9 +123,9 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
   opened.defer(() => closeTogether(parts));
   const worker = startQueueWorker({
     db: database.db,
-    process: measureWorker(openPipeline(config, services), { metrics, slots }),
+    process: measureWorker(services.process, { metrics, slots }),
     breaker: model.breaker,
-    gates: [diskGate(disk, log)],
+    mayClaim: createDiskGate(disk, log),
     metrics,
     log,
     slots,

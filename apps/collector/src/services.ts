@@ -1,12 +1,14 @@
 import { join } from 'node:path';
-import { connect, type Database, migrate } from '@oselya/db';
+import { type Database, migrate } from '@oselya/db';
 import { createLogger, type Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
-import type { Tables } from './database.ts';
-import { checkVectorSupport } from './vector-support.ts';
-import { createDisk, type Disk } from './disk.ts';
+import { migrations } from './database/migrations.ts';
+import { openDatabase, type SharedDatabase } from './database/open.ts';
+import type { Tables } from './database/tables.ts';
+import { checkVectorSupport } from './database/vector-support.ts';
+import { createDisk, type Disk } from './disk/disk.ts';
 import {
   createImages,
   createTemporaryFolder,
@@ -15,39 +17,38 @@ import {
   type TemporaryFolder,
 } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { migrations } from './migrations.ts';
-import { openModel } from './model.ts';
-import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
+import { openObservedModel } from './model/open.ts';
 import { createAsk } from './operations/archive/ask.ts';
+import { type ArchiveCheck, createArchiveCheck } from './operations/archive/check.ts';
 import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
+import type { JobInput } from './pipeline/context.ts';
+import { createPipeline } from './pipeline/pipeline.ts';
 import { createHints, type Hints } from './queue/hints.ts';
+import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
+import type { ProcessJob } from './queue/run-job.ts';
 import { createSafeFetch } from './safe-fetch/index.ts';
 
 /** What the API and the worker of one process share. */
 export type Services = {
   log: Logger;
-  database: Database<Tables>;
+  database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
   model: ModelClient;
   images: Images;
   disk: Disk;
   temporary: TemporaryFolder;
   hints: Hints;
+  /** What is done with a job, be it a worker's or a request's. */
+  process: ProcessJob<JobInput>;
   archiveCheck: ArchiveCheck;
   rawCleanup: RawCleanup;
   registry: Registry;
   metrics: Metrics;
-  /** Closes what was opened here, the model client before the rest. */
+  /** Closes what was opened here, in the opposite order. */
   close: () => Promise<void>;
 };
 
-/** A database that holds the tables of several apps, each of which knows its own. */
-export type SharedDatabase = Omit<Database<Tables>, 'db'> & { readonly db: object };
-
 /** What a process that runs several apps hands to each, and tests too; the app does not close it. */
 export type Shared = { database?: SharedDatabase; log?: Logger; disk?: Disk };
-
-/** Connections beside those of the jobs in progress: for requests, leases and the scrape. */
-const SPARE_CONNECTIONS = 8;
 
 /**
  * Opens the database, brings it up to date, and makes what works on it.
@@ -55,19 +56,33 @@ const SPARE_CONNECTIONS = 8;
  */
 export async function openServices(config: Config, shared: Shared = {}): Promise<Services> {
   const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'collector' });
-  const registry = new Registry();
-  const metrics = createMetrics(registry);
-  const folder = join(config.DATA_DIR, 'images');
   await using opened = new AsyncDisposableStack();
   const { database, close } = await openDatabase(config, log, shared.database);
   opened.defer(close);
   await migrate(database, migrations(config));
   await checkVectorSupport(database.db, config.EMBEDDING_DIMENSIONS);
+  const services = await createServices(config, { ...shared, database, log });
+  opened.defer(services.close);
+  await services.temporary.sweep();
+  const running = opened.move();
+  return { ...services, close: () => running.disposeAsync() };
+}
+
+/** Makes what works on a database, which is not asked for anything yet. */
+export async function createServices(
+  config: Config,
+  given: { database: Services['database']; log: Logger; disk?: Disk },
+): Promise<Services> {
+  const { database, log } = given;
+  const { db } = database;
+  const registry = new Registry();
+  const metrics = createMetrics(registry);
+  const folder = join(config.DATA_DIR, 'images');
+  await using opened = new AsyncDisposableStack();
   const temporary = createTemporaryFolder(join(folder, 'incoming'), (error) =>
     log.warn({ err: error }, 'temporary files of killed processes could not be removed'),
   );
   opened.defer(temporary.close);
-  await temporary.sweep();
   const { store, close: closeStore } = await openImageStore(config, {
     folder,
     temporary: temporary.path,
@@ -76,15 +91,15 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
   const model = openObservedModel(config, metrics, log);
   opened.defer(() => model.close());
   const disk =
-    shared.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
+    given.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
   const hints = createHints({
-    db: database.db,
+    db,
     onError: (error) => log.warn({ err: error }, 'workers could not be told of new work'),
   });
   opened.defer(hints.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const images = createImages({
-    db: database.db,
+    db,
     store,
     temporary: temporary.path,
     disk,
@@ -93,9 +108,7 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
     onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
-  const { db } = database;
-  const archiveCheck = createArchiveCheck({ db, ask: createAsk(fetch), metrics, log });
-  const rawCleanup = createRawCleanup({ db, metrics });
+  const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const running = opened.move();
   return {
     log,
@@ -105,49 +118,18 @@ export async function openServices(config: Config, shared: Shared = {}): Promise
     disk,
     temporary,
     hints,
-    archiveCheck,
-    rawCleanup,
+    process: createPipeline({ db, model, images, metrics, log, modelTimeoutMs }),
+    archiveCheck: createArchiveCheck({ db, ask: createAsk(fetch), metrics, log }),
+    rawCleanup: createRawCleanup({ db, metrics }),
     registry,
     metrics,
     close: () => running.disposeAsync(),
   };
 }
 
-/** Opens the database, or takes the shared one, which then is not closed. */
-export async function openDatabase(
-  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'COLLECTOR_WORKERS' | 'COLLECTOR_UPLOADS'>,
-  log: Logger,
-  shared?: SharedDatabase,
-): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
-  if (shared !== undefined) {
-    // Whatever its owner knows of it: after the migration the collector's tables are there.
-    return { database: shared as Database<Tables>, close: () => Promise.resolve() };
-  }
-  const database = await connect<Tables>({
-    url: config.DATABASE_URL,
-    dataDir: config.DATA_DIR,
-    maxConnections: config.COLLECTOR_WORKERS + config.COLLECTOR_UPLOADS + SPARE_CONNECTIONS,
-    onError: (error) => log.warn({ err: error }, 'a database connection broke'),
-  });
-  return { database, close: () => database.close() };
-}
-
-/** The configured model, whose requests are counted and whose failures are in the log. */
-function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
-  const model = openModel(config, {
-    observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
-      metrics.modelRequests.inc({ operation, outcome });
-      metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
-      metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
-      metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
-      if (outcome === 'ok') return;
-      const duration_ms = Math.round(durationMs);
-      log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
-    },
-  });
-  model.breaker.onChange((state) => {
-    metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1);
-    log.warn({ state }, 'the breaker of the model server changed');
-  });
-  return model;
+/** The jobs that run for whoever waits for them. */
+export function openInlineJobs(config: Config, services: Services): InlineJobs<JobInput> {
+  const { database, process, metrics, log } = services;
+  const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
+  return createInlineJobs({ db: database.db, process, metrics, log, leaseMs });
 }

@@ -12,7 +12,10 @@ import type { Database } from './database.ts';
  * A database that finds nothing and keeps nothing: for an app that only has to describe itself, and for
  * tests of what never asks it.
  */
-export function offlineDatabase<Schema>(): Pick<Database<Schema>, 'db' | 'pool' | 'listen'> {
+export function offlineDatabase<Schema>(): Pick<
+  Database<Schema>,
+  'db' | 'pool' | 'listen' | 'isExclusive'
+> {
   const db = new Kysely<Schema>({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
@@ -22,5 +25,10 @@ export function offlineDatabase<Schema>(): Pick<Database<Schema>, 'db' | 'pool' 
     },
   });
   // A pool connects when it is asked first, which nobody does.
-  return { db, pool: new pg.Pool(), listen: () => Promise.resolve(() => Promise.resolve()) };
+  return {
+    db,
+    pool: new pg.Pool(),
+    listen: () => Promise.resolve(() => Promise.resolve()),
+    isExclusive: false,
+  };
 }

@@ -1,9 +1,5 @@
 import { Server } from 'node:http';
-import { BlockList, isIP } from 'node:net';
-
-const loopbackAddresses = new BlockList();
-loopbackAddresses.addSubnet('127.0.0.0', 8, 'ipv4');
-loopbackAddresses.addAddress('::1', 'ipv6');
+import { isLoopback } from '@oselya/kit';
 
 /**
  * Refuses every host but this machine's own: anybody who reaches the provider can sign in as anybody.
@@ -18,13 +14,6 @@ export function assertLoopback(host: string): void {
         `use 127.0.0.1 instead of "${host}", or a real identity provider.`,
     );
   }
-}
-
-function isLoopback(host: string): boolean {
-  const address = host.replace(/^\[(.*)\]$/, '$1');
-  const family = isIP(address);
-  if (family === 0) return address === 'localhost';
-  return loopbackAddresses.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
 /** An HTTP server that listens on loopback hosts only, whoever tells it to listen. */

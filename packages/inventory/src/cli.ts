@@ -2,7 +2,7 @@ import type { Command } from './command/command.ts';
 import { diff } from './command/diff.ts';
 import { exportCommand } from './command/export.ts';
 import { importCommand } from './command/import.ts';
-import type { InventoryIo } from './command/io.ts';
+import type { InventoryIo } from './io.ts';
 import { lint } from './command/lint.ts';
 import { probe } from './command/probe.ts';
 import { report } from './command/report.ts';

@@ -1,4 +1,4 @@
-import { LINT_RULES } from './lint/rule-ids.ts';
+import { LINT_RULES } from './rule-ids.ts';
 
 /** Where something stands in a text. Both numbers are 1-based; columns count Unicode code points. */
 export interface Position {

@@ -1,5 +1,4 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
-import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
@@ -92,6 +91,7 @@ async function withKeys(
   work: (keys: Keys) => Promise<void>,
 ): Promise<void> {
   const collector = await import('@oselya/collector');
+  const { loadConfig } = await import('@oselya/kit');
   const { openDatabase } = await import('./database.ts');
   await using database = await openDatabase<Tables>(loadConfig(collector.configSchema, env));
   await collector.migrateDatabase(env, database);

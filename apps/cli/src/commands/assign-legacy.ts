@@ -1,7 +1,5 @@
 import type { Tables } from '@oselya/assistant';
-import { commonConfig, loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError } from 'commander';
-import { Type } from 'typebox';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -25,6 +23,8 @@ export function addAssignLegacyCommand(program: Command, { env, print }: Context
     .argument('<user-id>', 'who is to own them: the id at the identity provider', toUserId)
     .option('--dry-run', 'only tell what would happen')
     .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {
+      const { commonConfig, loadConfig } = await import('@oselya/kit');
+      const { Type } = await import('typebox');
       const config = loadConfig(Type.Object(commonConfig), env);
       const { assignLegacy, migrateDatabase, UnknownUserError } = await import('@oselya/assistant');
       const { openDatabase } = await import('./database.ts');

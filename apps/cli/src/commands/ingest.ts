@@ -1,6 +1,4 @@
-import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { clientConfig, collectorOf } from '../config.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 import type { DelimiterName } from '../ingest/csv.ts';
@@ -75,6 +73,8 @@ ${help(
     if (unknown !== undefined) {
       command.error(`--map: a payload has no field ${unknown}: it has ${FIELDS.join(', ')}`);
     }
+    const { loadConfig } = await import('@oselya/kit');
+    const { clientConfig, collectorOf } = await import('../config.ts');
     const config = loadConfig(clientConfig, context.env);
     const { ingest } = await import('../ingest/ingest.ts');
     await ingest({ ...options, file, format, collector: collectorOf(config) }, context);

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
+import { generateKey } from '../encryption-key.ts';
 import { help } from '../help.ts';
 
 /** `oselya keygen`. Contract 1. */
@@ -16,9 +16,4 @@ export function addKeygenCommand(program: Command, { print }: Context): void {
       ),
     )
     .action(() => print(generateKey()));
-}
-
-/** A new encryption key: url-safe base64 of 32 bytes. Specification 000, Configuration. */
-export function generateKey(): string {
-  return randomBytes(32).toString('base64url');
 }

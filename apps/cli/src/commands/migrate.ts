@@ -1,4 +1,3 @@
-import { loadConfig } from '@oselya/kit';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -18,6 +17,7 @@ export function addMigrateCommand(program: Command, { env, print }: Context): vo
     .action(async () => {
       const assistant = await import('@oselya/assistant');
       const collector = await import('@oselya/collector');
+      const { loadConfig } = await import('@oselya/kit');
       const { openDatabase } = await import('./database.ts');
       // The migrations read the collector's variables: all bad values are told at once.
       await using database = await openDatabase<never>(loadConfig(collector.configSchema, env));

@@ -1,6 +1,4 @@
-import { loadConfig } from '@oselya/kit';
 import { type Command, InvalidArgumentError } from 'commander';
-import { clientConfig, collectorOf } from '../config.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 
@@ -28,6 +26,8 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
         words: string[],
         options: { similar?: boolean; limit: number; json?: boolean },
       ): Promise<void> => {
+        const { loadConfig } = await import('@oselya/kit');
+        const { clientConfig, collectorOf } = await import('../config.ts');
         const config = loadConfig(clientConfig, env);
         const { askCollector } = await import('../search/ask-collector.ts');
         const answer = await askCollector(

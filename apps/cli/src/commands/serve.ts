@@ -1,4 +1,3 @@
-import { createLogger, onShutdown } from '@oselya/kit';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -44,6 +43,7 @@ export function addServeCommands(program: Command, { env }: Context): void {
 
 /** Runs one role, configured by the environment, until the process is told to stop. */
 async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
+  const { createLogger, onShutdown } = await import('@oselya/kit');
   const { level, start } = await load(role, env);
   const log = createLogger({ level, service: role });
   const starting = start(env);

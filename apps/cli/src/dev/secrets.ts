@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { StartError } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { generateKey } from '../commands/keygen.ts';
+import { generateKey } from '../encryption-key.ts';
 
 const secretsSchema = Type.Object({
   SVC_AUTH_ENCRYPTION_KEY: Type.String({ minLength: 43 }),

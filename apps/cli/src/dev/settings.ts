@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { readConfig as readAssistant } from '@oselya/assistant';
 import { readConfig as readCollector } from '@oselya/collector';
 import { loadConfig, loadTogether } from '@oselya/kit';
-import { generateKey } from '../commands/keygen.ts';
+import { generateKey } from '../encryption-key.ts';
 import { devConfig } from '../config.ts';
 
 /** Where the development platform listens unless told otherwise. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
-import { sha256 } from '../sha256.ts';
+import type { Tables } from '../database/tables.ts';
+import { sha256 } from '../text/sha256.ts';
 
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];

@@ -1,6 +1,5 @@
-import { isCrossSiteChange, type Server } from '@oselya/kit';
+import { isCrossSiteChange, isLoopback, type Server } from '@oselya/kit';
 import { problem } from '../errors.ts';
-import { isLoopback } from './loopback.ts';
 
 /**
  * Protects a collector without API keys from the pages that somebody on its machine looks at. A browser

@@ -1,6 +1,5 @@
-import type { Logger } from '@oselya/kit';
+import { isLoopback, type Logger } from '@oselya/kit';
 import type { Config } from '../config.ts';
-import { isLoopback } from './loopback.ts';
 
 /**
  * Says in the log that API keys are off: a warning where others than this machine can reach the

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { COPY_BITS } from '../images/fingerprint.ts';
 import type { Compared } from './compared.ts';
 import { MAX_PICTURES } from './compared.sql.ts';

@@ -1,14 +1,18 @@
+import type { Reason, ReasonName } from '../database/tables.ts';
 import { isContradiction } from './contradiction.ts';
 import type { Compared } from './compared.ts';
 import { area, type Judge, pictures, place, price, rooms, seller, text } from './parts.ts';
 
-/** What speaks for two listings being the same property, or against it. */
-export const REASONS = ['text', 'place', 'area', 'rooms', 'price', 'pictures', 'seller'] as const;
-
-export type ReasonName = (typeof REASONS)[number];
-
-/** One reason, and its part of the score: below zero it speaks against. */
-export type Reason = { reason: ReasonName; part: number; detail: string };
+/** Each of them, in the order in which they are told. */
+export const REASONS = [
+  'text',
+  'place',
+  'area',
+  'rooms',
+  'price',
+  'pictures',
+  'seller',
+] as const satisfies readonly ReasonName[];
 
 export type Comparison = { score: number; reasons: Reason[] };
 

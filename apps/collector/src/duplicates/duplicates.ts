@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
-import { repeat } from '../queue/repeat.ts';
+import { repeat } from '../async/repeat.ts';
 import { lookForDuplicates } from './look.ts';
 import { claimMarks, type Marked } from './marks.sql.ts';
 

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { countMarks } from './marks.sql.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { type Candidate, countListings, listCandidates, storeEmbeddings } from './repository.ts';
 import { embeddingText, embeddingTextHash, isEmbedded } from './text.ts';
 import { embedTogether, isOfText } from './together.ts';

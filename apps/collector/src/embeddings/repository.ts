@@ -1,6 +1,6 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import {
   EMBEDDED_COLUMNS,
   type EmbeddedListing,

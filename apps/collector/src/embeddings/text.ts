@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
-import type { Tables } from '../database.ts';
-import { sha256 } from '../sha256.ts';
+import type { Tables } from '../database/tables.ts';
+import { sha256 } from '../text/sha256.ts';
 
 /** Models read so many characters at most, of which the first say most. */
 const MAX_LENGTH = 8000;

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 
 /** A look at some pictures: the hashes of those that no listing shows, and of the last one of all. */
 export type Look = { unshown: string[]; last: string };

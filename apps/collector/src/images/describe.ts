@@ -1,11 +1,11 @@
 import { imageDescription, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
-import { cleanText } from '../pipeline/clean.ts';
-import { readPrompt } from '../prompt.ts';
+import type { Tables } from '../database/tables.ts';
+import { cleanText } from '../text/clean.ts';
+import { readPrompt } from '../model/prompt.ts';
 import type { Fence } from '../queue/job.ts';
 import { VISION_SIDE } from './decode.ts';
-import { mapParallel } from './map-parallel.ts';
+import { mapParallel } from '../async/map-parallel.ts';
 import { findUndescribed, saveDescription } from './repository.ts';
 import type { Resizes } from './resizes.ts';
 

@@ -1,5 +1,5 @@
 export { createImages, type Images } from './images.ts';
-export type { ImageEvent, ImageOutcome, UploadOutcome } from './outcome.ts';
+export type { ImageEvent, ImageOutcome } from './outcome.ts';
 export { imageRoutes } from './routes.ts';
 export { openImageStore, type OpenStore } from './store/open.ts';
 export { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from './temporary-file.ts';

@@ -1,13 +1,4 @@
-/** What became of a picture that came along: stored bytes, or the reason why it cannot be used. */
-export type UploadOutcome =
-  | {
-      sha256: string;
-      width: number;
-      height: number;
-      /** Whether these bytes were stored before. */
-      duplicate: boolean;
-    }
-  | { error: string };
+import type { UploadOutcome } from '../database/tables.ts';
 
 /** Why an address gave no picture. */
 export type Miss = {

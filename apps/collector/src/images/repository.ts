@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { heldClaim, heldListing } from '../queue/fence.ts';
 import type { ImageOutcome, Miss } from './outcome.ts';
 import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';

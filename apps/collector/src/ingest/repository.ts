@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../database.ts';
+import type { RawStatus, Tables } from '../database/tables.ts';
 
 export type NewRaw = {
   source_slug: string;

@@ -3,19 +3,12 @@ import { Type } from 'typebox';
 import { CHANGE_REFUSALS } from '../access/answers.ts';
 import { mayUseSource } from '../access/guard.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId } from '../ids.ts';
+import { parseId } from '../schemas/ids.ts';
 import type { Metrics } from '../metrics.ts';
 import { countRequest } from './count-request.ts';
 import { failAsIngest } from './failures.ts';
-import {
-  acceptedSchema,
-  ingestHeaders,
-  type Payload,
-  PayloadSchema,
-  rawParams,
-  rawSchema,
-  REPLAYED,
-} from './schemas.ts';
+import { acceptedSchema, ingestHeaders, rawParams, rawSchema, REPLAYED } from './schemas.ts';
+import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { checkValues, type Ingest } from './service.ts';
 
 /**

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { problem } from '../errors.ts';
 import { release } from '../queue/release.sql.ts';
-import { toError } from '../to-error.ts';
+import { toError } from '../async/to-error.ts';
 import { findEarlier, freeKeys, insertRaws, type KeyedRaw, type StoredRaw } from './repository.ts';
 
 /** A key is in use, or free, or was freed between two looks: more turns than that are a fault. */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { nullable } from '../schema.ts';
+import { nullable } from '../schemas/common.ts';
 
 const text = nullable(Type.String());
 const number = nullable(Type.Number());

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import { type Static, Type } from 'typebox';
-import type { Tables } from '../database.ts';
-import { nullable } from '../schema.ts';
+import type { Tables } from '../database/tables.ts';
+import { nullable } from '../schemas/common.ts';
 import { FACTS, factSchemas } from './facts.ts';
 
 /** The columns that `presentListing` needs. */

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
-import type { Provenance } from '../pipeline/provenance.ts';
+import type { Tables } from '../database/tables.ts';
+import type { Provenance } from './provenance.ts';
 import { listingColumns } from './present.ts';
 
 /** What the API shows of a listing's own row; undefined where there is none. */

@@ -1,9 +1,9 @@
 import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { listDuplicates } from '../duplicates/repository.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId } from '../ids.ts';
+import { parseId } from '../schemas/ids.ts';
 import { presentListing } from './present.ts';
 import {
   findListing,

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { duplicatesSchema } from '../duplicates/schemas.ts';
-import { idParam } from '../ids.ts';
-import { MAX_ID } from '../limits.ts';
-import { RULES } from '../pipeline/provenance.ts';
-import { choice, nullable } from '../schema.ts';
+import { idParam } from '../schemas/ids.ts';
+import { MAX_ID } from '../schemas/ids.ts';
+import { RULES } from './provenance.ts';
+import { choice, nullable } from '../schemas/common.ts';
 import { listingSchema } from './present.ts';
 
 export const listingParams = Type.Object({ id: idParam });

@@ -1,8 +1,8 @@
 import type { HealthChecks } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
-import { readFreeBytes } from '../disk.ts';
+import type { Tables } from '../database/tables.ts';
+import type { Disk } from '../disk/disk.ts';
 import { MEBIBYTE } from '../limits.ts';
 
 /**
@@ -14,10 +14,9 @@ export function createHealthChecks(deps: {
   db: Kysely<Tables>;
   model: Pick<ModelClient, 'health' | 'breaker'>;
   /** Where images, and the embedded database, are kept. */
-  folder: string;
-  minFreeDiskMb: number;
+  disk: Disk;
 }): HealthChecks {
-  const { db, model, folder, minFreeDiskMb } = deps;
+  const { db, model, disk } = deps;
   return {
     database: async () => {
       await sql`select 1`.execute(db);
@@ -35,11 +34,11 @@ export function createHealthChecks(deps: {
       };
     },
     disk: async () => {
-      const freeMb = Math.floor((await readFreeBytes(folder)) / MEBIBYTE);
+      const freeBytes = await disk.freeBytes();
       return {
-        status: freeMb < minFreeDiskMb ? 'down' : 'ok',
-        free_mb: freeMb,
-        min_free_mb: minFreeDiskMb,
+        status: freeBytes < disk.minFreeBytes ? 'down' : 'ok',
+        free_mb: Math.floor(freeBytes / MEBIBYTE),
+        min_free_mb: disk.minFreeBytes / MEBIBYTE,
       };
     },
   };

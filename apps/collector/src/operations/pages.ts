@@ -1,11 +1,14 @@
-import { healthRoutes, registerHttpMetrics, type Server } from '@oselya/kit';
-import type { Config } from '../config.ts';
+import type { Database } from '@oselya/db';
+import { healthRoutes, type Logger, registerHttpMetrics, type Server } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import type { Registry } from 'prom-client';
+import type { Tables } from '../database/tables.ts';
+import type { Disk } from '../disk/disk.ts';
+import { registerDiskMetrics } from '../disk/metrics.ts';
 import { registerDuplicateMetrics } from '../duplicates/metrics.ts';
-import type { Services } from '../services.ts';
-import { registerDiskMetrics } from './disk-metrics.ts';
+import type { ReadQueue } from '../queue/figures.ts';
+import { registerQueueMetrics } from '../queue/metrics.ts';
 import { createHealthChecks } from './health.ts';
-import type { ReadQueue } from './queue-figures.ts';
-import { registerQueueMetrics } from './queue-metrics.ts';
 
 /**
  * What whoever watches a process asks it for, on the API and on a worker alone: `GET /health`,
@@ -14,27 +17,28 @@ import { registerQueueMetrics } from './queue-metrics.ts';
 export function operationPages(
   app: Server,
   deps: {
-    config: Pick<Config, 'DATA_DIR' | 'MIN_FREE_DISK_MB'>;
-    services: Pick<Services, 'log' | 'database' | 'model' | 'registry'>;
+    database: Pick<Database<Tables>, 'db'>;
+    model: Pick<ModelClient, 'health' | 'breaker'>;
+    disk: Disk;
     readQueue: ReadQueue;
+    registry: Registry;
+    log: Logger;
   },
 ): void {
-  const { config, services, readQueue } = deps;
-  const { log, database, model, registry } = services;
-  const { DATA_DIR: folder, MIN_FREE_DISK_MB: minFreeDiskMb } = config;
+  const { readQueue, registry, disk, log } = deps;
+  const { db } = deps.database;
   registerHttpMetrics(app, registry);
   registerQueueMetrics(registry, {
     readQueue,
     onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
   });
   registerDuplicateMetrics(registry, {
-    db: database.db,
+    db,
     onError: (error) => log.warn({ err: error }, 'the search for duplicates could not be measured'),
   });
   registerDiskMetrics(registry, {
-    folder,
-    minFreeDiskMb,
+    disk,
     onError: (error) => log.warn({ err: error }, 'the disk could not be measured'),
   });
-  healthRoutes(app, createHealthChecks({ db: database.db, model, folder, minFreeDiskMb }));
+  healthRoutes(app, createHealthChecks({ ...deps, db }));
 }

@@ -2,8 +2,8 @@ import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { Type } from 'typebox';
 import { problemAnswers } from '../errors.ts';
-import { choice, nullable } from '../schema.ts';
-import type { ReadQueue } from './queue-figures.ts';
+import { choice, nullable } from '../schemas/common.ts';
+import type { ReadQueue } from '../queue/figures.ts';
 
 const queueAnswer = Type.Object(
   {

@@ -1,10 +1,10 @@
 import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { archiveRoutes } from './archive/routes.ts';
 import type { ArchiveCheck } from './archive/check.ts';
-import type { ReadQueue } from './queue-figures.ts';
+import type { ReadQueue } from '../queue/figures.ts';
 import { queueRoutes } from './queue-routes.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
 import { createRetry } from './raw/retry.ts';

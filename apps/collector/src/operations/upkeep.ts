@@ -1,9 +1,9 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
-import { repeat } from '../queue/repeat.ts';
+import { repeat } from '../async/repeat.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
 import { endTurn, type Rhythm, takeTurn } from './turns.sql.ts';

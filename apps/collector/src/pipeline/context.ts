@@ -1,13 +1,13 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { Images, UploadedFile } from '../images/index.ts';
-import type { Payload } from '../ingest/schemas.ts';
+import type { Payload } from '../payload/schema.ts';
 import type { Job } from '../queue/job.ts';
 import type { Extracted } from './extraction.ts';
 import type { Facts } from './facts.ts';
 import type { JobModel } from './job-model.ts';
-import type { Provenance } from './provenance.ts';
+import type { Provenance } from '../listings/provenance.ts';
 
 /** What stages work with. */
 export type StageDeps = {
@@ -33,15 +33,19 @@ export type Products = {
   onlyPictures: true;
 };
 
-/** What all stages of one job share. */
-export type Context = {
-  readonly job: Job;
+/** What a job may bring along, beside what is stored of it. */
+export type JobInput = {
   /** Pictures that came with the payload, in place of the addresses that it names. */
   readonly uploads?: readonly UploadedFile[] | undefined;
   /** Whether a payload that the listing was made from already is processed again. */
-  readonly force: boolean;
+  readonly force?: boolean | undefined;
   /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
   readonly extracted?: Extracted | undefined;
+};
+
+/** What all stages of one job share. */
+export type Context = JobInput & {
+  readonly job: Job;
   readonly products: Partial<Products>;
 };
 

@@ -4,8 +4,8 @@ import {
   type ModelCallEvent,
   type ModelClient,
 } from '@oselya/model';
-import type { Payload } from '../ingest/schemas.ts';
-import { readPrompt } from '../prompt.ts';
+import type { Payload } from '../payload/schema.ts';
+import { readPrompt } from '../model/prompt.ts';
 
 /** What a model read out of a payload. */
 export type Extracted = {

@@ -1,6 +1,6 @@
-import type { Payload } from '../ingest/schemas.ts';
+import type { Payload } from '../payload/schema.ts';
 import type { SharedFact } from '../listings/facts.ts';
-import type { Origins } from './provenance.ts';
+import type { Origins } from '../listings/provenance.ts';
 
 /**
  * What is known about a listing beside what only its source may say; a fact that nobody named is

@@ -1,6 +1,6 @@
 import type { ModelClient } from '@oselya/model';
 import type { Embedded, EmbedText } from '../embeddings/batches.ts';
-import { createModelCost, type ModelCost } from './model-cost.ts';
+import { createModelCost, type ModelCost } from '../model/cost.ts';
 
 /** The model as one job uses it: what each request costs is summed for the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> &

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Payload } from '../ingest/schemas.ts';
-import { instantOf } from '../instant.ts';
+import type { Payload } from '../payload/schema.ts';
+import { instantOf } from '../payload/instant.ts';
 import type { FactKey } from '../listings/facts.ts';
 import type { Facts } from './facts.ts';
 

@@ -1,11 +1,11 @@
 import type { ListingExtraction } from '@oselya/model';
 import { Value } from 'typebox/value';
-import { type Payload, PayloadSchema } from '../ingest/schemas.ts';
+import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
-import { cleanList, cleanText } from './clean.ts';
+import { cleanList, cleanText } from '../text/clean.ts';
 import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
-import { byRule, type Origins, type Rule } from './provenance.ts';
+import { byRule, type Origins, type Rule } from '../listings/provenance.ts';
 
 const MAX_SUMMARY = 2000;
 const MAX_LANGUAGE = 20;

@@ -1,6 +1,6 @@
 import { MODEL_FACTS } from '../listings/facts.ts';
 import type { Changes } from './listing-state.ts';
-import { namerOf, type Origins } from './provenance.ts';
+import { namerOf, type Origins } from '../listings/provenance.ts';
 
 const WORDED: ReadonlySet<string> = new Set(MODEL_FACTS);
 

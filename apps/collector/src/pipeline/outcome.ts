@@ -1,8 +1,8 @@
 import { ModelError, type Outage } from '@oselya/model';
-import type { RawError } from '../database.ts';
+import type { RawError } from '../database/tables.ts';
 import type { ErrorCode } from '../errors.ts';
-import { isDiskLow } from '../disk.ts';
-import { cleanText } from './clean.ts';
+import { isDiskLow } from '../disk/disk.ts';
+import { cleanText } from '../text/clean.ts';
 import type { Ending, StageName, StageResult } from './stage.ts';
 
 const MAX_MESSAGE = 1000;

@@ -3,7 +3,7 @@ import type { Metrics } from '../metrics.ts';
 import { LeaseLostError } from '../queue/job.ts';
 import type { ProcessJob } from '../queue/run-job.ts';
 import { createEmbeddingBatches } from '../embeddings/batches.ts';
-import type { Context, StageDeps } from './context.ts';
+import type { Context, StageDeps, JobInput } from './context.ts';
 import { createJobModel } from './job-model.ts';
 import { completed, failure } from './outcome.ts';
 import { createOutages } from './outages.ts';
@@ -50,14 +50,14 @@ export function createStages(modelMs: number): readonly Stage[] {
  */
 export function createPipeline(
   deps: PipelineDeps & { metrics: Pick<Metrics, 'stageDuration'>; modelTimeoutMs: number },
-): ProcessJob {
+): ProcessJob<JobInput> {
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createEmbeddingBatches(deps.model);
   const outages = createOutages();
 
   return async (job, options) => {
-    const { signal, uploads, extracted, cost, force = false, stages: records = [] } = options;
-    const context: Context = { job, uploads, extracted, force, products: {} };
+    const { signal, input, cost, stages: records = [] } = options;
+    const context: Context = { ...input, job, products: {} };
     // Whose text may be what the server failed on, takes no others along.
     const alone = outages.hasMet(job.rawId);
     const model = createJobModel(deps.model, embedText, { alone, ...(cost && { cost }) });
@@ -70,7 +70,7 @@ export function createPipeline(
           if (error instanceof LeaseLostError || signal.aborted) throw error;
           deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
           // Pictures that came along are gone when whoever sent them has been answered.
-          const canWait = uploads === undefined;
+          const canWait = context.uploads === undefined;
           return failure(error, stage.name, {
             isVictim: (outage) => canWait && outages.isVictim(job.rawId, outage),
           });

@@ -1,5 +1,5 @@
 import type { Merged } from './facts.ts';
-import { byRule, namerOf } from './provenance.ts';
+import { byRule, namerOf } from '../listings/provenance.ts';
 
 /** Facts of which the one cannot exceed the other. Of areas the total is the one that is known best. */
 const PARTS = [

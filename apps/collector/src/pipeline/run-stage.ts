@@ -1,6 +1,6 @@
 import { ModelError } from '@oselya/model';
 import { LeaseLostError } from '../queue/job.ts';
-import { pause } from '../queue/repeat.ts';
+import { pause } from '../async/repeat.ts';
 import type { Context, StageDeps } from './context.ts';
 import { skipped, StageTimeoutError } from './outcome.ts';
 import { PICTURE_STAGES, type Stage, type StageResult } from './stage.ts';

@@ -1,4 +1,4 @@
-import { normaliseText } from '../search/normalise.ts';
+import { normaliseText } from '../text/normalise.ts';
 import type { ListingState } from './listing-state.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { RawError } from '../database.ts';
+import type { RawError } from '../database/tables.ts';
 import type { Context, StageDeps } from './context.ts';
 
 export type StageName =

@@ -1,8 +1,8 @@
 import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
-import { createGroupCommit } from '../group-commit.ts';
+import type { Tables } from '../database/tables.ts';
+import { createGroupCommit } from '../async/group-commit.ts';
 import { release } from './release.sql.ts';
 import { type Ending, finishJobs } from './repository.ts';
 

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases } from './leases.ts';
@@ -12,16 +12,14 @@ import { createSlots } from './slots.ts';
 /** How long jobs that were given up may take to notice. */
 const ABORT_GRACE_MS = 2000;
 
-export type InlineJobs = {
+/** @typeParam Input What the pipeline gets along with a job. */
+export type InlineJobs<Input = never> = {
   /**
    * Runs the pipeline for a job that this process has claimed, and writes how it ended. It never throws:
    * a job that was given up, or came too late to be begun, is `lost`.
    * @param options.signal Gives the job up.
    */
-  run(
-    job: Job,
-    options: Pick<JobOptions, 'uploads' | 'force' | 'extracted'> & { signal?: AbortSignal },
-  ): Promise<JobOutcome>;
+  run(job: Job, options: { input?: Input | undefined; signal?: AbortSignal }): Promise<JobOutcome>;
   /** Begins nothing new, waits for what is in progress, at most so long, and gives the rest up. */
   close(options: { timeoutMs: number }): Promise<void>;
 };
@@ -31,13 +29,13 @@ export type InlineJobs = {
  * nothing is taken off the queue. A job that is given up goes back to it, except where its pictures came
  * with its request (see `returnJob`). Specification 001, Raw data status.
  */
-export function createInlineJobs(deps: {
+export function createInlineJobs<Input>(deps: {
   db: Kysely<Tables>;
-  process: ProcessJob;
+  process: ProcessJob<Input>;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
   leaseMs: number;
-}): InlineJobs {
+}): InlineJobs<Input> {
   const { db, log } = deps;
   const runJob = createJobRunner(deps);
   const slots = createSlots(Infinity, () => undefined);
@@ -45,7 +43,7 @@ export function createInlineJobs(deps: {
   const upkeep = keepLeases({ ...deps, slots }, ended.signal);
   let closing = false;
 
-  async function settle(job: Job, options: JobOptions): Promise<JobOutcome> {
+  async function settle(job: Job, options: JobOptions<Input>): Promise<JobOutcome> {
     const outcome = closing ? 'lost' : await runJob(job, options);
     if (outcome !== 'lost' && outcome !== 'postponed') return outcome;
     try {
@@ -60,11 +58,11 @@ export function createInlineJobs(deps: {
   }
 
   return {
-    run(job, { signal, ...options }) {
+    run(job, { input, signal }) {
       const { promise, resolve } = Promise.withResolvers<JobOutcome>();
       slots.run(job, async ({ controller: { signal: lost }, stages, cost }) => {
         const either = signal === undefined ? lost : AbortSignal.any([lost, signal]);
-        resolve(await settle(job, { ...options, signal: either, stages, cost }));
+        resolve(await settle(job, { input, signal: either, stages, cost }));
       });
       return promise;
     },

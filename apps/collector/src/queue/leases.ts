@@ -1,9 +1,9 @@
 import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { LeaseLostError, logFieldsOf } from './job.ts';
-import { repeat } from './repeat.ts';
+import { repeat } from '../async/repeat.ts';
 import { releaseMissed } from './release.sql.ts';
 import { renewLeases, rescueJobs } from './repository.ts';
 import type { Slots } from './slots.ts';

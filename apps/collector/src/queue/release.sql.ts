@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { ListingKey } from './job.ts';
 import { isProcessed } from './processed.sql.ts';
 

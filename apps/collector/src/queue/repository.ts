@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, RawError, RawStatus, StageRecord, Tables } from '../database.ts';
+import type { ModelUsage, RawError, RawStatus, StageRecord, Tables } from '../database/tables.ts';
 import type { Fence, Job, ListingKey } from './job.ts';
 import { release } from './release.sql.ts';
 import { ended, rescued, returned } from './transitions.sql.ts';

@@ -1,34 +1,31 @@
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { StageRecord, Tables } from '../database.ts';
-import type { UploadedFile } from '../images/index.ts';
+import type { StageRecord, Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Extracted } from '../pipeline/extraction.ts';
-import { createModelCost, type ModelCost } from '../pipeline/model-cost.ts';
+import { createModelCost, type ModelCost } from '../model/cost.ts';
 import { createFinish } from './finish.ts';
 import { type Job, LeaseLostError, logFieldsOf } from './job.ts';
 import { type JobResult, returnJob } from './repository.ts';
 
-export type JobOptions = {
+/** @typeParam Input What whoever has a job run gives along with it; the queue passes it on. A worker gives none. */
+export type JobOptions<Input = never> = {
   /** Aborted when the claim is lost or the worker ends. */
   signal: AbortSignal;
   /** Where the stages that it has been through are noted, for whoever looks meanwhile. */
   stages?: StageRecord[] | undefined;
   /** Where the requests to the model are counted, for whoever gives the job back meanwhile. */
   cost?: ModelCost | undefined;
-  /** Pictures that came along: the listing then has these, whatever addresses the payload names. */
-  uploads?: readonly UploadedFile[] | undefined;
-  /** Process the payload although the listing was made from the same content. */
-  force?: boolean | undefined;
-  /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
-  extracted?: Extracted | undefined;
+  input?: Input | undefined;
 };
 
-/** What a job came to; `postponed` is back to the queue, because the model is being left alone. */
+/** What a job came to; `postponed` is back to the queue, because what it needs is not there at present. */
 export type ProcessResult = JobResult | { status: 'postponed' };
 
 /** The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status. */
-export type ProcessJob = (job: Job, options: JobOptions) => Promise<ProcessResult>;
+export type ProcessJob<Input = never> = (
+  job: Job,
+  options: JobOptions<Input>,
+) => Promise<ProcessResult>;
 
 export type JobOutcome = ProcessResult['status'] | 'lost';
 
@@ -38,16 +35,16 @@ export type JobOutcome = ProcessResult['status'] | 'lost';
  * rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
  * ended. Specification 001, Raw data status.
  */
-export function createJobRunner(deps: {
+export function createJobRunner<Input>(deps: {
   db: Kysely<Tables>;
-  process: ProcessJob;
+  process: ProcessJob<Input>;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
-}): (job: Job, options: JobOptions, onProcessed?: () => void) => Promise<JobOutcome> {
+}): (job: Job, options: JobOptions<Input>, onProcessed?: () => void) => Promise<JobOutcome> {
   const { db, process, metrics, log } = deps;
   const finish = createFinish(deps);
 
-  async function processed(job: Job, options: JobOptions): Promise<ProcessResult> {
+  async function processed(job: Job, options: JobOptions<Input>): Promise<ProcessResult> {
     try {
       return await process(job, options);
     } catch (error) {
@@ -65,7 +62,7 @@ export function createJobRunner(deps: {
 
   async function settled(
     job: Job,
-    options: JobOptions,
+    options: JobOptions<Input>,
     onProcessed?: () => void,
   ): Promise<JobOutcome> {
     const { cost = createModelCost() } = options;

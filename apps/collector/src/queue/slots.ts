@@ -1,5 +1,5 @@
-import type { StageRecord } from '../database.ts';
-import { createModelCost, type ModelCost } from '../pipeline/model-cost.ts';
+import type { StageRecord } from '../database/tables.ts';
+import { createModelCost, type ModelCost } from '../model/cost.ts';
 import type { Job } from './job.ts';
 
 /** A job that was claimed and has not ended. */

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, RawError } from '../database.ts';
+import type { ModelUsage, RawError } from '../database/tables.ts';
 
 /*
  * Every transition of `raw_data.status`, as what an update of the record sets. Who may make one, and when,

@@ -2,17 +2,16 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
-import type { ModelCost } from '../pipeline/model-cost.ts';
-import { processName } from '../process-name.ts';
+import type { ModelCost } from '../model/cost.ts';
+import { processName } from './process-name.ts';
 import { createClaimAhead, MAX_AHEAD, MAX_WAIT_MS } from './ahead.ts';
 import { createAlarm } from './alarm.ts';
 import { claimJobs } from './claim.sql.ts';
-import { allOpen, type Gate } from './gate.ts';
 import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases, rescueLostJobs } from './leases.ts';
-import { pause, repeat } from './repeat.ts';
+import { pause, repeat } from '../async/repeat.ts';
 import { returnJob } from './repository.ts';
 import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
@@ -28,8 +27,8 @@ export type WorkerOptions = {
   process: ProcessJob;
   /** While it is open nothing is claimed; half-open, one job at a time. */
   breaker: BreakerView;
-  /** What else has to be there for jobs: while one of these says no, nothing is claimed. */
-  gates?: readonly Gate[];
+  /** Whether what else jobs need is there. It is asked before each claim, and at each poll while it says no. */
+  mayClaim?: () => Promise<boolean>;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
   /** Jobs in progress at once. */
@@ -59,7 +58,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const {
     db,
     breaker,
-    gates = [],
+    mayClaim = () => Promise.resolve(true),
     log,
     leaseMs,
     maxAttempts,
@@ -73,7 +72,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
-  /** A job that the model was not there for: others go first, once, since it may be what the model fails on. */
+  /** A job that went back, for want of the model for instance: others go first, once, since it may be what the model fails on. */
   let postponed: number | undefined;
   /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
   let probingJob: Job | undefined;
@@ -126,16 +125,16 @@ export function startWorker(options: WorkerOptions): Worker {
     );
   }
 
-  async function mayClaim(): Promise<boolean> {
-    // The gates may take a moment to tell.
-    return isReady() && (await allOpen(gates)) && isReady();
+  async function canClaim(): Promise<boolean> {
+    // The answer may take a moment.
+    return isReady() && (await mayClaim()) && isReady();
   }
 
   async function loop(): Promise<void> {
     let failures = 0;
     while (!stopping.signal.aborted) {
       try {
-        while ((await mayClaim()) && (await claimNext()));
+        while ((await canClaim()) && (await claimNext()));
         failures = 0;
         if (!stopping.signal.aborted) await alarm.wait(pollMs);
       } catch (error) {

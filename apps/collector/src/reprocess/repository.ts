@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, RawStatus, Tables } from '../database.ts';
-import type { Payload } from '../ingest/schemas.ts';
+import type { ModelUsage, RawStatus, Tables } from '../database/tables.ts';
+import type { Payload } from '../payload/schema.ts';
 import { FACTS } from '../listings/facts.ts';
 import { costWith } from '../queue/transitions.sql.ts';
 

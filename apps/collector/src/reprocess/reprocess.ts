@@ -1,6 +1,6 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
 import {
   type Extracted,
@@ -9,10 +9,11 @@ import {
   refusalOf,
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
+import type { JobInput } from '../pipeline/context.ts';
 import { readFacts } from '../pipeline/read-facts.ts';
-import { createModelCost } from '../pipeline/model-cost.ts';
-import { processName } from '../process-name.ts';
-import { mapInOrder } from './map-in-order.ts';
+import { createModelCost } from '../model/cost.ts';
+import { processName } from '../queue/process-name.ts';
+import { mapInOrder } from '../async/map-in-order.ts';
 import { claimAgain } from '../queue/claim-again.sql.ts';
 import type { InlineJobs } from '../queue/inline.ts';
 import {
@@ -87,7 +88,7 @@ export type Reprocess = {
 export function createReprocess(deps: {
   db: Kysely<Tables>;
   model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
-  jobs: Pick<InlineJobs, 'run'>;
+  jobs: Pick<InlineJobs<JobInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }): Reprocess {
@@ -140,7 +141,7 @@ export function createReprocess(deps: {
     async write({ listingId, rawId, extracted }) {
       const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
       if (job === undefined) return 'changed';
-      const outcome = await jobs.run(job, { force: true, extracted });
+      const outcome = await jobs.run(job, { input: { force: true, extracted } });
       if (outcome === 'completed') return 'written';
       return outcome === 'postponed' || outcome === 'lost' ? 'queued' : 'failed';
     },

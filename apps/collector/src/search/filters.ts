@@ -1,5 +1,5 @@
 import { problem } from '../errors.ts';
-import { normaliseText } from './normalise.ts';
+import { normaliseText } from '../text/normalise.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [

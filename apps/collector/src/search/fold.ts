@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { listMembers } from './repository.ts';
 import { MAX_FOLDED, type SearchFilters } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { estimateListings } from './estimate.sql.ts';
 import { hasFacets, partsOf } from './facets.sql.ts';
 import { matchesFilters } from './filters.sql.ts';

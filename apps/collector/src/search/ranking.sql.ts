@@ -1,5 +1,5 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { bandOf, firstIdOf, hasBands, hasFacets, hasNewestBands, partsOf } from './facets.sql.ts';
 import { byRank } from './pages.ts';
 import type { SearchFilters } from './schemas.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { type Listing, listingColumns, presentListing } from '../listings/present.ts';
 
 /** The listings with these ids, each under its id; one deleted meanwhile is missing. */

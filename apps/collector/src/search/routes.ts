@@ -1,11 +1,10 @@
 import type { Database } from '@oselya/db';
-import { clientNetwork, type RateLimit, type Server } from '@oselya/kit';
+import { clientNetwork, type RateLimit, type Server, whenAbandoned } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { Tables } from '../database.ts';
+import type { Tables } from '../database/tables.ts';
 import { problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
-import { whenAbandoned } from './abandoned.ts';
 import { createFulltextSearch } from './fulltext.ts';
 import { createHybridSearch } from './hybrid.ts';
 import type { Embedder } from './query-vector.ts';

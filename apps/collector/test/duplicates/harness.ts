@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { TestDatabase } from '@oselya/db/testing';
 import type { Insertable } from 'kysely';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { components, type Edge } from '../../src/duplicates/components.ts';
 import { lookForDuplicates } from '../../src/duplicates/look.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
-import { normaliseText } from '../../src/search/normalise.ts';
+import { normaliseText } from '../../src/text/normalise.ts';
 
 type Db = TestDatabase<Tables>['db'];
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from '@oselya/db';
 import { atEnd } from '@oselya/db/testing';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { temporaryFiles } from '../support/form.ts';

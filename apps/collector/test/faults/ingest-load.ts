@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 
 /** A request that has no answer by then is asked again, as a client does. */
 const PATIENCE_MS = 15_000;

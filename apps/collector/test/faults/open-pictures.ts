@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import { createDisk } from '../../src/disk.ts';
+import { createDisk } from '../../src/disk/disk.ts';
 import { createImages, createTemporaryFolder } from '../../src/images/index.ts';
 import type { ImagesOptions } from '../../src/images/images.ts';
 import { openFolder } from '../../src/images/store/folder.ts';
 import { createImageStore } from '../../src/images/store/store.ts';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { noImages } from '../support/pipeline.ts';
 

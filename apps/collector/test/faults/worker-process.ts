@@ -3,7 +3,7 @@
 
 import { connect } from '@oselya/db';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases } from '../../src/queue/repository.ts';

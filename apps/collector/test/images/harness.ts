@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { Value } from 'typebox/value';
 import type { Describer } from '../../src/images/describe.ts';
-import { createDisk } from '../../src/disk.ts';
+import { createDisk } from '../../src/disk/disk.ts';
 import { createImages, type ImagesOptions } from '../../src/images/images.ts';
 import type { ImageEvent } from '../../src/images/outcome.ts';
 import { openFolder } from '../../src/images/store/folder.ts';

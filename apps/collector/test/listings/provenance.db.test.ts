@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Provenance } from '../../src/pipeline/provenance.ts';
+import type { Provenance } from '../../src/listings/provenance.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 import type { ListingExtraction } from '@oselya/model';
 import { mergeFacts } from '../../src/pipeline/merge.ts';
-import type { Rule } from '../../src/pipeline/provenance.ts';
+import type { Rule } from '../../src/listings/provenance.ts';
 
 const nothing: ListingExtraction = {
   is_listing: true,

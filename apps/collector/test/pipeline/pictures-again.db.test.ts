@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 import { LeaseLostError, SupersededError } from '../../src/queue/job.ts';
 import { putBackOne } from '../../src/queue/put-back.sql.ts';
 import { openImages, visionModel } from '../images/harness.ts';

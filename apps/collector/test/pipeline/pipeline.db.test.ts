@@ -5,9 +5,9 @@ import { type ModelClient, ModelError, type ModelErrorCode } from '@oselya/model
 import { sql } from 'kysely';
 import { noteGone } from '../../src/operations/archive/verdicts.sql.ts';
 import { createStages } from '../../src/pipeline/pipeline.ts';
-import type { Provenance } from '../../src/pipeline/provenance.ts';
+import type { Provenance } from '../../src/listings/provenance.ts';
 import { SupersededError } from '../../src/queue/job.ts';
-import type { JobOptions } from '../../src/queue/run-job.ts';
+import type { JobInput } from '../../src/pipeline/context.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import {
@@ -390,7 +390,7 @@ function failingModel(call: 'generateObject' | 'embed', error: unknown) {
 const outage = { since: new Date() };
 const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
 
-const modelFailures: [ModelErrorCode, Partial<JobOptions>, string][] = [
+const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_UNREACHABLE', {}, 'postponed'],
   ['MODEL_TIMEOUT', {}, 'postponed'],
   ['MODEL_BREAKER_OPEN', {}, 'postponed'],

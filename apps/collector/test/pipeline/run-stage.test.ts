@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import { createJobModel } from '../../src/pipeline/job-model.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';

@@ -1,7 +1,7 @@
 import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { findDuplicates } from '../../src/search/fold.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { sql } from 'kysely';
-import type { Tables } from '../../src/database.ts';
+import type { Tables } from '../../src/database/tables.ts';
 import { CHANNEL, createHints } from '../../src/queue/hints.ts';
 import { openDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';

@@ -16,12 +16,12 @@ const database = await openDatabase();
 const { db } = database;
 const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
 
-const opened: InlineJobs[] = [];
+const opened: InlineJobs<string>[] = [];
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((jobs) => jobs.close({ timeoutMs: 0 })));
 });
 
-function open(process: ProcessJob, leaseMs = 60_000): InlineJobs {
+function open(process: ProcessJob<string>, leaseMs = 60_000): InlineJobs<string> {
   const metrics = createMetrics(new Registry());
   const jobs = createInlineJobs({ db, process, metrics, log, leaseMs });
   opened.push(jobs);
@@ -44,7 +44,7 @@ async function claim({ inline = true, leaseMs = 60_000 } = {}) {
 }
 
 /** Work that goes on until it is aborted. */
-const endless: ProcessJob = (_job, { signal }) => {
+const endless: ProcessJob<string> = (_job, { signal }) => {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(signal.reason));
   return promise;
@@ -52,14 +52,13 @@ const endless: ProcessJob = (_job, { signal }) => {
 
 test('a job runs and its outcome is written; what it was given reaches the pipeline', async () => {
   const job = await claim();
-  const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
   const seen: unknown[] = [];
-  const jobs = open(async (_job, { uploads: given, force }) => {
-    seen.push(given, force);
+  const jobs = open(async (_job, { input }) => {
+    seen.push(input);
     return completed;
   });
-  assert.equal(await jobs.run(job, { uploads, force: true }), 'completed');
-  assert.deepEqual(seen, [uploads, true]);
+  assert.equal(await jobs.run(job, { input: 'pictures' }), 'completed');
+  assert.deepEqual(seen, ['pictures']);
   const { status, inline } = await rawRecord(db, job.rawId);
   assert.deepEqual([status, inline], ['completed', false], 'its pictures are stored by now');
 });
@@ -73,7 +72,7 @@ test('a lease is renewed while the job goes on, so nobody rescues it', async () 
     started_at: '2026-05-04T09:00:00Z',
     duration_ms: 3,
   };
-  const working: ProcessJob = (given, options) => {
+  const working: ProcessJob<string> = (given, options) => {
     options.stages?.push(stage);
     return endless(given, options);
   };

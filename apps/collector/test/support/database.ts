@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { openTestDatabase, type TestDatabase } from '@oselya/db/testing';
-import type { Tables } from '../../src/database.ts';
-import { contentHash } from '../../src/ingest/content-hash.ts';
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Tables } from '../../src/database/tables.ts';
+import { contentHash } from '../../src/payload/content-hash.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
-import { migrations } from '../../src/migrations.ts';
+import { migrations } from '../../src/database/migrations.ts';
 
 export const DIMENSIONS = 16;
 

@@ -1,4 +1,4 @@
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 
 let made = 0;
 

@@ -3,12 +3,13 @@ import type { TestDatabase } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { createModelClient, type ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database.ts';
-import type { Payload } from '../../src/ingest/schemas.ts';
+import type { Tables } from '../../src/database/tables.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 import { createMetrics } from '../../src/metrics.ts';
+import type { JobInput } from '../../src/pipeline/context.ts';
 import { createPipeline, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { createJobRunner, type JobOptions, type JobOutcome } from '../../src/queue/run-job.ts';
+import { createJobRunner, type JobOutcome } from '../../src/queue/run-job.ts';
 import { DIMENSIONS, rawRecord, store } from './database.ts';
 
 export const log = createLogger({ level: 'silent', service: 'test' });
@@ -63,10 +64,10 @@ export function createHarness(
   });
 
   /** Claims the next job and runs it. */
-  async function runNext(options: Partial<JobOptions> = {}): Promise<JobOutcome> {
+  async function runNext(input: JobInput = {}): Promise<JobOutcome> {
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
-    return run(job, { signal: new AbortController().signal, ...options });
+    return run(job, { signal: new AbortController().signal, input });
   }
 
   /** Stores a payload, runs it, and gives its record. */

@@ -2,7 +2,7 @@ import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
 import { reporterFor, type OutputFormat } from '../output/reporters.ts';
 import type { FileResult } from '../output/reporter.ts';
-import type { ValidateOptions, ValidationSummary } from '../validate.ts';
+import type { ValidateOptions, ValidationSummary } from '../check/validate.ts';
 import type { Context } from './command.ts';
 import { readFailure } from './read-failure.ts';
 

@@ -1,5 +1,5 @@
 import type { Printer } from '../output/printer.ts';
-import type { InventoryIo } from './io.ts';
+import type { InventoryIo } from '../io.ts';
 
 /** What a command has while it runs. */
 export interface Context {

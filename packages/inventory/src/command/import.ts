@@ -7,7 +7,7 @@ import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
-import type { InventoryIo } from './io.ts';
+import type { InventoryIo } from '../io.ts';
 import { readFailure } from './read-failure.ts';
 import { UsageError } from './usage-error.ts';
 

@@ -1,5 +1,5 @@
-import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read-records.ts';
-import type { InventoryIo } from './io.ts';
+import { InvalidInventoryError, type PlacedRecord, readRecords } from '../check/read-records.ts';
+import type { InventoryIo } from '../io.ts';
 import { readFailure } from './read-failure.ts';
 import { UsageError } from './usage-error.ts';
 

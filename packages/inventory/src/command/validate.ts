@@ -1,4 +1,4 @@
-import { validateInventory } from '../validate.ts';
+import { validateInventory } from '../check/validate.ts';
 import { parseArguments } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';

@@ -1,5 +1,5 @@
 import { watch } from 'chokidar';
-import type { InventoryIo } from './io.ts';
+import type { InventoryIo } from '../io.ts';
 import { UsageError } from './usage-error.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { PlacedRecord } from '../read-records.ts';
+import type { PlacedRecord } from '../check/read-records.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** One property that two versions of a record do not share; undefined where it is not there. */

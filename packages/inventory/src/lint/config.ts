@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import type { Severity } from '../finding.ts';
-import type { LintCode } from './rule-ids.ts';
+import type { LintCode } from '../rule-ids.ts';
 import { rules } from './rules/index.ts';
 
 /** What is set for one rule: off, how bad it is, or that and its options. */

@@ -1,7 +1,11 @@
-import type { Inspect } from '../check-record.ts';
+import type { Inspect } from '../check/check-record.ts';
 import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
-import { validateInventory, type ValidateOptions, type ValidationSummary } from '../validate.ts';
+import {
+  validateInventory,
+  type ValidateOptions,
+  type ValidationSummary,
+} from '../check/validate.ts';
 import { type LintConfig, settingOf } from './config.ts';
 import { type Day, toDay } from '../day.ts';
 import { fieldsOf } from './fields.ts';

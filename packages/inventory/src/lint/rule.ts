@@ -1,8 +1,8 @@
-import type { ReadRecord } from '../check-record.ts';
+import type { ReadRecord } from '../check/check-record.ts';
 import type { RelatedPlace, Severity } from '../finding.ts';
 import type { EndpointRecord } from '../record.ts';
 import type { Day } from '../day.ts';
-import type { LintCode } from './rule-ids.ts';
+import type { LintCode } from '../rule-ids.ts';
 
 /** What a rule finds wrong with a property of a record; with the whole record when the key is empty. */
 export interface Found {

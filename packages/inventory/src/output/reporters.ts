@@ -1,4 +1,4 @@
-import type { InventoryIo } from '../command/io.ts';
+import type { InventoryIo } from '../io.ts';
 import { githubReporter } from './github.ts';
 import { jsonReporter } from './json.ts';
 import type { Reporter } from './reporter.ts';

@@ -2,8 +2,8 @@ import { describeErrors, type Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { problem } from '../../errors.ts';
-import type { Payload } from '../schemas.ts';
-import { findValueErrors } from '../values.ts';
+import type { Payload } from '../../payload/schema.ts';
+import { findValueErrors } from '../../payload/values.ts';
 
 /**
  * Reads the field `metadata` of a form as `POST /ingest` reads its body: the same JSON, the same schema,

@@ -1,11 +1,11 @@
 import type { MultipartFile } from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import { type Disk, isDiskLow } from '../../disk.ts';
+import { type Disk, isDiskLow } from '../../disk/disk.ts';
 import { problem } from '../../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
 import { BODY_LIMIT, MEBIBYTE } from '../../limits.ts';
-import { cleanText } from '../../pipeline/clean.ts';
-import type { Payload } from '../schemas.ts';
+import { cleanText } from '../../text/clean.ts';
+import type { Payload } from '../../payload/schema.ts';
 
 /** As many as a payload may name. Contract 4, PayloadSchema. */
 export const MAX_FILES = 50;

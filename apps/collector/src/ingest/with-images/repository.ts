@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawError, RawStatus, Tables } from '../../database.ts';
-import type { UploadOutcome } from '../../images/index.ts';
+import type { RawError, RawStatus, Tables, UploadOutcome } from '../../database/tables.ts';
 
 export type Outcome = {
   status: RawStatus;

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { CHANGE_REFUSALS } from '../../access/answers.ts';
 import { mayUseSource } from '../../access/guard.ts';
-import type { Disk } from '../../disk.ts';
+import type { Disk } from '../../disk/disk.ts';
 import { problem, problemAnswers } from '../../errors.ts';
 import type { Metrics } from '../../metrics.ts';
 import { countRequest } from '../count-request.ts';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Payload } from '../schemas.ts';
+import type { Payload } from '../../payload/schema.ts';
 import { MAX_FILES } from './receive-form.ts';
 
 const EXAMPLE: Payload = {

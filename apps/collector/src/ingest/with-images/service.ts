@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely';
-import type { RawError, Tables } from '../../database.ts';
+import type { RawError, Tables, UploadOutcome } from '../../database/tables.ts';
 import { type ErrorCode, errors, problem } from '../../errors.ts';
-import type { UploadOutcome } from '../../images/index.ts';
-import { processName } from '../../process-name.ts';
+import type { JobInput } from '../../pipeline/context.ts';
+import { processName } from '../../queue/process-name.ts';
 import type { InlineJobs } from '../../queue/inline.ts';
-import { contentHash } from '../content-hash.ts';
+import { contentHash } from '../../payload/content-hash.ts';
 import type { StoredRaw } from '../repository.ts';
 import type { Ingest } from '../service.ts';
 import type { Form } from './receive-form.ts';
@@ -35,7 +35,7 @@ export type ProcessForm = (
 export function createProcessForm(deps: {
   db: Kysely<Tables>;
   store: Ingest['store'];
-  jobs: Pick<InlineJobs, 'run'>;
+  jobs: Pick<InlineJobs<JobInput>, 'run'>;
   leaseMs: number;
 }): ProcessForm {
   const { db, store, jobs, leaseMs } = deps;
@@ -60,7 +60,7 @@ export function createProcessForm(deps: {
     const { id: rawId, isNew } = stored;
     if (isNew) {
       const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
-      await jobs.run(job, { uploads: hasFiles ? files : undefined });
+      await jobs.run(job, { input: { uploads: hasFiles ? files : undefined } });
     }
     // Of one that was processed here just now an end is known, unless its claim was lost to others.
     return answer(db, rawId, isNew ? 'lease_lost' : 'still_processing');

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 
 /** How long a run may take for what it has claimed. Whoever is slower is taken for gone. */
 const CLAIM = sql`interval '5 minutes'`;

@@ -1,5 +1,5 @@
 import pLimit, { type LimitFunction } from 'p-limit';
-import { pause } from '../../queue/repeat.ts';
+import { pause } from '../../async/repeat.ts';
 
 export type HostLimitOptions = {
   /** Pieces of work in progress at once. */

@@ -1,7 +1,7 @@
 import type { Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problemAnswers } from '../../errors.ts';
-import { sourceSlugSchema } from '../../ingest/schemas.ts';
+import { sourceSlugSchema } from '../../payload/schema.ts';
 import type { ArchiveCheck } from './check.ts';
 
 const LIMIT = 100;

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 import type { Verdict } from './ask.ts';
 import type { Claim } from './claims.sql.ts';
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 
 /** How far the removal has come: the last payload that it looked at. */
 export type Progress = { at: string; id: number };

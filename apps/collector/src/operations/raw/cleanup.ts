@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 import type { Metrics } from '../../metrics.ts';
 import { type Progress, readCutoff, removeSome } from './cleanup.sql.ts';
 

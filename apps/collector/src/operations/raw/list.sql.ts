@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../../database.ts';
+import type { RawStatus, Tables } from '../../database/tables.ts';
 
 /** Where a page ends: the last change of its last payload, as the database writes it, and its id. */
 export type Position = { at: string; id: number };

@@ -1,13 +1,12 @@
-import { cursors, type Server, toPage } from '@oselya/kit';
+import { cursors, type Server, toPage, whenAbandoned } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 import { problemAnswers } from '../../errors.ts';
-import { parseId } from '../../ids.ts';
+import { parseId } from '../../schemas/ids.ts';
 import { rawParams } from '../../ingest/schemas.ts';
-import { MAX_ID } from '../../limits.ts';
-import { whenAbandoned } from '../../search/abandoned.ts';
+import { MAX_ID } from '../../schemas/ids.ts';
 import type { RawCleanup } from './cleanup.ts';
 import { listRaw } from './list.sql.ts';
 import type { Retry } from './retry.ts';

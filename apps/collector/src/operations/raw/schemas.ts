@@ -1,7 +1,7 @@
 import { pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
-import { sourceSlugSchema } from '../../ingest/schemas.ts';
-import { choice, nullable } from '../../schema.ts';
+import { sourceSlugSchema } from '../../payload/schema.ts';
+import { choice, nullable } from '../../schemas/common.ts';
 
 /** How many payloads a page has where the caller does not say. */
 export const PAGE_SIZE = 100;

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database.ts';
+import type { Tables } from '../../database/tables.ts';
 import { heldListing } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
 import { product } from '../context.ts';

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database.ts';
-import type { Payload } from '../../ingest/schemas.ts';
+import type { Tables } from '../../database/tables.ts';
+import type { Payload } from '../../payload/schema.ts';
 import { heldClaim } from '../../queue/fence.ts';
 import { type Job, LeaseLostError } from '../../queue/job.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';

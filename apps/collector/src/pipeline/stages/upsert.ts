@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { heldClaim } from '../../queue/fence.ts';
 import { LeaseLostError } from '../../queue/job.ts';
-import { normaliseText } from '../../search/normalise.ts';
+import { normaliseText } from '../../text/normalise.ts';
 import { product } from '../context.ts';
 import { listingState } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { createApiKeys } from '../../../src/access/api-keys.ts';
-import type { Payload } from '../../../src/ingest/schemas.ts';
+import type { Payload } from '../../../src/payload/schema.ts';
 import { createIngest } from '../../../src/ingest/service.ts';
 import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
 import { picture } from '../../images/pictures.ts';

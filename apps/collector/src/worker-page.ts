@@ -1,0 +1,39 @@
+import { createServer, listen } from '@oselya/kit';
+import manifest from '../package.json' with { type: 'json' };
+import type { Config } from './config.ts';
+import type { Services } from './services.ts';
+import { operationPages } from './operations/pages.ts';
+import { createReadQueue } from './queue/figures.ts';
+import { queueReads } from './queue/figures.sql.ts';
+
+/** Its routes take no bodies. */
+const BODY_LIMIT = 1024;
+
+/** Where a worker alone can be asked how it is, and how to stop that. */
+export type WorkerPage = { url: string; close: () => Promise<void> };
+
+/**
+ * Serves the health and the metrics of a worker alone, for orchestrators and Prometheus.
+ * @throws StartError where it cannot listen on COLLECTOR_WORKER_HOST and COLLECTOR_WORKER_PORT.
+ */
+export async function openWorkerPage(
+  config: Config & { COLLECTOR_WORKER_PORT: number },
+  services: Services,
+): Promise<WorkerPage> {
+  const { log, database } = services;
+  const app = await createServer({
+    log,
+    bodyLimit: BODY_LIMIT,
+    openapi: {
+      title: 'Oselya worker',
+      description: 'How a worker of the collector is.',
+      version: manifest.version,
+      tags: [{ name: 'operations', description: 'For those who run it.' }],
+    },
+  });
+  const readQueue = createReadQueue(queueReads(database.db));
+  operationPages(app, { ...services, readQueue });
+  const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
+  const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
+  return { url, close: async () => app.close() };
+}

@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { migrate } from '@oselya/db';
+import { openTestDatabase } from '@oselya/db/testing';
+import { contentHash } from '../../src/payload/content-hash.ts';
+import type { Tables } from '../../src/database/tables.ts';
+import { migrations } from '../../src/database/migrations.ts';
+import { startCollector } from '../support/collector.ts';
+import { DIMENSIONS } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
+
+const database = await openTestDatabase<Tables>();
+const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });
+const files = (await readdir(latest.folder)).toSorted();
+
+const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(',')}]`;
+const SHA256 = 'ab'.repeat(32);
+const payload = payloadOf({ external_id: 'old-1', price: 59_000, currency: 'USD', city: 'Львів' });
+const waiting = payloadOf({ external_id: 'old-2' });
+
+/** Tables as they were after so many files, and nothing else. */
+async function migrateTo(count: number): Promise<void> {
+  await database.pool.query('drop schema public cascade');
+  await database.pool.query('create schema public');
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-migrations-'));
+  try {
+    for (const file of files.slice(0, count)) {
+      await copyFile(join(latest.folder, file), join(folder, file));
+    }
+    await migrate(database, { ...latest, folder });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+async function insert(table: string, row: Record<string, unknown>): Promise<void> {
+  const columns = Object.keys(row).join(', ');
+  await database.pool.query(
+    `insert into ${table} (${columns})
+     select ${columns} from jsonb_populate_record(null::${table}, $1::jsonb)`,
+    [JSON.stringify(row)],
+  );
+}
+
+/** Stores what the collector of that time would have: a listing with a past, and a payload that waits. */
+async function populate(count: number): Promise<void> {
+  const has = (number: number) => count >= number;
+  await insert('sources', { slug: 'doshka', created_at: '2026-01-01' });
+  const times = { created_at: '2026-01-01', updated_at: '2026-01-01' };
+  const current = { raw_id: 2, completed_hash: contentHash(payload) };
+  await insert('property_listings', {
+    source_slug: 'doshka',
+    external_id: 'old-1',
+    title: payload.title,
+    description: payload.description,
+    price: 59_000,
+    currency: 'USD',
+    city: 'Львів',
+    city_key: 'львів',
+    area_total: 54,
+    phones: [],
+    features: [],
+    attributes: {},
+    search_text: 'двокімнатна квартира львів',
+    embedding: VECTOR,
+    embedding_model: 'mock',
+    ...times,
+    ...(has(12) ? {} : current),
+  });
+  if (has(12)) {
+    await insert('listing_payloads', {
+      source_slug: 'doshka',
+      external_id: 'old-1',
+      ...current,
+    });
+  }
+  const listing = { description: payload.description, price: 62_000, url: null };
+  const change = { price: { from: 62_000, to: 59_000 } };
+  for (const [raw_id, changes] of [
+    [1, {}],
+    [2, change],
+  ] as const) {
+    await insert('listing_snapshots', {
+      listing_id: 1,
+      raw_id,
+      listing: raw_id === 1 ? listing : { ...listing, price: 59_000 },
+      changes,
+      created_at: '2026-01-01',
+    });
+  }
+  const image = { media_type: 'image/png', width: 4, height: 4, bytes: 99 };
+  await insert('images', {
+    sha256: SHA256,
+    ...image,
+    description: 'A kitchen.',
+    described_by: 'qwen3-vl',
+    ...(has(14) ? { prompt_version: 'image-description.v1' } : {}),
+    created_at: '2026-01-01',
+  });
+  await insert('listing_images', {
+    listing_id: 1,
+    position: 0,
+    url: 'https://doshka.example/1.png',
+    sha256: SHA256,
+    created_at: '2026-01-01',
+  });
+  await insert('listing_images', {
+    listing_id: 1,
+    position: 1,
+    url: 'https://doshka.example/2.png',
+    error: 'The address answered with status 503',
+    ...(has(14) ? { retry_at: '2026-01-01' } : {}),
+    created_at: '2026-01-01',
+  });
+  const made = has(8)
+    ? { raw_id: 2, prompt_version: 'v0', fields: { price: { origin: 'payload' } } }
+    : { prompt: 'v0', fields: { price: 'payload' } };
+  for (const [kind, value] of [
+    ['provenance', { model: 'qwen3:4b', ...made }],
+    ['price_per_m2', { value: 1092.59, currency: 'USD' }],
+  ]) {
+    await insert('listing_enrichments', { listing_id: 1, kind, value, updated_at: '2026-01-01' });
+  }
+  for (const [sent, status, listing_id] of [
+    [{ ...payload, price: 62_000 }, 'completed', 1],
+    [payload, 'completed', 1],
+    [waiting, 'pending', null],
+  ] as const) {
+    await insert('raw_data', {
+      source_slug: 'doshka',
+      external_id: sent.external_id,
+      payload: sent,
+      content_hash: contentHash(sent),
+      status,
+      listing_id,
+      attempt: 0,
+      attempts: 0,
+      stages: [],
+      ...(has(6) ? { waits: false } : {}),
+      ...(has(7) ? { inline: false } : {}),
+      ...times,
+    });
+  }
+}
+
+// The tables of the first file alone were never those of a collector: it has no queue.
+for (let count = 2; count < files.length; count += 1) {
+  test(`what was stored under ${files[count - 1]} is there under the newest tables`, async () => {
+    await migrateTo(count);
+    await populate(count);
+    await using collector = await startCollector(database);
+
+    const answer = await collector.get('/api/v1/listings/1');
+    const listing = answer.json<Record<string, unknown>>();
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(
+      [listing['external_id'], listing['price'], listing['city'], listing['price_per_m2']],
+      ['old-1', 59_000, 'Львів', 1092.59],
+    );
+    assert.deepEqual(listing['provenance'], {
+      raw_id: 2,
+      model: 'qwen3:4b',
+      prompt_version: 'v0',
+      fields: { price: { origin: 'payload' } },
+    });
+    const prices = async () =>
+      (await collector.get('/api/v1/listings/1/history'))
+        .json<{ changes: Record<string, unknown> }[]>()
+        .map(({ changes }) => changes['price']);
+    assert.deepEqual(await prices(), [{ from: 62_000, to: 59_000 }, undefined]);
+    const pictures = (await collector.get('/api/v1/listings/1/images')).json<
+      { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
+    >();
+    assert.deepEqual(
+      pictures.map((one) => [one.sha256, one.described_by, one.prompt_version]),
+      [
+        [SHA256, 'qwen3-vl', 'image-description.v1'],
+        [null, null, null],
+      ],
+    );
+    const { rows } = await database.pool.query<{ position: number }>(
+      'select position from listing_images where retry_at is not null',
+    );
+    assert.deepEqual(rows, [{ position: 1 }], 'what failed is asked for again');
+
+    for (const [kind, search] of [
+      ['fulltext', { query: 'квартира', city: 'Львів' }],
+      ['similar', { embedding: JSON.parse(VECTOR) }],
+    ] as const) {
+      const found = await collector.post(`/api/v1/search/${kind}`, search);
+      const { items } = found.json<{ items: { listing: { listing_id: number } }[] }>();
+      assert.ok(
+        items.some((item) => item.listing.listing_id === 1),
+        `${kind}: ${found.text}`,
+      );
+    }
+
+    // What waited is processed, and what comes goes on where the past ends.
+    await ended(collector, 3);
+    const sent = await collector.post('/api/v1/ingest', { ...payload, price: 57_000 });
+    await ended(collector, sent.json<{ raw_id: number }>().raw_id);
+    assert.deepEqual((await prices()).slice(0, 2), [
+      { from: 59_000, to: 57_000 },
+      { from: 62_000, to: 59_000 },
+    ]);
+  });
+}
+
+async function ended(
+  collector: Awaited<ReturnType<typeof startCollector>>,
+  rawId: number,
+): Promise<void> {
+  await until(`payload ${rawId} is completed`, async () => {
+    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<{ status: string }>();
+    return raw.status === 'completed';
+  });
+}

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
+import { PayloadSchema } from '../../src/payload/schema.ts';
+import { checkValues } from '../../src/ingest/service.ts';
+import { payloadOf } from '../support/payload.ts';
+
+const app = await createServer({
+  log: createLogger({ level: 'silent', service: 'test' }),
+  bodyLimit: 1024 * 1024,
+  openapi: { title: 'Test', description: 'A test.', version: '1' },
+});
+app.post('/', { schema: { body: PayloadSchema } }, ({ body }) => {
+  checkValues(body);
+  return {};
+});
+
+const send = (payload: string) =>
+  app.inject({
+    method: 'POST',
+    url: '/',
+    payload,
+    headers: { 'content-type': 'application/json' },
+  });
+
+const good: Record<string, unknown>[] = [
+  {},
+  {
+    url: 'https://doshka.example/1',
+    price: 0,
+    currency: 'UAH',
+    deal_type: 'daily_rent',
+    property_type: 'apartment',
+    city: 'Львів',
+    district: 'Сихів',
+    address: 'вул. Зелена, 1',
+    rooms: 0,
+    area_total: 54.5,
+    area_living: 30,
+    area_kitchen: 8,
+    floor: -1,
+    floors_total: 0,
+    latitude: -90,
+    longitude: 180,
+    contact_name: 'Оксана',
+    phones: ['+380 00 123 45 01'],
+    published_at: '2025-02-28T10:00:00+02:00',
+    image_urls: Array.from({ length: 50 }, (_, n) => `https://doshka.example/${n}.jpg`),
+    attributes: { heating: 'gas', tags: ['a', { b: null }], big: 1e300 },
+  },
+  { external_id: 'я'.repeat(200), title: 'т'.repeat(500), description: 'я'.repeat(50_000) },
+  { description: 'emoji 🏠 and a pair \u{1F3E0}' },
+  { floor: 9, floors_total: 5 },
+  { currency: 'USD' },
+  { currency: 'EUR' },
+  { published_at: '2025-01-01T00:00:00.123456Z' },
+  { published_at: '2016-12-31T23:59:60Z' },
+];
+
+for (const [index, fields] of good.entries()) {
+  test(`good payload ${index + 1}`, async () => {
+    const answer = await send(JSON.stringify(payloadOf(fields)));
+    assert.equal(answer.statusCode, 200, answer.body);
+  });
+}
+
+const bad: [string, Record<string, unknown>, string][] = [
+  ['an unknown key', { colour: 'red' }, 'body'],
+  ['no source', { source_slug: undefined }, 'body'],
+  ['no external id', { external_id: undefined }, 'body'],
+  ['no description', { description: undefined }, 'body'],
+  ['a source with capitals', { source_slug: 'Doshka' }, 'body/source_slug'],
+  ['a source that begins with a dash', { source_slug: '-a' }, 'body/source_slug'],
+  ['a source of 65 characters', { source_slug: 'a'.repeat(65) }, 'body/source_slug'],
+  ['an empty external id', { external_id: '' }, 'body/external_id'],
+  ['an external id of spaces', { external_id: '  ' }, 'body/external_id'],
+  ['an external id of 201 characters', { external_id: 'я'.repeat(201) }, 'body/external_id'],
+  ['a number for text', { external_id: 17 }, 'body/external_id'],
+  ['an empty description', { description: '' }, 'body/description'],
+  ['a description of spaces', { description: ' \n ' }, 'body/description'],
+  ['a description of zero-width spaces', { description: '\u200B\u200B' }, 'body/description'],
+  ['a description of a stress mark', { description: ' \u0301' }, 'body/description'],
+  ['a description too long', { description: 'я'.repeat(50_001) }, 'body/description'],
+  ['a title too long', { title: 'т'.repeat(501) }, 'body/title'],
+  ['null', { title: null }, 'body/title'],
+  ['an address that is none', { url: 'not an address' }, 'body/url'],
+  ['an address without a host', { url: 'http://' }, 'body/url'],
+  ['an ftp address', { url: 'ftp://doshka.example/1' }, 'body/url'],
+  ['a javascript address', { url: 'javascript:alert(1)' }, 'body/url'],
+  ['a price below 0', { price: -1 }, 'body/price'],
+  ['a price that is text', { price: '100' }, 'body/price'],
+  ['a price that the database cannot hold', { price: 1e15 }, 'body/price'],
+  ['a currency that is no code', { currency: 'грн' }, 'body/currency'],
+  ['a currency in lower case', { currency: 'uah' }, 'body/currency'],
+  ['a currency that no country has', { currency: 'ZZZ' }, 'body/currency'],
+  ['an unknown deal', { deal_type: 'swap' }, 'body/deal_type'],
+  ['rooms that are no whole number', { rooms: 1.5 }, 'body/rooms'],
+  ['rooms below 0', { rooms: -1 }, 'body/rooms'],
+  ['an area below 0', { area_total: -1 }, 'body/area_total'],
+  ['an area that the database cannot hold', { area_living: 1e11 }, 'body/area_living'],
+  ['a floor that is none', { floor: 1.5 }, 'body/floor'],
+  ['floors below 0', { floors_total: -1 }, 'body/floors_total'],
+  ['a latitude past the pole', { latitude: 90.1 }, 'body/latitude'],
+  ['a longitude past 180', { longitude: -180.1 }, 'body/longitude'],
+  ['phones that are no list', { phones: '+380' }, 'body/phones'],
+  ['a phone that is a number', { phones: [380] }, 'body/phones/0'],
+  ['a date that is no date', { published_at: 'yesterday' }, 'body/published_at'],
+  ['a date without a time', { published_at: '2025-01-01' }, 'body/published_at'],
+  ['a date without a zone', { published_at: '2025-01-01T00:00:00' }, 'body/published_at'],
+  ['a day that no calendar has', { published_at: '2025-02-31T00:00:00Z' }, 'body/published_at'],
+  ['a year that PostgreSQL lacks', { published_at: '0000-01-01T00:00:00Z' }, 'body/published_at'],
+  ['51 pictures', { image_urls: Array(51).fill('https://a.example/1') }, 'body/image_urls'],
+  ['a picture without an address', { image_urls: ['1.jpg'] }, 'body/image_urls/0'],
+  ['attributes that are a list', { attributes: [] }, 'body/attributes'],
+  ['attributes too large', { attributes: { a: 'x'.repeat(65_536) } }, 'body/attributes'],
+  ['attributes too large in bytes', { attributes: { a: 'я'.repeat(33_000) } }, 'body/attributes'],
+  ['NUL in the description', { description: 'a\0b' }, 'body/description'],
+  ['NUL in the external id', { external_id: 'a\0' }, 'body/external_id'],
+  ['NUL in a phone', { phones: ['\0'] }, 'body/phones/0'],
+  ['NUL deep in the attributes', { attributes: { a: [{ b: '\0' }] } }, 'body/attributes/a/0/b'],
+  ['NUL in a key', { attributes: { 'a\0': 1 } }, 'body/attributes'],
+  ['half a surrogate pair', { title: 'a\uD83C' }, 'body/title'],
+  ['the other half', { attributes: { a: '\uDFE0' } }, 'body/attributes/a'],
+];
+
+for (const [name, fields, path] of bad) {
+  test(`${name} is 422 at ${path}`, async () => {
+    const answer = await send(JSON.stringify({ ...payloadOf(), ...fields }));
+    assert.equal(answer.statusCode, 422, answer.body);
+    const { code, errors } = answer.json();
+    assert.equal(code, 'validation_failed');
+    assert.ok(
+      errors.some((error: { path: string }) => error.path === path),
+      answer.body,
+    );
+  });
+}
+
+const raw = (attributes: string) =>
+  JSON.stringify({ ...payloadOf(), attributes: 0 }).replace(
+    '"attributes":0',
+    `"attributes":${attributes}`,
+  );
+const depth = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+
+test('what only raw JSON can say: numbers past all bounds, and endless depth', async () => {
+  assert.equal((await send(raw('{"a":1e400}'))).statusCode, 422);
+  assert.equal((await send(raw(depth(32)))).statusCode, 200);
+  assert.equal((await send(raw(depth(33)))).statusCode, 422);
+  assert.equal((await send(raw(depth(30_000)))).statusCode, 422);
+  assert.equal((await send(raw(depth(400_000)))).statusCode, 422);
+  assert.equal((await send(raw('{"__proto__":1}'))).statusCode, 400);
+});
+
+test('every broken rule is named at once', async () => {
+  const answer = await send(JSON.stringify(payloadOf({ price: -1, latitude: 100 })));
+  assert.deepEqual(
+    answer.json().errors.map((error: { path: string }) => error.path),
+    ['body/price', 'body/latitude'],
+  );
+});

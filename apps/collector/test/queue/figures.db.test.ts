@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { createReadQueue } from '../../src/queue/figures.ts';
+import { queueReads } from '../../src/queue/figures.sql.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { finishJobs } from '../../src/queue/repository.ts';
+import { openDatabase, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+
+const { db } = await openDatabase();
+const readQueue = createReadQueue(queueReads(db));
+const read = () => readQueue({ maxAgeMs: 0 });
+
+const age = (rawId: number, seconds: number) =>
+  sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
+    where id = ${rawId}`.execute(db);
+
+async function oldest(): Promise<number | null> {
+  const { oldestPendingSeconds } = await read();
+  return oldestPendingSeconds === null ? null : Math.round(oldestPendingSeconds);
+}
+
+afterEach(async () => {
+  await db.deleteFrom('raw_data').execute();
+});
+
+test('each payload is counted once', async () => {
+  await Promise.all(Array.from({ length: 4 }, () => store(db, payloadOf())));
+  for (let nth = 0; nth < 3; nth += 1) await store(db, payloadOf({ external_id: 'same' }));
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
+    select 'doshka', n::text, '{}', '', status, now() - minutes * interval '1 minute'
+    from (values ('completed', 1), ('completed', 9), ('invalid', 4), ('failed', 6))
+      as ended (status, minutes), generate_series(1, 10) as n`.execute(db);
+  await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 2 });
+  const { counts, finishedPerMinute } = await read();
+  assert.deepEqual(counts, { pending: 5, processing: 2, completed: 20, invalid: 10, failed: 10 });
+  assert.equal(finishedPerMinute, 4);
+});
+
+test('the oldest pending payload is found, in whatever source, and also behind its listing', async () => {
+  assert.equal(await oldest(), null);
+  const first = await store(db, payloadOf({ external_id: 'same' }));
+  await age(first, 900);
+  assert.equal(await oldest(), 900);
+  await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.equal(await oldest(), null, 'it is being processed');
+  const behind = await store(db, payloadOf({ external_id: 'same' }));
+  await age(behind, 300);
+  assert.equal(await oldest(), 300);
+  for (const [source_slug, seconds] of [
+    ['a', 100],
+    ['b', 400],
+    ['c', 200],
+  ] as const) {
+    await age(await store(db, payloadOf({ source_slug })), seconds);
+  }
+  assert.equal(await oldest(), 400);
+});
+
+test('a job is in one count at any moment, also while it ends', async () => {
+  await Promise.all(Array.from({ length: 200 }, () => store(db, payloadOf())));
+  const progress = { ended: false };
+  const work = async () => {
+    for (;;) {
+      const jobs = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 5 });
+      if (jobs.length === 0) break;
+      const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
+      await finishJobs(
+        db,
+        jobs.map((job) => ({ job, result })),
+      );
+    }
+    progress.ended = true;
+  };
+  const working = work();
+  while (!progress.ended) {
+    const { counts } = await read();
+    const sum = Object.values(counts).reduce((total, count) => total + count, 0);
+    assert.equal(sum, 200, JSON.stringify(counts));
+  }
+  await working;
+  assert.deepEqual((await read()).counts.failed, 200);
+});

@@ -1,0 +1,205 @@
+import type { ErrorObject } from 'ajv/dist/2020.js';
+import { excerptAt } from './excerpt.ts';
+import type { FindingCode, Position, Problem } from '../finding.ts';
+import { parseLocated } from '../json/located-parser.ts';
+import type { LocatedValue, Mark } from '../json/located-parser.ts';
+import type { RawValue } from '../json/scan-event.ts';
+import { JsonSyntaxError } from '../json/syntax-error.ts';
+import { isEndpointRecord } from '../record.ts';
+import { mendedValue } from './mended-value.ts';
+import { schemaMessage } from './schema-message.ts';
+
+/** A problem inside of a record; the pointer leads from the record to what is wrong. */
+export interface RecordProblem extends Problem {
+  pointer: string;
+}
+
+/** What the check of one record gives. */
+export interface RecordCheck {
+  /** The record's `id`, when it has one that is a string. */
+  id: string | null;
+  /** Whether the text is JSON at all. After text that is not, a JSON file cannot be read on. */
+  isJson: boolean;
+  problems: RecordProblem[];
+}
+
+/** A record as it was read, for whoever asks more of it than the schema does. */
+export interface ReadRecord {
+  /** An endpoint record when `isValid`; else any JSON value. */
+  value: unknown;
+  isValid: boolean;
+  /** Its 0-based place in the inventory. */
+  index: number;
+  position: Position;
+}
+
+/** Something that is wrong with a property of a record, or with the record when the key is empty. */
+export interface PropertyProblem extends Omit<Problem, 'position' | 'excerpt' | 'fix'> {
+  key: string;
+  /** The value that mends it for certain. */
+  mended?: string | number;
+}
+
+/** Looks at each record, and says what else is wrong with it. */
+export type Inspect = (record: ReadRecord) => readonly PropertyProblem[];
+
+const NO_PROBLEMS: RecordProblem[] = [];
+
+/**
+ * Checks the text of one record: JSON, repeated keys, schema, and what `inspect` finds. Records without
+ * problems, which are nearly all, are parsed by `JSON.parse` alone; positions are looked for only in the
+ * others.
+ */
+export function checkRecord(
+  raw: RawValue,
+  { what, index, inspect }: { what: 'file' | 'line'; index: number; inspect?: Inspect | undefined },
+): RecordCheck {
+  const parsed = parse(raw);
+  if (parsed === null) {
+    return { id: null, isJson: false, problems: [{ ...syntaxProblemIn(raw, what), pointer: '' }] };
+  }
+  const { value } = parsed;
+  const isValid = isEndpointRecord(value);
+  const isRepeating = countMembers(value) !== raw.members;
+  const id = ownString(value, 'id');
+  const schemaErrors = isEndpointRecord.errors ?? [];
+  const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];
+  if (isValid && !isRepeating && inspected.length === 0) {
+    return { id, isJson: true, problems: NO_PROBLEMS };
+  }
+  const located = parseLocated(raw.text, contextOf(raw, what));
+  const problems = [
+    ...duplicateProblems(raw.text, located),
+    ...schemaProblems(raw.text, located, value, isValid ? [] : schemaErrors),
+    ...inspected.map(({ key, mended, ...problem }) => ({
+      ...problem,
+      ...placeIn(raw.text, located, key, mended),
+      pointer: key === '' ? '' : pointerTo([key]),
+    })),
+  ];
+  problems.sort((a, b) => comparePlaces(a.position, b.position));
+  return { id, isJson: true, problems };
+}
+
+/** What is wrong with the text of a value that is no JSON, or that was cut. */
+export function syntaxProblemIn(raw: RawValue, what: 'file' | 'line'): Problem {
+  try {
+    parseLocated(raw.text, contextOf(raw, what));
+  } catch (error) {
+    if (!(error instanceof JsonSyntaxError)) throw error;
+    // Text that was cut at the limit always ends too early; the limit is the reason.
+    const { problem, offset } = error;
+    const isLimit = raw.cut?.code === 'limit/record-size' && problem.code === 'json/truncated';
+    if (!isLimit || raw.cut === null) return { ...problem, excerpt: excerptAt(raw.text, offset) };
+  }
+  if (raw.cut === null) throw new Error('JSON.parse refused a text that the located parser takes');
+  return raw.cut;
+}
+
+/** Parses the text; null when it is no JSON or was cut. */
+export function parse(raw: RawValue): { value: unknown } | null {
+  if (raw.cut !== null) return null;
+  try {
+    return { value: JSON.parse(raw.text) };
+  } catch {
+    return null;
+  }
+}
+
+function contextOf({ start, enclosing, cut }: RawValue, what: 'file' | 'line') {
+  return { start, what, enclosing, isCut: cut !== null };
+}
+
+function duplicateProblems(text: string, { duplicates }: LocatedValue): RecordProblem[] {
+  return duplicates.map(({ key, path, first, again }) => ({
+    code: 'json/duplicate-key',
+    message: `the key ${JSON.stringify(key)} is already in this object, at ${first.line}:${first.column}`,
+    pointer: pointerTo(path),
+    position: placeOf(again),
+    excerpt: excerptAt(text, again.offset),
+    related: [{ ...placeOf(first), message: `${JSON.stringify(key)} stands here first` }],
+  }));
+}
+
+function schemaProblems(
+  text: string,
+  located: LocatedValue,
+  value: unknown,
+  errors: ErrorObject[],
+): RecordProblem[] {
+  // A value of the wrong type is none of the allowed values either; saying so once is enough.
+  const mistyped = new Set(
+    errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
+  );
+  return errors
+    .filter(({ keyword, instancePath }) => keyword !== 'enum' || !mistyped.has(instancePath))
+    .map((error) => {
+      const key = error.instancePath.slice(1);
+      const member = located.members.get(key);
+      const source = member === undefined ? '' : text.slice(member.start.offset, member.end);
+      const found = ownValue(value, key);
+      return {
+        code: schemaCode(error.keyword),
+        message: schemaMessage(error, key, found, source),
+        pointer: error.instancePath,
+        ...placeIn(text, located, key, mendedValue(error, found)),
+      };
+    });
+}
+
+/** Where the value of a property stands, the record itself when it has none of that name, and what mends it. */
+function placeIn(text: string, located: LocatedValue, key: string, mended?: string | number) {
+  const member = located.members.get(key);
+  const mark = member?.start ?? located.start;
+  const place = { position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
+  if (member === undefined || mended === undefined) return place;
+  const written = text.slice(mark.offset, member.end);
+  return { ...place, fix: { written, replacement: JSON.stringify(mended) } };
+}
+
+function schemaCode(keyword: string): FindingCode {
+  switch (keyword) {
+    case 'type':
+      return 'schema/type';
+    case 'required':
+      return 'schema/required';
+    case 'enum':
+      return 'schema/enum';
+    default:
+      throw new Error(`the endpoint schema uses the keyword ${keyword}, which has no code`);
+  }
+}
+
+/** How many members all the objects in a parsed value have. */
+function countMembers(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  const parts: unknown[] = Object.values(value);
+  let count = Array.isArray(value) ? 0 : parts.length;
+  for (const part of parts) count += countMembers(part);
+  return count;
+}
+
+function ownValue(value: unknown, key: string): unknown {
+  if (key === '') return value;
+  if (typeof value !== 'object' || value === null) return undefined;
+  return Object.getOwnPropertyDescriptor(value, key)?.value;
+}
+
+function ownString(value: unknown, key: string): string | null {
+  const found = ownValue(value, key);
+  return typeof found === 'string' ? found : null;
+}
+
+function pointerTo(path: readonly (string | number)[]): string {
+  return path
+    .map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`)
+    .join('');
+}
+
+function placeOf({ line, column }: Mark) {
+  return { line, column };
+}
+
+function comparePlaces(a: Problem['position'], b: Problem['position']): number {
+  return a.line - b.line || a.column - b.column;
+}

@@ -1,0 +1,122 @@
+import { checkRecord, type Inspect, parse, syntaxProblemIn } from './check-record.ts';
+import type { Finding, Problem } from '../finding.ts';
+import { gunzip } from '../input/gunzip.ts';
+import { readChunks } from '../input/source.ts';
+import type { InventorySource } from '../input/source.ts';
+import { readUtf8 } from '../input/utf8.ts';
+import { ArrayScanner } from '../json/array-scanner.ts';
+import { LinesScanner } from '../json/lines-scanner.ts';
+import type { RawValue, ScanEvent } from '../json/scan-event.ts';
+import { describe } from './schema-message.ts';
+
+export interface ReaderOptions {
+  /** `json`: one array. `jsonl`: one record a line. Without it the label's or path's name decides. */
+  format?: 'json' | 'jsonl';
+  /** How findings name the source; a path is its own label. */
+  file?: string;
+  /** Looks at each record as it is read, and says what else is wrong with it. */
+  inspect?: Inspect;
+}
+
+/** Names of files with a record a line. */
+const LINES = /\.(jsonl|ndjson)(\.gz)?$/i;
+
+/** Reads one inventory piece by piece, checks its records, and holds no more than one of them. */
+export class InventoryReader {
+  /** How many records were read. */
+  records = 0;
+  /** False when reading stopped before the end. */
+  isComplete = true;
+  readonly #source: InventorySource;
+  readonly #file: string;
+  readonly #format: 'json' | 'jsonl';
+  readonly #inspect: Inspect | undefined;
+  readonly #scanner: ArrayScanner | LinesScanner;
+
+  constructor(source: InventorySource, { file, format, inspect }: ReaderOptions) {
+    this.#source = source;
+    this.#file = file ?? pathOf(source) ?? '<input>';
+    this.#format = format ?? (LINES.test(this.#file) ? 'jsonl' : 'json');
+    this.#inspect = inspect;
+    this.#scanner = this.#format === 'json' ? new ArrayScanner() : new LinesScanner();
+  }
+
+  /** The findings of each piece of the source, until its end or until it cannot be read on. */
+  async *read(): AsyncGenerator<Iterable<Finding>> {
+    for await (const piece of readUtf8(gunzip(readChunks(this.#source)))) {
+      if (Buffer.isBuffer(piece)) {
+        yield this.#check(this.#scanner.push(piece));
+      } else {
+        const { code, message } = piece;
+        const severity = code === 'encoding/bom' ? 'warning' : 'error';
+        if (severity === 'error') this.isComplete = false;
+        const position = this.#scanner.position();
+        yield [this.#finding({ code, message, position, severity })];
+      }
+      if (!this.isComplete) return;
+    }
+    yield this.#check(this.#scanner.end());
+  }
+
+  *#check(events: Iterable<ScanEvent>): Generator<Finding> {
+    for (const event of events) {
+      if (event.kind === 'problem') {
+        this.isComplete = false;
+        yield this.#finding(event.problem);
+      } else if (event.kind === 'root') {
+        yield this.#checkRoot(event.value);
+      } else {
+        yield* this.#checkRecord(event.value);
+      }
+      if (!this.isComplete) return;
+    }
+  }
+
+  *#checkRecord(raw: RawValue): Generator<Finding> {
+    const recordIndex = this.records;
+    this.records += 1;
+    const { id, isJson, problems } = checkRecord(raw, {
+      what: this.#scanner.what,
+      index: recordIndex,
+      inspect: this.#inspect,
+    });
+    if (!isJson && this.#format === 'json') this.isComplete = false;
+    const base = this.#format === 'json' ? `/${recordIndex}` : '';
+    for (const { pointer, ...problem } of problems) {
+      const place = { pointer: base + pointer, recordId: id, recordIndex };
+      yield { ...this.#finding(problem), ...place };
+    }
+  }
+
+  #checkRoot(raw: RawValue): Finding {
+    const parsed = parse(raw);
+    if (parsed === null) {
+      this.isComplete = false;
+      return this.#finding(syntaxProblemIn(raw, this.#scanner.what));
+    }
+    const found = describe(parsed.value, raw.text);
+    const message = `an inventory must be an array of records; found ${found}`;
+    return this.#finding({ code: 'schema/type', message, position: raw.start });
+  }
+
+  #finding(problem: Problem): Finding {
+    const { code, message, position, severity = 'error', related, excerpt, fix } = problem;
+    return {
+      file: this.#file,
+      ...position,
+      pointer: '',
+      recordId: null,
+      recordIndex: null,
+      code,
+      message,
+      severity,
+      ...(related && { related }),
+      ...(excerpt && { excerpt }),
+      ...(fix && { fix }),
+    };
+  }
+}
+
+function pathOf(source: InventorySource): string | undefined {
+  return typeof source === 'object' && 'path' in source ? source.path : undefined;
+}

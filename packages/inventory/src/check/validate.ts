@@ -1,0 +1,45 @@
+import type { Finding } from '../finding.ts';
+import type { InventorySource } from '../input/source.ts';
+import { InventoryReader, type ReaderOptions } from './inventory-reader.ts';
+
+export interface ValidateOptions extends ReaderOptions {
+  /** Stops after so many errors; warnings are not counted. */
+  maxErrors?: number;
+  /** Findings that are left out, and not counted. */
+  ignores?: (finding: Finding) => boolean;
+}
+
+/** What a validation that ended tells beside its findings. */
+export interface ValidationSummary {
+  /** How many records were read. */
+  records: number;
+  /** False when reading stopped before the end: text that is no JSON, or `maxErrors`. */
+  isComplete: boolean;
+}
+
+/**
+ * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5) and yields
+ * each finding as soon as it is known, in the order of the source. The summary is the generator's
+ * return value. Memory does not grow with the source.
+ *
+ * A JSON text is read up to its first syntax error; JSON Lines are read on at the next line.
+ * Gzip (RFC 1952) is unpacked on the way. Throws what reading the source throws, such as ENOENT for a
+ * path, and Z_DATA_ERROR for broken gzip.
+ */
+export async function* validateInventory(
+  source: InventorySource,
+  options: ValidateOptions = {},
+): AsyncGenerator<Finding, ValidationSummary, undefined> {
+  const { maxErrors = Infinity, ignores } = options;
+  const reader = new InventoryReader(source, options);
+  let errors = 0;
+  for await (const findings of reader.read()) {
+    for (const finding of findings) {
+      if (ignores?.(finding)) continue;
+      yield finding;
+      if (finding.severity === 'error') errors += 1;
+      if (errors >= maxErrors) return { records: reader.records, isComplete: false };
+    }
+  }
+  return { records: reader.records, isComplete: reader.isComplete };
+}
