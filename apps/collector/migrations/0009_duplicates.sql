@@ -46,7 +46,9 @@ create table duplicate_marks (
   listing_id bigint not null,
   marked_at timestamptz not null default now(),
   -- Until then it belongs to the process that looks.
-  claimed_until timestamptz
+  claimed_until timestamptz,
+  -- How often it was looked at in vain: each time is followed by a longer pause.
+  attempts integer not null default 0
 );
 
 -- Marks are made where the rows are written, whoever writes them: none can be forgotten.
@@ -57,7 +59,13 @@ begin
 end $$;
 create trigger duplicates_of_new after insert on property_listings
   for each row execute function mark_listing();
-create trigger duplicates_of_changed after update on property_listings
+-- Named columns: a change of others, such as the group itself, is not even compared, for which the words
+-- and the vector would be read out of the table of large values.
+create trigger duplicates_of_changed
+  after update of
+    archived_at, deal_type, property_type, city_key, district, address, rooms, area_total, floor, floors_total,
+    latitude, longitude, price, currency, phones, search_text, embedding
+  on property_listings
   for each row when (
     (old.archived_at is null) is distinct from (new.archived_at is null)
     or old.deal_type is distinct from new.deal_type
