@@ -109,7 +109,7 @@ const STATEMENTS = {
   upsert: 'insert into property_listings',
   'snapshot, reading': 'from listing_snapshots',
   'snapshot, writing': 'insert into listing_snapshots',
-  'images, reading': 'select "url", "sha256" from "listing_images"',
+  'images, reading': 'from "listing_images" where "listing_id"',
   'images, writing': 'insert into listing_images',
   'images, describing': 'update images set description',
   'enrich, reading': 'from "listing_images" left join',
@@ -186,8 +186,16 @@ async function killWorkers(
     }
   }
 
-  const killers = Promise.all(Array.from({ length: AT_ONCE }, killOnAndOn));
-  await Promise.all([feed(), killers.finally(() => over.abort())]);
+  const killers = Array.from({ length: AT_ONCE }, () =>
+    killOnAndOn().catch((error: unknown) => {
+      // The others end with what they have begun.
+      waiting.length = 0;
+      throw error;
+    }),
+  );
+  const killing = Promise.allSettled(killers).finally(() => over.abort());
+  await Promise.all([feed(), killing]);
+  await Promise.all(killers);
   // One that is left alone ends what they left.
   const last = startWorkerProcess({ url, folder });
   await until('the queue to be empty', async () => (await countLeft(db)) === 0);
