@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { connect, toVector } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing.ts';
+import { openTestDatabase } from '../src/testing/index.ts';
 
 type Tables = { numbers: { id: number; price: number | null } };
 

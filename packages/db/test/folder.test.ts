@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { connect, lockFolder } from '../src/index.ts';
-import { fillDataFolder } from '../src/testing.ts';
+import { fillDataFolder } from '../src/testing/index.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
 after(() => rm(root, { recursive: true }));

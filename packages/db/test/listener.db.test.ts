@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openTestDatabase } from '../src/testing.ts';
+import { openTestDatabase } from '../src/testing/index.ts';
 
 const database = await openTestDatabase();
 const { pool } = database;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, migrate } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing.ts';
+import { openTestDatabase } from '../src/testing/index.ts';
 
 const folder = (name: string) => join(import.meta.dirname, 'migrations', name);
 const good = { component: 'good', folder: folder('good'), variables: { dimensions: 3 } };

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { connect, type Database, isDatabaseOutage, migrate } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing.ts';
+import { openTestDatabase } from '../src/testing/index.ts';
 import { startSilentProxy } from './silent-proxy.ts';
 
 const QUERY_TIMEOUT_MS = 200;

@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { connect } from '../connect.ts';
+import { migrate, type MigrateOptions } from '../migrate.ts';
+import { nameOfState } from './migrated-state.ts';
+
+/**
+ * A new database on a server, as migrations leave it.
+ * @param server The address of a server, and of a database on it that is not touched.
+ */
+export async function createDatabase(
+  server: string,
+  migrations: readonly MigrateOptions[],
+): Promise<{ url: string; drop(): Promise<void> }> {
+  const name = newName();
+  const template = await migratedTemplate(server, migrations);
+  await administer(server, (client) =>
+    client.query(`create database ${name} template ${template}`),
+  );
+  return {
+    url: urlOf(server, name),
+    drop: () =>
+      administer(server, async (client) => {
+        const left = await connectionsLeft(client, name);
+        // An autovacuum worker may be in it. Without `force` the server asks it to leave; with it, the server
+        // refuses to end what belongs to a superuser.
+        await client.query(`drop database ${name} ${left > 0 ? 'with (force)' : ''}`);
+        if (left > 0) throw new Error(`The tests left ${left} connections to the server open`);
+      }),
+  };
+}
+
+/** A database to copy, in which nobody works: migrations take longer than a copy, so it is kept. */
+async function migratedTemplate(
+  server: string,
+  migrations: readonly MigrateOptions[],
+): Promise<string> {
+  if (migrations.length === 0) return 'template1';
+  const template = `oselya_template_${await nameOfState(migrations)}`;
+  await administer(server, async (client) => {
+    if (await isThere(client, template)) return;
+    const name = newName();
+    await client.query(`create database ${name}`);
+    const database = await connect({ url: urlOf(server, name) });
+    for (const options of migrations) await migrate(database, options);
+    await database.close();
+    await connectionsLeft(client, name);
+    try {
+      await client.query(`alter database ${name} rename to ${template}`);
+    } catch (error) {
+      await client.query(`drop database ${name}`);
+      // Another process may have been faster.
+      if (!(await isThere(client, template))) throw error;
+    }
+  });
+  return template;
+}
+
+async function isThere(client: pg.Client, name: string): Promise<boolean> {
+  const { rows } = await client.query('select from pg_database where datname = $1', [name]);
+  return rows.length > 0;
+}
+
+function newName(): string {
+  return `oselya_test_${randomBytes(6).toString('hex')}`;
+}
+
+function urlOf(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** A closed connection leaves the server's list a moment later, hence the bounded wait. */
+async function connectionsLeft(client: pg.Client, name: string): Promise<number> {
+  for (let tries = 0; ; tries += 1) {
+    const { rows } = await client.query<{ n: number }>(
+      'select count(*)::int as n from pg_stat_activity where datname = $1 and backend_type = $2',
+      [name, 'client backend'],
+    );
+    const left = rows[0]?.n ?? 0;
+    if (left === 0 || tries === 50) return left;
+    await sleep(100);
+  }
+}
+
+async function administer<Result>(
+  server: string,
+  work: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client({ connectionString: server });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
