@@ -79,7 +79,7 @@ test('each look for candidates goes by an index', async () => {
   await db.transaction().execute(async (trx) => {
     await sql`set local enable_seqscan = off`.execute(trx);
     const vector = `[${Array.from({ length: 16 }, () => 1).join(',')}]`;
-    assert.deepEqual(await reads(nearest(vector), trx), ['property_listings_embedding']);
+    assert.deepEqual(await reads(nearest(vector), trx), ['property_listings_nearest']);
   });
 });
 

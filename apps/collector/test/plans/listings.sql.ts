@@ -4,7 +4,7 @@ import type pg from 'pg';
 const LISTINGS = 20_000;
 
 /** What takes longest to keep up to date row by row is built afterwards. */
-const LATE_INDEXES = ['property_listings_search', 'property_listings_embedding'];
+const LATE_INDEXES = ['property_listings_search', 'property_listings_nearest'];
 
 /**
  * Fills the tables with so many listings that indexes are worth it: every fifth is in Київ, one in 200 in

@@ -225,7 +225,7 @@ test('an unfiltered search goes through the index', async () => {
     );
   });
   const plan = rows.map((row) => Object.values(row).join()).join('\n');
-  assert.match(plan, /Index Scan using property_listings_embedding/);
+  assert.match(plan, /Index Scan using property_listings_nearest/);
 });
 
 async function scanSetting(): Promise<string> {
