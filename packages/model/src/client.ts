@@ -1,4 +1,7 @@
 import type { Static, TSchema } from 'typebox';
+import type { ChatPart } from './chat/answer-parts.ts';
+import type { ChatRequest } from './chat/open-answer.ts';
+import { streamChat } from './chat/stream-chat.ts';
 import { embed, type EmbedOptions, type EmbedResult } from './embed.ts';
 import { ModelError } from './errors.ts';
 import { createExchanger } from './exchange.ts';
@@ -19,6 +22,8 @@ import {
 export interface ModelClient {
   /** Asks for an answer that follows a schema; the answer has been validated here. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
+  /** Has the model go on with a conversation, and gives its answer as it comes. */
+  streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined>;
   /** Embeds texts; the vectors have been validated and are in the order of the texts. */
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
   /** The configured name of the model that answers without pictures; servers may answer by another. */
@@ -77,11 +82,23 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
       observe,
     }),
   };
+  const conversing = {
+    chatModel: (name: string | undefined) =>
+      name === undefined ? backend.chat : backend.chatModel(name),
+    call: policy,
+    breaker: chatting,
+    address: backend.addresses.chat,
+    timeoutMs,
+    observe,
+  };
   const inProgress = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
-  const track = async <T>(start: () => Promise<T>): Promise<T> => {
+  const refuseWhenClosed = (): void => {
     if (closing) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
+  };
+  const track = async <T>(start: () => Promise<T>): Promise<T> => {
+    refuseWhenClosed();
     const call = start();
     inProgress.add(call);
     try {
@@ -91,8 +108,21 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     }
   };
 
+  async function* converse(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
+    refuseWhenClosed();
+    const ended = Promise.withResolvers<void>();
+    inProgress.add(ended.promise);
+    try {
+      yield* streamChat(conversing, request);
+    } finally {
+      inProgress.delete(ended.promise);
+      ended.resolve();
+    }
+  }
+
   return {
     generateObject: (request) => track(() => generateObject(generating, request)),
+    streamChat: converse,
     embed: (texts, request = {}) => track(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
     embeddingModel: backend.embedding.modelId,
@@ -113,6 +143,6 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
 
 function createBackend(options: ModelClientOptions): ModelBackend {
   return options.mode === 'mock'
-    ? createMockBackend({ dimensions: options.embeddingDimensions })
+    ? createMockBackend({ dimensions: options.embeddingDimensions, agent: options.mockAgent })
     : createOpenAIBackend(serverSettings(options));
 }

@@ -2,7 +2,7 @@ import type { EmbeddingModelV4 } from '@ai-sdk/provider';
 import { embedMany } from 'ai';
 import { checkVectors } from './check-vectors.ts';
 import type { Exchanger } from './exchange.ts';
-import type { ModelCallEvent } from './options.ts';
+import type { ModelCallEvent } from './call-event.ts';
 import type { CallPolicy } from './resilience/call-policy.ts';
 import { createUsage, readTokens, type Usage } from './usage.ts';
 

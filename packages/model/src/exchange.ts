@@ -5,7 +5,7 @@ import {
   JSONParseError,
 } from '@ai-sdk/provider';
 import { ModelError } from './errors.ts';
-import type { ModelCallEvent } from './options.ts';
+import type { ModelCallEvent } from './call-event.ts';
 import type { Breaker } from './resilience/breaker.ts';
 import type { CallContext } from './resilience/call-policy.ts';
 import { serverMessage } from './transport/server-message.ts';
@@ -67,9 +67,13 @@ export function createExchanger(deps: {
 }
 
 /** Names what the SDK, the transport or the signal threw. Anything else is a fault of ours. */
-function modelError(
+export function modelError(
   error: unknown,
-  { expected, context, address }: { expected: string; context: CallContext; address: string },
+  {
+    expected,
+    context,
+    address,
+  }: { expected: string; context: Pick<CallContext, 'interruption'>; address: string },
 ): ModelError {
   const own = ownError(error);
   if (own) return own;

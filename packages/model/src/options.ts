@@ -1,13 +1,6 @@
-import { ModelError, type ModelErrorCode } from './errors.ts';
-import type { Tokens } from './usage.ts';
-
-/** One request to the model server, reported when it has ended; made for metrics. */
-export interface ModelCallEvent extends Tokens {
-  /** What the request was for: the operation named by the caller, or `embed`. */
-  operation: string;
-  outcome: 'ok' | ModelErrorCode;
-  durationMs: number;
-}
+import type { MockAgent } from './conversation.ts';
+import type { ModelCallEvent } from './call-event.ts';
+import { ModelError } from './errors.ts';
 
 /** How a model client is set up. The names in capitals are the variables of Contract 1. */
 export interface ModelClientOptions {
@@ -31,6 +24,8 @@ export interface ModelClientOptions {
   timeoutMs: number;
   /** `EMBEDDING_DIMENSIONS`: the width that every embedding must have. */
   embeddingDimensions: number;
+  /** How the `mock` mode answers in conversations, which it refuses without it. */
+  mockAgent?: MockAgent | undefined;
   observe?: ((event: ModelCallEvent) => void) | undefined;
   /** 3 attempts, waiting about 500 ms and doubling up to 10 s, when nothing else is said. */
   retry?: RetryOptions | undefined;

@@ -14,3 +14,4 @@ export {
   type Play,
   type ReceivedRequest,
 } from './testing/model-server.ts';
+export { chunk, streamed, toolCallChunk, writeEvent } from './testing/stream.ts';

@@ -10,6 +10,8 @@ export interface ModelHealth {
 /** The models of one mode. Everything above is the same for each of them. */
 export interface ModelBackend {
   chat: LanguageModelV4;
+  /** A model of the same server, by its name there; the mock has one for all names. */
+  chatModel(name: string): LanguageModelV4;
   vision: LanguageModelV4;
   embedding: EmbeddingModelV4;
   /** The variables that say where they are, for error messages. */

@@ -11,18 +11,24 @@ import {
 import { imageDescription } from '../answers/image-description.ts';
 import { listingExtraction } from '../answers/listing-extraction.ts';
 import { describeImage, embedText, readListing } from '../mock/index.ts';
-import { countWords } from './count-words.ts';
+import { conversationIn, streamReply } from '../chat/mock-agent.ts';
+import type { MockAgent } from '../conversation.ts';
+import { countWords } from '../count-words.ts';
 import type { ModelBackend } from './backend.ts';
 
 /** The names the mock's models go by, in place of `MODEL_CHAT` and `MODEL_EMBEDDING`. */
 const CHAT_MODEL = 'mock';
 const EMBEDDING_MODEL = 'mock-embedding';
 
+/** @property agent How it answers in conversations; it refuses them without one. */
+type MockOptions = { dimensions: number; agent?: MockAgent | undefined };
+
 /** The mock's models, which need no server (Specification 001, What the service does). */
-export function createMockBackend(options: { dimensions: number }): ModelBackend {
+export function createMockBackend(options: MockOptions): ModelBackend {
   const provider = createMockProvider(options);
   return {
     chat: provider.languageModel(CHAT_MODEL),
+    chatModel: (name) => provider.languageModel(name),
     vision: provider.languageModel(CHAT_MODEL),
     embedding: provider.embeddingModel(EMBEDDING_MODEL),
     addresses: { chat: 'MODEL_MODE', embedding: 'MODEL_MODE' },
@@ -32,10 +38,10 @@ export function createMockBackend(options: { dimensions: number }): ModelBackend
 }
 
 /** An AI SDK provider that answers by rules: equal questions get equal answers. */
-export function createMockProvider({ dimensions }: { dimensions: number }): ProviderV4 {
+export function createMockProvider({ dimensions, agent }: MockOptions): ProviderV4 {
   return {
     specificationVersion: 'v4',
-    languageModel,
+    languageModel: (modelId) => languageModel(modelId, agent),
     embeddingModel: (modelId) => embeddingModel(modelId, dimensions),
     imageModel: (modelId) => {
       throw new NoSuchModelError({ modelId, modelType: 'imageModel' });
@@ -43,7 +49,7 @@ export function createMockProvider({ dimensions }: { dimensions: number }): Prov
   };
 }
 
-function languageModel(modelId: string): LanguageModelV4 {
+function languageModel(modelId: string, agent: MockAgent | undefined): LanguageModelV4 {
   return {
     specificationVersion: 'v4',
     provider: 'mock',
@@ -63,8 +69,12 @@ function languageModel(modelId: string): LanguageModelV4 {
         warnings: [],
       };
     },
-    doStream: async () => {
-      throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
+    doStream: async (options) => {
+      if (agent === undefined) {
+        throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
+      }
+      const read = countWords(textsIn(options.prompt));
+      return { stream: streamReply(agent(conversationIn(options)), { modelId, read }) };
     },
   };
 }

@@ -18,6 +18,7 @@ export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
 
   return {
     chat: chatting.provider.chatModel(settings.chat),
+    chatModel: (name) => chatting.provider.chatModel(name),
     vision: chatting.provider.chatModel(settings.vision),
     embedding: wrapEmbeddingModel({
       model: embedding.provider.embeddingModel(settings.embedding),

@@ -3,7 +3,7 @@ import { generateText, type ModelMessage, type OutputInterface } from 'ai';
 import type { Static, TSchema } from 'typebox';
 import { ModelError } from '../errors.ts';
 import type { Exchanger } from '../exchange.ts';
-import type { ModelCallEvent } from '../options.ts';
+import type { ModelCallEvent } from '../call-event.ts';
 import type { CallPolicy } from '../resilience/call-policy.ts';
 import { createUsage, readTokens, type Usage } from '../usage.ts';
 import { checkAnswer, InvalidAnswer } from './check-answer.ts';

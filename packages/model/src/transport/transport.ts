@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher } from 'undici';
 import { ModelError } from '../errors.ts';
 import type { ServerAddress } from '../options.ts';
@@ -48,16 +49,22 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
       if (response.statusCode < 200 || response.statusCode > 299) {
         throw await failure(`${method} ${url.pathname}`, response, server);
       }
-      return new Response(await answerText(response), {
-        headers: { 'content-type': String(response.headers['content-type'] ?? '') },
-      });
+      const type = String(response.headers['content-type'] ?? '');
+      const isStream = type.startsWith('text/event-stream');
+      const answer = isStream
+        ? Readable.toWeb(Readable.from(answerParts(response, { signal, explain })))
+        : await answerText(response);
+      return new Response(answer, { headers: { 'content-type': type } });
     } catch (error) {
       if (error instanceof ModelError || signal?.aborted) throw error;
-      throw new ModelError('MODEL_UNREACHABLE', unreachable(server.variables.baseUrl, error), {
-        cause: error,
-      });
+      throw explain(error);
     }
   };
+
+  function explain(cause: unknown): ModelError {
+    const message = unreachable(server.variables.baseUrl, cause);
+    return new ModelError('MODEL_UNREACHABLE', message, { cause });
+  }
 
   return { fetch, close: () => agent.close() };
 }
@@ -70,7 +77,31 @@ function textBody(body: RequestInit['body']): string | null {
 async function answerText({ body }: Dispatcher.ResponseData): Promise<string> {
   const { text, complete } = await readUpTo(LARGEST_ANSWER_BYTES, body);
   if (complete) return text;
-  throw new ModelError(
+  throw tooLarge();
+}
+
+/**
+ * An answer that is read while it comes.
+ * @param options.explain Names what broke the connection.
+ */
+async function* answerParts(
+  { body }: Dispatcher.ResponseData,
+  { signal, explain }: { signal: AbortSignal | undefined; explain: (cause: unknown) => ModelError },
+): AsyncGenerator<Buffer> {
+  let size = 0;
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > LARGEST_ANSWER_BYTES) throw tooLarge();
+      yield chunk;
+    }
+  } catch (error) {
+    throw error instanceof ModelError || signal?.aborted ? error : explain(error);
+  }
+}
+
+function tooLarge(): ModelError {
+  return new ModelError(
     'MODEL_INVALID_OUTPUT',
     `The model server's answer is larger than ${LARGEST_ANSWER_BYTES / 1024 / 1024} MiB.`,
   );

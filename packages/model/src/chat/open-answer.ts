@@ -1,0 +1,135 @@
+import type { LanguageModelV4 } from '@ai-sdk/provider';
+import { streamText } from 'ai';
+import { ModelError } from '../errors.ts';
+import { modelError } from '../exchange.ts';
+import type { ModelCallEvent } from '../call-event.ts';
+import type { CallContext } from '../resilience/call-policy.ts';
+import { NO_TOKENS } from '../usage.ts';
+import { answerParts, type ChatPart, EXPECTED } from './answer-parts.ts';
+import type { ChatMessage, ToolDefinition } from '../conversation.ts';
+import { toModelMessages, toToolSet } from './messages.ts';
+
+/** What a conversation is to be continued from. */
+export interface ChatRequest {
+  /** What the call is for, as metrics name it. */
+  operation: string;
+  /** The name of a model in place of the configured one. */
+  model?: string | undefined;
+  system: string;
+  messages: readonly ChatMessage[];
+  tools?: readonly ToolDefinition[] | undefined;
+  /** The longest answer. */
+  maxOutputTokens?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** What asking for an answer needs. */
+export interface OpenAnswerDeps {
+  /** @param name In place of the configured one. */
+  chatModel: (name: string | undefined) => LanguageModelV4;
+  /** The variable that says where the server is, for error messages. */
+  address: string;
+  /** How long the server may take for the next part. */
+  timeoutMs: number;
+  observe?: ((event: ModelCallEvent) => void) | undefined;
+}
+
+/** An answer of which something has come. */
+export interface OpenAnswer {
+  parts(): AsyncGenerator<ChatPart, void, undefined>;
+  close(): void;
+}
+
+/**
+ * Asks for an answer, and waits until something of it has come.
+ * @throws {ModelError} every code of a request.
+ */
+export async function openAnswer(
+  { chatModel, address, timeoutMs, observe }: OpenAnswerDeps,
+  { operation, model, system, messages, tools = [], maxOutputTokens, signal }: ChatRequest,
+  context: CallContext,
+): Promise<OpenAnswer> {
+  const startedAt = performance.now();
+  const ending = new AbortController();
+  let cost = NO_TOKENS;
+  let isReported = false;
+
+  function report(outcome: ModelCallEvent['outcome']): void {
+    if (isReported) return;
+    isReported = true;
+    observe?.({ operation, outcome, durationMs: performance.now() - startedAt, ...cost });
+  }
+
+  function fail(error: unknown, interruption: CallContext['interruption']): ModelError {
+    const failure = modelError(error, { expected: EXPECTED, context: { interruption }, address });
+    report(failure.code);
+    return failure;
+  }
+
+  const { stream } = streamText({
+    model: chatModel(model),
+    instructions: system,
+    messages: toModelMessages(messages),
+    tools: toToolSet(tools),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    maxRetries: 0,
+    abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
+    // Else the SDK writes them to the console; they come as parts as well.
+    onError: () => undefined,
+  });
+  const source = answerParts(stream)[Symbol.asyncIterator]();
+  const giveUp = () => ending.abort();
+  context.signal.addEventListener('abort', giveUp);
+  let next: IteratorResult<ChatPart | undefined, void>;
+  try {
+    next = await source.next();
+  } catch (error) {
+    throw fail(error, () => context.interruption());
+  } finally {
+    context.signal.removeEventListener('abort', giveUp);
+  }
+
+  async function* parts(): AsyncGenerator<ChatPart, void, undefined> {
+    let isLate = false;
+    const interruption = () => interruptionOf({ isLate, signal, timeoutMs });
+    try {
+      while (!next.done) {
+        if (next.value?.type === 'end') cost = next.value.usage;
+        if (next.value !== undefined) yield next.value;
+        const timer = setTimeout(() => {
+          isLate = true;
+          giveUp();
+        }, timeoutMs);
+        next = await source.next().finally(() => clearTimeout(timer));
+      }
+    } catch (error) {
+      throw fail(error, interruption);
+    }
+    report('ok');
+  }
+
+  return {
+    parts,
+    close() {
+      // Whoever stops to listen has the server stop to write.
+      giveUp();
+      report('MODEL_ABORTED');
+    },
+  };
+}
+
+function interruptionOf(stream: {
+  isLate: boolean;
+  signal: AbortSignal | undefined;
+  timeoutMs: number;
+}): ModelError | undefined {
+  if (stream.signal?.aborted) {
+    const cause: unknown = stream.signal.reason;
+    return new ModelError('MODEL_ABORTED', 'The caller gave the model call up.', { cause });
+  }
+  if (!stream.isLate) return undefined;
+  return new ModelError(
+    'MODEL_TIMEOUT',
+    `The model server fell silent for ${stream.timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`,
+  );
+}
