@@ -45,4 +45,12 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
       run: async (context) => (await import('./soak/soak.ts')).measureSoak(context),
     },
   ],
+  [
+    'inventory',
+    {
+      summary:
+        'a million endpoints validated: oselya inventory, JSON.parse alone, ajv-cli, @jirutka/ajv-cli',
+      run: async (context) => (await import('./inventory/inventory.ts')).measureInventory(context),
+    },
+  ],
 ]);

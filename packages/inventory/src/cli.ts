@@ -1,25 +1,67 @@
-import type { Command } from './command/command.ts';
-import { diff } from './command/diff.ts';
-import { exportCommand } from './command/export.ts';
-import { importCommand } from './command/import.ts';
+import type { Entry } from './command/command.ts';
 import type { InventoryIo } from './io.ts';
-import { lint } from './command/lint.ts';
-import { probe } from './command/probe.ts';
-import { report } from './command/report.ts';
 import { UsageError } from './command/usage-error.ts';
-import { validate } from './command/validate.ts';
 import { Printer } from './output/printer.ts';
 import { visible } from './output/visible.ts';
 
 /** The commands in the order in which help lists them. */
-const commands = new Map<string, Command>([
-  ['validate', validate],
-  ['lint', lint],
-  ['diff', diff],
-  ['report', report],
-  ['export', exportCommand],
-  ['import', importCommand],
-  ['probe', probe],
+const commands = new Map<string, Entry>([
+  [
+    'validate',
+    {
+      usage: 'FILE...',
+      summary: 'check inventories against endpoint.schema.json',
+      load: async () => (await import('./command/validate.ts')).validate,
+    },
+  ],
+  [
+    'lint',
+    {
+      usage: 'FILE...',
+      summary: 'judge inventories by rules beyond the schema',
+      load: async () => (await import('./command/lint.ts')).lint,
+    },
+  ],
+  [
+    'diff',
+    {
+      usage: 'OLD NEW',
+      summary: 'compare two inventories by the ids of their records',
+      load: async () => (await import('./command/diff.ts')).diff,
+    },
+  ],
+  [
+    'report',
+    {
+      usage: 'FILE',
+      summary: 'print a page, or a table, of what an inventory holds',
+      load: async () => (await import('./command/report.ts')).report,
+    },
+  ],
+  [
+    'export',
+    {
+      usage: 'FILE',
+      summary: 'print records for Prometheus, the blackbox exporter or a hosts file',
+      load: async () => (await import('./command/export.ts')).exportCommand,
+    },
+  ],
+  [
+    'import',
+    {
+      usage: 'FILE',
+      summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
+      load: async () => (await import('./command/import.ts')).importCommand,
+    },
+  ],
+  [
+    'probe',
+    {
+      usage: 'FILE',
+      summary: 'connect to endpoints: reachable, certificate, exposure',
+      load: async () => (await import('./command/probe.ts')).probe,
+    },
+  ],
 ]);
 
 const WIDTH = 18;
@@ -31,18 +73,19 @@ const WIDTH = 18;
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
   const name = io.name ?? 'oselya inventory';
   const [called, ...rest] = argv;
-  const command = commands.get(called ?? '');
-  const prefix = command === undefined ? name : `${name} ${called}`;
+  const entry = commands.get(called ?? '');
+  const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
   const tell = (message: string) => void io.stderr.write(`${visible(`${prefix}: ${message}`)}\n`);
   try {
-    if (command === undefined) {
+    if (entry === undefined) {
       if (!isHelp(argv)) throw unknownCommand(called);
       await out.write(helpOf(name));
       return 0;
     }
+    const command = await entry.load();
     if (isHelp(rest)) {
-      await out.write(`Usage: ${prefix} [options] ${command.usage}\n\n${command.help}`);
+      await out.write(`Usage: ${prefix} [options] ${entry.usage}\n\n${command.help}`);
       return 0;
     }
     return await command.run(rest, { io, out, tell });

@@ -15,3 +15,8 @@ export const LINT_RULES = {
 
 /** The code of a finding of the linter. */
 export type LintCode = keyof typeof LINT_RULES;
+
+/** The name of a rule in configurations and baselines, and of its page. */
+export function ruleName(code: LintCode): string {
+  return code.slice('lint/'.length);
+}

@@ -1,4 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
+import { countStrings } from './count-strings.ts';
 import { excerptAt } from './excerpt.ts';
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import { parseLocated } from '../json/located-parser.ts';
@@ -60,7 +61,7 @@ export function checkRecord(
   }
   const { value } = parsed;
   const isValid = isEndpointRecord(value);
-  const isRepeating = countMembers(value) !== raw.members;
+  const isRepeating = countStrings(value) !== raw.strings;
   const id = ownString(value, 'id');
   const schemaErrors = isEndpointRecord.errors ?? [];
   const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];
@@ -168,15 +169,6 @@ function schemaCode(keyword: string): FindingCode {
     default:
       throw new Error(`the endpoint schema uses the keyword ${keyword}, which has no code`);
   }
-}
-
-/** How many members all the objects in a parsed value have. */
-function countMembers(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0;
-  const parts: unknown[] = Object.values(value);
-  let count = Array.isArray(value) ? 0 : parts.length;
-  for (const part of parts) count += countMembers(part);
-  return count;
 }
 
 function ownValue(value: unknown, key: string): unknown {

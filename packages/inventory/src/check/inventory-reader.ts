@@ -1,3 +1,4 @@
+import { countClean, type InventoryFormat } from './clean-run.ts';
 import { checkRecord, type Inspect, parse, syntaxProblemIn } from './check-record.ts';
 import type { Finding, Problem } from '../finding.ts';
 import { gunzip } from '../input/gunzip.ts';
@@ -11,7 +12,7 @@ import { describe } from './schema-message.ts';
 
 export interface ReaderOptions {
   /** `json`: one array. `jsonl`: one record a line. Without it the label's or path's name decides. */
-  format?: 'json' | 'jsonl';
+  format?: InventoryFormat;
   /** How findings name the source; a path is its own label. */
   file?: string;
   /** Looks at each record as it is read, and says what else is wrong with it. */
@@ -29,7 +30,7 @@ export class InventoryReader {
   isComplete = true;
   readonly #source: InventorySource;
   readonly #file: string;
-  readonly #format: 'json' | 'jsonl';
+  readonly #format: InventoryFormat;
   readonly #inspect: Inspect | undefined;
   readonly #scanner: ArrayScanner | LinesScanner;
 
@@ -38,7 +39,9 @@ export class InventoryReader {
     this.#file = file ?? pathOf(source) ?? '<input>';
     this.#format = format ?? (LINES.test(this.#file) ? 'jsonl' : 'json');
     this.#inspect = inspect;
-    this.#scanner = this.#format === 'json' ? new ArrayScanner() : new LinesScanner();
+    // Who looks at records wants each of them, and where it stands.
+    const takeRun = inspect === undefined ? this.#takeRun.bind(this) : undefined;
+    this.#scanner = this.#format === 'json' ? new ArrayScanner(takeRun) : new LinesScanner(takeRun);
   }
 
   /** The findings of each piece of the source, until its end or until it cannot be read on. */
@@ -70,6 +73,12 @@ export class InventoryReader {
       }
       if (!this.isComplete) return;
     }
+  }
+
+  #takeRun(run: Buffer, strings: number): boolean {
+    const count = countClean(run, strings, this.#format);
+    this.records += count ?? 0;
+    return count !== undefined;
   }
 
   *#checkRecord(raw: RawValue): Generator<Finding> {

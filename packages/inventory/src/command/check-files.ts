@@ -1,3 +1,4 @@
+import type { InventoryFormat } from '../check/clean-run.ts';
 import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
 import { reporterFor, type OutputFormat } from '../output/reporters.ts';
@@ -5,6 +6,7 @@ import type { FileResult } from '../output/reporter.ts';
 import type { ValidateOptions, ValidationSummary } from '../check/validate.ts';
 import type { Context } from './command.ts';
 import { readFailure } from './read-failure.ts';
+import { keepYoungHeapSmall } from './young-heap.ts';
 
 const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 
@@ -18,7 +20,7 @@ export type Check = (
 export interface CheckedFiles {
   files: readonly string[];
   format: OutputFormat;
-  inputFormat: 'json' | 'jsonl' | undefined;
+  inputFormat: InventoryFormat | undefined;
   maxErrors: number | undefined;
 }
 
@@ -28,6 +30,7 @@ export async function checkFiles(
   { io, out, tell }: Context,
   check: Check,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
+  keepYoungHeapSmall();
   const reporter = reporterFor(checked.format, io);
   const results: FileResult[] = [];
   await out.write(reporter.begin());

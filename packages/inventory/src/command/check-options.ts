@@ -2,11 +2,12 @@ import { OUTPUT_FORMATS } from '../output/reporters.ts';
 import { choice, wholeNumber } from './arguments.ts';
 import type { CheckedFiles } from './check-files.ts';
 import { inputFiles } from './input-files.ts';
+import { INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
 
 /** The options that all commands have which check files. */
 export const CHECK_OPTIONS = {
   format: { type: 'string' },
-  'input-format': { type: 'string' },
+  ...INPUT_FORMAT_OPTION,
   'max-errors': { type: 'string' },
 } as const;
 
@@ -25,7 +26,7 @@ export async function checkedFiles(
   return {
     files: await inputFiles(positionals),
     format: choice('--format', OUTPUT_FORMATS, values.format) ?? 'text',
-    inputFormat: choice('--input-format', ['json', 'jsonl'], values['input-format']),
+    inputFormat: inputFormatOf(values),
     maxErrors: wholeNumber('--max-errors', 1, values['max-errors']),
   };
 }

@@ -10,12 +10,18 @@ export interface Context {
   tell: (message: string) => void;
 }
 
-/** A command of `oselya inventory`. */
-export interface Command {
+/** A command of `oselya inventory` in the list of all. */
+export interface Entry {
   /** What it takes after its name and its options, such as `FILE...`. */
   usage: string;
   /** One line for the list of commands. */
   summary: string;
+  /** Loads what the command needs, which is more than the others need. */
+  load: () => Promise<Command>;
+}
+
+/** What is behind an entry. */
+export interface Command {
   /** What `--help` says after the usage; it ends with the options and the exit status. */
   help: string;
   /** Gives the exit status: 0 good, 1 bad news, 2 unreadable. Throws UsageError. */

@@ -2,6 +2,7 @@ import { diffInventories, RepeatedIdError } from '../diff/diff.ts';
 import { DIFF_FORMATS, formatDiff } from '../diff/formats.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
+import { INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
 import { readInput } from './read-input.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -21,14 +22,12 @@ Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong u
 
 /** `oselya inventory diff` (Contract 5). */
 export const diff: Command = {
-  usage: 'OLD NEW',
-  summary: 'compare two inventories by the ids of their records',
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('diff', argv, {
       format: { type: 'string' },
       'fail-on': { type: 'string' },
-      'input-format': { type: 'string' },
+      ...INPUT_FORMAT_OPTION,
     });
     const [older, newer, ...more] = positionals;
     if (older === undefined || newer === undefined || more.length > 0) {
@@ -39,7 +38,7 @@ export const diff: Command = {
     }
     const format = choice('--format', DIFF_FORMATS, values.format) ?? 'text';
     const failOn = choice('--fail-on', ['widened', 'any'], values['fail-on']);
-    const inputFormat = choice('--input-format', ['json', 'jsonl'], values['input-format']);
+    const inputFormat = inputFormatOf(values);
     const read = (file: string) => readInput(file, { io, format: inputFormat });
     const found = await diffInventories(read(older), read(newer)).catch((error: unknown) => {
       throw error instanceof RepeatedIdError

@@ -1,5 +1,4 @@
 import { basename } from 'node:path';
-import { readFile } from 'node:fs/promises';
 import { importCaddy } from '../import/caddy.ts';
 import { importCompose } from '../import/compose.ts';
 import { type Import, ImportError, toDrafts } from '../import/draft.ts';
@@ -8,7 +7,8 @@ import { importOpenApi } from '../import/openapi.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
 import type { InventoryIo } from '../io.ts';
-import { readFailure } from './read-failure.ts';
+import { oneFile } from './input-files.ts';
+import { readText } from './read-text.ts';
 import { UsageError } from './usage-error.ts';
 
 const SOURCES = ['compose', 'nginx', 'caddy', 'openapi'] as const;
@@ -36,21 +36,17 @@ Exit status: 0 printed, 2 unreadable or wrong use.
 
 /** `oselya inventory import` (Contract 5). */
 export const importCommand: Command = {
-  usage: 'FILE',
-  summary: 'draft records from Compose, nginx, Caddy or OpenAPI',
   help: HELP,
   async run(argv, { io, out, tell }) {
     const { values, positionals } = parseArguments('import', argv, {
       from: { type: 'string' },
     });
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) {
-      throw new UsageError('one file is imported: give FILE, or - for standard input');
-    }
+    const file = oneFile(positionals, 'imported');
     const from = choice('--from', SOURCES, values.from);
     if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
+    const text = file === '-' ? await readStdin(io) : await readText(file);
     const label = file === '-' ? '<stdin>' : file;
-    const { found, leftOut } = read(await readText(file, io), from, label);
+    const { found, leftOut } = read(text, from, label);
     const records = toDrafts(found, file === '-' ? from : basename(file));
     await out.write(`${JSON.stringify(records, null, 2)}\n`);
     for (const line of leftOut) tell(`left out: ${line}`);
@@ -67,12 +63,6 @@ function read(text: string, from: (typeof SOURCES)[number], label: string): Impo
   }
 }
 
-async function readText(file: string, io: InventoryIo): Promise<string> {
-  if (file === '-') return Buffer.concat(await Array.fromAsync(io.stdin)).toString('utf8');
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const reason = readFailure(error, file);
-    throw reason === undefined ? error : new UsageError(reason, { cause: error });
-  }
+async function readStdin({ stdin }: InventoryIo): Promise<string> {
+  return Buffer.concat(await Array.fromAsync(stdin)).toString('utf8');
 }

@@ -24,6 +24,17 @@ export async function inputFiles(args: readonly string[]): Promise<string[]> {
   return [...new Set(files.flat())];
 }
 
+/**
+ * The one file that a command works with.
+ * @param done What is done to it, such as `exported`.
+ * @throws UsageError when there is none, or more.
+ */
+export function oneFile(positionals: readonly string[], done: string): string {
+  const [file, ...more] = positionals;
+  if (file !== undefined && more.length === 0) return file;
+  throw new UsageError(`one file is ${done}: give FILE, or - for standard input`);
+}
+
 async function matching(pattern: string): Promise<string[]> {
   const found = await Array.fromAsync(glob(pattern));
   if (found.length > 0) return found.toSorted();

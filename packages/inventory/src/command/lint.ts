@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
 import type { Finding } from '../finding.ts';
@@ -10,7 +10,7 @@ import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
 import { fixFiles } from './fix-files.ts';
-import { readFailure } from './read-failure.ts';
+import { readText } from './read-text.ts';
 import { UsageError } from './usage-error.ts';
 
 const CONFIG_FILE = 'inventory.config.json';
@@ -35,8 +35,6 @@ Exit status: 0 no errors, 1 errors or too many warnings, 2 unreadable or wrong u
 
 /** `oselya inventory lint` (Contract 5). */
 export const lint: Command = {
-  usage: 'FILE...',
-  summary: 'judge inventories by rules beyond the schema',
   help: HELP,
   async run(argv, context) {
     const { values, positionals } = parseArguments('lint', argv, {
@@ -59,7 +57,7 @@ export const lint: Command = {
     const baseline =
       file === undefined || isUpdating
         ? new Baseline()
-        : asUsage(parseBaseline, await read(file), file);
+        : asUsage(parseBaseline, await readText(file), file);
     const ignores = (finding: Finding) =>
       isUpdating ? baseline.add(finding) : baseline.has(finding);
     if (values.fix) await fixFiles(files, context, options);
@@ -81,16 +79,7 @@ export const lint: Command = {
 async function readConfig(given: string | undefined): Promise<LintConfig> {
   if (given === undefined && !existsSync(CONFIG_FILE)) return {};
   const file = given ?? CONFIG_FILE;
-  return asUsage(parseConfig, await read(file), file);
-}
-
-async function read(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const reason = readFailure(error, file);
-    throw reason === undefined ? error : new UsageError(reason, { cause: error });
-  }
+  return asUsage(parseConfig, await readText(file), file);
 }
 
 /** What is wrong with a file beside the inventories is a wrong use. */

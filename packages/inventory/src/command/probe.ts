@@ -1,13 +1,12 @@
-import { readFile } from 'node:fs/promises';
 import { visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import { probeAll } from '../probe/probe-all.ts';
 import type { Observation } from '../probe/probe.ts';
 import { choice, parseArguments, wholeNumber } from './arguments.ts';
 import type { Command } from './command.ts';
-import { readFailure } from './read-failure.ts';
-import { readInput } from './read-input.ts';
-import { UsageError } from './usage-error.ts';
+import { oneFile } from './input-files.ts';
+import { readText } from './read-text.ts';
+import { SELECT_HELP, SELECT_OPTIONS, selectRecords } from './select-records.ts';
 
 const FORMATS = ['text', 'json'] as const;
 
@@ -16,15 +15,13 @@ else, and tells: whether it answers, how long its certificate lasts, and whether
 declared exposure. No other command opens a connection. FILE is as for \`validate\`.
 
 Options:
-  --type TYPE                       only records of this type; can be given again
-  --exposure EXPOSURE               only records of this exposure; can be given again
+${SELECT_HELP}
   --timeout SECONDS                 for each endpoint, in all (default: 5)
   --expiry-days N                   a certificate that ends sooner is a problem (default: 14)
   --concurrency N                   endpoints at once (default: 4)
   --per-second N                    endpoints that are begun within a second (default: 5)
   --ca FILE                         trust the certificates in FILE (PEM) instead of the usual ones
   --format text|json                how it is printed (default: text)
-  --input-format json|jsonl         how FILE is read, whatever its name
   --help                            print this text
 
 Exit status: 0 nothing is wrong, 1 something is, 2 unreadable, invalid or wrong use.
@@ -32,41 +29,27 @@ Exit status: 0 nothing is wrong, 1 something is, 2 unreadable, invalid or wrong 
 
 /** `oselya inventory probe` (Contract 5). */
 export const probe: Command = {
-  usage: 'FILE',
-  summary: 'connect to endpoints: reachable, certificate, exposure',
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('probe', argv, {
-      type: { type: 'string', multiple: true },
-      exposure: { type: 'string', multiple: true },
+      ...SELECT_OPTIONS,
       timeout: { type: 'string' },
       'expiry-days': { type: 'string' },
       concurrency: { type: 'string' },
       'per-second': { type: 'string' },
       ca: { type: 'string' },
       format: { type: 'string' },
-      'input-format': { type: 'string' },
     });
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) {
-      throw new UsageError('one file is probed: give FILE, or - for standard input');
-    }
+    const file = oneFile(positionals, 'probed');
     const format = choice('--format', FORMATS, values.format) ?? 'text';
-    const inputFormat = choice('--input-format', ['json', 'jsonl'], values['input-format']);
     const options = {
       timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout) ?? 5),
       expiryDays: wholeNumber('--expiry-days', 0, values['expiry-days']) ?? 14,
       concurrency: wholeNumber('--concurrency', 1, values.concurrency) ?? 4,
       perSecond: wholeNumber('--per-second', 1, values['per-second']) ?? 5,
-      ca: values.ca === undefined ? undefined : await readPem(values.ca),
+      ca: values.ca === undefined ? undefined : await readText(values.ca),
     };
-    const { type, exposure } = values;
-    const read = await Array.fromAsync(readInput(file, { io, format: inputFormat }));
-    const records = read
-      .map(({ value }) => value)
-      .filter((record) => type?.includes(record.type) ?? true)
-      .filter((record) => exposure?.includes(record.exposure) ?? true);
-    const found = await probeAll(records, options);
+    const found = await probeAll(await selectRecords(file, io, values), options);
     await out.write(format === 'json' ? `${JSON.stringify(found, null, 2)}\n` : text(found));
     return found.some(({ problems }) => problems.length > 0) ? 1 : 0;
   },
@@ -96,13 +79,4 @@ function line({ id, target, isReachable, problems, certificate, answer }: Observ
     ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
   ];
   return `${status} ${name} ${target}: ${[...details, ...facts].join('; ') || 'it answers'}`;
-}
-
-async function readPem(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    const reason = readFailure(error, file);
-    throw reason === undefined ? error : new UsageError(reason, { cause: error });
-  }
 }

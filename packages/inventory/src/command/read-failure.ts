@@ -1,3 +1,11 @@
+import { UsageError } from './usage-error.ts';
+
+/** A failure to read as a wrong use; any other error as it is. */
+export function readFailureAsUsage(error: unknown, label: string): unknown {
+  const reason = readFailure(error, label);
+  return reason === undefined ? error : new UsageError(reason, { cause: error });
+}
+
 /** Why a file could not be read, for people; undefined for what is no failure to read. */
 export function readFailure(error: unknown, label: string): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {

@@ -1,6 +1,7 @@
 import { InvalidInventoryError, type PlacedRecord, readRecords } from '../check/read-records.ts';
+import type { InventoryFormat } from '../check/clean-run.ts';
 import type { InventoryIo } from '../io.ts';
-import { readFailure } from './read-failure.ts';
+import { readFailureAsUsage } from './read-failure.ts';
 import { UsageError } from './usage-error.ts';
 
 /**
@@ -9,7 +10,7 @@ import { UsageError } from './usage-error.ts';
  */
 export async function* readInput(
   file: string,
-  { io, format }: { io: InventoryIo; format?: 'json' | 'jsonl' | undefined },
+  { io, format }: { io: InventoryIo; format?: InventoryFormat | undefined },
 ): AsyncGenerator<PlacedRecord> {
   const label = file === '-' ? '<stdin>' : file;
   try {
@@ -22,7 +23,6 @@ export async function* readInput(
       const see = file === '-' ? undefined : `validate ${file}`;
       throw new UsageError(error.message, { see, cause: error });
     }
-    const reason = readFailure(error, label);
-    throw reason === undefined ? error : new UsageError(reason, { cause: error });
+    throw readFailureAsUsage(error, label);
   }
 }

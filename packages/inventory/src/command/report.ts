@@ -4,8 +4,9 @@ import { htmlReport } from '../report/html.ts';
 import { markdownReport } from '../report/markdown.ts';
 import { choice, dayOf, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
+import { oneFile } from './input-files.ts';
+import { INPUT_FORMAT_HELP, INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
 import { readInput } from './read-input.ts';
-import { UsageError } from './usage-error.ts';
 
 const FORMATS = ['html', 'md', 'csv'] as const;
 
@@ -16,7 +17,7 @@ Options:
   --format html|md|csv              how it is printed (default: html); CSV has the records alone
   --title TEXT                      what stands on top (default: the name of FILE)
   --today YYYY-MM-DD                the day of the report (default: today in UTC)
-  --input-format json|jsonl         how FILE is read, whatever its name
+${INPUT_FORMAT_HELP}
   --help                            print this text
 
 Exit status: 0 printed, 2 unreadable, invalid or wrong use.
@@ -24,22 +25,17 @@ Exit status: 0 printed, 2 unreadable, invalid or wrong use.
 
 /** `oselya inventory report` (Contract 5). */
 export const report: Command = {
-  usage: 'FILE',
-  summary: 'print a page, or a table, of what an inventory holds',
   help: HELP,
   async run(argv, { io, out }) {
     const { values, positionals } = parseArguments('report', argv, {
       format: { type: 'string' },
       title: { type: 'string' },
       today: { type: 'string' },
-      'input-format': { type: 'string' },
+      ...INPUT_FORMAT_OPTION,
     });
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) {
-      throw new UsageError('one file is reported on: give FILE, or - for standard input');
-    }
+    const file = oneFile(positionals, 'reported on');
     const format = choice('--format', FORMATS, values.format) ?? 'html';
-    const inputFormat = choice('--input-format', ['json', 'jsonl'], values['input-format']);
+    const inputFormat = inputFormatOf(values);
     const today = dayOf(values.today);
     const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
     const read = await Array.fromAsync(readInput(file, { io, format: inputFormat }));

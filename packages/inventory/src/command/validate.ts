@@ -3,7 +3,6 @@ import { parseArguments } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
-import { watchFiles } from './watch-files.ts';
 
 const HELP = `Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
 column, JSON pointer and record id. A FILE is one JSON array, or one record a line when its name
@@ -20,8 +19,6 @@ Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
 
 /** `oselya inventory validate` (Contract 5). */
 export const validate: Command = {
-  usage: 'FILE...',
-  summary: 'check inventories against endpoint.schema.json',
   help: HELP,
   async run(argv, context) {
     const { values, positionals } = parseArguments('validate', argv, {
@@ -30,6 +27,8 @@ export const validate: Command = {
     });
     const files = await checkedFiles(positionals, values);
     const check = async () => (await checkFiles(files, context, validateInventory)).exitStatus;
-    return values.watch ? watchFiles(files.files, context.io, check) : check();
+    if (!values.watch) return check();
+    const { watchFiles } = await import('./watch-files.ts');
+    return watchFiles(files.files, context.io, check);
   },
 };

@@ -3,9 +3,10 @@ import type { Position, Problem } from '../finding.ts';
 import { BYTE_CLASSES, ByteClass } from './byte-class.ts';
 import { LineTracker } from './line-tracker.ts';
 import { PendingText, tooLarge } from './pending-text.ts';
-import type { RawValue, ScanEvent, Scanner } from './scan-event.ts';
+import type { RawValue, ScanEvent, Scanner, TakeRun } from './scan-event.ts';
 import { shown, syntaxProblem, truncated, unexpected } from './syntax-error.ts';
 import type { Opened } from './syntax-error.ts';
+import { tally } from './tally.ts';
 import { characterEnd, ValueScanner } from './value-scanner.ts';
 
 /**
@@ -32,9 +33,14 @@ export class ArrayScanner implements Scanner {
   readonly #value = new ValueScanner(this.#lines);
   readonly #pending = new PendingText();
   readonly #enclosing: Opened[] = [];
+  readonly #takeRun: TakeRun | undefined;
   #place: Place = 'start';
   // Null between values.
   #valueStart: Position | null = null;
+
+  constructor(takeRun?: TakeRun) {
+    this.#takeRun = takeRun;
+  }
 
   position(): Position {
     return this.#lines.end();
@@ -43,6 +49,9 @@ export class ArrayScanner implements Scanner {
   *push(bytes: Buffer): Generator<ScanEvent> {
     this.#lines.enter(bytes);
     let index = 0;
+    // Where the last record ended in this chunk; once a run has been tried, nobody asks any more.
+    let recordEnd: number | null = null;
+    let isRunTried = false;
     while (index < bytes.length) {
       if (this.#valueStart === null) {
         const step = this.#stepBetween(bytes, index);
@@ -51,11 +60,18 @@ export class ArrayScanner implements Scanner {
           return;
         }
         index = step;
+        if (this.#valueStart !== null && recordEnd !== null && !isRunTried) {
+          isRunTried = true;
+          index = this.#passRun(bytes, recordEnd, index);
+        }
       } else {
         const from = index;
         index = this.#value.advance(bytes, from);
         const event = this.#takeValue(this.#valueStart, bytes.subarray(from, index), index);
-        if (event !== null) yield event;
+        if (event !== null) {
+          yield event;
+          recordEnd = index;
+        }
       }
     }
   }
@@ -111,6 +127,23 @@ export class ArrayScanner implements Scanner {
     return index;
   }
 
+  /**
+   * Passes the records that begin here, up to the last place of the chunk that looks as what is between the
+   * record before and this one. Gives the index after them, or the same one when the run was not taken.
+   */
+  #passRun(bytes: Buffer, recordEnd: number, from: number): number {
+    const separator = bytes.subarray(recordEnd - 1, from + 1);
+    const end = bytes.lastIndexOf(separator) + 1;
+    if (this.#takeRun === undefined || end <= from) return from;
+    const run = bytes.subarray(from, end);
+    const { strings, newlines } = tally(run);
+    if (!this.#takeRun(run, strings)) return from;
+    this.#lines.skipTo(end, newlines);
+    this.#valueStart = null;
+    this.#place = 'after-record';
+    return end;
+  }
+
   #afterTheEnd(character: string, position: Position): Problem {
     const isArray = this.#enclosing.length > 0;
     const what = isArray ? 'the array of records' : 'the first value';
@@ -143,9 +176,9 @@ export class ArrayScanner implements Scanner {
     const isRoot = this.#place === 'start';
     this.#valueStart = null;
     this.#place = isRoot ? 'end' : 'after-record';
-    const { members } = this.#value;
+    const { strings } = this.#value;
     const text = bytes.toString();
-    const value: RawValue = { text, start, members, enclosing: this.#enclosing, cut };
+    const value: RawValue = { text, start, strings, enclosing: this.#enclosing, cut };
     return { kind: isRoot ? 'root' : 'record', value };
   }
 }

@@ -1,6 +1,8 @@
 import { isAscii } from 'node:buffer';
 import type { Position } from '../finding.ts';
 
+const NEWLINE = 0x0a;
+
 /**
  * Knows the line and column of places in a text that comes chunk by chunk, when it is asked about
  * them in their order. Each byte is counted at most once, so one very long line costs no more
@@ -27,6 +29,13 @@ export class LineTracker {
     this.#line += 1;
     this.#knownIndex = index;
     this.#knownColumn = 1;
+  }
+
+  /** Goes on to this index, past so many ends of lines. */
+  skipTo(index: number, newlines: number): void {
+    if (newlines === 0) return;
+    this.newLine(this.#bytes.lastIndexOf(NEWLINE, index - 1) + 1);
+    this.#line += newlines - 1;
   }
 
   /** The position of the byte at this index of the chunk, on the current line. */

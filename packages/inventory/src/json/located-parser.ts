@@ -53,6 +53,10 @@ export function parseLocated(text: string, context: ParseContext): LocatedValue 
   return new LocatedParser(text, context).parse();
 }
 
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const FIRST_PRINTABLE = 0x20;
+
 const WORD = /[\w$.+-]+/y;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const BEGINNING_OF_NUMBER = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
@@ -155,32 +159,44 @@ class LocatedParser {
   }
 
   #key(): string {
-    if (this.#peek() === '"') return this.#string();
+    if (this.#peek() === '"') {
+      const from = this.#index;
+      this.#string();
+      const written = this.#text.slice(from, this.#index);
+      return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1);
+    }
     const word = this.#match(WORD);
     if (word === '') this.#fail('a key in double quotes');
     if (this.#isCutAfter(word)) throw this.#endOfText();
     throw this.#error(`the key ${word.slice(0, 40)} must stand in double quotes`);
   }
 
-  #string(): string {
-    const from = this.#index;
+  #string(): void {
     const position = this.#position();
     this.#open.push({ kind: 'string', position });
     this.#index += 1;
+    this.#plainCharacters();
     while (this.#peek() !== '"') {
       const unit = this.#text.charCodeAt(this.#index);
-      if (unit < 0x20) throw this.#error(controlMessage(unit, position));
-      if (unit === 0x5c) this.#escape();
-      else {
-        // Text from UTF-8 has whole pairs only, so this is the second unit of one character.
-        if (unit >= 0xdc00 && unit <= 0xdfff) this.#lineStart += 1;
-        this.#index += 1;
-      }
+      if (unit < FIRST_PRINTABLE) throw this.#error(controlMessage(unit, position));
+      this.#escape();
+      this.#plainCharacters();
     }
     this.#index += 1;
     this.#open.pop();
-    const decoded: string = JSON.parse(this.#text.slice(from, this.#index));
-    return decoded;
+  }
+
+  /** Passes characters of a string that stand for themselves; nearly all of a text is such. */
+  #plainCharacters(): void {
+    const text = this.#text;
+    let index = this.#index;
+    for (; index < text.length; index += 1) {
+      const unit = text.charCodeAt(index);
+      if (unit === QUOTE || unit === BACKSLASH || unit < FIRST_PRINTABLE) break;
+      // Text from UTF-8 has whole pairs only, so this is the second unit of one character.
+      if (unit >= 0xdc00 && unit <= 0xdfff) this.#lineStart += 1;
+    }
+    this.#index = index;
   }
 
   #escape(): void {

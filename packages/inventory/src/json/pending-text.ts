@@ -6,6 +6,10 @@ export class PendingText {
   #parts: Buffer[] = [];
   #bytes = 0;
 
+  get isEmpty(): boolean {
+    return this.#bytes === 0;
+  }
+
   /** Whether the value is larger than the limit with these bytes of the current chunk. */
   exceedsLimitWith(bytes: Buffer): boolean {
     return this.#bytes + bytes.length > MAX_RECORD_BYTES;

@@ -6,8 +6,8 @@ export interface RawValue {
   text: string;
   /** Where the text begins in the file. */
   start: Position;
-  /** How many object members are written in it, repeated keys included. */
-  members: number;
+  /** How many strings are written in it, keys included, repeated ones too. */
+  strings: number;
   /** What is open around it. */
   enclosing: readonly Opened[];
   /**
@@ -26,6 +26,13 @@ export type ScanEvent =
   | { kind: 'record'; value: RawValue }
   | { kind: 'root'; value: RawValue }
   | { kind: 'problem'; problem: Problem };
+
+/**
+ * Takes a run of records at once, as they are written one after another, and tells whether it did. The run is
+ * cut where records seem to end; if it is refused, for that or for anything else, they come one by one.
+ * @param strings How many strings are written in it, keys included.
+ */
+export type TakeRun = (records: Buffer, strings: number) => boolean;
 
 /** Cuts a text that comes in chunks of whole UTF-8 characters into the values it consists of. */
 export interface Scanner {

@@ -21,10 +21,10 @@ export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep';
 export class ValueScanner {
   status: ScanStatus = 'open';
   /**
-   * How many members are written in the value's objects: one for each colon outside of strings.
-   * Parsing keeps fewer of them exactly when keys are repeated.
+   * How many strings are written in the value, keys included. Parsing keeps fewer of them exactly when
+   * keys are repeated.
    */
-  members = 0;
+  strings = 0;
   readonly #lines: LineTracker;
   #depth = 0;
   #inString = false;
@@ -38,7 +38,7 @@ export class ValueScanner {
   /** Makes ready for the next value. */
   reset(): void {
     this.status = 'open';
-    this.members = 0;
+    this.strings = 0;
     this.#depth = 0;
     this.#inString = false;
     this.#escaped = false;
@@ -62,6 +62,7 @@ export class ValueScanner {
       index += 1;
       switch (byteClass) {
         case ByteClass.quote:
+          this.strings += 1;
           this.#inString = true;
           break;
         case ByteClass.open:
@@ -72,9 +73,6 @@ export class ValueScanner {
           this.#depth -= 1;
           if (this.#depth === 0) return this.#stop('whole', index);
           if (this.#depth < 0) return this.#stop('broken', index);
-          break;
-        case ByteClass.colon:
-          this.members += 1;
           break;
         case ByteClass.newline:
           this.#lines.newLine(index);

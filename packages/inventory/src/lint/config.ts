@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import type { Severity } from '../finding.ts';
-import type { LintCode } from '../rule-ids.ts';
+import { type LintCode, ruleName } from '../rule-ids.ts';
 import { rules } from './rules/index.ts';
 
 /** What is set for one rule: off, how bad it is, or that and its options. */
@@ -69,11 +69,6 @@ export function parseConfig(text: string, file: string): LintConfig {
   }
   if (isConfig(value)) return value;
   throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);
-}
-
-/** The name of a rule in configurations and baselines. */
-export function ruleName(code: LintCode): string {
-  return code.slice('lint/'.length);
 }
 
 /** What is set for a rule: its severity, null when it is off, and its options. */

@@ -1,15 +1,28 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { RULES } from '../finding.ts';
-import type { Finding, FindingCode, Position } from '../finding.ts';
+import type { Finding, FindingCode, Fix, Position } from '../finding.ts';
+import { LINT_RULES, type LintCode, ruleName } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
+import { SarifLimits } from './sarif-limits.ts';
+import { count } from './wording.ts';
 
-const rules = Object.entries(RULES).map(([id, text]) => ({ id, shortDescription: { text } }));
+const rules = Object.entries(RULES).map(([id, text]) => ({
+  id,
+  shortDescription: { text },
+  ...(isLintCode(id) && {
+    help: { text: `How to mend it: docs/inventory/rules/${ruleName(id)}.md` },
+  }),
+}));
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 
-/** One SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). */
+/**
+ * One SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). It has no more results than code
+ * scanning of GitHub takes, and says how many were left out.
+ */
 export function sarifReporter(): Reporter {
   const notifications: object[] = [];
+  const limits = new SarifLimits();
   let hasResults = false;
   return {
     begin() {
@@ -18,9 +31,10 @@ export function sarifReporter(): Reporter {
 {"tool":{"driver":${driver}},"columnKind":"unicodeCodePoints","results":[`;
     },
     finding(finding) {
-      const separator = hasResults ? ',' : '';
+      const result = `${hasResults ? ',' : ''}\n${JSON.stringify(resultOf(finding))}`;
+      if (!limits.take(result)) return '';
       hasResults = true;
-      return `${separator}\n${JSON.stringify(resultOf(finding))}`;
+      return result;
     },
     fileEnd({ file, reason }) {
       if (reason !== undefined) {
@@ -30,6 +44,10 @@ export function sarifReporter(): Reporter {
       return '';
     },
     end(exitCode) {
+      if (limits.leftOut > 0) {
+        const text = `${count(limits.leftOut, 'finding')} left out, since code scanning takes no more; --format json has all`;
+        notifications.push({ level: 'warning', message: { text } });
+      }
       const invocation = JSON.stringify({
         executionSuccessful: exitCode < 2,
         exitCode,
@@ -40,7 +58,8 @@ export function sarifReporter(): Reporter {
   };
 }
 
-function resultOf({ file, code, severity, message, pointer, related, line, column }: Finding) {
+function resultOf(finding: Finding) {
+  const { file, code, severity, message, pointer, related, line, column, fix } = finding;
   return {
     ruleId: code satisfies FindingCode,
     ruleIndex: ruleIndexes.get(code),
@@ -57,7 +76,20 @@ function resultOf({ file, code, severity, message, pointer, related, line, colum
         return { ...locationIn(file, place), message: { text: place.message } };
       }),
     }),
+    ...(fix && { fixes: [fixOf(finding, fix)] }),
   };
+}
+
+/** What `lint --fix` would do (§3.55); a JSON text that is mended stands on one line. */
+function fixOf({ file, line, column }: Position & { file: string }, { written, replacement }: Fix) {
+  const endColumn = column + Array.from(written).length;
+  const deletedRegion = { startLine: line, startColumn: column, endColumn };
+  const replacements = [{ deletedRegion, insertedContent: { text: replacement } }];
+  return { artifactChanges: [{ artifactLocation: { uri: uriOf(file) }, replacements }] };
+}
+
+function isLintCode(code: string): code is LintCode {
+  return code in LINT_RULES;
 }
 
 function locationIn(file: string, { line, column }: Position) {

@@ -16,6 +16,11 @@ const SEEDS = [
   '[1e400,1E-2,0,10,-0.0,123456789012345678901234567890]',
   '["\\ud83c\\udfe0","\u2028","/\\/\\b\\f"]',
   JSON.stringify([VALID_RECORD]),
+  JSON.stringify(
+    [1, 2, 3].map((port) => ({ ...VALID_RECORD, port })),
+    null,
+    1,
+  ),
 ];
 
 const CHARACTERS = Array.from(

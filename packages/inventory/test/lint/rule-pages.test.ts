@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { lintInventory } from '@oselya/inventory';
 import { readDay } from '../../src/day.ts';
 import { rules } from '../../src/lint/rules/index.ts';
-import { ruleName } from '../../src/lint/config.ts';
+import { ruleName } from '../../src/rule-ids.ts';
 
 const folder = new URL('../../../../docs/inventory/rules/', import.meta.url);
 const pages = readdirSync(folder).filter((name) => name !== 'README.md');

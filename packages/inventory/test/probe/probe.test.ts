@@ -1,43 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer, type Server } from 'node:net';
-import { after, test } from 'node:test';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer } from 'node:net';
+import { test } from 'node:test';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
-import { generate } from 'selfsigned';
 import { VALID_RECORD } from '../support/findings.ts';
-
-const DAY_MS = 86_400_000;
-const NOW = Date.now();
-
-/** A certificate of its own authority, for names on this machine unless told. */
-function certificate({ name = 'localhost', from = -1, days = 90 } = {}) {
-  return generate([{ name: 'commonName', value: name }], {
-    keyType: 'ec',
-    notBeforeDate: new Date(NOW + from * DAY_MS),
-    notAfterDate: new Date(NOW + days * DAY_MS),
-    extensions: [
-      { name: 'basicConstraints', cA: true },
-      { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
-    ],
-  });
-}
-
-async function listen(server: Server | HttpServer): Promise<number> {
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  after(() => {
-    server.close();
-    if ('closeAllConnections' in server) server.closeAllConnections();
-  });
-  return (server.address() as AddressInfo).port;
-}
-
-async function secure(options: Parameters<typeof certificate>[0] = {}) {
-  const { private: key, cert } = await certificate(options);
-  const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
-  return { port, ca: cert };
-}
+import { listen, NOW, secure } from '../support/servers.ts';
 
 function record(more: Partial<EndpointRecord>): EndpointRecord {
   return { ...VALID_RECORD, exposure: 'local', ...more };

@@ -1,0 +1,105 @@
+import { createRandom } from '../listings/random.ts';
+
+/** An inventory to generate. Equal ones are equal in every byte. */
+export type Document = {
+  records: number;
+  /** The share of records in which something is wrong, from 0 to 1. */
+  faulty: number;
+  /** One array with a record a line, or JSON Lines. */
+  format: 'json' | 'jsonl';
+};
+
+/** What has to be found in a faulty record, and where: the offset is one in its text. */
+type Fault = { code: string; pointer: string; offset: number };
+
+/** What has to be found in a document. */
+export type Expected = { code: string; pointer: string; line: number; column: number };
+
+const SEED = 20_261_121;
+const RECORDS_PER_CHUNK = 500;
+const TYPES = ['http', 'database', 'metrics', 'queue'];
+const EXPOSURES = ['public', 'vpn', 'local', 'private', 'unknown'];
+const PURPOSES = [
+  'Serves the pages of the shop to its customers and to the staff.',
+  'Keeps the orders of the last five years for the accountants.',
+  'Tells the people on call how the machines are doing.',
+];
+
+/** The text of a document, in chunks. */
+export function* documentText(document: Document): Generator<string> {
+  const { records, format } = document;
+  if (format === 'json') yield '[\n';
+  let chunk = '';
+  for (let nth = 0; nth < records; nth += 1) {
+    const { text } = recordOf(nth, document);
+    if (format === 'json') chunk += `  ${text}${nth + 1 < records ? ',' : ''}\n`;
+    else chunk += `${text}\n`;
+    if ((nth + 1) % RECORDS_PER_CHUNK === 0) {
+      yield chunk;
+      chunk = '';
+    }
+  }
+  yield format === 'json' ? `${chunk}]\n` : chunk;
+}
+
+/** Everything that is wrong with a document, in its order. */
+export function* expectedFindings(document: Document): Generator<Expected> {
+  const isArray = document.format === 'json';
+  for (let nth = 0; nth < document.records; nth += 1) {
+    const { fault } = recordOf(nth, document);
+    if (fault === undefined) continue;
+    const { code, pointer, offset } = fault;
+    yield {
+      code,
+      pointer: isArray ? `/${nth}${pointer}` : pointer,
+      line: nth + (isArray ? 2 : 1),
+      column: offset + (isArray ? 3 : 1),
+    };
+  }
+}
+
+function recordOf(nth: number, { faulty }: Document): { text: string; fault?: Fault } {
+  const random = createRandom(SEED, nth);
+  const host = `host-${random.below(1000)}.example`;
+  const text = JSON.stringify({
+    id: `endpoint-${nth}`,
+    name: `Endpoint number ${nth}`,
+    type: random.pick(TYPES),
+    status: 'active',
+    exposure: random.pick(EXPOSURES),
+    docs: `docs/endpoints/${nth}.md`,
+    last_reviewed: `2026-0${random.between(1, 9)}-1${random.below(10)}`,
+    url: `https://${host}:8443/${nth}`,
+    protocol: 'https',
+    host,
+    port: 8443,
+    domain: host,
+    service: 'shop',
+    owner_host: `edge-${random.below(50)}`,
+    purpose: random.pick(PURPOSES),
+    source_of_truth: 'infrastructure/endpoints',
+  });
+  return random.chance(faulty) ? random.pick(FAULTS)(text) : { text };
+}
+
+// The ways to be wrong: what validators of JSON Schema find, and a repeated key, which none of them does.
+const FAULTS: readonly ((text: string) => { text: string; fault: Fault })[] = [
+  (text) => ({
+    text: text.replace(/"docs":"[^"]*",/, ''),
+    fault: { code: 'schema/required', pointer: '', offset: 0 },
+  }),
+  (text) => at(text.replace('"port":8443', '"port":"8443"'), 'schema/type', '/port', '"8443"'),
+  (text) => {
+    const other = text.replace(/"exposure":"\w+"/, '"exposure":"Everybody"');
+    return at(other, 'schema/enum', '/exposure', '"Everybody"');
+  },
+  (text) => {
+    const repeating = text.replace(/\}$/, ',"status":"retired"}');
+    return at(repeating, 'json/duplicate-key', '/status', '"status":"retired"');
+  },
+];
+
+/** A fault whose place is where something is written. */
+function at(text: string, code: string, pointer: string, written: string) {
+  return { text, fault: { code, pointer, offset: text.indexOf(written) } };
+}

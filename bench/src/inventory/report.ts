@@ -1,0 +1,92 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, spread, table } from '../markdown.ts';
+import type { Options } from '../options.ts';
+import { ratio, summarize } from '../statistics.ts';
+import type { Report } from '../suite.ts';
+import type { Document } from './documents.ts';
+import type { Sample } from './sample.ts';
+import { jsonParse, oselya } from './variants.ts';
+
+const MOST_TIME = 1.3;
+const MOST_MIB = 150;
+
+/** What was measured, as Markdown, and what has to hold on any machine and did not. */
+export function reportText(samples: readonly Sample[], { rounds, smoke }: Options): Report {
+  const own = samples.filter(({ variant }) => variant === oselya.name);
+  const text = [
+    '## Commands',
+    `Rounds: ${rounds}; the peers, and what comes through standard input, once. Each command is a process of ` +
+      'its own, and its time that of the whole process. `errors` is how many it told.' +
+      (smoke ? ' This was a smoke run: too small to say anything about speed.' : ''),
+    commandsTable(samples),
+    ...(smoke ? [] : ['## Goals', goalsTable(goals(samples, own))]),
+  ];
+  return { text: text.join('\n\n'), failures: own.flatMap(findFailures) };
+}
+
+/** Errors and their places are right on any machine, or something is wrong. */
+function findFailures({ variant, document, exitStatus, difference }: Sample): string[] {
+  const expected = document.faulty === 0 ? 0 : 1;
+  const wrong = [
+    ...(exitStatus === expected ? [] : [`exit status ${exitStatus}, expected ${expected}`]),
+    ...(difference === undefined ? [] : [difference]),
+  ];
+  return wrong.map((what) => `${variant}, ${nameOf(document)}: ${what}`);
+}
+
+function commandsTable(samples: readonly Sample[]): string {
+  const groups = Map.groupBy(samples, ({ variant, document, megabytes }) => {
+    return `${nameOf(document)}, ${figure(megabytes)} MB: ${variant}`;
+  });
+  return table(
+    ['', 'seconds', 'processor s', 'peak MiB', 'errors'],
+    Array.from(groups, ([name, group]) => [name, ...figuresOf(group)]),
+  );
+}
+
+function figuresOf(group: readonly Sample[]): string[] {
+  const seconds = spread(summarize(group.map(({ wallMs }) => wallMs / 1000)), 2);
+  const used = group.flatMap(({ usage }) => usage ?? []);
+  if (used.length < group.length) return [seconds, 'broke down', '', ''];
+  return [
+    seconds,
+    spread(summarize(used.map(({ cpuMs }) => cpuMs / 1000)), 2),
+    figure(Math.max(...used.map(({ peakMiB }) => peakMiB))),
+    figure(Math.max(...group.map(({ errors }) => errors))),
+  ];
+}
+
+function nameOf({ records, faulty, format }: Document): string {
+  const kind = format === 'json' ? 'records' : 'lines';
+  const state = faulty === 0 ? 'valid' : `${figure(100 * faulty)} % invalid`;
+  return `${figure(records)} ${kind}, ${state}`;
+}
+
+function goals(samples: readonly Sample[], own: readonly Sample[]): Goal[] {
+  const first = samples[0]?.document;
+  const times = (name: string) =>
+    samples
+      .filter(({ variant, document }) => variant === name && document === first)
+      .toSorted((a, b) => a.round - b.round)
+      .map(({ wallMs }) => wallMs);
+  const time = ratio(times(oselya.name), times(jsonParse.name));
+  const peak = Math.max(...own.map(({ usage }) => usage?.peakMiB ?? Infinity));
+  const wrong = own.filter(({ difference }) => difference !== undefined).length;
+  return [
+    {
+      goal: `a valid file: at most ${MOST_TIME} × the time of JSON.parse`,
+      measured: spread(time, 2),
+      met: time.median <= MOST_TIME,
+    },
+    {
+      goal: `memory: at most ${MOST_MIB} MiB, whatever the size`,
+      measured: `${figure(peak)} MiB`,
+      met: peak <= MOST_MIB,
+    },
+    {
+      goal: 'every error at its right place',
+      measured: wrong === 0 ? 'all' : `${wrong} runs differ`,
+      met: wrong === 0,
+    },
+  ];
+}

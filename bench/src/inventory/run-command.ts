@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Usage } from './usage.ts';
+
+/** How one run of a command went. */
+export type Run = {
+  /** Null where it was killed or broke down. */
+  exitStatus: number | null;
+  wallMs: number;
+  /** Undefined where it did not end by itself. */
+  usage: Usage | undefined;
+};
+
+/** Where a run leaves what it prints, what it reads from standard input, and what ends it early. */
+export type Surroundings = {
+  folder: string;
+  output: string;
+  input?: Iterable<string> | undefined;
+  signal: AbortSignal;
+};
+
+const USAGE_MODULE = new URL('usage.ts', import.meta.url).href;
+// Peers that have not ended by then would go on for long.
+const LONGEST_MS = 5 * 60_000;
+
+/**
+ * Runs a command of Node's in a process of its own, with everything that it prints in a file.
+ * @param args The module and its arguments.
+ */
+export async function runCommand(
+  args: readonly string[],
+  { folder, output, input, signal }: Surroundings,
+): Promise<Run> {
+  const usageFile = join(folder, 'usage.json');
+  await rm(usageFile, { force: true });
+  await using printed = await open(output, 'w');
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, ['--import', USAGE_MODULE, ...args], {
+    env: { ...process.env, OSELYA_BENCH_USAGE: usageFile, NODE_ENV: 'production' },
+    stdio: [input === undefined ? 'ignore' : 'pipe', printed.fd, printed.fd],
+    signal,
+    timeout: LONGEST_MS,
+    killSignal: 'SIGKILL',
+  });
+  const ended = once(child, 'exit');
+  if (input !== undefined && child.stdin !== null) {
+    // A command that ends before it has read everything has its reasons, and its exit status tells.
+    await pipeline(Readable.from(input), child.stdin).catch(() => undefined);
+  }
+  const [exitStatus] = await ended;
+  const wallMs = performance.now() - startedAt;
+  const usage = await readFile(usageFile, 'utf8').catch(() => undefined);
+  return { exitStatus, wallMs, usage: usage === undefined ? undefined : JSON.parse(usage) };
+}

@@ -1,0 +1,67 @@
+import { fileURLToPath } from 'node:url';
+
+/** A command that reads an inventory. */
+export type Variant = {
+  name: string;
+  /** The module and its arguments for a file. */
+  args: (file: string) => string[];
+  /** What stands in each line that tells an error, and in no other that it prints. */
+  errorMark: string;
+};
+
+const moduleOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
+const SCHEMA = moduleOf('@oselya/inventory/endpoint.schema.json');
+
+export const oselya: Variant = {
+  name: 'oselya inventory validate',
+  args: (file) => [
+    fileURLToPath(new URL('bin.ts', import.meta.resolve('@oselya/inventory'))),
+    'validate',
+    '--format',
+    'json',
+    file,
+  ],
+  errorMark: '"pointer":',
+};
+
+export const jsonParse: Variant = {
+  name: 'JSON.parse alone',
+  args: (file) => [fileURLToPath(new URL('json-parse.ts', import.meta.url)), file],
+  errorMark: 'none',
+};
+
+/** The peers, each told to find every error; @jirutka/ajv-cli also says where in the file it stands. */
+export const peers: readonly Variant[] = [
+  {
+    name: 'ajv-cli',
+    args: (file) => [
+      moduleOf('ajv-cli/dist/index.js'),
+      'validate',
+      '--spec=draft2020',
+      '--all-errors',
+      '--errors=json',
+      '-s',
+      SCHEMA,
+      '-d',
+      file,
+    ],
+    errorMark: '"instancePath":',
+  },
+  {
+    name: '@jirutka/ajv-cli',
+    args: (file) => [
+      moduleOf('@jirutka/ajv-cli/lib/main.js'),
+      'validate',
+      '--spec',
+      'draft2020',
+      '--all-errors',
+      '--errors',
+      'line',
+      '-s',
+      SCHEMA,
+      '--',
+      file,
+    ],
+    errorMark: ' - ',
+  },
+];

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { validateInventory } from '@oselya/inventory';
+import { countErrors, findDifference } from '../../src/inventory/check.ts';
+import { type Document, documentText, expectedFindings } from '../../src/inventory/documents.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-test-'));
+after(() => rm(folder, { recursive: true }));
+
+const textOf = (document: Document) => [...documentText(document)].join('');
+
+test('equal documents are equal in every byte, and have as many records as told', () => {
+  for (const records of [1, 499, 500, 501]) {
+    const document: Document = { records, faulty: 0.5, format: 'json' };
+    assert.equal(textOf(document), textOf({ ...document }));
+    assert.equal(JSON.parse(textOf(document)).length, records);
+    assert.equal(textOf({ ...document, format: 'jsonl' }).split('\n').length, records + 1);
+  }
+});
+
+test('what has to be found is what is wrong', async () => {
+  for (const format of ['json', 'jsonl'] as const) {
+    for (const faulty of [0, 0.1, 1]) {
+      const document: Document = { records: 300, faulty, format };
+      const found = [];
+      for await (const finding of validateInventory(textOf(document), { format })) {
+        const { code, pointer, line, column } = finding;
+        found.push({ code, pointer, line, column });
+      }
+      assert.deepEqual(found, [...expectedFindings(document)]);
+      assert.ok(faulty === 0 ? found.length === 0 : found.length > 5);
+    }
+  }
+});
+
+const DOCUMENT: Document = { records: 40, faulty: 0.2, format: 'json' };
+const expected = [...expectedFindings(DOCUMENT)];
+
+/** Writes what the command would print about these findings, and compares it with the document. */
+async function differenceOf(findings: object[], records = DOCUMENT.records) {
+  const output = join(folder, 'output.txt');
+  const lines = findings.map((finding) => JSON.stringify({ file: 'x', ...finding }));
+  const end = JSON.stringify({ file: 'x', status: 'invalid', records, isComplete: true });
+  await writeFile(output, `{"findings":[\n${lines.join(',\n')}\n],"files":[\n${end}\n]}\n`);
+  return findDifference(output, DOCUMENT);
+}
+
+test('findings that are all there and right differ in nothing', async () => {
+  assert.ok(expected.length > 2);
+  assert.equal(await differenceOf(expected), undefined);
+});
+
+test('a missing, surplus or misplaced finding is told, and so is a record that was not read', async () => {
+  const [first, ...others] = expected;
+  assert.match((await differenceOf(others)) ?? '', /^expected .+, found /);
+  assert.match((await differenceOf(expected.slice(0, -1))) ?? '', /found undefined$/);
+  assert.match((await differenceOf([...expected, { ...first }])) ?? '', /^expected undefined/);
+  const moved = { ...first, column: (first?.column ?? 0) + 1 };
+  assert.match((await differenceOf([moved, ...others])) ?? '', /"column"/);
+  assert.equal(await differenceOf(expected, 39), '39 records were read, there are 40');
+});
+
+test('errors are counted by the lines that hold their mark', async () => {
+  const output = join(folder, 'errors.txt');
+  await writeFile(output, 'a.json:1:2 - one\na.json:1:3 - two\na.json invalid\n');
+  assert.equal(await countErrors(output, ' - '), 2);
+});

@@ -1,0 +1,14 @@
+import type { InventoryFormat } from '../check/clean-run.ts';
+import { choice } from './arguments.ts';
+
+/** The option of all commands that read inventories. */
+export const INPUT_FORMAT_OPTION = { 'input-format': { type: 'string' } } as const;
+
+/** What the help of those says about it that read one FILE. */
+export const INPUT_FORMAT_HELP =
+  '  --input-format json|jsonl         how FILE is read, whatever its name';
+
+/** What was given for it; undefined leaves it to the name of the file. Throws UsageError. */
+export function inputFormatOf(values: { 'input-format'?: string }): InventoryFormat | undefined {
+  return choice('--input-format', ['json', 'jsonl'], values['input-format']);
+}

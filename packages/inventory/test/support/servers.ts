@@ -1,0 +1,40 @@
+import { once } from 'node:events';
+import type { Server as HttpServer } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Server } from 'node:net';
+import { after } from 'node:test';
+import { generate } from 'selfsigned';
+
+const DAY_MS = 86_400_000;
+/** When the tests began. */
+export const NOW = Date.now();
+
+/** A certificate of its own authority, for names on this machine unless told. */
+function certificate({ name = 'localhost', from = -1, days = 90 } = {}) {
+  return generate([{ name: 'commonName', value: name }], {
+    keyType: 'ec',
+    notBeforeDate: new Date(NOW + from * DAY_MS),
+    notAfterDate: new Date(NOW + days * DAY_MS),
+    extensions: [
+      { name: 'basicConstraints', cA: true },
+      { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
+    ],
+  });
+}
+
+/** Listens on this machine until the end of the tests, and gives the port. */
+export async function listen(server: Server | HttpServer): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  after(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** A server that answers over TLS, and the certificate to trust it by. */
+export async function secure(options: Parameters<typeof certificate>[0] = {}) {
+  const { private: key, cert } = await certificate(options);
+  const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
+  return { port, ca: cert };
+}
