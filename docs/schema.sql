@@ -179,9 +179,10 @@ create table listing_snapshots (
   created_at timestamp with time zone not null default now(),
   model text,
   prompt_version text,
+  revision integer not null default 0,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   PRIMARY KEY (id),
-  UNIQUE (listing_id, raw_id)
+  UNIQUE (listing_id, raw_id, revision)
 );
 
 create table memory_facts (
@@ -266,7 +267,7 @@ create table property_listings (
 CREATE INDEX property_listings_alike ON public.property_listings USING btree (city_key, deal_type, rooms, area_total, floor, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
-CREATE INDEX property_listings_embedding ON public.property_listings USING hnsw (embedding vector_cosine_ops);
+CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
 CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_with_address ON public.property_listings USING btree (id) INCLUDE (source_slug, created_at) WHERE ((url IS NOT NULL) AND (archived_at IS NULL));
@@ -300,6 +301,7 @@ create table raw_data (
   uploads jsonb,
   model_usage jsonb,
   request_id text,
+  revision integer not null default 0,
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'invalid'::text, 'failed'::text]))),
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE SET NULL,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),

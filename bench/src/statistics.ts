@@ -40,6 +40,23 @@ export function ratio(values: readonly number[], others: readonly number[]): Sum
   return summarize(values.map((value, round) => value / at(others, round)));
 }
 
+/**
+ * By how much y grows with x, as the straight line through the points has it that lies closest to them
+ * (least squares). 0 where all have the same x.
+ * @throws RangeError without points.
+ */
+export function slope(points: readonly (readonly [x: number, y: number])[]): number {
+  if (points.length === 0) throw new RangeError('There are no points');
+  const mean = (of: 0 | 1) => points.reduce((sum, point) => sum + point[of], 0) / points.length;
+  const [meanX, meanY] = [mean(0), mean(1)];
+  let [products, squares] = [0, 0];
+  for (const [x, y] of points) {
+    products += (x - meanX) * (y - meanY);
+    squares += (x - meanX) ** 2;
+  }
+  return squares === 0 ? 0 : products / squares;
+}
+
 function inOrder(values: readonly number[]): number[] {
   if (values.length === 0) throw new RangeError('There are no values');
   return values.toSorted((one, other) => one - other);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { median, percentiles, ratio, summarize } from '../src/statistics.ts';
+import { median, percentiles, ratio, slope, summarize } from '../src/statistics.ts';
 
 const values = fc.array(fc.double({ noNaN: true, min: -1e9, max: 1e9 }), { minLength: 1 });
 
@@ -57,4 +57,40 @@ test('what cannot be computed is an error, not a number', () => {
   assert.throws(() => summarize([]), RangeError);
   assert.throws(() => percentiles([], [0.5]), RangeError);
   assert.throws(() => ratio([1, 2], [1]), RangeError);
+});
+
+test('the slope is that of the line that lies closest to the points', () => {
+  assert.equal(
+    slope([
+      [0, 1],
+      [1, 3],
+      [2, 5],
+    ]),
+    2,
+  );
+  assert.equal(
+    slope([
+      [0, 0],
+      [1, 3],
+      [2, 0],
+    ]),
+    0,
+  );
+  assert.equal(
+    slope([
+      [0, 4],
+      [2, 0],
+      [4, -4],
+    ]),
+    -2,
+  );
+  assert.equal(
+    slope([
+      [7, 1],
+      [7, 9],
+    ]),
+    0,
+  );
+  assert.equal(slope([[7, 1]]), 0);
+  assert.throws(() => slope([]), RangeError);
 });

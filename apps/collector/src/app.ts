@@ -14,10 +14,8 @@ import { BODY_LIMIT } from './limits.ts';
 import { listingRoutes } from './listings/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { operationPages } from './operations/pages.ts';
-import { createReadQueue } from './queue/figures.ts';
-import { queueReads } from './queue/figures.sql.ts';
+import { createReadQueue, type InlineJobs, queueReads } from './queue/index.ts';
 import { operationRoutes } from './operations/routes.ts';
-import type { InlineJobs } from './queue/inline.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 

@@ -5,15 +5,13 @@ import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './disk/gate.ts';
-import { startDuplicateSearch } from './duplicates/duplicates.ts';
+import { startDuplicateSearch } from './duplicates/index.ts';
 import { migrations } from './database/migrations.ts';
 import { openDatabase, type SharedDatabase } from './database/open.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { measureWorker } from './operations/worker-metrics.ts';
 import { openWorkerPage, type WorkerPage } from './worker-page.ts';
-import { CHANNEL } from './queue/hints.ts';
-import { expireLeases } from './queue/repository.ts';
-import { startWorker as startQueueWorker } from './queue/worker.ts';
+import { CHANNEL, expireLeases, startWorker as startQueueWorker } from './queue/index.ts';
 import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
 import { type Close, closeTogether } from './async/close-together.ts';
 

@@ -49,7 +49,7 @@ export function createMetrics(registry: Registry) {
     }),
     modelBreakerOpen: new Gauge({
       name: 'collector_model_breaker_open',
-      help: '1 while the breaker in front of the model server keeps requests back.',
+      help: '1 from when a breaker in front of the model server opened until a request succeeds again.',
       registers,
     }),
     workerSlots: new Gauge({

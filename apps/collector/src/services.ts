@@ -23,9 +23,13 @@ import { type ArchiveCheck, createArchiveCheck } from './operations/archive/chec
 import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
-import { createHints, type Hints } from './queue/hints.ts';
-import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
-import type { ProcessJob } from './queue/run-job.ts';
+import {
+  createHints,
+  createInlineJobs,
+  type Hints,
+  type InlineJobs,
+  type ProcessJob,
+} from './queue/index.ts';
 import { createSafeFetch } from './safe-fetch/index.ts';
 
 /** What the API and the worker of one process share. */

@@ -3,8 +3,7 @@ import manifest from '../package.json' with { type: 'json' };
 import type { Config } from './config.ts';
 import type { Services } from './services.ts';
 import { operationPages } from './operations/pages.ts';
-import { createReadQueue } from './queue/figures.ts';
-import { queueReads } from './queue/figures.sql.ts';
+import { createReadQueue, queueReads } from './queue/index.ts';
 
 /** Its routes take no bodies. */
 const BODY_LIMIT = 1024;

@@ -14,10 +14,19 @@ export function makePayload(generator: Generator, nth: number): Payload {
   return { ...(Object.fromEntries(known) as Payload), attributes: { language, features } };
 }
 
-/** Payloads of which nothing is told but a description: all facts have to be read out of it. */
-export function makeTexts(count: number, generator: Generator): Payload[] {
+/**
+ * Payloads of which nothing is told but a description, and so many pictures at a host: all facts have to be
+ * read out of the text.
+ */
+export function makeTexts(
+  count: number,
+  generator: Generator,
+  { host = '', each = 0 }: { host?: string | undefined; each?: number } = {},
+): Payload[] {
   return Array.from({ length: count }, (_, nth) => {
     const { source_slug, external_id, description } = makeListing(generator, nth);
-    return { source_slug, external_id, description };
+    const addresses = Array.from({ length: each }, (_none, picture) => `${host}/${nth}/${picture}`);
+    const pictures = each === 0 ? {} : { image_urls: addresses };
+    return { source_slug, external_id, description, ...pictures };
   });
 }

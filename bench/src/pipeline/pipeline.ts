@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeTexts } from '../listings/payload.ts';
 import { orderOf } from '../load/rounds.ts';
+import type { PictureHost } from '../pictures/servers/host.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import type { JobFigures } from './figures.ts';
@@ -18,6 +19,8 @@ export type Variant = {
   answerMs: number | undefined;
   slots: number;
   listings: number;
+  /** How many of its own each listing has; 0 unless told. */
+  pictures?: number;
 };
 
 /** One measurement: a worker with new listings, or with the same ones again. */
@@ -25,6 +28,9 @@ export type Sample = JobFigures & {
   variant: string;
   round: number;
   payloads: 'new' | 'unchanged';
+  /** How many each listing has, and how many all of them had the host asked for. */
+  pictures: number;
+  fetched: number;
   /** Requests that came to the model server; undefined for the mock. */
   requests: Counts | undefined;
 };
@@ -32,6 +38,7 @@ export type Sample = JobFigures & {
 const DIMENSIONS = 384;
 const SEED = 20_260_101;
 const MODEL = new URL('servers/model.ts', import.meta.url);
+const HOST = new URL('../pictures/servers/host.ts', import.meta.url);
 const WORKER = new URL('servers/worker.ts', import.meta.url);
 
 const variants: readonly Variant[] = [
@@ -40,11 +47,13 @@ const variants: readonly Variant[] = [
   // Four slots have four listings a second at best: fewer of them say as much.
   { name: 'model of 500 ms, 4 slots', answerMs: 500, slots: 4, listings: 400 },
   { name: 'model of 500 ms, 32 slots', answerMs: 500, slots: 32, listings: 2000 },
+  { name: 'mock, 4 slots, 3 pictures', answerMs: undefined, slots: 4, listings: 500, pictures: 3 },
 ];
 
 const smokeVariants: readonly Variant[] = [
   { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 60 },
   { name: 'model of 20 ms, 8 slots', answerMs: 20, slots: 8, listings: 60 },
+  { name: 'mock, 4 slots, 2 pictures', answerMs: undefined, slots: 4, listings: 30, pictures: 2 },
 ];
 
 /** Measures the collector's worker: jobs a second, calls to the model, and how busy its slots are. */
@@ -66,7 +75,7 @@ export async function measurePipeline(context: Context): Promise<Report> {
 
 /** Runs a worker on a database of its own: with new listings, then with the same again. */
 async function measureVariant(
-  { name, answerMs, slots, listings }: Variant,
+  { name, answerMs, slots, listings, pictures = 0 }: Variant,
   round: number,
   { databases, signal }: Context,
 ): Promise<Sample[]> {
@@ -76,6 +85,7 @@ async function measureVariant(
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const model =
     answerMs === undefined ? undefined : scope.use(startProcess<ModelServer>(MODEL, signal));
+  const host = pictures === 0 ? undefined : scope.use(startProcess<PictureHost>(HOST, signal));
   const env = {
     DATABASE_URL: url,
     DATA_DIR: folder,
@@ -83,6 +93,7 @@ async function measureVariant(
     MIN_FREE_DISK_MB: '0',
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
     COLLECTOR_WORKERS: String(slots),
+    SSRF_ALLOW: '127.0.0.1',
     ...(model === undefined
       ? {}
       : {
@@ -98,7 +109,8 @@ async function measureVariant(
   const worker = scope.use(startProcess<WorkerProcess>(WORKER, signal));
   await worker.ask('migrate', env);
   const jobs = scope.use(await openJobs(url));
-  const payloads = makeTexts(listings, { seed: SEED + round });
+  const shown = { host: await host?.ask('start'), each: pictures };
+  const payloads = makeTexts(listings, { seed: SEED + round }, shown);
   const samples: Sample[] = [];
   for (const kind of ['new', 'unchanged'] as const) {
     await jobs.put(payloads);
@@ -107,7 +119,9 @@ async function measureVariant(
     await worker.ask('stop');
     const figures = await jobs.figures(listings, slots);
     const requests = await model?.ask('counts');
-    samples.push({ variant: name, round, payloads: kind, ...figures, requests });
+    const fetched = (await host?.ask('count')) ?? 0;
+    const sample = { variant: name, round, payloads: kind, pictures, fetched, requests };
+    samples.push({ ...sample, ...figures });
   }
   return samples;
 }

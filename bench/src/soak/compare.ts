@@ -1,4 +1,4 @@
-import { median } from '../statistics.ts';
+import { median, slope } from '../statistics.ts';
 import type { Sample } from './sample.ts';
 
 /** A figure of a sample, and how many times as large it may be at the end as at the beginning. */
@@ -12,15 +12,35 @@ export type Figure = {
   by?: (values: readonly number[]) => number;
 };
 
-/** A figure at the beginning and at the end. */
-export type Comparison = Omit<Figure, 'of' | 'by'> & { first: number; last: number; ratio: number };
+/** A figure at the beginning and at the end, and by how much all samples together say it grows in an hour. */
+export type Comparison = Omit<Figure, 'of' | 'by'> & {
+  first: number;
+  last: number;
+  ratio: number;
+  perHour: number;
+};
 
+const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
 /** Of a run that is shorter than six of these. */
 const WINDOW_SHARE = 1 / 6;
 
 /** The dead rows of a table come and go with its vacuum, so their most is what tells. */
 const most = (values: readonly number[]): number => Math.max(...values);
+
+/** What is in progress comes and goes; what is forgotten stays, so their least is what tells. */
+const least = (values: readonly number[]): number => Math.min(...values);
+
+const CHANGING = [
+  'raw_data',
+  'property_listings',
+  'listing_payloads',
+  'listing_enrichments',
+  'listing_images',
+  'duplicate_marks',
+  'duplicate_pairs',
+  'rate_limits',
+] as const;
 
 export const FIGURES: readonly Figure[] = [
   { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5 },
@@ -30,7 +50,9 @@ export const FIGURES: readonly Figure[] = [
   { name: 'hybrid p95', unit: 'ms', of: ({ searchP95 }) => searchP95.hybrid, most: 1.5 },
   { name: 'heap after collection', unit: 'MiB', of: ({ heapMiB }) => heapMiB, most: 1.1 },
   { name: 'memory of the process', unit: 'MiB', of: ({ rssMiB }) => rssMiB, most: 1.25 },
-  ...(['raw_data', 'property_listings', 'listing_payloads'] as const).flatMap((name): Figure[] => [
+  { name: 'descriptors', unit: '', of: ({ descriptors }) => descriptors, most: 1.25 },
+  { name: 'temporary files', unit: '', of: (one) => one.temporaryFiles, most: 1, by: least },
+  ...CHANGING.flatMap((name): Figure[] => [
     { name: `${name}: dead rows`, unit: '', of: at(name, 'dead'), most: 2, by: most },
     { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: 1.5 },
     { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: 1.5 },
@@ -61,7 +83,8 @@ export function compare(samples: readonly Sample[], seconds: number): Comparison
   const lasts = end.length > 0 ? end : samples.slice(-1);
   return FIGURES.map(({ of, by = median, ...figure }) => {
     const [first, last] = [by(firsts.map(of)), by(lasts.map(of))];
-    return { ...figure, first, last, ratio: growth(first, last) };
+    const perHour = HOUR_SECONDS * slope(samples.map((one) => [one.seconds, of(one)]));
+    return { ...figure, first, last, ratio: growth(first, last), perHour };
   });
 }
 

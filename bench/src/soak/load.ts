@@ -7,6 +7,8 @@ import { payloadAt } from './payload.ts';
 /** What load to put on a collector. */
 export type Load = {
   url: string;
+  /** Where the pictures of listings are. */
+  pictures: string;
   listings: number;
   /** Payloads and searches of each kind, a second. */
   ingestRate: number;
@@ -70,11 +72,11 @@ async function stop(): Promise<Outcome & { sent: number }> {
   return { ...take(), sent };
 }
 
-async function ingest({ url, listings }: Load): Promise<void> {
+async function ingest({ url, listings, pictures }: Load): Promise<void> {
   const nth = sent % listings;
   const turn = Math.floor(sent / listings);
   sent += 1;
-  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn), 202);
+  const tookMs = await post(`${url}/api/v1/ingest`, payloadAt(nth, turn, pictures), 202);
   if (tookMs === undefined) return;
   outcome.accepted += 1;
   outcome.ingestMs.push(tookMs);

@@ -5,16 +5,22 @@ const SEED = 20_260_103;
 /** In how many turns each fact of a listing changes once. */
 const TURNS = 4;
 
+/** One of so many listings has pictures: one that stays, and one that changes with the text. */
+const WITH_PICTURES = 5;
+
 /**
  * What a source sends of a listing in a turn: in one of four the price has changed since the turn before, in
  * another the text, so that it needs a new vector; in the others nothing has.
+ * @param host Where its pictures are, if it has any.
  */
-export function payloadAt(nth: number, turn: number): Payload {
+export function payloadAt(nth: number, turn: number, host: string): Payload {
   const payload = makePayload({ seed: SEED }, nth);
   const { price, textVersion } = factsAt(nth, turn);
+  const addresses = [`${host}/${nth}/front`, `${host}/${nth}/${textVersion}`];
   return {
     ...payload,
     price,
+    ...(nth % WITH_PICTURES === 0 && { image_urls: addresses }),
     ...(textVersion > 0 && { description: `${payload.description} Оновлення ${textVersion}.` }),
   };
 }

@@ -37,15 +37,17 @@ export function reportText(found: Findings): string {
     `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads a second, of ${figure(listings)} listings in ` +
       `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
       `completed, ${figure(removed)} of them removed since. The first five minutes and the last, or the ` +
-      'first and the last sixth of a shorter run: medians of the samples, of dead rows the most.' +
+      'first and the last sixth of a shorter run: medians of the samples, of dead rows the most, of ' +
+      'temporary files the least. `per hour` is the slope of the straight line through all samples.' +
       (smoke ? ' This was a smoke run: too short to say anything.' : ''),
     table(
-      ['', 'first', 'last', 'ratio'],
-      comparisons.map(({ name, unit, first, last, ratio }) => [
+      ['', 'first', 'last', 'ratio', 'per hour'],
+      comparisons.map(({ name, unit, first, last, ratio, perHour }) => [
         unit === '' ? name : `${name}, ${unit}`,
         figure(first, unit === '' ? 0 : 2),
         figure(last, unit === '' ? 0 : 2),
         figure(ratio, 2),
+        figure(perHour, unit === '' ? 0 : 2),
       ]),
     ),
     ...(goals.length > 0 ? ['## Goals', goalsTable(goals)] : []),

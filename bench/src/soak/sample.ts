@@ -2,11 +2,11 @@ import type { Remote } from '../process/parent.ts';
 import { KINDS, type Kind } from '../search/questions.ts';
 import { percentiles } from '../statistics.ts';
 import type { Outcome } from './load.ts';
-import type { CollectorProcess, Memory } from './servers/collector.ts';
+import type { CollectorProcess, Holdings } from './servers/collector.ts';
 import type { Table, TableFigures, Watcher } from './tables.ts';
 
 /** One look at everything; the times are of what was answered since the look before. */
-export type Sample = Memory & {
+export type Sample = Holdings & {
   /** Since the end of the warm-up. */
   seconds: number;
   claimMs: number;
@@ -27,7 +27,7 @@ export async function takeSample(
 ): Promise<Sample> {
   const claimMs = await watcher.claimMs();
   const tables = await watcher.tables();
-  const memory = await collector.ask('memory');
+  const holdings = await collector.ask('holdings');
   const searchP95 = Object.fromEntries(KINDS.map((kind) => [kind, p95(outcome.searchMs[kind])]));
   return {
     seconds,
@@ -36,7 +36,7 @@ export async function takeSample(
     ingestP95: p95(outcome.ingestMs),
     // Each of the kinds is among the entries.
     searchP95: searchP95 as Record<Kind, number>,
-    ...memory,
+    ...holdings,
     tables,
   };
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BenchError } from '../bench-error.ts';
+import type { PictureHost } from '../pictures/servers/host.ts';
 import { type Remote, startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
 import { compare } from './compare.ts';
@@ -24,14 +25,20 @@ const REMOVE_EVERY = 6;
 /** How long what is left in the queue may take. */
 const WAIT_MS = 600_000;
 
+/** Uses a minute. */
+const NEVER_REACHED = '1000000';
+
 const COLLECTOR = new URL('servers/collector.ts', import.meta.url);
 const LOAD = new URL('load.ts', import.meta.url);
+const HOST = new URL('../pictures/servers/host.ts', import.meta.url);
 
 type Parts = {
   collector: Remote<CollectorProcess>;
   load: Remote<LoadGenerator>;
   watcher: Watcher;
   url: string;
+  /** Where pictures are fetched from. */
+  pictures: string;
 };
 
 /**
@@ -45,7 +52,8 @@ export async function measureSoak(context: Context): Promise<Report> {
   await using scope = new AsyncDisposableStack();
   const parts = await open(scope, context);
   const { load, watcher } = parts;
-  const plan: Load = { ...settings, url: parts.url, dimensions: DIMENSIONS };
+  const { url, pictures } = parts;
+  const plan: Load = { ...settings, url, pictures, dimensions: DIMENSIONS };
   tell(`${settings.listings} listings are sent`);
   await load.ask('fill', plan);
   await drained(watcher);
@@ -77,18 +85,22 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
   scope.defer(() => rm(folder, { recursive: true, force: true }));
   const collector = scope.use(startProcess<CollectorProcess>(COLLECTOR, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
+  const host = scope.use(startProcess<PictureHost>(HOST, signal));
+  const pictures = await host.ask('start');
   const url = await collector.ask('start', {
     DATABASE_URL: database.url,
     DATA_DIR: folder,
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-    COLLECTOR_INGEST_PER_MINUTE: '0',
-    COLLECTOR_FULLTEXT_PER_MINUTE: '0',
+    // They are counted, and never reached.
+    COLLECTOR_INGEST_PER_MINUTE: NEVER_REACHED,
+    COLLECTOR_FULLTEXT_PER_MINUTE: NEVER_REACHED,
+    SSRF_ALLOW: '127.0.0.1',
     LOG_LEVEL: 'silent',
     MIN_FREE_DISK_MB: '0',
   });
   scope.defer(() => collector.ask('stop'));
   const watcher = scope.use(await openWatcher(database.url));
-  return { collector, load, watcher, url };
+  return { collector, load, watcher, url, pictures };
 }
 
 /** Takes samples until the time is over, and has old payloads removed meanwhile. */

@@ -8,6 +8,11 @@ export const TABLES = [
   'property_listings',
   'listing_payloads',
   'listing_snapshots',
+  'listing_enrichments',
+  'listing_images',
+  'duplicate_marks',
+  'duplicate_pairs',
+  'rate_limits',
 ] as const;
 export type Table = (typeof TABLES)[number];
 

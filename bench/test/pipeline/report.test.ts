@@ -14,6 +14,8 @@ const sampleOf = (values: Partial<Sample>): Sample => ({
   seconds: 2,
   busy: 0.97,
   calls: 200,
+  pictures: 0,
+  fetched: 0,
   requests: undefined,
   ...values,
 });
@@ -24,6 +26,29 @@ test('right counts are no failure, and slowness is none either', () => {
   assert.deepEqual(failures, []);
   assert.match(text, /mock, 4 slots, new +\| +50\.0/);
   assert.match(text, /busy at least 95 % .*not met/);
+});
+
+test('each picture of a new listing may cost a call, and is fetched once', () => {
+  const withPictures = { variant: 'mock, 4 slots, 3 pictures', pictures: 3 };
+  const right = [
+    sampleOf({ ...withPictures, calls: 500, fetched: 300 }),
+    sampleOf({ ...withPictures, payloads: 'unchanged', calls: 0 }),
+  ];
+  const { failures, text } = reportText(right, options);
+  assert.deepEqual(failures, []);
+  assert.match(
+    text,
+    /at most 2 calls for a new listing, beside one for each picture \| +2\.00 \| met/,
+  );
+  const wrong = [
+    sampleOf({ ...withPictures, calls: 501, fetched: 301 }),
+    sampleOf({ ...withPictures, payloads: 'unchanged', calls: 0, fetched: 1 }),
+  ];
+  assert.deepEqual(reportText(wrong, options).failures, [
+    'mock, 4 slots, 3 pictures, new: 5.01 calls for each listing, 5 expected',
+    'mock, 4 slots, 3 pictures, new: 301 pictures were fetched, 300 expected',
+    'mock, 4 slots, 3 pictures, unchanged: 1 pictures were fetched, 0 expected',
+  ]);
 });
 
 test('jobs that did not complete, and calls too many, are failures', () => {

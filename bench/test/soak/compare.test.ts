@@ -15,11 +15,18 @@ function sampleAt(seconds: number, value: number): Sample {
     searchP95: { fulltext: value, similar: value, hybrid: value },
     rssMiB: value,
     heapMiB: value,
+    descriptors: value,
+    temporaryFiles: value,
     tables: {
       raw_data: table,
       property_listings: table,
       listing_payloads: table,
       listing_snapshots: table,
+      listing_enrichments: table,
+      listing_images: table,
+      duplicate_marks: table,
+      duplicate_pairs: table,
+      rate_limits: table,
     },
   };
 }
@@ -45,6 +52,25 @@ test('dead rows are judged by their most: they come and go', () => {
   const rows = [sampleAt(1, 4), sampleAt(2, 100), sampleAt(59, 4), sampleAt(60, 300)];
   const dead = compare(rows, 60).find(({ name }) => name === 'raw_data: dead rows');
   assert.deepEqual([dead?.first, dead?.last, dead?.ratio], [100, 300, 3]);
+});
+
+test('files in progress are judged by their least: what is forgotten stays', () => {
+  const rows = [sampleAt(1, 0), sampleAt(2, 9), sampleAt(59, 3), sampleAt(60, 2)];
+  const files = compare(rows, 60).find(({ name }) => name === 'temporary files');
+  assert.deepEqual([files?.first, files?.last], [0, 2]);
+  assert.ok(soakGoals(files === undefined ? [] : [files]).every(({ met }) => !met));
+});
+
+test('beside the ratio stands the slope over all samples', () => {
+  const samples = Array.from({ length: 60 }, (_, minute) => sampleAt(60 * minute, 10 + minute));
+  for (const { perHour, name } of compare(samples, 3600)) {
+    assert.equal(perHour.toFixed(6), '60.000000', name);
+  }
+  // Neither end says anything of a hill between them, and nor does the line.
+  const hill = Array.from({ length: 61 }, (_, minute) =>
+    sampleAt(60 * minute, minute * (60 - minute)),
+  );
+  for (const { perHour } of compare(hill, 3600)) assert.equal(perHour.toFixed(6), '0.000000');
 });
 
 test('nothing that stays nothing is no growth; something from nothing is', () => {

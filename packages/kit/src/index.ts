@@ -3,6 +3,7 @@ export { flag, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
+export { SLOWEST_BODY } from './http/slow-body.ts';
 export { createValidatorCompiler } from './http/validator.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
 export { type ProblemBody, problemBody } from './http/problem-body.ts';

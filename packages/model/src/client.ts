@@ -31,8 +31,8 @@ export interface ModelClient {
   /** The configured name of the model that embeds: vectors of different models cannot be compared. */
   readonly embeddingModel: string;
   /**
-   * Whether a server is being left alone. Chat and embeddings have a breaker each, whether or not one
-   * server does both: this is open while either is, and half-open while one call may try.
+   * Whether a server is being left alone. Chat, pictures and embeddings have a breaker each, whether or not
+   * one server does all: this is open while any is, and half-open while one call may try.
    */
   readonly breaker: BreakerView;
   /** Asks the server for its list of models, with a short timeout and beside the breaker. */
@@ -58,8 +58,10 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     halfOpenAfterMs: options.breaker?.halfOpenAfterMs ?? 30_000,
     patienceMs: timeoutMs,
   };
-  // One server that embeds no more still chats, and each answer would make the breaker forget the failures.
+  // One server that embeds no more, or sees no more, still chats, and each answer would make the breaker forget
+  // the failures.
   const chatting = createBreaker(breakers);
+  const seeing = createBreaker(breakers);
   const embedding = createBreaker(breakers);
   const policy = createCallPolicy({
     timeoutMs,
@@ -71,6 +73,10 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     ...backend,
     call: policy,
     exchange: createExchanger({ breaker: chatting, address: backend.addresses.chat, observe }),
+  };
+  const describing = {
+    ...generating,
+    exchange: createExchanger({ breaker: seeing, address: backend.addresses.chat, observe }),
   };
   const vectorising = {
     ...backend,
@@ -121,12 +127,13 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   }
 
   return {
-    generateObject: (request) => track(() => generateObject(generating, request)),
+    generateObject: (request) =>
+      track(() => generateObject(request.image ? describing : generating, request)),
     streamChat: converse,
     embed: (texts, request = {}) => track(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
     embeddingModel: backend.embedding.modelId,
-    breaker: joinBreakers([chatting, embedding]),
+    breaker: joinBreakers([chatting, seeing, embedding]),
     async health({ signal } = {}) {
       const { mode } = options;
       if (closing) return { status: 'down', detail: 'The model client has been closed.', mode };

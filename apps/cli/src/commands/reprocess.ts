@@ -8,6 +8,7 @@ type Options = {
   source?: string;
   listing?: number;
   outdated?: boolean;
+  after?: number;
   limit?: number;
   dryRun?: boolean;
   yes?: boolean;
@@ -28,12 +29,13 @@ export function addReprocessCommand(
       'after',
       help(
         'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
-        'It asks before it writes. Stop a collector on the embedded database first.',
+        'It asks before it writes. A run that is stopped says where to go on. Stop a collector on the embedded database first.',
       ),
     )
     .option('--source <slug>', 'only listings of this source')
     .option('--listing <id>', 'only this listing', whole)
-    .option('--outdated', 'only what was read by another prompt or model; a stopped run goes on')
+    .option('--outdated', 'only what was read by another prompt or model')
+    .option('--after <id>', 'only listings with a larger id: a stopped run names it', whole)
     .option('--limit <n>', 'at most so many listings', whole)
     .option('--dry-run', 'write nothing')
     .option('--yes', 'write without being asked, each listing as soon as it is read')
@@ -46,29 +48,34 @@ export function addReprocessCommand(
     }
     const { ModelError, openMaintenance } = await import('@oselya/collector');
     const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
+    const { ask } = await import('../reprocess/ask.ts');
     const { reprocess } = await import('../reprocess/reprocess.ts');
     const signal = onInterrupt();
     await using maintenance = await openMaintenance(env);
     const choice = {
       source: options.source,
       listingId: options.listing,
+      after: options.after,
       outdated: options.outdated === true ? maintenance.reprocess.current : undefined,
     };
     const limit = options.limit ?? Infinity;
-    const run = { choice, limit, dryRun, yes, verbose, signal, print };
-    const summary = await reprocess(maintenance, run).catch((error: unknown) => {
-      if (!(error instanceof ModelError)) throw error;
+    const run = { choice, limit, dryRun, yes, verbose, signal, print, ask };
+    const { summary, stopped } = await reprocess(maintenance, run);
+    if (stopped === undefined) {
+      if (summary.read.failed + summary.written.failed > 0) exitWith(1);
+      return;
+    }
+    const { after, error } = stopped;
+    const again = after === undefined ? '' : ` with --after ${after}`;
+    if (error instanceof ModelError) {
       throw new CommandError(
-        `the model failed: ${oneLine(error.message)} Mend it, then give the command again, with --outdated to go on where it stopped`,
+        `the model failed: ${oneLine(error.message)} Mend it, then give the command again${again} to go on`,
         { cause: error },
       );
-    });
-    if (signal.aborted) {
-      print('It was stopped: give the command again with --outdated to go on.');
-      exitWith(INTERRUPTED);
-    } else if (summary.read.failed + summary.written.failed > 0) {
-      exitWith(1);
     }
+    print(`It was stopped: give the command again${again} to go on.`);
+    if (error !== undefined) throw error;
+    exitWith(INTERRUPTED);
   });
 }
 

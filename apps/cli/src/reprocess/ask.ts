@@ -1,11 +1,14 @@
 import { createInterface } from 'node:readline/promises';
 
 /** Asks the person at the terminal; anything but a yes is a no, and so is the end of the input. */
-export async function ask(question: string, signal: AbortSignal): Promise<boolean> {
+export async function ask(question: string, signal: AbortSignal | undefined): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => lines.once('close', () => resolve('')));
   try {
-    const answer = await Promise.race([lines.question(`${question} [y/N] `, { signal }), closed]);
+    const answer = await Promise.race([
+      lines.question(`${question} [y/N] `, signal === undefined ? {} : { signal }),
+      closed,
+    ]);
     return /^y(es)?$/i.test(answer.trim());
   } catch (error) {
     // Ctrl-C, which the terminal hands to whoever reads from it.

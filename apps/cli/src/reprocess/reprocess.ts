@@ -1,8 +1,6 @@
 import type { Choice, Maintenance, Reading } from '@oselya/collector';
 import { noProgress, showProgress } from '../progress.ts';
-import { ask } from './ask.ts';
 import { openSpool } from './spool.ts';
-import { createWriter } from './writer.ts';
 import {
   countReading,
   describeReading,
@@ -11,6 +9,8 @@ import {
   emptySummary,
   type Summary,
 } from './summary.ts';
+import { type Stop, walk } from './walk.ts';
+import { createWriter } from './writer.ts';
 
 export type ReprocessOptions = {
   choice: Choice;
@@ -19,76 +19,96 @@ export type ReprocessOptions = {
   /** Write without being asked. */
   yes: boolean;
   verbose: boolean;
+  /** Stops it: what has begun to be written ends, and nothing more is begun. */
   signal: AbortSignal;
   print: (line: string) => void;
+  /** Asks the person at the terminal; the signal takes the question back. */
+  ask: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
 };
+
+/** What a run has done, and what stopped it unless it came to its end. */
+export type Run = { summary: Summary; stopped: Stop | undefined };
 
 /**
  * Reads listings again and tells what would change; then, when that is wanted, writes it. Without a
- * question in between each listing is written as soon as it is read, so a run that is stopped has kept
- * what it did.
+ * question in between each listing is written as soon as it is read. A run that stops or fails while it
+ * reads asks all the same, since what was read by then is paid for.
  */
 export async function reprocess(
   maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  { choice, limit, dryRun, yes, verbose, signal, print }: ReprocessOptions,
-): Promise<Summary> {
+  { choice, limit, dryRun, yes, verbose, signal, print, ask }: ReprocessOptions,
+): Promise<Run> {
   const { reprocess: work } = maintenance;
+  const { after } = choice;
   const summary = emptySummary();
   const writer = createWriter(maintenance, (outcome) => {
     summary.written[outcome] += 1;
   });
   await using spool = await openSpool<Reading>();
 
-  async function read(): Promise<void> {
+  async function read(): Promise<Stop | undefined> {
     const total = Math.min(limit, await work.count(choice));
     const isPrinting = verbose && process.stdout.isTTY;
     const progress = isPrinting ? noProgress : showProgress({ what: 'listings', total });
-    let done = 0;
-    try {
-      for await (const reading of work.read(choice, { limit, signal })) {
+    const stop = await walk(
+      work.read(choice, { limit, signal }),
+      async (reading) => {
         countReading(summary, reading);
         if (verbose) for (const line of describeReading(reading)) print(line);
-        if (reading.outcome === 'read' && !dryRun) {
-          await (yes ? writer.write(reading) : spool.add(reading));
-        }
-        done += 1;
-        progress.update(done, `${summary.changing} would change`);
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    } finally {
-      await writer.end();
-      progress.stop();
-    }
+        if (reading.outcome !== 'read' || dryRun) return;
+        await (yes ? writer.write(reading) : spool.add(reading));
+      },
+      {
+        after,
+        signal,
+        onDone: (count) => progress.update(count, `${summary.changing} would change`),
+      },
+    );
+    const ended = await endWriting(stop);
+    progress.stop();
+    return ended;
   }
 
-  async function writeSpooled(): Promise<void> {
+  async function writeSpooled(stoppedBy: AbortSignal | undefined): Promise<Stop | undefined> {
     const progress = showProgress({ what: 'listings', total: summary.read.read });
-    let done = 0;
-    try {
-      for await (const reading of spool.values()) {
-        if (signal.aborted) break;
-        await writer.write(reading);
-        done += 1;
-        progress.update(done);
-      }
-    } finally {
-      await writer.end();
-      progress.stop();
-    }
+    const stop = await walk(spool.values(), (reading) => writer.write(reading), {
+      after,
+      signal: stoppedBy,
+      onDone: (count) => progress.update(count),
+    });
+    const ended = await endWriting(stop);
+    progress.stop();
+    return ended;
   }
 
-  await read();
-  for (const line of describeReadings(summary)) print(line);
-  const isWanted =
-    !dryRun &&
-    !yes &&
-    summary.read.read > 0 &&
-    !signal.aborted &&
-    (await ask(`Write ${summary.read.read} listings?`, signal));
-  if (isWanted) await writeSpooled();
-  for (const line of isWanted || yes ? describeWritten(summary) : ['Nothing was changed.']) {
-    print(line);
+  /** Waits for what is being written; what comes after one that could not be written is not done. */
+  async function endWriting(stop: Stop | undefined): Promise<Stop | undefined> {
+    const failure = await writer.end();
+    if (failure === undefined) return stop;
+    const before = failure.listingId - 1;
+    return { error: failure.error, after: Math.min(stop?.after ?? before, before) || undefined };
   }
-  return summary;
+
+  const stopped = await read();
+  for (const line of describeReadings(summary)) print(line);
+  if (yes) {
+    for (const line of describeWritten(summary)) print(line);
+    return { summary, stopped };
+  }
+  const question =
+    stopped === undefined
+      ? `Write ${summary.read.read} listings?`
+      : `It stopped. Write the ${summary.read.read} listings that were read by then?`;
+  // Who has stopped the reading is asked, and a further Ctrl-C is a no.
+  const stoppedBy = stopped === undefined ? signal : undefined;
+  const isWanted = !dryRun && summary.read.read > 0 && (await ask(question, stoppedBy));
+  if (!isWanted) {
+    print('Nothing was changed.');
+    const isStopped = stopped !== undefined || signal.aborted;
+    if (dryRun || !isStopped) return { summary, stopped };
+    return { summary, stopped: { ...stopped, after } };
+  }
+  const cut = await writeSpooled(stoppedBy);
+  for (const line of describeWritten(summary)) print(line);
+  return { summary, stopped: cut ?? stopped };
 }

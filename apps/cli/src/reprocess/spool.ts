@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { finished } from 'node:stream/promises';
 
 /** Values that wait on disk, since they may be too many for the memory. */
 export type Spool<Value> = AsyncDisposable & {
@@ -23,15 +24,20 @@ export async function openSpool<Value>(): Promise<Spool<Value>> {
       if (!file.write(`${JSON.stringify(value)}\n`)) await once(file, 'drain');
     },
     async *values() {
-      file.end();
-      await once(file, 'close');
-      for await (const line of createInterface({ input: createReadStream(path) })) {
-        // Only `add` writes here.
-        yield JSON.parse(line) as Value;
+      await finished(file.end());
+      const input = createReadStream(path);
+      try {
+        for await (const line of createInterface({ input })) {
+          // Only `add` writes here.
+          yield JSON.parse(line) as Value;
+        }
+      } finally {
+        input.destroy();
       }
     },
     async [Symbol.asyncDispose]() {
-      file.destroy();
+      // A stream that is destroyed while it writes fails.
+      if (!file.closed) await finished(file.end());
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -77,12 +77,12 @@ function oselya(args: string[], more: Record<string, string> = {}) {
 
 /** A model server that has every listing of three rooms, and embeds all alike, while it is up. */
 async function startServer() {
-  const state = { up: true, requests: 0, answers: (): boolean => true };
+  const state = { up: true, requests: 0, answers: (_path: string): boolean => true };
   const listing = { ...LISTING, rooms: 3 };
   const answer = answerAlike({ listing, model: 'three-rooms', vectorOf: sameVector(16) });
   const { url: address, close } = await startModelServer((request) => {
     state.requests += 1;
-    if (!state.answers()) return 'silence';
+    if (!state.answers(request.path)) return 'silence';
     return state.up
       ? answer(request)
       : { status: 404, body: { error: { message: 'no such model' } } };
@@ -153,7 +153,14 @@ test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on 
   assert.match(rest.stderr, /^70 of 70 listings: 6 embedded$/m);
 });
 
-test('reprocess: what would change, then writing it, then nothing that is outdated', async () => {
+/** The number in the first line that a pattern finds. */
+function numberIn(lines: readonly string[], pattern: RegExp): number {
+  const [found] = lines.flatMap((line) => pattern.exec(line)?.[1] ?? []);
+  assert.ok(found, lines.join('\n'));
+  return Number(found);
+}
+
+test('reprocess: what would change; Ctrl-C, and on from there; then nothing that is outdated', async () => {
   const dry = await run(['reprocess', '--dry-run', '--verbose', '--limit', '5'], server.variables);
   const { status, lines, stderr } = await dry.end();
   assert.equal(status, 0, stderr);
@@ -166,10 +173,36 @@ test('reprocess: what would change, then writing it, then nothing that is outdat
   assert.equal(lines.at(-1), 'Nothing was changed.');
 
   server.state.requests = 0;
-  const written = await (await run(['reprocess', '--yes'], server.variables)).end();
-  assert.equal(written.status, 0, written.stderr);
-  assert.ok(written.lines.includes(`${LISTINGS} listings were written.`), written.lines.join('\n'));
-  assert.ok(server.state.requests <= 2 * LISTINGS, 'one reading and at most one embedding each');
+  let readings = 0;
+  const stopping = await run(['reprocess', '--yes'], server.variables);
+  server.state.answers = (path) => {
+    if (path.endsWith('/embeddings')) return true;
+    readings += 1;
+    // Once: a second Ctrl-C would end it at once.
+    if (readings === 31) stopping.child.kill('SIGINT');
+    return readings <= 30;
+  };
+  const stopped = await stopping.end();
+  server.state.answers = () => true;
+  assert.equal(stopped.status, 130, stopped.stderr);
+  const done = numberIn(stopped.lines, /^(\d+) listings were read again/);
+  assert.ok(done > 0 && done < LISTINGS, stopped.lines.join('\n'));
+  assert.equal(numberIn(stopped.lines, /^(\d+) listings were written/), done);
+  const last = numberIn(
+    stopped.lines,
+    /^It was stopped: give the command again with --after (\d+) to go on\.$/,
+  );
+
+  const on = ['reprocess', '--yes', '--after', String(last)];
+  const rest = await (await run(on, server.variables)).end();
+  assert.equal(rest.status, 0, rest.stderr);
+  assert.equal(numberIn(rest.lines, /^(\d+) listings were read again/), LISTINGS - done);
+  assert.equal(numberIn(rest.lines, /^(\d+) listings were written/), LISTINGS - done);
+  const slots = 4;
+  assert.ok(
+    server.state.requests <= 2 * LISTINGS + 3 * slots,
+    `one reading and at most one embedding each, and what was on its way: ${server.state.requests}`,
+  );
 
   const again = await (await run(['reprocess', '--yes', '--outdated'], server.variables)).end();
   assert.equal(again.lines[0], '0 listings were read again: 0 would change.');

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { sha256 } from '../text/sha256.ts';
+import { findKey, insertKey, listKeys, revokeKey, touchKey } from './repository.ts';
 
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -35,8 +36,6 @@ export type ApiKeys = {
   verify(key: string): Promise<ApiKey | undefined>;
 };
 
-const columns = ['id', 'name', 'scopes', 'source_slugs'] as const;
-
 /** The collector's API keys. Contract 4, API keys. */
 export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
   return {
@@ -49,50 +48,19 @@ export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
         scopes: [...scopes],
         source_slugs: sources === undefined ? null : [...sources],
       };
-      await db
-        .insertInto('api_keys')
-        .values({ ...row, key_hash: sha256(key) })
-        .execute();
+      await insertKey(db, { ...row, key_hash: sha256(key) });
       return { ...row, key };
     },
-    list: () =>
-      db
-        .selectFrom('api_keys')
-        .select([...columns, 'created_at', 'last_used_at', 'revoked_at'])
-        .orderBy('created_at')
-        .orderBy('id')
-        .execute(),
-    async revoke(id) {
-      const result = await db
-        .updateTable('api_keys')
-        .set({ revoked_at: sql<Date>`now()` })
-        .where('id', '=', id)
-        .where('revoked_at', 'is', null)
-        .executeTakeFirst();
-      return result.numUpdatedRows > 0n;
-    },
+    list: () => listKeys(db),
+    revoke: (id) => revokeKey(db, id),
     async verify(key) {
       // The key has 192 random bits, so a plain hash tells nothing, and finding the row by it leaks
       // nothing through timing.
-      const found = await db
-        .selectFrom('api_keys')
-        .select([...columns, sql<boolean>`last_used_at > now() - interval '1 minute'`.as('seen')])
-        .where('key_hash', '=', sha256(key))
-        .where('revoked_at', 'is', null)
-        .executeTakeFirst();
+      const found = await findKey(db, sha256(key));
       if (found === undefined) return undefined;
-      const { seen, ...apiKey } = found;
-      if (!seen) await touch(db, apiKey.id);
-      return apiKey;
+      // Once a minute is enough to know which keys are in use, and spares a write for each request.
+      if (!found.isSeen) await touchKey(db, found.key.id);
+      return found.key;
     },
   };
-}
-
-/** Once a minute is enough to know which keys are in use, and spares a write for each request. */
-async function touch(db: Kysely<Tables>, id: string): Promise<void> {
-  await db
-    .updateTable('api_keys')
-    .set({ last_used_at: sql<Date>`now()` })
-    .where('id', '=', id)
-    .execute();
 }

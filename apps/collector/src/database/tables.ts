@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { RAW_STATUSES } from '../schemas/raw.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
@@ -8,7 +9,7 @@ type NullableTimestamp = ColumnType<
   Date | string | null
 >;
 
-export type RawStatus = 'pending' | 'processing' | 'completed' | 'invalid' | 'failed';
+export type RawStatus = (typeof RAW_STATUSES)[number];
 
 export type StageRecord = {
   stage: string;
@@ -93,6 +94,7 @@ export type Tables = {
     id: Generated<number>;
     listing_id: number;
     raw_id: number;
+    revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
     model: string | null;
@@ -141,6 +143,8 @@ export type Tables = {
     status: Generated<RawStatus>;
     attempt: Generated<number>;
     attempts: Generated<number>;
+    /** The attempt at which it was last taken to be read again; 0 while it never was. */
+    revision: Generated<number>;
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;

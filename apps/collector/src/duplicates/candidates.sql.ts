@@ -3,13 +3,7 @@ import type { Tables } from '../database/tables.ts';
 import { COPY_BITS } from '../images/fingerprint.ts';
 import type { Compared } from './compared.ts';
 import { MAX_PICTURES } from './compared.sql.ts';
-
-/**
- * The areas that are looked at on either side, as a ratio, and the prices. Wide enough for what is rounded
- * and for agencies that ask more, and the same from both sides: who finds is found.
- */
-const AREA_RATIO = 1.03;
-const PRICE_RATIO = 1.3;
+import { AREA_RATIO, PRICE_RATIO } from './ratios.ts';
 
 /** How many listings each look gives at most. Nearer areas come first. */
 const MAX_ALIKE = 60;
@@ -45,7 +39,8 @@ export async function findCandidates(trx: Kysely<Tables>, listing: Compared): Pr
 
 /**
  * The looks for listings of the same city, offer, rooms and floor, of about the same area and price. The
- * floor is left out by some, so those without one are looked at too, and all where this one has none.
+ * floor is left out by some, so those without one are looked at too, and all where this one has none. It is
+ * the same from both sides: who finds is found.
  */
 export function alike(listing: Compared): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: offer, rooms, area_total: area, floor, price } = listing;
@@ -128,10 +123,10 @@ async function findNeighbours(trx: Kysely<Tables>, { id }: Compared): Promise<nu
     .map((row) => row.id);
 }
 
-type Neighbour = { id: number; embedding_model: string | null; deal_type: string | null };
+type Near = { id: number; embedding_model: string | null; deal_type: string | null };
 
 /** What the vectors' index gives at once, without walking on where few pass: that bounds it. */
-export function nearest(vector: string): RawBuilder<Neighbour> {
+export function nearest(vector: string): RawBuilder<Near> {
   return sql`
     select id, embedding_model, deal_type from property_listings
     where archived_at is null order by embedding <=> ${vector}::vector limit ${NEIGHBOURS}`;

@@ -1,7 +1,7 @@
 import type { Reason, ReasonName } from '../database/tables.ts';
 import { isContradiction } from './contradiction.ts';
 import type { Compared } from './compared.ts';
-import { area, type Judge, pictures, place, price, rooms, seller, text } from './parts.ts';
+import { area, type Scorer, pictures, place, price, rooms, seller, text } from './evidence.ts';
 
 /** Each of them, in the order in which they are told. */
 export const REASONS = [
@@ -22,9 +22,9 @@ export type Comparison = { score: number; reasons: Reason[] };
  */
 export const THRESHOLD = 0.56;
 
-const PARTS = { text, place, area, rooms, price, pictures, seller } satisfies Record<
+const SCORERS = { text, place, area, rooms, price, pictures, seller } satisfies Record<
   ReasonName,
-  Judge
+  Scorer
 >;
 
 /**
@@ -36,7 +36,7 @@ const PARTS = { text, place, area, rooms, price, pictures, seller } satisfies Re
 export function compare(one: Compared, other: Compared): Comparison | undefined {
   if (isContradiction(one, other)) return undefined;
   const reasons = REASONS.flatMap((reason): Reason[] => {
-    const found = PARTS[reason](one, other);
+    const found = SCORERS[reason](one, other);
     if (found === undefined || found.part === 0) return [];
     return [{ reason, part: round(found.part), detail: found.detail }];
   });

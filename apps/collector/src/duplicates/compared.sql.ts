@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { type Compared, COMPARED_COLUMNS } from './compared.ts';
-import { TEXT_LENGTH } from './words.ts';
+import { TEXT_LENGTH } from './text-similarity.ts';
 
 /** Pictures of one listing that are compared: the first ones. */
 export const MAX_PICTURES = 20;

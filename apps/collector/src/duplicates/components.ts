@@ -35,8 +35,8 @@ export function groupsOf(
 }
 
 /**
- * The groups that pairs make without a bound: each listing's group is the smallest id that it is connected with, over
- * however many pairs. One that is in no pair has none.
+ * The groups that pairs make without a bound: each listing's group is the smallest id that it is connected
+ * with, over however many pairs. One that is in no pair has none.
  */
 export function components(
   ids: Iterable<number>,

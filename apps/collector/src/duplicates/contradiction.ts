@@ -1,8 +1,6 @@
 import type { Compared } from './compared.ts';
 import { distanceMetres } from './distance.ts';
-
-/** Measured twice, a flat has not the same area to the decimal; beyond this it is another. */
-const MAX_AREA_RATIO = 1.03;
+import { AREA_RATIO } from './ratios.ts';
 
 /** Sites blur coordinates, and some put a flat at the middle of its district. */
 const MAX_METRES = 3000;
@@ -26,5 +24,5 @@ function differ(one: string | number | null, other: string | number | null): boo
 function isOtherArea(one: number | null, other: number | null): boolean {
   if (one === null || other === null || one === 0 || other === 0) return false;
   const isRounded = Math.abs(one - other) < 1;
-  return !isRounded && Math.max(one, other) / Math.min(one, other) > MAX_AREA_RATIO;
+  return !isRounded && Math.max(one, other) / Math.min(one, other) > AREA_RATIO;
 }

@@ -5,8 +5,8 @@ import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
 import { repeat } from '../async/repeat.ts';
-import { lookForDuplicates } from './look.ts';
-import { claimMarks, type Marked } from './marks.sql.ts';
+import { updatePairs } from './update-pairs.ts';
+import { claimMarks, type Marked, returnMarks } from './marks.sql.ts';
 
 const SECOND_MS = 1000;
 
@@ -27,14 +27,14 @@ export type DuplicateSearch = { close: () => Promise<void> };
 /**
  * Looks for duplicates of listings after they have changed, one after another, beside the jobs: a look
  * that fails costs no job anything, and is made again a minute later, then after two minutes, and at last
- * once an hour. Between looks it works out what
- * older pictures look like. Any number of processes may do so.
+ * once an hour. Between looks it works out what older pictures look like. Any number of processes may do so.
+ * One that is closed gives back what it has claimed and not looked at.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
   images: Pick<Images, 'fingerprintStored'>;
   log: Logger;
-  metrics: Pick<Metrics, 'duplicateLooks'>;
+  metrics: { duplicateLooks: Pick<Metrics['duplicateLooks'], 'inc'> };
   intervalMs?: number;
   settledMs?: number;
 }): DuplicateSearch {
@@ -45,7 +45,7 @@ export function startDuplicateSearch(deps: {
 
   async function lookAt(marked: Marked): Promise<void> {
     try {
-      await lookForDuplicates(db, marked);
+      await updatePairs(db, marked);
       metrics.duplicateLooks.inc({ outcome: 'done' });
     } catch (error) {
       metrics.duplicateLooks.inc({ outcome: 'failed' });
@@ -56,12 +56,16 @@ export function startDuplicateSearch(deps: {
 
   async function look(): Promise<void> {
     for (;;) {
-      const claim = { limit: LISTINGS, settledMs, leaseMs: LEASE_MS };
-      const claimed = await claimMarks(db, claim);
-      for (const marked of claimed) {
+      const leaseEndsAt = performance.now() + LEASE_MS;
+      const claimed = await claimMarks(db, { limit: LISTINGS, settledMs, leaseMs: LEASE_MS });
+      for (const [nth, marked] of claimed.entries()) {
         // The embedded database works in this process, and would leave requests no turn.
         await setImmediate();
-        if (signal.aborted) return;
+        if (signal.aborted) {
+          const rest = claimed.slice(nth).flatMap(({ marks }) => marks);
+          if (performance.now() < leaseEndsAt) await returnMarks(db, rest);
+          return;
+        }
         await lookAt(marked);
       }
       if (claimed.length === 0) return;

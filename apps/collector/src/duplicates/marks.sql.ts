@@ -35,6 +35,16 @@ export async function claimMarks(
   return rows;
 }
 
+/**
+ * Gives back marks that nobody has looked at since they were claimed: they can be claimed at once, and the
+ * claim does not count. Only within the first lease, past which others may have claimed them.
+ */
+export async function returnMarks(db: Kysely<Tables>, marks: readonly number[]): Promise<void> {
+  await sql`
+    update duplicate_marks set attempts = attempts - 1, claimed_until = null
+    where id = any(${[...marks]}::bigint[])`.execute(db);
+}
+
 /** Beyond so many they are not counted. */
 const MOST_COUNTED = 100_000;
 

@@ -50,9 +50,6 @@ export async function storePairs(
       where pair.reasons is distinct from excluded.reasons`.execute(trx);
 }
 
-/** A likely duplicate of a listing. */
-export type Duplicate = Awaited<ReturnType<typeof listDuplicates>>[number];
-
 /** The likely duplicates of a listing, the likeliest first. */
 export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: number) {
   return db

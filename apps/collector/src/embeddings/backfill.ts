@@ -2,7 +2,8 @@ import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { type Candidate, countListings, listCandidates, storeEmbeddings } from './repository.ts';
-import { embeddingText, embeddingTextHash, isEmbedded } from './text.ts';
+import { sha256 } from '../text/sha256.ts';
+import { embeddingText, isEmbedded } from './text.ts';
 import { embedTogether, isOfText } from './together.ts';
 
 /** How many listings are looked at together. */
@@ -91,7 +92,7 @@ type Outdated = { id: number; text: string; hash: string };
 
 function findOutdated(listing: Candidate, model: string): Outdated[] {
   const text = embeddingText(listing);
-  const hash = embeddingTextHash(text);
+  const hash = sha256(text);
   return isEmbedded(listing, { hash, model }) ? [] : [{ id: listing.id, text, hash }];
 }
 

@@ -1,11 +1,11 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
+import { sha256 } from '../text/sha256.ts';
 import {
   EMBEDDED_COLUMNS,
   type EmbeddedListing,
   embeddingText,
-  embeddingTextHash,
   type EmbeddingState,
 } from './text.ts';
 
@@ -56,9 +56,7 @@ export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]
       )
       .forNoKeyUpdate()
       .execute();
-    const hashes = new Map(
-      listings.map((listing) => [listing.id, embeddingTextHash(embeddingText(listing))]),
-    );
+    const hashes = new Map(listings.map((listing) => [listing.id, sha256(embeddingText(listing))]));
     const current = fillings.filter(({ listingId, hash }) => hashes.get(listingId) === hash);
     await sql`
       update property_listings set

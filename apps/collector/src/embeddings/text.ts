@@ -1,6 +1,5 @@
 import type { Selectable } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { sha256 } from '../text/sha256.ts';
 
 /** Models read so many characters at most, of which the first say most. */
 const MAX_LENGTH = 8000;
@@ -49,11 +48,6 @@ export function embeddingText(listing: EmbeddedListing): string {
     .join('\n')
     .slice(0, MAX_LENGTH)
     .toWellFormed();
-}
-
-/** SHA-256 of an embedding's text, by which it is told that the text has not changed. */
-export function embeddingTextHash(text: string): string {
-  return sha256(text);
 }
 
 /** What a listing's row says of its embedding. */

@@ -1,25 +1,28 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 
-/** A look at some pictures: the hashes of those that no listing shows, and of the last one of all. */
-export type Look = { unshown: string[]; last: string };
+/** A batch of a scan: the hashes of the pictures that no listing has, and of the last one of all. */
+export type Scan = { unreferenced: string[]; last: string };
 
-/** Looks at the next pictures after a hash, shown or not. Undefined where there are no more. */
-export async function lookForUnshown(
+/** Scans the next pictures after a hash. Undefined where there are no more. */
+export async function scanForUnreferenced(
   db: Kysely<Tables>,
   { after, olderThanDays, limit }: { after: string; olderThanDays: number; limit: number },
-): Promise<Look | undefined> {
-  const { rows } = await sql<{ sha256: string; is_unshown: boolean }>`
+): Promise<Scan | undefined> {
+  const { rows } = await sql<{ sha256: string; is_unreferenced: boolean }>`
     with examined as materialized (
       select sha256, created_at from images where sha256 > ${after} order by sha256 limit ${limit})
     select sha256,
       created_at < now() - ${olderThanDays} * interval '1 day'
         and not exists (select from listing_images where listing_images.sha256 = examined.sha256)
-        as is_unshown
+        as is_unreferenced
     from examined order by sha256`.execute(db);
   const last = rows.at(-1)?.sha256;
   if (last === undefined) return undefined;
-  return { last, unshown: rows.filter((row) => row.is_unshown).map(({ sha256 }) => sha256) };
+  return {
+    last,
+    unreferenced: rows.filter((row) => row.is_unreferenced).map(({ sha256 }) => sha256),
+  };
 }
 
 /**
@@ -28,7 +31,7 @@ export async function lookForUnshown(
  * @param removeBytes What it throws leaves the row where it is.
  * @returns Whether it did: not where a listing shows the picture by now, or is about to.
  */
-export function removeUnshown(
+export function removeUnreferenced(
   db: Kysely<Tables>,
   sha256: string,
   removeBytes: () => Promise<void>,

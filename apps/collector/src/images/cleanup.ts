@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { type Look, lookForUnshown, removeUnshown } from './cleanup.sql.ts';
+import { removeUnreferenced, type Scan, scanForUnreferenced } from './cleanup.sql.ts';
 import { findImages } from './repository.ts';
 import type { ImageStore, StoredFile } from './store/store.ts';
 
@@ -16,7 +16,7 @@ type Deps = { db: Kysely<Tables>; store: Pick<ImageStore, 'remove' | 'list'> };
 
 export type CleanupOptions = {
   olderThanDays: number;
-  /** Ends it after the picture, or the look at some of them, that is in progress. */
+  /** Ends it after the picture, or the scan of some of them, that is in progress. */
   signal?: AbortSignal | undefined;
 };
 
@@ -27,32 +27,32 @@ export type CleanupOptions = {
  *
  * A job may be about to record a picture that is removed here. Each is removed with its row locked, the
  * bytes before the row is gone for good: whoever records the picture meanwhile waits for that, and then
- * finds that its bytes are missing (see `record` in images.ts). What is recorded already is passed by.
+ * finds that its bytes are missing (see record.ts). What is recorded already is passed by.
  * @returns How many.
  * @throws What the store or the database throws; what was removed until then stays removed.
  */
 export async function cleanUpImages(deps: Deps, options: CleanupOptions): Promise<number> {
   let removed = 0;
-  for await (const sha256 of findUnshown(deps, options)) {
+  for await (const sha256 of findUnreferenced(deps, options)) {
     if (options.signal?.aborted === true) return removed;
     const { db, store } = deps;
-    if (await removeUnshown(db, sha256, () => store.remove(sha256))) removed += 1;
+    if (await removeUnreferenced(db, sha256, () => store.remove(sha256))) removed += 1;
   }
   return removed;
 }
 
-async function* findUnshown(deps: Deps, options: CleanupOptions): AsyncGenerator<string> {
+async function* findUnreferenced(deps: Deps, options: CleanupOptions): AsyncGenerator<string> {
   yield* recorded(deps, options);
   yield* unrecorded(deps, options);
 }
 
 async function* recorded({ db }: Deps, { olderThanDays, signal }: CleanupOptions) {
-  let look: Look | undefined;
+  let scan: Scan | undefined;
   do {
     if (signal?.aborted === true) return;
-    look = await lookForUnshown(db, { after: look?.last ?? '', olderThanDays, limit: BATCH });
-    yield* look?.unshown ?? [];
-  } while (look !== undefined);
+    scan = await scanForUnreferenced(db, { after: scan?.last ?? '', olderThanDays, limit: BATCH });
+    yield* scan?.unreferenced ?? [];
+  } while (scan !== undefined);
 }
 
 /** Bytes without a row. */

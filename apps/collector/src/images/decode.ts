@@ -47,7 +47,10 @@ async function inspect(path: string): Promise<Picture> {
   }
 }
 
-/** Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its metadata. */
+/**
+ * Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its
+ * metadata.
+ */
 export function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   return sharp(content, OPTIONS)
     .autoOrient()

@@ -3,11 +3,11 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { cleanText } from '../text/clean.ts';
 import { readPrompt } from '../model/prompt.ts';
-import type { Fence } from '../queue/job.ts';
+import type { Fence } from '../queue/index.ts';
 import { VISION_SIDE } from './decode.ts';
 import { mapParallel } from '../async/map-parallel.ts';
 import { findUndescribed, saveDescription } from './repository.ts';
-import type { Resizes } from './resizes.ts';
+import type { Thumbnails } from './thumbnails.ts';
 
 /** Its version is recorded with every description, so that one made with an older prompt can be told. */
 export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
@@ -18,14 +18,15 @@ const MAX_DESCRIPTION = 2000;
 export type Describer = Pick<ModelClient, 'generateObject'>;
 
 /**
- * Has the vision model describe the pictures that nobody has described: equal bytes are shown once.
+ * Has the vision model describe the pictures that nobody has described, each of a listing's once. One that
+ * two listings have at the same moment is described for both; the later description is kept.
  * Every failure of the model propagates, as in all that uses it, that of a content filter too: then the
  * pictures stay stored, and the next attempt goes on with those that are left. Specification 001, Errors.
  * @param hints File name or address by hash.
  * @throws ModelError, LeaseLostError.
  */
 export async function describeImages(
-  deps: { db: Kysely<Tables>; resizes: Resizes; model: Describer; parallel: number },
+  deps: { db: Kysely<Tables>; thumbnails: Thumbnails; model: Describer; parallel: number },
   job: {
     hints: ReadonlyMap<string, string>;
     fence: Fence;
@@ -33,12 +34,12 @@ export async function describeImages(
     observe: ((event: ModelCallEvent) => void) | undefined;
   },
 ): Promise<void> {
-  const { db, resizes, model, parallel } = deps;
+  const { db, thumbnails, model, parallel } = deps;
   const { hints, fence, signal, observe } = job;
   const undescribed = await findUndescribed(db, [...hints.keys()]);
   await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
     signal.throwIfAborted();
-    const bytes = await resizes.make(sha256, VISION_SIDE);
+    const bytes = await thumbnails.make(sha256, VISION_SIDE);
     const { value, model: describedBy } = await model.generateObject({
       operation: imageDescription.schemaName,
       ...imageDescription,

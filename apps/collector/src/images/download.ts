@@ -9,6 +9,7 @@ import {
 import { MEBIBYTE } from '../limits.ts';
 import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
 import { ImageError } from './image-error.ts';
+import { parseRetryAfter } from './retry-time.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
@@ -26,7 +27,8 @@ export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
  * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx
- * are tried again. Whatever happens, no file stays behind a failure.
+ * are tried again, not before the time that the host names in `Retry-After`; where that is too late for
+ * this time, it is left to whoever asks again. Whatever happens, no file stays behind a failure.
  * @throws ImageError where the picture cannot be had; `signal.reason` when aborted; anything else is a
  *   failure of this machine, such as a full disk.
  */
@@ -54,17 +56,23 @@ export function createDownload(options: {
   }
 
   return async (url, signal) => {
+    const endsAt = Date.now() + limits.totalMs;
     const deadline = AbortSignal.timeout(limits.totalMs);
     const either = AbortSignal.any([signal, deadline]);
     try {
       for (let attempts = 1; ; attempts += 1) {
+        let waitMs = limits.retryDelayMs * 2 ** (attempts - 1);
         try {
           return await attempt(url, either);
         } catch (error) {
           const isFinal = !(error instanceof ImageError && error.retryable);
           if (isFinal || attempts >= limits.attempts) throw error;
+          if (error.retryAt !== undefined) {
+            waitMs = Math.max(waitMs, error.retryAt.getTime() - Date.now());
+            if (Date.now() + waitMs >= endsAt) throw error;
+          }
         }
-        await sleep(limits.retryDelayMs * 2 ** (attempts - 1), undefined, { signal: either });
+        await sleep(waitMs, undefined, { signal: either });
       }
     } catch (error) {
       signal.throwIfAborted();
@@ -80,7 +88,8 @@ export function createDownload(options: {
 function checkHeaders({ status, headers }: Answer, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    throw new ImageError(`The address answered with status ${status}`, { retryable });
+    const retryAt = retryable ? parseRetryAfter(firstOf(headers['retry-after'])) : undefined;
+    throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
   if (Number(firstOf(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);
 }

@@ -52,10 +52,10 @@ function position(place: number): number {
 }
 
 /**
- * Pictures whose fingerprints differ in so many bits are copies of one; others differ in some thirty. Those that
- * differ in three or fewer are always found, because one of the four runs is then the same; with four bits
- * nine in ten are, with five three in four. To find all of them would take six runs, so short that each look
- * had many times as many pictures to compare.
+ * Pictures whose fingerprints differ in so many bits are copies of one; others differ in some thirty. Those
+ * that differ in three or fewer are always found, because one of the four runs is then the same; with four
+ * bits nine in ten are, with five three in four. To find all of them would take six runs, so short that each
+ * look had many times as many pictures to compare.
  */
 export const COPY_BITS = 5;
 

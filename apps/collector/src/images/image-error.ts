@@ -6,9 +6,15 @@ export class ImageError extends Error {
   override readonly name = 'ImageError';
   /** Whether the same download may succeed a moment later. */
   readonly retryable: boolean;
+  /** When its host wants to be asked again, where it says so. */
+  readonly retryAt: Date | undefined;
 
-  constructor(message: string, options: { retryable?: boolean; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    options: { retryable?: boolean; retryAt?: Date | undefined; cause?: unknown } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.retryable = options.retryable ?? false;
+    this.retryAt = options.retryAt;
   }
 }

@@ -1,15 +1,14 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { heldClaim, heldListing } from '../queue/fence.ts';
+import {
+  type Fence,
+  heldClaim,
+  heldListing,
+  LeaseLostError,
+  SupersededError,
+} from '../queue/index.ts';
 import type { ImageOutcome, Miss } from './outcome.ts';
-import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';
-
-/**
- * How long an address that could not be had for a moment is left alone by payloads that say nothing new: a
- * dead host costs a source that sends the same every hour its timeouts once a day. A little less than a
- * day, so that one that sends once a day asks each time.
- */
-export const RETRY_AFTER_MS = 20 * 3_600_000;
+import { RETRY_AFTER_MS } from './retry-time.ts';
 
 /** The facts of stored bytes. */
 export type StoredImage = {

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { idParam } from '../schemas/ids.ts';
 import { choice, nullable } from '../schemas/common.ts';
+import { RAW_STATUSES, rawErrorSchema, rawStatusSchema } from '../schemas/raw.ts';
 
 /** Says that a payload had been stored before, under the same idempotency key. */
 export const REPLAYED = 'idempotent-replayed';
@@ -17,8 +18,6 @@ export const ingestHeaders = Type.Object({
   ),
 });
 
-const RAW_STATUSES = ['pending', 'processing', 'completed', 'invalid', 'failed'] as const;
-
 export const acceptedSchema = Type.Object({
   raw_id: Type.Integer(),
   status: choice(RAW_STATUSES, {
@@ -34,15 +33,9 @@ export const rawSchema = Type.Object({
   raw_id: Type.Integer(),
   source_slug: Type.String(),
   external_id: Type.String(),
-  status: choice(RAW_STATUSES),
+  status: rawStatusSchema,
   attempts: Type.Integer(),
-  error: nullable(
-    Type.Object({
-      code: Type.String({ description: 'See docs/errors.md.' }),
-      message: Type.String(),
-      stage: Type.Optional(Type.String()),
-    }),
-  ),
+  error: rawErrorSchema,
   stages: Type.Array(
     Type.Object({
       stage: Type.String(),

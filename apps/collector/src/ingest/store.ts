@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { problem } from '../errors.ts';
-import { release } from '../queue/release.sql.ts';
+import { release } from '../queue/index.ts';
 import { toError } from '../async/to-error.ts';
 import { findEarlier, freeKeys, insertRaws, type KeyedRaw, type StoredRaw } from './repository.ts';
 

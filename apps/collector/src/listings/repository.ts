@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
+import { ofListing } from './payloads.sql.ts';
 import type { Provenance } from './provenance.ts';
 import { listingColumns } from './present.ts';
 
@@ -13,7 +14,7 @@ export function findListing(db: Kysely<Tables>, listingId: number) {
 }
 
 /** What was worked out about a listing beside its own columns; undefined where it has not been yet. */
-export async function findWorkedOut(
+export async function findEnrichments(
   db: Kysely<Tables>,
   listingId: number,
 ): Promise<{
@@ -40,11 +41,7 @@ export async function findWorkedOut(
 async function findKeptPayload(db: Kysely<Tables>, listingId: number): Promise<number | null> {
   const row = await db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', (join) =>
-      join
-        .onRef('current.source_slug', '=', 'listing.source_slug')
-        .onRef('current.external_id', '=', 'listing.external_id'),
-    )
+    .innerJoin('listing_payloads as current', ofListing)
     .innerJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     .select('raw.id')
     .where('listing.id', '=', listingId)
@@ -62,18 +59,30 @@ export async function listingExists(db: Kysely<Tables>, listingId: number): Prom
   return row !== undefined;
 }
 
-/** A listing's snapshots, the newest first, of payloads before `before`. */
+/** Which snapshot of a listing: by its payload, and at which attempt that was read again. */
+export type SnapshotKey = { rawId: number; revision: number };
+
+/** A listing's snapshots, the newest first, from before the one that is named. */
 export function listSnapshots(
   db: Kysely<Tables>,
   listingId: number,
-  { limit, before }: { limit: number; before: number | undefined },
+  { limit, before }: { limit: number; before: SnapshotKey | undefined },
 ) {
   return db
     .selectFrom('listing_snapshots')
-    .select(['raw_id', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
+    .select(['raw_id', 'revision', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
     .where('listing_id', '=', listingId)
-    .$if(before !== undefined, (query) => query.where('raw_id', '<', before ?? 0))
+    .$if(before !== undefined, (query) =>
+      query.where((eb) =>
+        eb(
+          eb.refTuple('raw_id', 'revision'),
+          '<',
+          eb.tuple(before?.rawId ?? 0, before?.revision ?? 0),
+        ),
+      ),
+    )
     .orderBy('raw_id', 'desc')
+    .orderBy('revision', 'desc')
     .limit(limit)
     .execute();
 }

@@ -1,22 +1,23 @@
 import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { listDuplicates } from '../duplicates/repository.ts';
+import { listDuplicates } from '../duplicates/index.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../schemas/ids.ts';
 import { presentListing } from './present.ts';
 import {
   findListing,
-  findWorkedOut,
+  findEnrichments,
   listImages,
   listingExists,
   listSnapshots,
 } from './repository.ts';
 import {
-  historyQuery,
+  historyCursors,
   historySchema,
-  imagesQuery,
+  imageCursors,
   imagesSchema,
+  listingPageQuery,
   listingParams,
   oneListingSchema,
   PAGE_SIZE,
@@ -49,7 +50,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const row = await findListing(db, id);
       if (row === undefined) throw problem('listing_not_found');
       const { duplicate_group, ...listing } = row;
-      const { pricePerM2 = null, provenance = null } = await findWorkedOut(db, id);
+      const { pricePerM2 = null, provenance = null } = await findEnrichments(db, id);
       const duplicates = await listDuplicates(db, id, MAX_DUPLICATES);
       return {
         ...presentListing(listing),
@@ -68,17 +69,23 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       schema: {
         ...about,
         summary: 'What a listing was and what changed, the newest first',
-        querystring: historyQuery,
+        querystring: listingPageQuery,
         response: { 200: historySchema, ...problems },
       },
     },
     async (request, reply) => {
       const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
+      const before = historyCursors.read(cursor);
       if (!(await listingExists(db, id))) throw problem('listing_not_found');
-      const rows = await listSnapshots(db, id, { limit: limit + 1, before: cursor });
-      const page = toPage(rows, { limit, cursorOf: (row) => row.raw_id, request, reply });
-      return page.map((row) => ({ ...row, created_at: row.created_at.toISOString() }));
+      const rows = await listSnapshots(db, id, { limit: limit + 1, before });
+      const cursorOf = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
+        historyCursors.write({ rawId, revision });
+      return toPage(rows, { limit, cursorOf, request, reply }).map(({ revision, ...row }) => ({
+        ...row,
+        reprocessed: revision > 0,
+        created_at: row.created_at.toISOString(),
+      }));
     },
   );
 
@@ -89,16 +96,18 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       schema: {
         ...about,
         summary: "A listing's pictures in their order",
-        querystring: imagesQuery,
+        querystring: listingPageQuery,
         response: { 200: imagesSchema, ...problems },
       },
     },
     async (request, reply) => {
       const id = parseId(request.params.id);
       const { limit = PAGE_SIZE, cursor } = request.query;
+      const after = imageCursors.read(cursor);
       if (!(await listingExists(db, id))) throw problem('listing_not_found');
-      const rows = await listImages(db, id, { limit: limit + 1, after: cursor });
-      return toPage(rows, { limit, cursorOf: (row) => row.position, request, reply });
+      const rows = await listImages(db, id, { limit: limit + 1, after });
+      const cursorOf = (row: (typeof rows)[number]) => imageCursors.write(row.position);
+      return toPage(rows, { limit, cursorOf, request, reply });
     },
   );
 }

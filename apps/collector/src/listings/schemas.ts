@@ -1,7 +1,7 @@
+import { cursors, pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
-import { duplicatesSchema } from '../duplicates/schemas.ts';
-import { idParam } from '../schemas/ids.ts';
-import { MAX_ID } from '../schemas/ids.ts';
+import { duplicatesSchema } from '../duplicates/index.ts';
+import { idParam, MAX_ID } from '../schemas/ids.ts';
 import { RULES } from './provenance.ts';
 import { choice, nullable } from '../schemas/common.ts';
 import { listingSchema } from './present.ts';
@@ -11,24 +11,23 @@ export const listingParams = Type.Object({ id: idParam });
 /** How many items a page has where the caller does not say. */
 export const PAGE_SIZE = 100;
 
-/** The largest `integer` of PostgreSQL, which a picture's position is. */
-const MAX_POSITION = 2 ** 31 - 1;
+/** The largest `integer` of PostgreSQL. */
+const MAX_INTEGER = 2 ** 31 - 1;
 
-const pageQuery = (maxCursor: number) =>
-  Type.Object({
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: PAGE_SIZE })),
-    cursor: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: maxCursor,
-        description: 'From the `Link` of the page before.',
-      }),
-    ),
-  });
+export const listingPageQuery = Type.Object(pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
 
-export const historyQuery = pageQuery(MAX_ID);
+const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
 
-export const imagesQuery = pageQuery(MAX_POSITION);
+/** Where a page of the history ends. */
+export const historyCursors = cursors(
+  Type.Object(
+    { rawId: wholeNumber(MAX_ID), revision: wholeNumber(MAX_INTEGER) },
+    { additionalProperties: false },
+  ),
+);
+
+/** Where a page of pictures ends: at a position. */
+export const imageCursors = cursors(wholeNumber(MAX_INTEGER));
 
 const origins = Object.entries(RULES).map(([rule, does]) => `\`${rule}\`, ${does}`);
 
@@ -74,7 +73,12 @@ export const oneListingSchema = Type.Object({
 
 export const historySchema = Type.Array(
   Type.Object({
-    raw_id: Type.Integer(),
+    raw_id: Type.Integer({ description: 'The payload that says so.' }),
+    reprocessed: Type.Boolean({
+      description:
+        'Whether `oselya reprocess` had that payload read again: then the source need not have said ' +
+        'anything new.',
+    }),
     created_at: Type.String({ format: 'date-time' }),
     changes: Type.Record(Type.String(), Type.Object({ from: Type.Unknown(), to: Type.Unknown() }), {
       description:

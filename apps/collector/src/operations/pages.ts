@@ -5,9 +5,8 @@ import type { Registry } from 'prom-client';
 import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import { registerDiskMetrics } from '../disk/metrics.ts';
-import { registerDuplicateMetrics } from '../duplicates/metrics.ts';
-import type { ReadQueue } from '../queue/figures.ts';
-import { registerQueueMetrics } from '../queue/metrics.ts';
+import { registerDuplicateMetrics } from '../duplicates/index.ts';
+import { type ReadQueue, registerQueueMetrics } from '../queue/index.ts';
 import { createHealthChecks } from './health.ts';
 
 /**

@@ -5,12 +5,13 @@ import type { Tables } from '../database/tables.ts';
 export type Rhythm = {
   /** How long after it was done. */
   everySeconds: number;
-  /** How long after it was begun where it was not done since: it failed, or its process was killed. */
+  /** How long after it was last heard of where it was not done since: it failed, or its process was killed. */
   retrySeconds: number;
 };
 
 /**
- * Takes a turn at work that comes around, whichever process does it. Whoever has done it calls `endTurn`.
+ * Takes a turn at work that comes around, whichever process does it. Whoever does it calls `renewTurn`
+ * meanwhile, more often than `retrySeconds`, and `endTurn` when it is done.
  * @returns Whether it is this caller's: of many at the same time it is one's.
  */
 export async function takeTurn(
@@ -26,6 +27,15 @@ export async function takeTurn(
         or turn.done_at <= now() - ${everySeconds} * interval '1 second')
     returning name`.execute(db);
   return rows.length > 0;
+}
+
+/** Says that the work goes on: nobody else begins it. */
+export async function renewTurn(db: Kysely<Tables>, name: string): Promise<void> {
+  await db
+    .updateTable('upkeep_turns')
+    .set({ taken_at: sql<Date>`now()` })
+    .where('name', '=', name)
+    .execute();
 }
 
 /** Says that the work is done. */

@@ -6,7 +6,7 @@ import type { Images } from '../images/index.ts';
 import { repeat } from '../async/repeat.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
-import { endTurn, type Rhythm, takeTurn } from './turns.sql.ts';
+import { endTurn, renewTurn, type Rhythm, takeTurn } from './turns.sql.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -25,7 +25,8 @@ export type Upkeep = { close: () => Promise<void> };
 /**
  * Does what else an admin has to ask for, where the configuration says so: the archive check, a run after
  * another with a minute or two between them, and the removal of old payloads and of pictures that no
- * listing shows, once a day. The processes take turns.
+ * listing shows, once a day. The processes take turns: what one of them does, however long it takes, no other
+ * begins.
  */
 export function startUpkeep(deps: {
   db: Kysely<Tables>;
@@ -50,8 +51,23 @@ export function startUpkeep(deps: {
 
   async function inTurn(name: keyof typeof RHYTHMS, work: () => Promise<void>): Promise<void> {
     if (!(await takeTurn(db, name, RHYTHMS[name]))) return;
-    await work();
+    const working = new AbortController();
+    const renewing = repeat(renewMsOf(name), () => renewTurn(db, name), {
+      signal: working.signal,
+      onError: (error) => log.warn({ err: error, work: name }, 'a turn could not be renewed'),
+    });
+    try {
+      await work();
+    } finally {
+      working.abort();
+      await renewing;
+    }
     if (!signal.aborted) await endTurn(db, name);
+  }
+
+  /** Three times before others take it for given up, and no more rarely than somebody looks. */
+  function renewMsOf(name: keyof typeof RHYTHMS): number {
+    return Math.min(intervalMs, (RHYTHMS[name].retrySeconds * 1000) / 3);
   }
 
   async function checkArchive(): Promise<void> {

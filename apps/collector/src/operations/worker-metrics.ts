@@ -1,5 +1,5 @@
 import type { Metrics } from '../metrics.ts';
-import type { ProcessJob } from '../queue/run-job.ts';
+import type { ProcessJob } from '../queue/index.ts';
 
 /**
  * Shows how busy the worker of this process is: its slots, the jobs in progress in them, and when it last

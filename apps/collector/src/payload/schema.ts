@@ -23,6 +23,8 @@ export const sourceSlugSchema = Type.String({
   description: 'The source; it comes into being with its first payload.',
 });
 
+export const dealTypeSchema = choice(['sale', 'rent', 'daily_rent']);
+
 /** What a source sends; unknown keys are errors. Contract 4, PayloadSchema. */
 export const PayloadSchema = Type.Object(
   {
@@ -38,7 +40,7 @@ export const PayloadSchema = Type.Object(
     description: Type.String({ minLength: 1, maxLength: 50_000, pattern: '\\S' }),
     price: Type.Optional(Type.Number({ minimum: 0, maximum: MAX_PRICE })),
     currency: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' })),
-    deal_type: Type.Optional(choice(['sale', 'rent', 'daily_rent'])),
+    deal_type: Type.Optional(dealTypeSchema),
     property_type: text(100),
     city: text(200),
     district: text(200),

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Images, UploadedFile } from '../images/index.ts';
 import type { Payload } from '../payload/schema.ts';
-import type { Job } from '../queue/job.ts';
+import type { Job } from '../queue/index.ts';
 import type { Extracted } from './extraction.ts';
 import type { Facts } from './facts.ts';
 import type { JobModel } from './job-model.ts';

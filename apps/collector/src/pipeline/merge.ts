@@ -1,11 +1,12 @@
 import type { ListingExtraction } from '@oselya/model';
 import { Value } from 'typebox/value';
+import { isLeapSecond } from '../payload/instant.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
 import { cleanList, cleanText } from '../text/clean.ts';
 import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
-import { byRule, type Origins, type Rule } from '../listings/provenance.ts';
+import { byRule, type Origins, type Rule, tracedThrough } from '../listings/provenance.ts';
 
 const MAX_SUMMARY = 2000;
 const MAX_LANGUAGE = 20;
@@ -22,15 +23,22 @@ export function mergeFacts(payload: Payload, extraction: ListingExtraction): Mer
   for (const key of SOURCE_FACTS) {
     if (payload[key] !== undefined) origins[key] = { origin: 'payload' };
   }
+  if (isLeapSecond(payload.published_at ?? '')) {
+    origins['published_at'] = byRule('leap_second', 'payload');
+  }
   for (const key of SHARED_FACTS) {
     const own = clean(payload[key]);
     const value = own ?? clean(extraction[key]);
     const namer = own === undefined ? 'model' : 'payload';
+    const named = own === undefined ? extraction[key] : payload[key];
     if (value === undefined) continue;
     if (Value.Check(PayloadSchema.properties[key], value)) {
       const { kept, rule } = keep(key, value);
       known[key] = kept;
-      origins[key] = kept === value ? { origin: namer } : byRule(rule, namer);
+      origins[key] = tracedThrough(namer, named, [
+        ['cleaned', value],
+        [rule, kept],
+      ]);
     } else {
       origins[key] = byRule('not_valid', namer);
     }
@@ -53,20 +61,26 @@ function keep(key: SharedFact, value: unknown): { kept: unknown; rule: Rule } {
 /** The facts that only the model names. */
 function ownFacts(extraction: ListingExtraction): Merged {
   const facts: Facts = { features: cleanList(extraction.features, MAX_FEATURE) };
-  const origins: Origins = { features: { origin: 'model' } };
+  const origins: Origins = {
+    features: tracedThrough('model', extraction.features, [['cleaned', facts.features]]),
+  };
   const summary = cleanText(extraction.summary ?? '');
   if (summary !== '') {
     facts.summary = summary.slice(0, MAX_SUMMARY).toWellFormed();
-    origins['summary'] =
-      facts.summary === summary ? { origin: 'model' } : byRule('shortened', 'model');
+    origins['summary'] = tracedThrough('model', extraction.summary, [
+      ['cleaned', summary],
+      ['shortened', facts.summary],
+    ]);
   }
   const language = cleanText(extraction.language ?? '');
   if (language.length > MAX_LANGUAGE) {
     origins['language'] = byRule('not_valid', 'model');
   } else if (language !== '') {
     facts.language = language.toLowerCase();
-    origins['language'] =
-      facts.language === language ? { origin: 'model' } : byRule('lower_case', 'model');
+    origins['language'] = tracedThrough('model', extraction.language, [
+      ['cleaned', language],
+      ['lower_case', facts.language],
+    ]);
   }
   return { facts, origins };
 }

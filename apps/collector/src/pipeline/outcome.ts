@@ -1,3 +1,4 @@
+import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type Outage } from '@oselya/model';
 import type { RawError } from '../database/tables.ts';
 import type { ErrorCode } from '../errors.ts';
@@ -42,7 +43,8 @@ export class StageTimeoutError extends Error {
  *
  * An outage of the model costs no job anything: one that the breaker kept from the model, or that the
  * model's server failed, is put back. One that the server fails again and again while others succeed is
- * failed, and so is one that cannot wait.
+ * failed, and so is one that cannot wait. What meets a full disk, or a database that stays away for longer than
+ * the job may wait for it, is put back too.
  * @param options.isVictim Whether the job met an outage, rather than made it.
  * @returns Its ending's message is meant for whoever sent the payload.
  */
@@ -51,8 +53,8 @@ export function failure(
   stage: StageName,
   { isVictim }: { isVictim: (outage: Outage) => boolean },
 ): StageResult {
-  // Nothing is taken off the queue then until there is room again, so this costs no more calls.
-  if (isDiskLow(error)) return postponed;
+  // Nothing is taken off the queue then until it is there again, so this costs no more calls.
+  if (isDiskLow(error) || isDatabaseOutage(error)) return postponed;
   if (error instanceof ModelError) {
     const { code, outage } = error;
     return code === 'MODEL_BREAKER_OPEN' || (outage !== undefined && isVictim(outage))

@@ -1,7 +1,6 @@
 import type { ModelClient } from '@oselya/model';
 import type { Metrics } from '../metrics.ts';
-import { LeaseLostError } from '../queue/job.ts';
-import type { ProcessJob } from '../queue/run-job.ts';
+import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
 import { createEmbeddingBatches } from '../embeddings/batches.ts';
 import type { Context, StageDeps, JobInput } from './context.ts';
 import { createJobModel } from './job-model.ts';
@@ -38,9 +37,9 @@ export function createStages(modelMs: number): readonly Stage[] {
     { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
     { name: 'upsert', run: upsert, timeoutMs: 30 * SECOND, attempts: 3 },
     { name: 'snapshot', run: snapshot, timeoutMs: 30 * SECOND, attempts: 3 },
-    { name: 'images', run: images, timeoutMs: 30 * MINUTE, attempts: 1 },
+    { name: 'images', run: images, timeoutMs: 30 * MINUTE, attempts: 3 },
     { name: 'enrich', run: enrich, timeoutMs: 30 * SECOND, attempts: 3 },
-    { name: 'embed', run: embed, timeoutMs: modelMs + 30 * SECOND, attempts: 1 },
+    { name: 'embed', run: embed, timeoutMs: modelMs + 30 * SECOND, attempts: 3 },
   ];
 }
 
@@ -56,7 +55,7 @@ export function createPipeline(
   const outages = createOutages();
 
   return async (job, options) => {
-    const { signal, input, cost, stages: records = [] } = options;
+    const { signal, patienceMs, input, cost, stages: records = [] } = options;
     const context: Context = { ...input, job, products: {} };
     // Whose text may be what the server failed on, takes no others along.
     const alone = outages.hasMet(job.rawId);
@@ -64,18 +63,21 @@ export function createPipeline(
 
     for (const stage of stages) {
       const startedAt = new Date();
-      const { outcome, ending } = await runStage(stage, context, { ...deps, model }, signal).catch(
-        (error: unknown): StageResult => {
-          // The claim is gone, or is about to be returned: that is not for the stages to record.
-          if (error instanceof LeaseLostError || signal.aborted) throw error;
-          deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
-          // Pictures that came along are gone when whoever sent them has been answered.
-          const canWait = context.uploads === undefined;
-          return failure(error, stage.name, {
-            isVictim: (outage) => canWait && outages.isVictim(job.rawId, outage),
-          });
-        },
-      );
+      const { outcome, ending } = await runStage(
+        stage,
+        context,
+        { ...deps, model },
+        { signal, patienceMs },
+      ).catch((error: unknown): StageResult => {
+        // The claim is gone, or is about to be returned: that is not for the stages to record.
+        if (error instanceof LeaseLostError || signal.aborted) throw error;
+        deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
+        // Pictures that came along are gone when whoever sent them has been answered.
+        const canWait = context.uploads === undefined;
+        return failure(error, stage.name, {
+          isVictim: (outage) => canWait && outages.isVictim(job.rawId, outage),
+        });
+      });
       const duration_ms = Date.now() - startedAt.getTime();
       records.push({
         stage: stage.name,

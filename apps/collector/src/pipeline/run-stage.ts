@@ -1,6 +1,13 @@
+import { isDatabaseOutage } from '@oselya/db';
 import { ModelError } from '@oselya/model';
-import { LeaseLostError } from '../queue/job.ts';
 import { pause } from '../async/repeat.ts';
+import { isDiskLow } from '../disk/disk.ts';
+import {
+  LeaseLostError,
+  outlastOutages,
+  type Patience,
+  RepeatedOutageError,
+} from '../queue/index.ts';
 import type { Context, StageDeps } from './context.ts';
 import { skipped, StageTimeoutError } from './outcome.ts';
 import { PICTURE_STAGES, type Stage, type StageResult } from './stage.ts';
@@ -8,30 +15,42 @@ import { PICTURE_STAGES, type Stage, type StageResult } from './stage.ts';
 const RETRY_DELAY_MS = 200;
 
 /**
- * Runs a stage within its time, and again while it fails and has attempts left: for a database that
- * failed for a moment. The model client has its own attempts, so its errors are final here. One that the
- * payload does not need is skipped.
+ * Runs a stage within its time, and again while it fails and has attempts left: for a store that failed
+ * for a moment. An outage of the database takes none of them, it is waited out. The model client has its own
+ * attempts, so its errors are final here. A stage that the payload does not need is skipped.
+ * @param patienceMs How long each outage of the database is waited for.
  * @throws Whatever the last attempt threw; StageTimeoutError where it took too long.
  */
 export async function runStage(
   stage: Stage,
   context: Context,
   deps: StageDeps,
-  signal: AbortSignal,
+  { signal, patienceMs }: Patience,
 ): Promise<StageResult> {
   if (context.products.onlyPictures === true && !PICTURE_STAGES.has(stage.name)) return skipped;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await runWithinTime(stage, context, deps, signal);
+      return await outlastOutages(deps.db, () => runWithinTime(stage, context, deps, signal), {
+        signal,
+        patienceMs,
+      });
     } catch (error) {
-      const final =
-        error instanceof ModelError ||
-        error instanceof LeaseLostError ||
-        error instanceof StageTimeoutError;
-      if (final || signal.aborted || attempt >= stage.attempts) throw error;
+      if (isFinal(error) || signal.aborted || attempt >= stage.attempts) throw error;
       await pause(RETRY_DELAY_MS * attempt, signal);
     }
   }
+}
+
+/** Whether an error stays the same however often the stage is tried. */
+function isFinal(error: unknown): boolean {
+  return (
+    error instanceof ModelError ||
+    error instanceof LeaseLostError ||
+    error instanceof StageTimeoutError ||
+    error instanceof RepeatedOutageError ||
+    isDatabaseOutage(error) ||
+    isDiskLow(error)
+  );
 }
 
 /**

@@ -14,7 +14,7 @@ export type StageName =
 /** The stages that a payload goes through which says nothing new, but has pictures that are not had yet. */
 export const PICTURE_STAGES: ReadonlySet<StageName> = new Set(['load', 'images', 'enrich']);
 
-/** How a job ends; `postponed` puts it back, because the model server is being left alone. */
+/** How a job ends; `postponed` puts it back, because what it needs is not there at present. */
 export type Ending =
   | { status: 'completed'; error: null }
   | { status: 'invalid' | 'failed'; error: RawError }

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { createGroupCommit } from '../async/group-commit.ts';
 import { release } from './release.sql.ts';
-import { type Ending, finishJobs } from './repository.ts';
+import { type Ending, finishJobs } from './finish.sql.ts';
 
 /** Most jobs whose ends one statement writes. */
 const MAX_GROUP = 100;
@@ -26,7 +26,8 @@ export function createFinish(deps: {
     maxInFlight: MAX_IN_FLIGHT,
     async write(endings) {
       const written = await retryConflicts(() => finishJobs(db, endings));
-      const listings = endings.filter((_, nth) => written[nth]).map(({ job }) => job);
+      // Of all: one that was written before, and whose answer an outage kept from us, was not let go then.
+      const listings = endings.map(({ job }) => job);
       await release(db, listings).catch((error: unknown) =>
         log.warn({ err: error }, 'what waited for ended jobs waits for the next sweep'),
       );

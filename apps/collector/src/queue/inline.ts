@@ -5,12 +5,14 @@ import type { Metrics } from '../metrics.ts';
 import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases } from './leases.ts';
 import { release } from './release.sql.ts';
-import { returnJob } from './repository.ts';
+import { returnJobs } from './return.sql.ts';
 import { createJobRunner, type JobOptions, type JobOutcome, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
 
 /** How long jobs that were given up may take to notice. */
 const ABORT_GRACE_MS = 2000;
+/** How long a job waits for a database that is away: a restart takes seconds, and somebody waits for the job. */
+const PATIENCE_MS = 30_000;
 
 /** @typeParam Input What the pipeline gets along with a job. */
 export type InlineJobs<Input = never> = {
@@ -27,7 +29,7 @@ export type InlineJobs<Input = never> = {
 /**
  * Jobs that run for whoever waits for them, beside the worker's: the same runner and the same leases, but
  * nothing is taken off the queue. A job that is given up goes back to it, except where its pictures came
- * with its request (see `returnJob`). Specification 001, Raw data status.
+ * with its request (see `returnJobs`). Specification 001, Raw data status.
  */
 export function createInlineJobs<Input>(deps: {
   db: Kysely<Tables>;
@@ -44,11 +46,13 @@ export function createInlineJobs<Input>(deps: {
   let closing = false;
 
   async function settle(job: Job, options: JobOptions<Input>): Promise<JobOutcome> {
-    const outcome = closing ? 'lost' : await runJob(job, options);
+    const outcome = closing ? 'lost' : await runJob(job, { ...options, patienceMs: PATIENCE_MS });
     if (outcome !== 'lost' && outcome !== 'postponed') return outcome;
     try {
       // Whatever ended the work before its end was written, nobody should have to wait for the lease.
-      if (outcome === 'lost') await returnJob(db, job, options.cost?.usage());
+      if (outcome === 'lost') {
+        await returnJobs(db, [{ ...job, modelUsage: options.cost?.usage() }]);
+      }
       // One whose pictures are gone has failed by now, and holds up its listing no longer.
       await release(db, [job]);
     } catch (error) {

@@ -1,3 +1,5 @@
+import type { RawError, StageRecord } from '../database/tables.ts';
+
 /**
  * A claim of a raw record: which one, and the attempt that this claim is. Every write for the job names
  * both, so that a worker which lost its lease changes nothing. Contract 4, Stages.
@@ -11,6 +13,14 @@ export type Job = Fence & {
   contentHash: string;
   /** The request that brought the payload, for the log. */
   requestId?: string | null | undefined;
+};
+
+/** How a job ended. */
+export type JobResult = {
+  status: 'completed' | 'invalid' | 'failed';
+  error: RawError | null;
+  stages: readonly StageRecord[];
+  listingId: number | null;
 };
 
 /** What every line of a job carries: it leads to the request that brought the payload, and to its record. */

@@ -1,11 +1,11 @@
-import { retryConflicts } from '@oselya/db';
+import { isDatabaseOutage, retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { LeaseLostError, logFieldsOf } from './job.ts';
 import { repeat } from '../async/repeat.ts';
+import { LeaseLostError, type ListingKey, logFieldsOf } from './job.ts';
 import { releaseMissed } from './release.sql.ts';
-import { renewLeases, rescueJobs } from './repository.ts';
+import { renewLeases, rescueJobs } from './leases.sql.ts';
 import type { Slots } from './slots.ts';
 
 const RESCUE_INTERVAL_MS = 30_000;
@@ -43,7 +43,8 @@ export function rescueIntervalMs(leaseMs: number): number {
 /**
  * Gives jobs of workers that are gone back to the queue, and lets go what waited for one that ended
  * without a word: at the start, and then so often that with the default lease nothing stays stuck for
- * longer than 90 s.
+ * longer than 90 s. Where the database was away, nobody could renew a lease: the first look afterwards takes
+ * none for lost, and by the next one those that are not have been renewed.
  */
 export function rescueLostJobs(
   deps: {
@@ -56,16 +57,24 @@ export function rescueLostJobs(
   signal: AbortSignal,
 ): Promise<void> {
   const { db, log, leaseMs, maxAttempts, onRescued } = deps;
+  let wasAway = false;
+  /** Where the look for what waits in vain stands. */
+  let after: ListingKey | undefined;
   const rescue = async () => {
-    const rescued = await rescueJobs(db, maxAttempts);
+    const rescued = wasAway ? [] : await rescueJobs(db, maxAttempts);
     for (const { status, ...job } of rescued) {
       log.warn({ ...logFieldsOf(job), status }, 'the worker of a job was lost');
     }
-    const released = await releaseMissed(db);
+    const { released, next } = await releaseMissed(db, after);
+    after = next;
+    wasAway = false;
     if (rescued.length + released > 0) onRescued();
   };
   return repeat(rescueIntervalMs(leaseMs), rescue, {
     signal,
-    onError: (error) => log.warn({ err: error }, 'lost jobs could not be looked for'),
+    onError: (error) => {
+      wasAway ||= isDatabaseOutage(error);
+      log.warn({ err: error }, 'lost jobs could not be looked for');
+    },
   });
 }

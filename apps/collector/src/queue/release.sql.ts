@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { ListingKey } from './job.ts';
 import { isProcessed } from './processed.sql.ts';
@@ -17,28 +17,15 @@ export async function release(
   if (listings.length === 0) return 0;
   const sources = listings.map(({ sourceSlug }) => sourceSlug);
   const ids = listings.map(({ externalId }) => externalId);
-  return releaseFirst(db, sql`select * from unnest(${sources}::text[], ${ids}::text[])`);
-}
-
-/** Lets every payload go that waits for nothing any more. Gives how many there were. */
-export function releaseMissed(db: Kysely<Tables>): Promise<number> {
-  return releaseFirst(
-    db,
-    sql`select distinct source_slug, external_id from raw_data where status = 'pending' and waits`,
-  );
-}
-
-/**
- * Releases the first waiting payload of each listing, unless an unfinished one is before it. `id + 0` is
- * what the index is made of.
- */
-async function releaseFirst(db: Kysely<Tables>, listings: RawBuilder<unknown>): Promise<number> {
+  // The first waiting payload of each, unless an unfinished one is before it. `id + 0` is what the index is
+  // made of.
   const { numAffectedRows = 0n } = await sql`
     update raw_data set waits = false
     where id in (
       select id from raw_data
       where status = 'pending' and waits and id = any (array(
-        select first.id from (${listings}) as listing (source_slug, external_id)
+        select first.id
+        from unnest(${sources}::text[], ${ids}::text[]) as listing (source_slug, external_id)
         cross join lateral (
           select id, waits from raw_data
           where source_slug = listing.source_slug and external_id = listing.external_id
@@ -47,4 +34,27 @@ async function releaseFirst(db: Kysely<Tables>, listings: RawBuilder<unknown>): 
         where first.waits and not ${isProcessed(sql`listing`)}))
       order by id for update)`.execute(db);
   return Number(numAffectedRows);
+}
+
+/** How many listings one look for missed releases goes over: some 30 ms. */
+const MISSED_AT_ONCE = 5000;
+
+/**
+ * Lets payloads go that wait for nothing any more, of the listings after one; of so many at most, since in a
+ * backlog there may be any number that something waits of.
+ * @param limit How many listings.
+ * @returns How many were let go, and where to go on; undefined where all have been looked at.
+ */
+export async function releaseMissed(
+  db: Kysely<Tables>,
+  after: ListingKey = { sourceSlug: '', externalId: '' },
+  limit = MISSED_AT_ONCE,
+): Promise<{ released: number; next: ListingKey | undefined }> {
+  const { rows } = await sql<ListingKey>`
+    select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
+    where status = 'pending' and waits
+      and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
+    order by source_slug, external_id limit ${limit}`.execute(db);
+  const released = await release(db, rows);
+  return { released, next: rows.length < limit ? undefined : rows.at(-1) };
 }

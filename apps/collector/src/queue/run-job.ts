@@ -3,9 +3,11 @@ import type { Kysely } from 'kysely';
 import type { StageRecord, Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
+import { hasEnded } from './finish.sql.ts';
 import { createFinish } from './finish.ts';
-import { type Job, LeaseLostError, logFieldsOf } from './job.ts';
-import { type JobResult, returnJob } from './repository.ts';
+import { type Job, type JobResult, LeaseLostError, logFieldsOf } from './job.ts';
+import { outlastOutages } from './outlast-outages.ts';
+import { returnJobs } from './return.sql.ts';
 
 /** @typeParam Input What whoever has a job run gives along with it; the queue passes it on. A worker gives none. */
 export type JobOptions<Input = never> = {
@@ -16,6 +18,8 @@ export type JobOptions<Input = never> = {
   /** Where the requests to the model are counted, for whoever gives the job back meanwhile. */
   cost?: ModelCost | undefined;
   input?: Input | undefined;
+  /** How long each outage of the database is waited for; as long as it takes, unless told. */
+  patienceMs?: number | undefined;
 };
 
 /** What a job came to; `postponed` is back to the queue, because what it needs is not there at present. */
@@ -31,8 +35,8 @@ export type JobOutcome = ProcessResult['status'] | 'lost';
 
 /**
  * Makes the function that does a job's work and writes the one status that it came to. An exception
- * fails the job. The function itself never throws: a status that could not be written is left to the
- * rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
+ * fails the job. The function itself never throws: while the database is away, the status waits to be
+ * written, and one that could not be written is left to the rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
  * ended. Specification 001, Raw data status.
  */
 export function createJobRunner<Input>(deps: {
@@ -68,11 +72,23 @@ export function createJobRunner<Input>(deps: {
     const { cost = createModelCost() } = options;
     try {
       const result = await processed(job, { ...options, cost });
+      const modelUsage = cost.usage();
       if (result.status === 'postponed') {
-        return (await returnJob(db, job, cost.usage())) ? 'postponed' : 'lost';
+        const back = await outlastOutages(
+          db,
+          () => returnJobs(db, [{ ...job, modelUsage }]),
+          options,
+        );
+        return back.has(job.rawId) ? 'postponed' : 'lost';
       }
       onProcessed?.();
-      return (await finish({ job, result, modelUsage: cost.usage() })) ? result.status : 'lost';
+      const ending = { job, result, modelUsage };
+      const isWritten = await outlastOutages(
+        db,
+        async (isAgain) => (await finish(ending)) || (isAgain && hasEnded(db, ending)),
+        options,
+      );
+      return isWritten ? result.status : 'lost';
     } catch (error) {
       log.warn({ err: options.signal.reason ?? error }, 'a job was given up');
       return 'lost';

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, RawError } from '../database/tables.ts';
+import type { RawError } from '../database/tables.ts';
 
 /*
  * Every transition of `raw_data.status`, as what an update of the record sets. Who may make one, and when,
@@ -9,9 +9,9 @@ import type { ModelUsage, RawError } from '../database/tables.ts';
  *   (nothing)          pending, or processing      ingest/repository.ts, within its insert
  *   pending            processing                  claimed        claim.sql.ts
  *   ended              processing                  claimedAgain   claim-again.sql.ts
- *   processing         completed, invalid, failed  ended          repository.ts
- *   processing         pending, or failed          returned       repository.ts
- *   processing         pending, or failed          rescued        repository.ts
+ *   processing         completed, invalid, failed  ended          finish.sql.ts
+ *   processing         pending, or failed          returned       return.sql.ts
+ *   processing         pending, or failed          rescued        leases.sql.ts
  *   failed, invalid    pending                     putBack        put-back.sql.ts
  *
  * "Or failed" is a job whose pictures came with its request and are gone with it, and one that has had all
@@ -30,9 +30,9 @@ export function claimed(claimant: Claimant): RawBuilder<unknown> {
   return sql`${processing(claimant)}, attempts = attempts + 1`;
 }
 
-/** A payload that has ended is processed once more, with all its attempts. */
+/** A payload that has ended is read again, with all its attempts. They share a revision: this attempt. */
 export function claimedAgain(claimant: Claimant): RawBuilder<unknown> {
-  return sql`${processing(claimant)}, attempts = 1`;
+  return sql`${processing(claimant)}, attempts = 1, revision = attempt + 1`;
 }
 
 function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
@@ -77,20 +77,20 @@ export const ended = sql`
 const interrupted: RawError = {
   code: 'interrupted',
   message:
-    'The model or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
+    'The model, the database or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
 };
 
-/** The job goes back as if it had not been claimed: its attempt does not count, but what that cost does. */
-export function returned(usage: ModelUsage | undefined): RawBuilder<unknown> {
-  const cost = usage === undefined || usage.calls === 0 ? null : JSON.stringify(usage);
-  return sql`
+/**
+ * The job goes back as if it had not been claimed: its attempt does not count, but what that cost does, which
+ * is in a row `back` with `model_usage`.
+ */
+export const returned = sql`
   status = case when inline then 'failed' else 'pending' end,
   error = case when inline then ${JSON.stringify(interrupted)}::jsonb end,
   attempts = case when inline then attempts else attempts - 1 end,
   stages = case when inline then stages else '[]' end,
-  model_usage = ${costWith(sql`${cost}::jsonb`)},
+  model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
-}
 
 const leaseLost: RawError = {
   code: 'lease_lost',

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
+import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
-import type { ModelCost } from '../model/cost.ts';
-import { processName } from './process-name.ts';
-import { createClaimAhead, MAX_AHEAD, MAX_WAIT_MS } from './ahead.ts';
-import { createAlarm } from './alarm.ts';
-import { claimJobs } from './claim.sql.ts';
-import { type Job, logFieldsOf } from './job.ts';
-import { keepLeases, rescueLostJobs } from './leases.ts';
 import { pause, repeat } from '../async/repeat.ts';
-import { returnJob } from './repository.ts';
+import { createAutoResetEvent } from './auto-reset-event.ts';
+import { claimJobs } from './claim.sql.ts';
+import { createGiveBack } from './give-back.ts';
+import type { Job } from './job.ts';
+import { keepLeases, rescueLostJobs } from './leases.ts';
+import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
+import { processName } from './process-name.ts';
 import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
 
@@ -66,13 +66,14 @@ export function startWorker(options: WorkerOptions): Worker {
     maxWaitMs = MAX_WAIT_MS,
   } = options;
   const name = processName(randomUUID().slice(0, 8));
-  const alarm = createAlarm();
-  const slots = createSlots(options.slots, alarm.ring, MAX_AHEAD);
-  const ahead = createClaimAhead(slots, maxWaitMs);
+  const wake = createAutoResetEvent();
+  const slots = createSlots(options.slots, wake.set, MAX_PREFETCHED);
+  const prefetch = createPrefetch(slots, maxWaitMs);
   const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
-  /** A job that went back, for want of the model for instance: others go first, once, since it may be what the model fails on. */
+  const back = createGiveBack({ db, log, worker: name }, stopping.signal);
+  /** A job that went back, because what it needs was not there: others go first, once, since it may be what the model fails on. */
   let postponed: number | undefined;
   /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
   let probingJob: Job | undefined;
@@ -84,7 +85,7 @@ export function startWorker(options: WorkerOptions): Worker {
     const outcome = await runJob(job, jobOptions, leave);
     if (probingJob === job) probingJob = undefined;
     if (outcome !== 'postponed') return;
-    // The model was not there for it. Asking again at once would only turn in a circle.
+    // What it needs was not there. Asking again at once would only turn in a circle.
     restUntil = Date.now() + pollMs;
     postponed = job.rawId;
   }
@@ -92,7 +93,8 @@ export function startWorker(options: WorkerOptions): Worker {
   /** Claims jobs for the free slots, or one to try the model, and starts them. False where there are none. */
   async function claimNext(): Promise<boolean> {
     const probe = breaker.state === 'half-open';
-    const more = ahead.next();
+    const more = prefetch.next();
+    await back.strays(slots.all());
     const jobs = await claimJobs(db, {
       worker: name,
       leaseMs,
@@ -101,7 +103,7 @@ export function startWorker(options: WorkerOptions): Worker {
       except: postponed,
     });
     if (stopping.signal.aborted) {
-      await returnJobs(jobs);
+      await back.give(jobs);
       return false;
     }
     for (const job of jobs) {
@@ -136,31 +138,22 @@ export function startWorker(options: WorkerOptions): Worker {
       try {
         while ((await canClaim()) && (await claimNext()));
         failures = 0;
-        if (!stopping.signal.aborted) await alarm.wait(pollMs);
+        if (!stopping.signal.aborted) await wake.wait(pollMs);
       } catch (error) {
         failures += 1;
+        if (isDatabaseOutage(error)) back.noteOutage();
         log.error({ err: error }, 'a job could not be claimed');
         await pause(Math.min(MAX_BACKOFF_MS, pollMs * 2 ** (failures - 1)), stopping.signal);
       }
     }
   }
 
-  async function giveBack(job: Job, cost?: ModelCost): Promise<void> {
-    await returnJob(db, job, cost?.usage()).catch((error: unknown) =>
-      log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned'),
-    );
-  }
-
-  /** Returns jobs that were not begun. */
-  async function returnJobs(jobs: readonly Job[]): Promise<void> {
-    for (const job of jobs) await giveBack(job);
-  }
-
   /** Returns what is still in progress to the queue, and ends the work on it. */
   async function giveUp(): Promise<void> {
-    for (const { job, controller, cost } of slots.all()) {
-      // Returned first: once its work is aborted nothing that it still tries can be written.
-      await giveBack(job, cost);
+    const current = slots.all();
+    // Returned first: once its work is aborted nothing that it still tries can be written.
+    await back.give(current.map(({ job, cost }) => ({ ...job, modelUsage: cost.usage() })));
+    for (const { controller } of current) {
       controller.abort(new Error('The worker is shutting down'));
     }
     await slots.empty(ABORT_GRACE_MS);
@@ -168,13 +161,13 @@ export function startWorker(options: WorkerOptions): Worker {
 
   const forgetBreaker = breaker.onChange((state) => {
     if (state !== 'half-open') probingJob = undefined;
-    if (state !== 'closed') void returnJobs(slots.takeWaiting());
-    alarm.ring();
+    if (state !== 'closed') void back.give(slots.takeWaiting());
+    wake.set();
   });
-  const upkeep = [
+  const background = [
     keepLeases({ db, slots, log, leaseMs }, ended.signal),
-    rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: alarm.ring }, ended.signal),
-    repeat(maxWaitMs, () => returnJobs(ahead.takeLate()), {
+    rescueLostJobs({ db, log, leaseMs, maxAttempts, onRescued: wake.set }, ended.signal),
+    repeat(maxWaitMs, () => back.give(prefetch.takeLate()), {
       signal: ended.signal,
       onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
     }),
@@ -182,16 +175,17 @@ export function startWorker(options: WorkerOptions): Worker {
   const looping = loop();
 
   return {
-    hint: alarm.ring,
+    hint: wake.set,
     async stop({ timeoutMs }) {
       stopping.abort();
-      alarm.ring();
+      wake.set();
       await looping;
-      await returnJobs(slots.takeWaiting());
+      await back.give(slots.takeWaiting());
       if (!(await slots.empty(timeoutMs))) await giveUp();
       ended.abort();
       forgetBreaker();
-      await Promise.all(upkeep);
+      await Promise.all(background);
+      await back.settled();
     },
   };
 }

@@ -1,27 +1,26 @@
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, RawStatus, Tables } from '../database/tables.ts';
+import type { ModelUsage, Tables } from '../database/tables.ts';
 import type { Payload } from '../payload/schema.ts';
 import { FACTS } from '../listings/facts.ts';
-import { costWith } from '../queue/transitions.sql.ts';
+import { ofListing } from '../listings/payloads.sql.ts';
+import { costWith } from '../queue/index.ts';
 
 /** Which listings to process again. */
 export type Choice = {
   source?: string | undefined;
   listingId?: number | undefined;
+  /** Only listings with a larger id: they are read in the order of their ids. */
+  after?: number | undefined;
   /** Only those that were read by another prompt, or by a model that was asked for by another name. */
   outdated?: { promptVersion: string; requestedModel: string } | undefined;
 };
 
 const provenance = (key: string) => sql<string | null>`provenance.value ->> ${key}`;
 
-function select(db: Kysely<Tables>, { source, listingId, outdated }: Choice) {
+function select(db: Kysely<Tables>, { source, listingId, after, outdated }: Choice) {
   return db
     .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', (join) =>
-      join
-        .onRef('current.source_slug', '=', 'listing.source_slug')
-        .onRef('current.external_id', '=', 'listing.external_id'),
-    )
+    .innerJoin('listing_payloads as current', ofListing)
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
     .leftJoin('listing_enrichments as provenance', (join) =>
       join
@@ -30,6 +29,7 @@ function select(db: Kysely<Tables>, { source, listingId, outdated }: Choice) {
     )
     .$if(source !== undefined, (query) => query.where('listing.source_slug', '=', source ?? ''))
     .$if(listingId !== undefined, (query) => query.where('listing.id', '=', listingId ?? 0))
+    .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0))
     .$if(outdated !== undefined, (query) =>
       query.where((eb) =>
         eb.or([
@@ -49,29 +49,21 @@ export async function countChosen(db: Kysely<Tables>, choice: Choice): Promise<n
 }
 
 /** A listing as it stands, and the payload that it was made from last; null once that was cleaned up. */
-export type Candidate = Awaited<ReturnType<typeof listChosen>>[number];
+export type Chosen = Awaited<ReturnType<typeof listChosen>>[number];
 
-/** Chosen listings after an id, in the order of their ids. */
-export function listChosen(
-  db: Kysely<Tables>,
-  choice: Choice,
-  { after, limit }: { after: number; limit: number },
-) {
+/** The first of the chosen listings, in the order of their ids. */
+export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   return (
     select(db, choice)
       .select(['listing.id', 'current.raw_id', 'raw.status'])
       .select(FACTS.map((key) => `listing.${key}` as const))
       // The ingest has checked it.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
-      .where('listing.id', '>', after)
       .orderBy('listing.id')
       .limit(limit)
       .execute()
   );
 }
-
-/** The statuses of payloads whose listing nobody is working on. */
-export const ENDED: readonly RawStatus[] = ['completed', 'failed', 'invalid'];
 
 /** Adds what a reading cost to what the payload has cost so far. */
 export async function addModelUsage(

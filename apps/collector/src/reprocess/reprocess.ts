@@ -12,18 +12,9 @@ import { type Changes, diffStates, listingState } from '../pipeline/listing-stat
 import type { JobInput } from '../pipeline/context.ts';
 import { readFacts } from '../pipeline/read-facts.ts';
 import { createModelCost } from '../model/cost.ts';
-import { processName } from '../queue/process-name.ts';
+import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
 import { mapInOrder } from '../async/map-in-order.ts';
-import { claimAgain } from '../queue/claim-again.sql.ts';
-import type { InlineJobs } from '../queue/inline.ts';
-import {
-  addModelUsage,
-  type Candidate,
-  type Choice,
-  countChosen,
-  ENDED,
-  listChosen,
-} from './repository.ts';
+import { addModelUsage, type Chosen, type Choice, countChosen, listChosen } from './repository.ts';
 
 const PAGE = 64;
 
@@ -64,8 +55,8 @@ export type Reprocess = {
   /** How many listings a choice is. */
   count(choice: Choice): Promise<number>;
   /**
-   * Has the model read the kept payloads of the listings again, as many at once as the worker has slots.
-   * It writes nothing but what that cost.
+   * Has the model read the kept payloads of the listings again, as many at once as the worker has slots, and
+   * gives them in the order of their ids. It writes nothing but what that cost.
    * @param options.limit How many listings at most.
    * @throws ModelError where the server fails after the client's attempts, or on each of many listings.
    */
@@ -95,10 +86,12 @@ export function createReprocess(deps: {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const worker = processName('reprocess');
 
-  async function readOne(candidate: Candidate, signal: AbortSignal): Promise<ReadOutcome> {
-    const { id: listingId, raw_id: rawId, payload, status } = candidate;
+  async function readOne(chosen: Chosen, signal: AbortSignal): Promise<ReadOutcome> {
+    const { id: listingId, raw_id: rawId, payload, status } = chosen;
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    if (status === null || !ENDED.includes(status)) return { outcome: 'in_progress', listingId };
+    if (status === 'pending' || status === 'processing') {
+      return { outcome: 'in_progress', listingId };
+    }
     const cost = createModelCost();
     let extracted: Extracted;
     try {
@@ -112,7 +105,7 @@ export function createReprocess(deps: {
     const reason = refusalOf(extracted);
     if (reason !== undefined) return { outcome: 'not_a_listing', listingId, reason };
     const { facts } = readFacts(rawId, payload, extracted);
-    const changes = diffStates(candidate, listingState(payload, facts), READ_FACTS);
+    const changes = diffStates(chosen, listingState(payload, facts), READ_FACTS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
@@ -122,8 +115,8 @@ export function createReprocess(deps: {
 
     async *read(choice, { limit, signal }) {
       let failedInARow = 0;
-      for (let [after, left] = [0, limit]; left > 0;) {
-        const page = await listChosen(db, choice, { after, limit: Math.min(PAGE, left) });
+      for (let [{ after }, left] = [choice, limit]; left > 0;) {
+        const page = await listChosen(db, { ...choice, after }, Math.min(PAGE, left));
         for await (const outcome of mapInOrder(page, parallel, (one) => readOne(one, signal))) {
           if (outcome.outcome === 'failed') {
             failedInARow += 1;

@@ -65,10 +65,12 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   try {
     addresses = await lookup(host);
   } catch (cause) {
-    const isUnknown = cause instanceof Error && 'code' in cause && cause.code === 'ENOTFOUND';
-    throw new FetchError('The host of the address was not found', { retryable: !isUnknown, cause });
+    // A name that its servers do not know for a moment is ENOTFOUND too, as one that there never was.
+    throw new FetchError('The host of the address was not found', { retryable: true, cause });
   }
-  if (addresses.length === 0) throw new FetchError('The host of the address has no address');
+  if (addresses.length === 0) {
+    throw new FetchError('The host of the address has no address', { retryable: true });
+  }
   return addresses;
 }
 

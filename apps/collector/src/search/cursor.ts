@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { cursors } from '@oselya/kit';
+import { Type } from 'typebox';
 import { problem } from '../errors.ts';
+import { MAX_ID } from '../schemas/ids.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /**
@@ -22,30 +23,28 @@ export type Search = {
 /** Raised when what a cursor holds changes, so that cursors of before are refused, not misread. */
 const VERSION = 2;
 
-const id = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const content = Type.Object(
   { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
   { additionalProperties: false },
 );
 
+const refusal = {
+  path: 'body/cursor',
+  message: 'must be the next_cursor of a page of this same search',
+};
+const contents = cursors(content, refusal);
+
 /** Writes a position as an opaque text. */
 export function writeCursor(search: Search, { rank, id: last, newestId }: Position): string {
-  const value: Static<typeof content> = {
-    v: VERSION,
-    q: fingerprint(search),
-    r: rank,
-    i: last,
-    n: newestId,
-  };
-  return Buffer.from(JSON.stringify(value)).toString('base64url');
+  return contents.write({ v: VERSION, q: fingerprint(search), r: rank, i: last, n: newestId });
 }
 
 /** @throws ProblemError `validation_failed` where the text is no cursor of this search. */
 export function readCursor(search: Search, text: string): Position {
-  const value = decode(text);
-  if (!Value.Check(content, value) || !isReal(value.r) || value.q !== fingerprint(search)) {
-    const message = 'must be the next_cursor of a page of this same search';
-    throw problem('validation_failed', { errors: [{ path: 'body/cursor', message }] });
+  const value = contents.read(text);
+  if (value === undefined || !isReal(value.r) || value.q !== fingerprint(search)) {
+    throw problem('validation_failed', { errors: [refusal] });
   }
   return { rank: value.r, id: value.i, newestId: value.n };
 }
@@ -54,14 +53,6 @@ export function readCursor(search: Search, text: string): Position {
 function isReal(number: number): boolean {
   const rounded = Math.fround(number);
   return Number.isFinite(rounded) && (rounded !== 0 || number === 0);
-}
-
-function decode(text: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(text, 'base64url').toString());
-  } catch {
-    return undefined;
-  }
 }
 
 function fingerprint({ kind, text, filters, folded }: Search): string {

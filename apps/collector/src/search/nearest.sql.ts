@@ -1,7 +1,7 @@
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { estimateListings } from './estimate.sql.ts';
-import { hasFacets, partsOf } from './facets.sql.ts';
+import { hasFilterTerms, partsOf } from './filter-terms.sql.ts';
 import { matchesFilters } from './filters.sql.ts';
 import type { QueryVector } from './query-vector.ts';
 import type { SearchFilters } from './schemas.ts';
@@ -74,7 +74,7 @@ async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbou
     (part) => sql`
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
-      where ${part} and ${hasFacets(filters)} and ${isCandidate(query)}`,
+      where ${part} and ${hasFilterTerms(filters)} and ${isCandidate(query)}`,
   );
   const { rows } = await sql<Neighbour>`
     with candidates as materialized (${sql.join(parts, sql` union all `)})

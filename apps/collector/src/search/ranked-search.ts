@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { type Position, readCursor, type Search } from './cursor.ts';
 import { checkRanges } from './filters.ts';
-import { foldGroups } from './fold.ts';
+import { collapseGroups } from './collapse.ts';
 import { normaliseText } from '../text/normalise.ts';
 import { pageOf } from './pages.ts';
 import { toResults } from './results.ts';
@@ -52,7 +52,7 @@ export function createRankedSearch(
     if (text === '') return NOTHING;
 
     const { hits, newestId, isCut } = await rank({ written: query, text, filters }, after, signal);
-    const found = fold_duplicates ? foldGroups(hits) : hits;
+    const found = fold_duplicates ? collapseGroups(hits) : hits;
     const { shown, next_cursor } = pageOf(found, { search, after, limit, newestId });
     return {
       items: await toResults(db, shown, {

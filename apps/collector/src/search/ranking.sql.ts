@@ -1,6 +1,13 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { bandOf, firstIdOf, hasBands, hasFacets, hasNewestBands, partsOf } from './facets.sql.ts';
+import {
+  bandOf,
+  firstIdOf,
+  hasBands,
+  hasFilterTerms,
+  hasNewestBands,
+  partsOf,
+} from './filter-terms.sql.ts';
 import { byRank } from './pages.ts';
 import type { SearchFilters } from './schemas.ts';
 
@@ -113,7 +120,7 @@ function selectMatches(options: {
     (part) => sql`(
       select id, ts_rank_cd(search_vector, ${query}) as rank, duplicate_group
       from property_listings
-      where ${part} and search_vector @@ ${query} and ${hasFacets(filters)} and ${isInBands}
+      where ${part} and search_vector @@ ${query} and ${hasFilterTerms(filters)} and ${isInBands}
       order by id + 0 desc limit ${limit})`,
   );
   return sql`

@@ -29,7 +29,7 @@ export function readEmbedding(
 }
 
 /** The first listings of groups of likely duplicates, by their ids, each group under its own. */
-export async function listMembers(
+export async function listGroupMembers(
   db: Kysely<Tables>,
   groups: readonly number[],
   { include_archived, limit }: { include_archived: boolean; limit: number },

@@ -1,5 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { listingSchema } from '../listings/present.ts';
+import { dealTypeSchema, sourceSlugSchema } from '../payload/schema.ts';
+import { choice, nullable } from '../schemas/common.ts';
+import { MAX_ID } from '../schemas/ids.ts';
 
 /**
  * How many matches are ranked. To rank one costs some 5 µs, most of it for reading its row, so a word that
@@ -24,9 +27,7 @@ const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filters = {
-  deal_type: Type.Optional(
-    Type.Union([Type.Literal('sale'), Type.Literal('rent'), Type.Literal('daily_rent')]),
-  ),
+  deal_type: Type.Optional(dealTypeSchema),
   city: word('However it is written: "Івано-Франківськ" finds "івано франківськ".'),
   property_type: word('As listings have it, in any case: "Apartment" finds "apartment".'),
   price_min: price,
@@ -35,7 +36,7 @@ const filters = {
   rooms_max: rooms,
   area_min: area,
   area_max: area,
-  source_slug: Type.Optional(Type.String({ pattern: '^[a-z0-9][a-z0-9_-]{0,63}$' })),
+  source_slug: Type.Optional(sourceSlugSchema),
   include_archived: Type.Optional(Type.Boolean({ default: false })),
 };
 
@@ -120,7 +121,7 @@ export const fulltextSearchResponse = Type.Object(
     items: Type.Array(Type.Ref('FulltextSearchResult')),
     total: Type.Object({
       value: Type.Integer(),
-      relation: Type.Union([Type.Literal('eq'), Type.Literal('gte')], {
+      relation: choice(['eq', 'gte'], {
         description:
           `\`gte\`: there are at least so many. Of the full-text search this is when ${RANKED_MATCHES} ` +
           'or more listings match: only the newest of them were ranked. Of the hybrid search it is ' +
@@ -128,7 +129,7 @@ export const fulltextSearchResponse = Type.Object(
           '`fold_duplicates` each group counts once.',
       }),
     }),
-    next_cursor: Type.Union([Type.String(), Type.Null()]),
+    next_cursor: nullable(Type.String()),
     took_ms: tookMs,
   },
   { $id: 'FulltextSearchResponse' },
@@ -149,7 +150,7 @@ export const similarSearchRequest = (dimensions: number) =>
       embedding: Type.Optional(
         Type.Array(Type.Number(), { minItems: dimensions, maxItems: dimensions }),
       ),
-      listing_id: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+      listing_id: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_ID })),
       ...filters,
       limit,
       fold_duplicates,

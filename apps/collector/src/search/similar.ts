@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { problem } from '../errors.ts';
 import { checkRanges } from './filters.ts';
-import { findDuplicates, foldGroups } from './fold.ts';
+import { findDuplicates, collapseGroups } from './collapse.ts';
 import { findNearest, type Neighbour } from './nearest.sql.ts';
 import { normaliseText } from '../text/normalise.ts';
 import { type Embedder, embedQuery, type QueryVector, toDirection } from './query-vector.ts';
@@ -39,7 +39,7 @@ export function createSimilarSearch(deps: {
   async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
     for (let limit = nearest.limit * FOLD_RESERVE; ; limit *= FOLD_RESERVE) {
       const neighbours = await findNearest(db, { ...nearest, limit });
-      const folded = foldGroups(neighbours);
+      const folded = collapseGroups(neighbours);
       const isAll = neighbours.length < limit || limit * FOLD_RESERVE > MOST_FOLDED;
       if (folded.length >= nearest.limit || isAll) return folded.slice(0, nearest.limit);
     }

@@ -89,6 +89,7 @@ async function populate(count: number): Promise<void> {
       raw_id,
       listing: raw_id === 1 ? listing : { ...listing, price: 59_000 },
       changes,
+      ...(has(14) ? { revision: 0 } : {}),
       created_at: '2026-01-01',
     });
   }
@@ -98,7 +99,7 @@ async function populate(count: number): Promise<void> {
     ...image,
     description: 'A kitchen.',
     described_by: 'qwen3-vl',
-    ...(has(14) ? { prompt_version: 'image-description.v1' } : {}),
+    ...(has(13) ? { prompt_version: 'image-description.v1' } : {}),
     created_at: '2026-01-01',
   });
   await insert('listing_images', {
@@ -113,7 +114,7 @@ async function populate(count: number): Promise<void> {
     position: 1,
     url: 'https://doshka.example/2.png',
     error: 'The address answered with status 503',
-    ...(has(14) ? { retry_at: '2026-01-01' } : {}),
+    ...(has(13) ? { retry_at: '2026-01-01' } : {}),
     created_at: '2026-01-01',
   });
   const made = has(8)
@@ -142,6 +143,7 @@ async function populate(count: number): Promise<void> {
       stages: [],
       ...(has(6) ? { waits: false } : {}),
       ...(has(7) ? { inline: false } : {}),
+      ...(has(14) ? { revision: 0 } : {}),
       ...times,
     });
   }

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { test } from 'node:test';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { createDisk, type Disk, isDiskLow } from '../../src/disk/disk.ts';
 import { createDiskGate } from '../../src/disk/gate.ts';
 import { openImages } from '../images/harness.ts';
 import { picture } from '../images/pictures.ts';
-import { serve } from '../images/server.ts';
+import { serve, startServer } from '../images/server.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
+import { watchLeftovers } from '../support/leftovers.ts';
 import { payloadOf } from '../support/payload.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -71,12 +74,18 @@ test('a collector whose disk fills and is freed loses nothing, and fails nothing
       return disk.freeBytes();
     },
   };
-  await using collector = await startCollector(database, {}, { disk: watched });
+  const dataDir = await mkdtemp(join(tmpdir(), 'oselya-disk-'));
+  after(() => rm(dataDir, { recursive: true, force: true }));
+  const env = { DATA_DIR: dataDir, SSRF_ALLOW: '127.0.0.1', COLLECTOR_INGEST_PER_MINUTE: '0' };
+  await using collector = await startCollector(database, env, { disk: watched });
+  const bytes = await picture('png', { colour: 'azure' });
+  const host = await startServer((_request, response) => response.end(bytes));
   const records = () =>
     database.db.selectFrom('raw_data').select(['status', 'attempt', 'attempts']).execute();
   const send = async (count: number) => {
     for (let nth = 0; nth < count; nth += 1) {
-      assert.equal((await collector.post('/api/v1/ingest', payloadOf())).status, 202);
+      const payload = payloadOf({ image_urls: [`${host.url}/${nth}`] });
+      assert.equal((await collector.post('/api/v1/ingest', payload)).status, 202);
     }
   };
   const allCompleted = (count: number) =>
@@ -96,11 +105,13 @@ test('a collector whose disk fills and is freed loses nothing, and fails nothing
 
   state.freeMb = 100;
   await allCompleted(10);
+  const untilNothingIsLeft = await watchLeftovers({ database, dataDir, host });
   state.freeMb = 99;
   await send(10);
   state.freeMb = 100;
   await allCompleted(20);
   assert.ok((await records()).every(({ attempts }) => attempts === 1));
+  await untilNothingIsLeft();
 });
 
 test('no picture is fetched while it is low, and what was recorded stays', async () => {

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { components, type Edge } from '../../src/duplicates/components.ts';
 import { lockGroupsForWriting } from '../../src/duplicates/groups.sql.ts';
-import { lookForDuplicates } from '../../src/duplicates/look.ts';
+import { updatePairs } from '../../src/duplicates/update-pairs.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
 import { openDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
@@ -57,7 +57,7 @@ test('whatever changes while many look, pairs and groups end right, and no chang
       const claimed = await claimMarks(db, { limit: 1, settledMs: 0, leaseMs: 50 });
       for (const marked of claimed) {
         looks += 1;
-        await lookForDuplicates(db, marked).catch(() => undefined);
+        await updatePairs(db, marked).catch(() => undefined);
       }
     }
   }
@@ -98,7 +98,7 @@ test('a look waits for one that is writing: what that read may be old by then', 
   let hasEnded = false;
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
-    looking = lookForDuplicates(db, claimed).finally(() => {
+    looking = updatePairs(db, claimed).finally(() => {
       hasEnded = true;
     });
     // The embedded engine has one connection: there the look waits for that.
@@ -125,10 +125,10 @@ test('a look gives way to a job that holds one of its listings, and is made agai
   if (engine === 'postgres') {
     await db.transaction().execute(async (trx) => {
       await sql`select from property_listings where id = ${one} for share`.execute(trx);
-      await assert.rejects(lookForDuplicates(db, claimed), /lock timeout/);
+      await assert.rejects(updatePairs(db, claimed), /lock timeout/);
     });
     assert.deepEqual(await pairsOf(db), []);
   }
-  await lookForDuplicates(db, claimed);
+  await updatePairs(db, claimed);
   assert.deepEqual(await pairsOf(db), [[one, other]]);
 });

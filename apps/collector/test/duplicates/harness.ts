@@ -3,7 +3,7 @@ import type { TestDatabase } from '@oselya/db/testing';
 import type { Insertable } from 'kysely';
 import type { Tables } from '../../src/database/tables.ts';
 import { components, type Edge } from '../../src/duplicates/components.ts';
-import { lookForDuplicates } from '../../src/duplicates/look.ts';
+import { updatePairs } from '../../src/duplicates/update-pairs.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
 import { normaliseText } from '../../src/text/normalise.ts';
 
@@ -64,7 +64,7 @@ export async function settle(db: Db): Promise<void> {
   for (;;) {
     const claimed = await claimMarks(db, { limit: 100, settledMs: 0, leaseMs: 60_000 });
     if (claimed.length === 0) return;
-    for (const marked of claimed) await lookForDuplicates(db, marked);
+    for (const marked of claimed) await updatePairs(db, marked);
   }
 }
 

@@ -9,7 +9,6 @@ import { claimMarks } from '../../src/duplicates/marks.sql.ts';
 import { registerDuplicateMetrics } from '../../src/duplicates/metrics.ts';
 import { fingerprint } from '../../src/images/fingerprint.ts';
 import { fingerprintStored } from '../../src/images/fingerprint-stored.ts';
-import { createMetrics } from '../../src/metrics.ts';
 import { openDatabase } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -21,17 +20,15 @@ beforeEach(async () => {
   await sql`truncate property_listings, images, duplicate_marks cascade`.execute(db);
 });
 
-const metrics = createMetrics(new Registry());
-
 const marksLeft = async () =>
   (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
 
 /** Starts to look, at what changed just now too. */
-function startSearch(warnings: object[] = []) {
+function startSearch(warnings: object[] = [], onLook: () => void = () => undefined) {
   return startDuplicateSearch({
     db,
     images: { fingerprintStored: () => Promise.resolve(undefined) },
-    metrics,
+    metrics: { duplicateLooks: { inc: onLook } },
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
     intervalMs: 5,
     settledMs: 0,
@@ -68,6 +65,26 @@ test('a look that fails is made again, and others go on meanwhile', async () => 
   await until('they are looked at again', async () => (await marksLeft()) === 0);
   await search.close();
   assert.deepEqual(await pairsOf(db), [[one, other]]);
+});
+
+test('what was claimed and not looked at before the end of the process is not looked at in vain', async () => {
+  for (let nth = 0; nth < 10; nth += 1) await addListing(db, { ...FLAT, floor: nth });
+  let looks = 0;
+  const closed = Promise.withResolvers<void>();
+  const search = startSearch([], () => {
+    looks += 1;
+    if (looks === 3) closed.resolve(search.close());
+  });
+  await closed.promise;
+  assert.equal(looks, 3);
+  const marks = await db
+    .selectFrom('duplicate_marks')
+    .select(['attempts', 'claimed_until'])
+    .execute();
+  assert.deepEqual(
+    marks,
+    Array.from({ length: 7 }, () => ({ attempts: 0, claimed_until: null })),
+  );
 });
 
 test('the last change comes first, one that just happened is waited with, and a claim holds', async () => {

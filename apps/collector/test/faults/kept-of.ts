@@ -36,6 +36,7 @@ export async function keptOf(db: Kysely<Tables>, source: string) {
     .select([
       'external_id',
       'listing_snapshots.raw_id',
+      'revision',
       'listing',
       'changes',
       'model',

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -13,18 +11,19 @@ import { fillDataFolder } from '@oselya/db/testing';
 import type { Tables } from '../../src/database/tables.ts';
 import type { Payload } from '../../src/payload/schema.ts';
 import { migrations } from '../../src/database/migrations.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/repository.ts';
-import { picture } from '../images/pictures.ts';
-import { serve } from '../images/server.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
-import { temporaryFiles } from '../support/form.ts';
 import { startModelServer } from '../support/model-server.ts';
+import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
+import { type CallMoment, startAnsweringServer } from './answering-server.ts';
 import { keptOf } from './kept-of.ts';
 import { openModel } from './model.ts';
 import { openPictures } from './open-pictures.ts';
 import { randomOf } from './random.ts';
+import { servePictures } from './serve-pictures.ts';
+import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 import type { WorkerSettings } from './worker-process.ts';
 
@@ -64,6 +63,8 @@ function nextPayload(nth: number, pictures?: string): Payload {
   };
 }
 
+type WorkerProcess = ReturnType<typeof startWorkerProcess>;
+
 function startWorkerProcess(settings: WorkerSettings) {
   const child = spawn(process.execPath, [WORKER, JSON.stringify(settings)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
@@ -77,7 +78,8 @@ async function judge(
   { modelUrl, folder }: { modelUrl?: string; folder?: string },
 ): Promise<void> {
   const model = openModel(modelUrl);
-  after(() => model.close());
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => model.close());
   const pictures = await openPictures({ db, model, folder });
   const harness = createHarness(db, { model, images: pictures.images });
   const payloads = await db.selectFrom('raw_data').select('payload').orderBy('id').execute();
@@ -102,42 +104,44 @@ async function countLeft(db: Db): Promise<number> {
   return n;
 }
 
-/** A statement of each stage that has one, and of the queue before and after them. */
-const STATEMENTS = {
-  claim: 'with recursive',
-  load: 'as "completedHash"',
-  upsert: 'insert into property_listings',
-  'snapshot, reading': 'from listing_snapshots',
-  'snapshot, writing': 'insert into listing_snapshots',
-  'images, reading': 'from "listing_images" where "listing_id"',
-  'images, writing': 'insert into listing_images',
-  'images, describing': 'update images set description',
-  'enrich, reading': 'from "listing_images" left join',
-  'enrich, writing': 'delete from listing_enrichments',
-  'embed, writing': 'embedding_text_hash = $',
-  finish: 'set completed_hash = ',
-};
-
-const EACH = 2;
 const AT_ONCE = 3;
-/** Kills at any moment, so that some are amidst a download or a call to the model. */
-const AT_RANDOM = 8;
+/** Kills at any moment. */
+const AT_RANDOM = 30;
 const MOST_WORK_MS = 400;
 /** How long a worker may take to come to its point. */
 const PATIENCE_MS = 60_000;
 
-/** Kills workers before and after each stage's statements and at any moment, while others go on. */
+const SIDES = ['before', 'after'] as const;
+
+/** Before and after each statement. */
+const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
+  SIDES.map((when) => ({ name, statement, when, nth: 1 })),
+);
+
+/**
+ * Amidst each call to the model, and just when it was answered. After a reading that is between the stages
+ * `validate` and `normalize`, neither of which has a statement.
+ */
+const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked) =>
+  SIDES.map((when) => ({ asked, when })),
+);
+
+const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;
+
+/**
+ * Kills workers before and after each stage's statements and calls to the model, and at any moment, while
+ * others go on.
+ */
 async function killWorkers(
   db: Db,
-  { url, folder, pictures }: { url: string; folder: string; pictures: string },
+  given: { url: string; folder: string; modelUrl: string; pictures: string },
 ): Promise<Map<string, number>> {
-  const moments = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
-    (['before', 'after'] as const).flatMap((when) =>
-      Array.from({ length: EACH }, (_, nth) => ({ name, statement, when, nth: nth + 1 })),
-    ),
-  );
+  const { pictures, ...settings } = given;
   const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
-  const waiting = [...moments, ...anywhere].toSorted(() => random() - 0.5);
+  const waiting = [...STATEMENT_MOMENTS, ...CALL_MOMENTS, ...anywhere]
+    .map((what) => ({ what, place: random() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ what }) => what);
   const kills = new Map<string, number>();
   let stored = 0;
   const over = new AbortController();
@@ -154,21 +158,33 @@ async function killWorkers(
   }
 
   async function killAt(moment: Moment & { name: string }): Promise<void> {
-    const proxy = await startWatchingProxy(new URL(url), moment, () =>
+    const proxy = await startWatchingProxy(new URL(settings.url), moment, () =>
       worker.child.kill('SIGKILL'),
     );
-    const worker = startWorkerProcess({ url: proxy.url, folder });
+    await using opened = new AsyncDisposableStack();
+    opened.defer(() => proxy.close());
+    const worker = startWorkerProcess({ ...settings, url: proxy.url });
+    await killed(worker, `${moment.name}, ${moment.when}`);
+  }
+
+  async function killAtCall(moment: CallMoment): Promise<void> {
+    const onMoment = () => void worker.child.kill('SIGKILL');
+    await using server = await startAnsweringServer({ ...moment, onMoment });
+    const worker = startWorkerProcess({ ...settings, modelUrl: server.url });
+    await killed(worker, `${moment.asked}, ${moment.when}`);
+  }
+
+  /** Waits until a worker has been killed at its point. */
+  async function killed(worker: WorkerProcess, point: string): Promise<void> {
     const late = setTimeout(() => worker.child.kill('SIGTERM'), PATIENCE_MS);
     const [, signal] = (await worker.ended) as [number | null, string | null];
     clearTimeout(late);
-    await proxy.close();
-    const point = `${moment.name}, ${moment.when}`;
     assert.equal(signal, 'SIGKILL', `no worker came to the point "${point}"`);
     count(point);
   }
 
   async function killAnywhere(): Promise<void> {
-    const worker = startWorkerProcess({ url, folder });
+    const worker = startWorkerProcess(settings);
     await worker.works;
     await sleep(random() * MOST_WORK_MS);
     worker.child.kill('SIGKILL');
@@ -182,7 +198,8 @@ async function killWorkers(
 
   async function killOnAndOn(): Promise<void> {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-      await (next === 'anywhere' ? killAnywhere() : killAt(next));
+      if (next === 'anywhere') await killAnywhere();
+      else await ('asked' in next ? killAtCall(next) : killAt(next));
     }
   }
 
@@ -197,24 +214,11 @@ async function killWorkers(
   await Promise.all([feed(), killing]);
   await Promise.all(killers);
   // One that is left alone ends what they left.
-  const last = startWorkerProcess({ url, folder });
+  const last = startWorkerProcess(settings);
   await until('the queue to be empty', async () => (await countLeft(db)) === 0);
   last.child.kill('SIGKILL');
   await last.ended;
   return kills;
-}
-
-/** Serves a small picture of a colour of its own at each address that is one; gives where. */
-function servePictures(): Promise<string> {
-  return serve(({ url: name = '' }, response) => {
-    if (name.endsWith('.png')) void sendPicture(name, response);
-    else response.writeHead(404).end();
-  });
-}
-
-async function sendPicture(name: string, response: ServerResponse): Promise<void> {
-  const colour = `#${createHash('sha256').update(name).digest('hex').slice(0, 6)}`;
-  response.end(await picture('png', { width: 16, height: 12, colour }));
 }
 
 const FOLDER_KILLS = 6;
@@ -238,32 +242,44 @@ const database = await openDatabase();
 const { url } = database;
 
 if (url !== undefined) {
-  test('workers killed before and after every statement', { timeout: 480_000 }, async (t) => {
-    const { db } = database;
-    const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
-    after(() => rm(dataDir, { recursive: true }));
-    const folder = join(dataDir, 'images');
-    const kills = await killWorkers(db, { url, folder, pictures: await servePictures() });
-    const total = [...kills.values()].reduce((sum, count) => sum + count, 0);
-    assert.equal(total, 2 * EACH * Object.keys(STATEMENTS).length + AT_RANDOM);
-    assert.ok(total >= 50);
-    await judge(db, { folder });
-    const stored = await db.selectFrom('images').select(['sha256', 'described_by']).execute();
-    assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
-    assert.deepEqual(await temporaryFiles(dataDir), []);
-    const { rescued, payloads } = await db
-      .selectFrom('raw_data')
-      .select((eb) => [
-        eb.fn.countAll<number>().as('payloads'),
-        eb.fn.countAll<number>().filterWhere('attempt', '>', 1).as('rescued'),
-      ])
-      .where('source_slug', '=', 'killed')
-      .executeTakeFirstOrThrow();
-    assert.ok(rescued > 0);
-    t.diagnostic(
-      `${total} kills, ${payloads} payloads, ${rescued} of them taken more than once, ${stored.length} pictures`,
-    );
-  });
+  test(
+    'workers killed before and after every statement and call, and at any moment',
+    { timeout: 480_000 },
+    async (t) => {
+      const { db } = database;
+      const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
+      after(() => rm(dataDir, { recursive: true }));
+      const folder = join(dataDir, 'images');
+      const server = await startAnsweringServer();
+      after(server.close);
+      const pictures = await servePictures();
+      const kills = await killWorkers(db, {
+        url,
+        folder,
+        modelUrl: server.url,
+        pictures: pictures.url,
+      });
+      const total = [...kills.values()].reduce((sum, count) => sum + count, 0);
+      assert.equal(total, KILLS);
+      assert.ok(total >= 50);
+      await judge(db, { folder, modelUrl: server.url });
+      const stored = await db.selectFrom('images').select(['sha256', 'described_by']).execute();
+      assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
+      await untilNothingIsLeft({ database, servers: [pictures, server], folder: dataDir });
+      const { rescued, payloads } = await db
+        .selectFrom('raw_data')
+        .select((eb) => [
+          eb.fn.countAll<number>().as('payloads'),
+          eb.fn.countAll<number>().filterWhere('attempt', '>', 1).as('rescued'),
+        ])
+        .where('source_slug', '=', 'killed')
+        .executeTakeFirstOrThrow();
+      assert.ok(rescued > 0);
+      t.diagnostic(
+        `${total} kills, ${payloads} payloads, ${rescued} of them taken more than once, ${stored.length} pictures`,
+      );
+    },
+  );
 } else {
   test(
     'the process of the embedded database killed again and again',

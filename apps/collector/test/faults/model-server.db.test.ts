@@ -9,11 +9,13 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker, type Worker } from '../../src/queue/worker.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { type Interference, startModelServer } from '../support/model-server.ts';
+import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
-const { db } = await openDatabase();
+const database = await openDatabase();
+const { db } = database;
 const server = await startModelServer();
 after(server.close);
 
@@ -59,6 +61,7 @@ async function end(): Promise<void> {
   server.state.interfere = undefined;
   await worker.stop({ timeoutMs: 5000 });
   await model.close();
+  await untilNothingIsLeft({ database, servers: [server] });
 }
 
 async function countBy(): Promise<Record<string, number>> {

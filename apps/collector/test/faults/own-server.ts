@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -17,16 +17,22 @@ export type OwnServer = {
   restart(mode: 'fast' | 'immediate'): Promise<void>;
 };
 
-/** Whether the tests run on the server of `scripts/postgres`, which then can run another beside it. */
-export function canStartServer(): boolean {
-  const given = process.env['TEST_DATABASE_URL'];
-  if (given === undefined) return false;
-  try {
-    return execFileSync(SCRIPT, ['url'], { encoding: 'utf8', stdio: 'pipe' }).trim() === given;
-  } catch {
-    // It has a reason on standard error: mostly that none runs.
-    return false;
-  }
+/**
+ * Why no server can be started beside the one at an address; undefined where it is that of
+ * `scripts/postgres`, which can run another.
+ */
+export function reasonAgainstServer(given: string): string | undefined {
+  const known = spawnSync(SCRIPT, ['url'], { encoding: 'utf8' });
+  // It has a reason on standard error: mostly that none runs.
+  if (known.status !== 0) return `scripts/postgres has no server: ${known.stderr.trim()}`;
+  const [wanted, got] = [hostOf(known.stdout.trim()), hostOf(given)];
+  return wanted === got ? undefined : `TEST_DATABASE_URL is of ${got}, not of ${wanted}`;
+}
+
+/** Where a server is; `localhost` is this machine too. */
+function hostOf(url: string): string {
+  const { hostname, port } = new URL(url);
+  return `${hostname === 'localhost' ? '127.0.0.1' : hostname}:${port || '5432'}`;
 }
 
 /** Starts a server beside the one that the tests run on. It goes when the file's tests have ended. */

@@ -12,34 +12,44 @@ export type Moment = {
 };
 
 /**
- * Passes connections to PostgreSQL on until the moment comes; then nothing passes any more, and
- * `onMoment` is called.
+ * Passes connections to PostgreSQL on until the moment comes; then nothing of what is open passes any more,
+ * and `onMoment` is called, once. What is opened later works.
  */
-export async function startWatchingProxy(target: URL, moment: Moment, onMoment: () => void) {
+export async function startWatchingProxy(
+  target: URL,
+  moment: Moment,
+  onMoment: (proxy: { cut: () => void }) => void,
+) {
   const sockets = new Set<Socket>();
   let seen = 0;
-  let over = false;
+  let isPast = false;
 
   function end(): void {
-    if (over) return;
-    over = true;
-    onMoment();
+    isPast = true;
+    onMoment({ cut });
+  }
+
+  /** Breaks what is open, for both sides to see. */
+  function cut(): void {
+    for (const socket of sockets) socket.resetAndDestroy();
   }
 
   const proxy = createServer((near) => {
     const far = connect(Number(target.port || 5432), target.hostname);
-    let awaited = false;
+    const isLate = isPast;
+    let isAwaited = false;
+    const passes = () => isLate || !isPast;
     near.on('data', (chunk) => {
-      if (chunk.includes(moment.statement)) seen += 1;
-      const isIt = seen >= moment.nth && chunk.includes(moment.statement);
-      if (isIt && moment.when === 'before') end();
-      if (over) return;
-      awaited ||= isIt;
+      const isIt = passes() && !isLate && chunk.includes(moment.statement);
+      if (isIt) seen += 1;
+      if (isIt && seen === moment.nth && moment.when === 'before') end();
+      if (!passes()) return;
+      isAwaited ||= isIt && seen === moment.nth;
       far.write(chunk);
     });
     far.on('data', (chunk) => {
-      if (awaited) end();
-      if (!over) near.write(chunk);
+      if (isAwaited && passes()) end();
+      if (passes()) near.write(chunk);
     });
     for (const [socket, other] of [
       [near, far],

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { createDownload, DOWNLOAD_LIMITS } from '../../src/images/download.ts';
+import { ImageError } from '../../src/images/image-error.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { serve } from './server.ts';
 
@@ -36,6 +37,8 @@ const main = await serve((request, response) => {
       return send(Number(argument));
     case 'recovers':
       return times < 3 ? send(Number(argument)) : send(200);
+    case 'later':
+      return times < 2 ? send(503, { 'retry-after': argument }) : send(200);
     case 'resets':
       return times < 3 ? response.destroy() : send(200);
     case 'encoded':
@@ -118,6 +121,8 @@ test('compressed bytes are undone, though nobody asked for them', async () => {
   }
 });
 
+const to = (target: string) => `/to/${encodeURIComponent(target)}`;
+
 const failing: [name: string, path: string, reason: RegExp, requests: number][] = [
   ['404', '/status/404', /status 404/, 1],
   ['403', '/status/403', /status 403/, 1],
@@ -129,6 +134,9 @@ const failing: [name: string, path: string, reason: RegExp, requests: number][] 
   ['a length above the limit', '/announced', /larger than/, 1],
   ['fewer bytes than announced', '/short', /could not be fetched/, 3],
   ['a small body that unpacks to a large one', '/bomb', /larger than/, 1],
+  ['a redirect to a body without an end', to('/endless'), /larger than/, 1],
+  ['a redirect to a length above the limit', to('/announced'), /larger than/, 1],
+  ['a redirect to a small body that unpacks to a large one', to('/bomb'), /larger than/, 1],
   ['an unknown encoding', '/encoded/unheard', /unknown content encoding/, 1],
   ['an encoding named like a property', '/encoded/constructor', /unknown content encoding/, 1],
   ['no HTTP', '/garbage', /the answer is no HTTP|HPE_/, 3],
@@ -150,6 +158,28 @@ test('what recovers within three attempts is fetched', async () => {
     assert.equal(requests(path), 3);
   }
 });
+
+test('a host that names a time is not asked again before it', async () => {
+  const begun = performance.now();
+  assert.deepEqual((await fetchAndRemove(`${main}/later/1`)).content, bytes);
+  assert.ok(performance.now() - begun >= 990);
+  assert.equal(requests('/later/1'), 2);
+});
+
+test(
+  'a time too late for this download ends it at once, and is told',
+  { timeout: 60_000 },
+  async () => {
+    const begun = Date.now();
+    await assert.rejects(download(`${main}/later/3600`, idle), (error) => {
+      assert.ok(error instanceof ImageError && error.retryable);
+      assert.match(error.message, /status 503/);
+      const inMs = (error.retryAt?.getTime() ?? 0) - begun;
+      return inMs >= 3_600_000 && inMs <= 3_600_000 + Date.now() - begun;
+    });
+    assert.equal(requests('/later/3600'), 1);
+  },
+);
 
 test('five redirects are followed', async () => {
   assert.deepEqual((await fetchAndRemove(`${main}/hop/5`)).content, bytes);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startCollector } from '../support/collector.ts';
+import { processThrough, type Raw, startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
@@ -8,17 +8,9 @@ import { until } from '../support/until.ts';
 const database = await openDatabase();
 const collector = await startCollector(database);
 
-type Raw = { raw_id: number; status: string; listing_id: number };
-
 /** Sends a payload, waits for its end, and gives its listing's id. */
 async function processed(payload: object): Promise<number> {
-  const accepted = await collector.post('/api/v1/ingest', payload);
-  const { raw_id: rawId } = accepted.json<Raw>();
-  const raw = await until(`raw record ${rawId}`, async () => {
-    const one = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
-    return one.status === 'completed' && one;
-  });
-  return raw.listing_id;
+  return (await processThrough(collector, payload)).listing_id;
 }
 
 type Listing = {

@@ -1,30 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Provenance } from '../../src/listings/provenance.ts';
-import { startCollector } from '../support/collector.ts';
+import { processThrough, type Raw, startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
 
 const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-type Raw = {
-  raw_id: number;
-  status: string;
-  listing_id: number;
-  model_usage: { calls: number; input_tokens: number; output_tokens: number } | null;
-};
-
-/** Sends a payload and waits for its end. */
+/** Sends a payload and waits until it is a listing. */
 async function processed(payload: object): Promise<Raw> {
-  const accepted = await collector.post('/api/v1/ingest', payload);
-  const { raw_id: rawId } = accepted.json<Raw>();
-  return until(`raw record ${rawId}`, async () => {
-    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
-    return raw.status === 'completed' && raw;
-  });
+  const raw = await processThrough(collector, payload);
+  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  return raw;
 }
 
 type Answer = Record<string, unknown> & {
@@ -52,7 +41,7 @@ test('every fact of a listing can be traced to who named it, and to the payload 
     model: 'mock',
     prompt_version: 'listing-extraction.v1',
   });
-  assert.deepEqual(fields['title'], { origin: 'payload' });
+  assert.deepEqual(fields['title'], rule('cleaned', 'payload'));
   assert.deepEqual(fields['description'], { origin: 'payload' });
   assert.deepEqual(fields['rooms'], { origin: 'model' });
   assert.deepEqual(fields['property_type'], rule('lower_case', 'payload'));

@@ -127,6 +127,26 @@ test('a removal that failed is made again within minutes, one that did not a day
   await upkeep.close();
 });
 
+test('a run that takes longer than others wait is not begun twice', async () => {
+  await sql`delete from upkeep_turns`.execute(db);
+  const held = Promise.withResolvers<number>();
+  const two = [0, 1].map(() => upkeepOf(0, 90, undefined, () => held.promise));
+  const calls = () => two.flatMap((one) => one.calls);
+  await until('the run', () => calls().length === 1);
+  const turn = db.selectFrom('upkeep_turns').select('taken_at');
+  for (let nth = 0; nth < 3; nth += 1) {
+    await pass('9 minutes');
+    const before = (await turn.executeTakeFirstOrThrow()).taken_at;
+    await until('the turn to be renewed', async () => {
+      const { taken_at: now } = await turn.executeTakeFirstOrThrow();
+      return now.getTime() - before.getTime() > 8 * 60_000;
+    });
+  }
+  held.resolve(1);
+  await Promise.all(two.map(({ upkeep }) => upkeep.close()));
+  assert.equal(calls().length, 1);
+});
+
 test('pictures that no listing shows are looked for once a day', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   const { calls, upkeep } = upkeepOf(0, 0, undefined, undefined, 30);

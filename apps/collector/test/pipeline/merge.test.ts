@@ -54,7 +54,7 @@ test('the payload wins, the model fills in, and each fact knows its origin', () 
   assert.deepEqual(origins, {
     description: fromPayload,
     price: fromPayload,
-    city: fromPayload,
+    city: ruled('cleaned', 'payload'),
     rooms: fromModel,
     phones: fromModel,
     summary: fromModel,
@@ -160,10 +160,13 @@ test('facts that fit are kept', () => {
 });
 
 test('what the model writes is storable: no NUL, no half pairs, no repetition', () => {
-  const { facts } = merge(
+  const { facts, origins } = merge(
     {},
     { title: ' a\0b ', summary: 'x\uD800', features: ['balcony', 'balcony ', '', '\0'] },
   );
+  for (const fact of ['title', 'summary', 'features']) {
+    assert.deepEqual(origins[fact], ruled('cleaned', 'model'), fact);
+  }
   assert.equal(facts.title, 'ab');
   assert.equal(facts.summary, 'x\uFFFD');
   assert.deepEqual(facts.features, ['balcony']);
@@ -171,8 +174,34 @@ test('what the model writes is storable: no NUL, no half pairs, no repetition', 
 
 test('a feature that is a whole text is left out', () => {
   const longest = 'б'.repeat(100);
-  const { facts } = merge({}, { features: ['б'.repeat(101), longest] });
+  const { facts, origins } = merge({}, { features: ['б'.repeat(101), longest] });
   assert.deepEqual(facts.features, [longest]);
+  assert.deepEqual(origins['features'], ruled('cleaned', 'model'));
+  assert.deepEqual(merge({}, { features: [longest] }).origins['features'], fromModel);
+});
+
+test('what the source says is its own as long as it is as it was said', () => {
+  const [phone, other] = ['+380001234501', '+380001234502'];
+  const { facts, origins } = merge({ title: 'Квартира', phones: [phone, other] }, {});
+  assert.deepEqual(facts.phones, [phone, other]);
+  assert.deepEqual([origins['title'], origins['phones']], [fromPayload, fromPayload]);
+  for (const phones of [[phone, phone], [` ${phone}`], [phone, ' ']]) {
+    const changed = merge({ phones }, {});
+    assert.deepEqual(changed.facts.phones, [phone]);
+    assert.deepEqual(changed.origins['phones'], ruled('cleaned', 'payload'));
+  }
+  // Of two rules it is the later one: what it was before can be told from its name.
+  const type = merge({ property_type: ' House' }, {}).origins['property_type'];
+  assert.deepEqual(type, ruled('lower_case', 'payload'));
+});
+
+test('a time in another zone is the same time; a leap second is not', () => {
+  for (const [published_at, origin] of [
+    ['2025-03-01T10:00:00+23:30', fromPayload],
+    ['2016-12-31T23:59:60Z', ruled('leap_second', 'payload')],
+  ] as const) {
+    assert.deepEqual(merge({ published_at }, {}).origins['published_at'], origin, published_at);
+  }
 });
 
 test('numbers have the two decimals of their columns', () => {

@@ -4,11 +4,13 @@ import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/database/tables.ts';
+import { problem } from '../../src/errors.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import { createJobModel } from '../../src/pipeline/job-model.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { runStage } from '../../src/pipeline/run-stage.ts';
 import type { Stage, StageRun } from '../../src/pipeline/stage.ts';
+import { outage } from '../support/lossy-database.ts';
 
 const context: Context = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
@@ -30,7 +32,7 @@ const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({
   ...settings,
 });
 const run = (one: Stage, signal = new AbortController().signal) =>
-  runStage(one, context, deps, signal);
+  runStage(one, context, deps, { signal });
 
 test('a stage that fails for a moment is tried again', async () => {
   let tries = 0;
@@ -55,6 +57,30 @@ test('attempts end, and the last error stands', async () => {
     { attempts: 2 },
   );
   await assert.rejects(run(failing), /failure 2/);
+});
+
+test('an outage of the database takes no attempt', async () => {
+  let tries = 0;
+  const unlucky = stage(
+    async () => {
+      tries += 1;
+      if (tries < 4) throw outage();
+      return done;
+    },
+    { attempts: 1 },
+  );
+  assert.equal(await run(unlucky), done);
+  assert.equal(tries, 4);
+});
+
+test('a full disk is final: the job can wait for room, the stage cannot', async () => {
+  let tries = 0;
+  const failing = stage(() => {
+    tries += 1;
+    return Promise.reject(problem('disk_low'));
+  });
+  await assert.rejects(run(failing), { code: 'disk_low' });
+  assert.equal(tries, 1);
 });
 
 test("the model's errors are final: its client has tried", async () => {

@@ -1,18 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
-import type { Context, StageDeps } from '../../src/pipeline/context.ts';
-import { createJobModel } from '../../src/pipeline/job-model.ts';
+import type { Context } from '../../src/pipeline/context.ts';
 import { createStages } from '../../src/pipeline/pipeline.ts';
+import type { StageName } from '../../src/pipeline/stage.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
-import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { openImages, visionModel } from '../images/harness.ts';
+import { picture } from '../images/pictures.ts';
+import { serve } from '../images/server.ts';
+import { rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, listingOf, log, noImages } from '../support/pipeline.ts';
+import { createHarness, createStageRunner, listingOf } from '../support/pipeline.ts';
 
-const { db } = await openDatabase();
-const harness = createHarness(db);
-const stages = createStages(10_000);
+const { db, open } = await openImages();
+const { model: visionOnly, shown } = visionModel();
+const { images } = open({ model: visionOnly });
+const harness = createHarness(db, { images });
+const stages = createStages(10_000).map(({ name }) => name);
 
 async function claimNext(): Promise<Job> {
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
@@ -21,15 +25,11 @@ async function claimNext(): Promise<Job> {
 }
 
 /** Runs stages as the pipeline does, each as often as told, up to the one that is named last. */
-async function runStages(job: Job, { twice, last }: { twice?: string; last?: string }) {
+async function runStages(job: Job, { twice, last }: { twice?: StageName; last?: StageName }) {
   const context: Context = { job, force: false, products: {} };
-  const model = countedModel();
-  const jobModel = createJobModel(model, createEmbeddingBatches(model));
-  const deps: StageDeps = { db, model: jobModel, images: noImages, log };
-  for (const { name, run } of stages) {
-    for (let times = name === twice ? 2 : 1; times > 0; times -= 1) {
-      await run(context, deps, new AbortController().signal);
-    }
+  const run = createStageRunner(db, images);
+  for (const name of stages) {
+    for (let times = name === twice ? 2 : 1; times > 0; times -= 1) await run(context, name);
     if (name === last) return;
   }
 }
@@ -50,15 +50,34 @@ async function kept(externalId: string) {
     .where('listing_id', '=', listing.id)
     .orderBy('kind')
     .execute();
+  const pictures = await db
+    .selectFrom('listing_images')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select(['position', 'error', 'media_type', 'description', 'room_type'])
+    .where('listing_id', '=', listing.id)
+    .orderBy('position')
+    .execute();
   const own = { id: 0, external_id: '', created_at: null, updated_at: null };
   return JSON.parse(
     JSON.stringify({
       listing: { ...listing, ...own },
       snapshots,
+      pictures,
+      fetched: fetched - before.fetched,
+      described: shown.length - before.described,
       enrichments: enrichments.map(({ kind, value }) => ({ kind, value: { ...value, raw_id: 0 } })),
     }),
   ) as unknown;
 }
+
+/** Each request gets another picture, so none was described before. */
+const host = await serve((_request, response) => {
+  fetched += 1;
+  void picture('png', { width: 20 + fetched }).then((bytes) => response.end(bytes));
+});
+let fetched = 0;
+/** How many had been fetched and described when the payload came that a test is about. */
+let before = { fetched: 0, described: 0 };
 
 const older = { price: 62_000, currency: 'USD', area_total: 54 };
 const newer = { ...older, price: 59_000 };
@@ -66,14 +85,17 @@ const newer = { ...older, price: 59_000 };
 /** A listing with a past, and its second payload on the way. */
 async function secondPayload(externalId: string): Promise<Job> {
   await harness.process(payloadOf({ ...older, external_id: externalId }));
-  await store(db, payloadOf({ ...newer, external_id: externalId }));
+  const image_urls = [`${host}/kitchen.png`];
+  before = { fetched, described: shown.length };
+  await store(db, payloadOf({ ...newer, external_id: externalId, image_urls }));
   return claimNext();
 }
 
 await runStages(await secondPayload('control'), {});
 const control = await kept('control');
+assert.deepEqual([fetched, shown.length], [1, 1]);
 
-for (const { name } of stages) {
+for (const name of stages) {
   test(`${name} may run twice`, async () => {
     await runStages(await secondPayload(`again-${name}`), { twice: name });
     assert.deepEqual(await kept(`again-${name}`), control);

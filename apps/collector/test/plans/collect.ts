@@ -2,7 +2,7 @@ import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
-import { findDuplicates } from '../../src/search/fold.ts';
+import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import { loadListings } from '../../src/search/repository.ts';

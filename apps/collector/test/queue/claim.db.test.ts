@@ -4,13 +4,10 @@ import { sql } from 'kysely';
 import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { createFinish } from '../../src/queue/finish.ts';
-import {
-  finishJobs,
-  type JobResult,
-  renewLeases,
-  rescueJobs,
-  returnJob,
-} from '../../src/queue/repository.ts';
+import { finishJobs } from '../../src/queue/finish.sql.ts';
+import type { JobResult } from '../../src/queue/job.ts';
+import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { returnJobs } from '../../src/queue/return.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
@@ -140,7 +137,7 @@ test('renewing keeps the lease, and tells which are lost', async () => {
   const [kept, lost] = [await claimed(), await claimed()];
   await expire(kept);
   await expire(lost);
-  assert.equal(await returnJob(db, lost), true);
+  assert.equal((await returnJobs(db, [lost])).has(lost.rawId), true);
   const held = await renewLeases(db, [inProgress(kept), inProgress(lost)], 60_000);
   assert.deepEqual(held, [{ rawId: kept.rawId, attempt: kept.attempt }]);
   assert.deepEqual(await rescueJobs(db, 3), []);
@@ -167,7 +164,7 @@ test('a worker that lost its claim changes nothing', async () => {
   assert.equal(await finishJob(old, completed), false, 'while it is pending again');
   const current = await claimed();
   assert.equal(await finishJob(old, completed), false, 'while another has it');
-  assert.equal(await returnJob(db, old), false);
+  assert.equal((await returnJobs(db, [old])).has(old.rawId), false);
   assert.deepEqual(await renewLeases(db, [inProgress(old)], 60_000), []);
   assert.equal((await rawRecord(db, id)).status, 'processing');
   assert.equal(await finishJob(current, completed), true);
@@ -180,7 +177,7 @@ test('a returned job has cost no attempt, but is another claim', async () => {
   const id = await store(db, payloadOf());
   const job = await claimed();
   await renewLeases(db, [{ ...job, stages: [stage] }], 60_000);
-  assert.equal(await returnJob(db, job), true);
+  assert.equal((await returnJobs(db, [job])).has(job.rawId), true);
   const row = await rawRecord(db, id);
   assert.deepEqual([row.status, row.attempts, row.attempt, row.stages], ['pending', 0, 1, []]);
   assert.equal((await claimed()).attempt, 2);

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { createReadQueue } from '../../src/queue/figures.ts';
 import { queueReads } from '../../src/queue/figures.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { finishJobs } from '../../src/queue/repository.ts';
+import { finishJobs } from '../../src/queue/finish.sql.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
 import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import { createClaimAhead, MAX_AHEAD, MAX_WAIT_MS } from '../../src/queue/ahead.ts';
+import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from '../../src/queue/prefetch.ts';
 import { rescueIntervalMs } from '../../src/queue/leases.ts';
 import { POLL_MS, startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
@@ -46,12 +46,12 @@ test('a worker without work waits a second for its next look', async (t) => {
 test('as many jobs are claimed ahead as ended meanwhile, a hundred at most, and wait a second', () => {
   const slots = { left: 0, takeWaiting: (forMs?: number) => (waited.push(forMs), []) };
   const waited: unknown[] = [];
-  const ahead = createClaimAhead(slots, MAX_WAIT_MS);
+  const prefetch = createPrefetch(slots, MAX_WAIT_MS);
   const next = (left: number) => {
     slots.left = left;
-    return ahead.next();
+    return prefetch.next();
   };
-  assert.deepEqual([next(0), next(3), next(3), next(1000)], [0, 3, 0, MAX_AHEAD]);
-  ahead.takeLate();
-  assert.deepEqual([MAX_AHEAD, waited], [100, [1000]]);
+  assert.deepEqual([next(0), next(3), next(3), next(1000)], [0, 3, 0, MAX_PREFETCHED]);
+  prefetch.takeLate();
+  assert.deepEqual([MAX_PREFETCHED, waited], [100, [1000]]);
 });

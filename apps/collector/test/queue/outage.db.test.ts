@@ -10,6 +10,7 @@ import { startWorker } from '../../src/queue/worker.ts';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { startModelServer } from '../support/model-server.ts';
+import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -56,6 +57,7 @@ function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?:
   const dispose = async (): Promise<void> => {
     await worker.stop({ timeoutMs: 5000 });
     await model.close();
+    await untilNothingIsLeft({ database, servers: [server, embedder] });
   };
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
@@ -144,10 +146,40 @@ for (const [name, jobs, options, begin, end] of outages) {
   });
 }
 
+test('an outage of ten minutes fails none of 1,000 jobs; what failed before is put back by one call', async () => {
+  const [jobs, refused] = [1000, 20];
+  await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  // These fail for a reason of their own.
+  server.state.interfere = (response) => void response.writeHead(401).end('{}');
+  await add(refused);
+  {
+    await using opened = open();
+    await until('them to fail', async () => (await count()).failed === refused);
+    assert.equal(opened.model.breaker.state, 'closed');
+  }
+  delete server.state.interfere;
+
+  server.state.up = false;
+  server.state.requests = 0;
+  await add(jobs);
+  await using opened = open({ slots: 16 });
+  await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
+  // Half a minute apart they take ten minutes.
+  const reached = server.state.requests;
+  await until('twenty probes', () => server.state.requests >= reached + 20);
+  const { completed, failed } = await count();
+  assert.deepEqual([completed, failed], [0, refused]);
+
+  server.state.up = true;
+  const retried = await collector.post('/api/v1/admin/raw/retry', { status: 'failed' });
+  assert.deepEqual([retried.status, retried.json()], [200, { retried: refused }]);
+  await allCompleted(jobs + refused);
+});
+
 test('an outage in the midst of the work costs no job an attempt', async () => {
   const jobs = 40;
   await add(jobs);
-  await using opened = open({ timeoutMs: 500 });
+  await using opened = open();
   for (let outage = 0; outage < 3; outage += 1) {
     const before = (await count()).completed;
     await until('some jobs to be done', async () => (await count()).completed >= before + 4);

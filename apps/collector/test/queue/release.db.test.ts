@@ -7,10 +7,12 @@ import { insertRaws } from '../../src/ingest/repository.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRetry } from '../../src/operations/raw/retry.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { finishJobs } from '../../src/queue/finish.sql.ts';
 import { createFinish } from '../../src/queue/finish.ts';
-import type { Job } from '../../src/queue/job.ts';
+import type { Job, JobResult } from '../../src/queue/job.ts';
+import { rescueJobs } from '../../src/queue/leases.sql.ts';
 import { release, releaseMissed } from '../../src/queue/release.sql.ts';
-import { finishJobs, type JobResult, rescueJobs, returnJob } from '../../src/queue/repository.ts';
+import { returnJobs } from '../../src/queue/return.sql.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
@@ -101,11 +103,23 @@ test('a release lets nothing go that something is before, and only the first of 
   const [second, third] = [await storeAndDie(), await storeAndDie()];
   assert.equal(await release(db, [listing]), 0, 'the first is pending');
   const job = await claimed();
-  assert.equal(await releaseMissed(db), 0, 'the first is processed');
+  assert.equal((await releaseMissed(db)).released, 0, 'the first is processed');
   await finishJobs(db, [{ job, result: completed }]);
-  assert.equal(await releaseMissed(db), 1);
+  assert.equal((await releaseMissed(db)).released, 1);
   assert.deepEqual([await waits(second), await waits(third)], [false, true]);
-  assert.equal(await releaseMissed(db), 0);
+  assert.equal((await releaseMissed(db)).released, 0);
+});
+
+test('a look for missed releases goes over so many listings, and the next goes on after them', async () => {
+  await store(db, payloadOf(same));
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, waits)
+    select 'doshka', 'missed-' || n, '{}', '', true from generate_series(1, 3) as n`.execute(db);
+  const first = await releaseMissed(db, undefined, 2);
+  assert.deepEqual(first, {
+    released: 2,
+    next: { sourceSlug: 'doshka', externalId: 'missed-2' },
+  });
+  assert.deepEqual(await releaseMissed(db, first.next, 2), { released: 1, next: undefined });
 });
 
 test('a job that is returned lets go what was put back before it', async () => {
@@ -117,7 +131,7 @@ test('a job that is returned lets go what was put back before it', async () => {
   await retry.one(first);
   assert.equal(await waits(first), true);
   assert.deepEqual(await claim(), []);
-  await returnJob(db, later);
+  await returnJobs(db, [later]);
   assert.equal((await claimed()).rawId, first);
 });
 
@@ -131,7 +145,7 @@ test('a job whose worker is lost for good lets go what waited for it', async () 
     (await rescueJobs(db, 1)).map(({ rawId, status }) => [rawId, status]),
     [[job.rawId, 'failed']],
   );
-  assert.equal(await releaseMissed(db), 1);
+  assert.equal((await releaseMissed(db)).released, 1);
   assert.equal((await claimed()).rawId, second);
 });
 

@@ -6,6 +6,7 @@ import type { Tables } from '../../src/database/tables.ts';
 import { type Shared, start } from '../../src/main.ts';
 import { DIMENSIONS } from './database.ts';
 import { log } from './pipeline.ts';
+import { until } from './until.ts';
 
 /**
  * A running collector on a test file's database, or without one on that of DATABASE_URL, with what tests do
@@ -67,4 +68,24 @@ export async function startCollector(
     post: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
       request('POST', path, { body, headers }),
   };
+}
+
+type Collector = Pick<Awaited<ReturnType<typeof startCollector>>, 'get' | 'post'>;
+
+/** A payload's record, as far as tests ask for it. */
+export type Raw = {
+  raw_id: number;
+  status: string;
+  listing_id: number;
+  error: { code: string } | null;
+  model_usage: { calls: number; input_tokens: number; output_tokens: number } | null;
+};
+
+/** Sends a payload and waits for its end. */
+export async function processThrough(collector: Collector, payload: object): Promise<Raw> {
+  const { raw_id: rawId } = (await collector.post('/api/v1/ingest', payload)).json<Raw>();
+  return until(`raw record ${rawId}`, async () => {
+    const raw = (await collector.get(`/api/v1/raw/${rawId}`)).json<Raw>();
+    return raw.status !== 'pending' && raw.status !== 'processing' && raw;
+  });
 }

@@ -29,5 +29,5 @@ export async function startModelServer() {
     const isUp = state.up && (state.embeds || !request.path.endsWith('/embeddings'));
     return isUp ? answer(request) : { status: 503, body: { error: { message: 'overloaded' } } };
   });
-  return { url: server.url, state, close: server.close };
+  return { ...server, state };
 }

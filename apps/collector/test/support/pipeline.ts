@@ -6,8 +6,11 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/database/tables.ts';
 import type { Payload } from '../../src/payload/schema.ts';
 import { createMetrics } from '../../src/metrics.ts';
-import type { JobInput } from '../../src/pipeline/context.ts';
-import { createPipeline, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
+import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
+import type { Context, JobInput, StageDeps } from '../../src/pipeline/context.ts';
+import { createJobModel } from '../../src/pipeline/job-model.ts';
+import { createPipeline, createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
+import type { StageName, StageResult } from '../../src/pipeline/stage.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { createJobRunner, type JobOutcome } from '../../src/queue/run-job.ts';
 import { DIMENSIONS, rawRecord, store } from './database.ts';
@@ -78,6 +81,37 @@ export function createHarness(
   }
 
   return { runNext, process };
+}
+
+/** Runs single stages of a job, as the pipeline does one after another. */
+export function createStageRunner(
+  db: TestDatabase<Tables>['db'],
+  images: StageDeps['images'] = noImages,
+): (context: Context, name: StageName) => Promise<StageResult> {
+  const model = countedModel();
+  const jobModel = createJobModel(model, createEmbeddingBatches(model));
+  const deps: StageDeps = { db, model: jobModel, images, log };
+  const stages = new Map(createStages(10_000).map((stage) => [stage.name, stage]));
+  return async (context, name) => {
+    const stage = stages.get(name);
+    assert.ok(stage);
+    return stage.run(context, deps, new AbortController().signal);
+  };
+}
+
+/** How each stage of a payload ended. */
+export const outcomesOf = (raw: { stages: { stage: string; outcome: string }[] }) =>
+  Object.fromEntries(raw.stages.map(({ stage, outcome }) => [stage, outcome]));
+
+/** A listing's snapshots, the oldest first. */
+export function snapshotsOf(db: TestDatabase<Tables>['db'], listingId: number | null) {
+  return db
+    .selectFrom('listing_snapshots')
+    .select(['raw_id', 'changes', 'listing', 'model', 'prompt_version'])
+    .where('listing_id', '=', listingId ?? 0)
+    .orderBy('raw_id')
+    .orderBy('revision')
+    .execute();
 }
 
 /** How far the payloads of a listing have come. */

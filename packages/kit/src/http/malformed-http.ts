@@ -13,9 +13,19 @@ const CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
 
 /** Answers what is no HTTP, and so never becomes a request: as a problem, like every other error. */
 export function answerMalformedHttp(error: ClientError, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  const problem = commonProblem(CODES[error.code ?? ''] ?? 'malformed_request');
-  const body = JSON.stringify(problemBody(problem, randomUUID()));
+  if (error.code === 'ECONNRESET') return;
+  refuseConnection(socket, CODES[error.code ?? ''] ?? 'malformed_request', randomUUID());
+}
+
+/** Answers a problem past all that would answer a request otherwise, and ends the connection. */
+export function refuseConnection(
+  socket: Socket,
+  code: keyof typeof commonErrors,
+  requestId: string,
+): void {
+  if (socket.destroyed) return;
+  const problem = commonProblem(code);
+  const body = JSON.stringify(problemBody(problem, requestId));
   if (socket.writable) {
     socket.write(
       `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n` +

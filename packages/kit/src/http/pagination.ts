@@ -32,11 +32,18 @@ export function toPage<Row>(
   return page;
 }
 
+/** What a list page answers to a text that is none of its cursors. */
+const NO_CURSOR = {
+  path: 'querystring/cursor',
+  message: 'must be the cursor from the Link header of an earlier page',
+};
+
 /**
  * Cursors: an opaque text for callers, checked when it comes back.
  * @param position What a cursor holds: the sort key of the last row of a page.
+ * @param refusal Where a request has its cursor, and what a text that is none is told.
  */
-export function cursors<Position extends TSchema>(position: Position) {
+export function cursors<Position extends TSchema>(position: Position, refusal = NO_CURSOR) {
   return {
     write: (value: Static<Position>): string =>
       Buffer.from(JSON.stringify(value)).toString('base64url'),
@@ -45,10 +52,7 @@ export function cursors<Position extends TSchema>(position: Position) {
       if (text === undefined) return undefined;
       const value = decode(text);
       if (!Value.Check(position, value)) {
-        const message = 'must be the cursor from the Link header of an earlier page';
-        throw commonProblem('validation_failed', {
-          errors: [{ path: 'querystring/cursor', message }],
-        });
+        throw commonProblem('validation_failed', { errors: [refusal] });
       }
       return value;
     },

@@ -14,6 +14,7 @@ import { problemSchema } from './problem-body.ts';
 import { RequestLog } from './request-log.ts';
 import { nameRetryTime } from './retry-after.ts';
 import { securityHeaders } from './security-headers.ts';
+import { refuseSlowBody } from './slow-body.ts';
 import { compilersFactory } from './validator.ts';
 import { passOverUndeclaredBody } from './without-body.ts';
 
@@ -91,6 +92,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addSchema(problemSchema);
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
   app.removeContentTypeParser('text/plain');
+  app.addHook('onRequest', refuseSlowBody);
   app.addHook('onRequest', passOverUndeclaredBody);
   app.addHook('onSend', nameRetryTime);
   app.addHook('onRequest', (request, reply, done) => {
@@ -106,13 +108,14 @@ function createFastify(options: ServerOptions) {
   const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
   // As the plain type, so that routes and plugins need not know which logger it is.
   const loggerInstance: FastifyBaseLogger = log;
+  // Node's limit for the head of a request holds, a minute; that for the whole request is off, for which see
+  // `refuseSlowBody`.
   return fastify({
     loggerInstance,
     http: { shouldUpgradeCallback: acceptsUpgrade },
     logController: new RequestLog(),
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
-    requestTimeout: 120_000,
     connectionTimeout: INACTIVITY_MS,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',

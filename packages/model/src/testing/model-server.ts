@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 
 /** A request as it reached the server. */
 export interface ReceivedRequest {
@@ -31,6 +32,8 @@ export type Play = (request: ReceivedRequest) => Answer | Promise<Answer>;
 export interface ModelServer extends AsyncDisposable {
   /** The address for `MODEL_BASE_URL`. */
   url: string;
+  /** How many connections to it are open. */
+  connections: () => Promise<number>;
   /** Ends it, and every connection to it. */
   close: () => Promise<void>;
 }
@@ -51,7 +54,13 @@ export async function startModelServer(play: Play): Promise<ModelServer> {
     server.closeAllConnections();
     await closed;
   };
-  return { url: `http://127.0.0.1:${port}/v1`, close, [Symbol.asyncDispose]: close };
+  const connections = promisify(server.getConnections.bind(server));
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    connections,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 async function receive(incoming: IncomingMessage): Promise<ReceivedRequest> {

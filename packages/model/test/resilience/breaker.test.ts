@@ -5,7 +5,7 @@ import { createBreaker } from '../../src/resilience/breaker.ts';
 import type { Answer } from '../scripted-server.ts';
 import { embeddings } from '../../src/testing.ts';
 import { chat, failure } from '../server-answers.ts';
-import { ask, failsWith, FLAT, startScene } from '../test-client.ts';
+import { ask, failsWith, FLAT, Flat, startScene } from '../test-client.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -86,7 +86,7 @@ suite('the breaker opens', () => {
   });
 });
 
-suite('chat and embeddings have a breaker each', () => {
+suite('chat, pictures and embeddings have a breaker each', () => {
   const vector = embeddings([[1, 2, 3]]);
 
   test('so that answers of one do not hide that the other is gone, at one address too', async (t) => {
@@ -112,6 +112,38 @@ suite('chat and embeddings have a breaker each', () => {
     await client.embed(['a']);
     assert.equal(client.breaker.state, 'closed');
     assert.deepEqual(states, ['open', 'half-open', 'closed']);
+  });
+
+  test('so that a model which only reads does not hide that the one which sees is gone', async (t) => {
+    let sees = false;
+    const { client } = await startScene(
+      t,
+      [
+        ({ body }) =>
+          sees || !JSON.stringify(body).includes('image_url') ? chat.ollama(FLAT) : 'reset',
+      ],
+      { retry: { attempts: 1 }, breaker: { halfOpenAfterMs: 30 } },
+    );
+    const look = () =>
+      client.generateObject({
+        operation: 'describe',
+        schemaName: 'flat',
+        schema: Flat,
+        system: 'Look.',
+        data: null,
+        image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },
+      });
+    for (let call = 0; call < 5; call += 1) {
+      assert.equal(client.breaker.state, 'closed');
+      await ask(client);
+      await failsWith(look(), 'MODEL_UNREACHABLE');
+    }
+    assert.notEqual(client.breaker.state, 'closed');
+    assert.ok(await ask(client), 'what is read is not kept back');
+    sees = true;
+    await t.waitFor(() => assert.equal(client.breaker.state, 'half-open'));
+    await look();
+    assert.equal(client.breaker.state, 'closed');
   });
 });
 

@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import type { Disk } from 'flydrive';
+import pLimit from 'p-limit';
 
 /** How to reach a bucket. See docs/configuration.md, Image store. */
 export type BucketSettings = {
@@ -19,6 +21,14 @@ const TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
 const ATTEMPTS = 3;
 
 /**
+ * How many pictures this process has in memory on their way to a bucket, of whatever jobs and requests. A
+ * request can be made again only while its content is there, so they are no streams.
+ */
+export const PARALLEL_UPLOADS = 4;
+
+const uploadInTurn = pLimit(PARALLEL_UPLOADS);
+
+/**
  * A bucket as a disk. An object appears whole or not at all. The client is loaded only here: it is large,
  * and whoever keeps pictures in a folder does not need it.
  * @returns The disk, and what ends its connections.
@@ -26,7 +36,7 @@ const ATTEMPTS = 3;
 export async function openBucket(
   settings: BucketSettings,
 ): Promise<{ disk: Disk; close: () => void }> {
-  const [{ S3Client }, { S3Driver }, { Disk: BucketDisk }] = await Promise.all([
+  const [{ S3Client }, { S3Driver }, { Disk: BaseDisk }] = await Promise.all([
     import('@aws-sdk/client-s3'),
     import('flydrive/drivers/s3'),
     import('flydrive'),
@@ -45,5 +55,11 @@ export async function openBucket(
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
   const driver = new S3Driver({ client, bucket, visibility: 'private', supportsACL: false });
-  return { disk: new BucketDisk(driver), close: () => client.destroy() };
+  class PictureBucket extends BaseDisk {
+    override copyFromFs(source: string | URL, key: string): Promise<void> {
+      // Read within the turn: what waits is on the disk only.
+      return uploadInTurn(async () => this.put(key, await readFile(source)));
+    }
+  }
+  return { disk: new PictureBucket(driver), close: () => client.destroy() };
 }

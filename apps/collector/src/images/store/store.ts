@@ -1,13 +1,16 @@
-import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { Disk } from 'flydrive';
 
 /** Keeps pictures under the SHA-256 of their bytes, so that equal ones are one file. */
 export type ImageStore = {
-  /** Stores a file's content, unless it is there already; the file itself stays. */
+  /**
+   * Stores a file's content, unless it is there already; the file itself stays. However many are stored at
+   * once, the process has few of them in memory.
+   */
   put(sha256: string, path: string): Promise<void>;
   /** Whether the content is there. */
   has(sha256: string): Promise<boolean>;
+  /** The whole content: within a turn (see `decodeInTurn`), so that few are in memory at once. */
   read(sha256: string): Promise<Buffer>;
   stream(sha256: string): Promise<Readable>;
   /** The smaller copy that was stored; undefined where none was. */
@@ -31,14 +34,20 @@ export const SIDES = [320, 1024] as const;
  * most two small files for each picture.
  */
 export function createImageStore(
-  disk: Pick<Disk, 'put' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'>,
+  disk: Pick<
+    Disk,
+    'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'
+  >,
 ) {
-  const read = async (key: string) => Buffer.from(await disk.getBytes(key));
+  async function read(key: string): Promise<Buffer> {
+    const { buffer, byteOffset, byteLength } = await disk.getBytes(key);
+    // The same memory, not a copy of it.
+    return Buffer.from(buffer, byteOffset, byteLength);
+  }
   const store: ImageStore = {
     async put(sha256, path) {
       const key = keyOf(sha256);
-      // Whole, not as a stream: a request to a bucket can be made again only while its content is there.
-      if (!(await disk.exists(key))) await disk.put(key, await readFile(path));
+      if (!(await disk.exists(key))) await disk.copyFromFs(path, key);
     },
     has: (sha256) => disk.exists(keyOf(sha256)),
     read: (sha256) => read(keyOf(sha256)),

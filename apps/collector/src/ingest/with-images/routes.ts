@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import multipart from '@fastify/multipart';
-import type { RateLimit, Server } from '@oselya/kit';
+import { type RateLimit, type Server, SLOWEST_BODY } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
@@ -8,6 +8,7 @@ import { CHANGE_REFUSALS } from '../../access/answers.ts';
 import { mayUseSource } from '../../access/guard.ts';
 import type { Disk } from '../../disk/disk.ts';
 import { problem, problemAnswers } from '../../errors.ts';
+import { MEBIBYTE } from '../../limits.ts';
 import type { Metrics } from '../../metrics.ts';
 import { countRequest } from '../count-request.ts';
 import { failAsIngest } from '../failures.ts';
@@ -32,8 +33,8 @@ export type WithImagesDeps = {
 /**
  * `POST /ingest/with-images`, in a scope of its own, because it reads another type of body than all else.
  * What can be refused is refused before the body is read, or at its field `metadata`, which is read as soon
- * as it comes: so a form counts against its source's rate even if its files turn out bad. Specification 001, Endpoints and Behaviour
- * rules, 3; Contract 4, Answers.
+ * as it comes: so a form counts against its source's rate even if its files turn out bad. Specification 001,
+ * Endpoints and Behaviour rules, 3; Contract 4, Answers.
  */
 export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
   const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
@@ -124,6 +125,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
 const NOT_STORED = [
   400,
   ...CHANGE_REFUSALS,
+  'request_too_slow',
   413,
   415,
   422,
@@ -145,7 +147,11 @@ const ENDED = [
 const MODEL_AWAY =
   'The model server is left alone for a while after several failures. Nothing was stored: send it again.';
 
-const DESCRIPTION = `The pipeline runs before the answer, so this can take minutes. A payload that ends
+const DESCRIPTION = `A form has to come at no less than ${SLOWEST_BODY.bytes / MEBIBYTE} MB in each
+${SLOWEST_BODY.milliseconds / 60_000} minutes until it is whole, half a megabit a second. One that comes more slowly, or stalls, is
+408 \`request_too_slow\`, and nothing of it is stored.
+
+The pipeline runs before the answer, so this can take minutes. A payload that ends
 \`invalid\` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again
 at once (a stage took too long, or the process ended), and else 500; it has to be sent again, since its
 pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives

@@ -7,7 +7,7 @@ import {
   putBackSome,
   readTime,
   type RetryStatus,
-} from '../../queue/put-back.sql.ts';
+} from '../../queue/index.ts';
 
 const PICTURES_GONE =
   'The payload came with its pictures, which are kept only when it is completed: send it again with them.';

@@ -2,6 +2,7 @@ import { pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
 import { sourceSlugSchema } from '../../payload/schema.ts';
 import { choice, nullable } from '../../schemas/common.ts';
+import { rawErrorSchema, rawStatusSchema } from '../../schemas/raw.ts';
 
 /** How many payloads a page has where the caller does not say. */
 export const PAGE_SIZE = 100;
@@ -13,7 +14,7 @@ const timestamp = Type.String({ format: 'date-time' });
 
 export const listQuery = Type.Object(
   {
-    status: choice(['pending', 'processing', 'completed', 'invalid', 'failed']),
+    status: rawStatusSchema,
     source_slug: Type.Optional(sourceSlugSchema),
     ...pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }),
   },
@@ -27,13 +28,7 @@ export const listAnswer = Type.Array(
     external_id: Type.String(),
     status: Type.String(),
     attempts: Type.Integer(),
-    error: nullable(
-      Type.Object({
-        code: Type.String(),
-        message: Type.String(),
-        stage: Type.Optional(Type.String()),
-      }),
-    ),
+    error: rawErrorSchema,
     listing_id: nullable(Type.Integer()),
     request_id: nullable(
       Type.String({ description: 'The request that brought it, as it stands in the log.' }),

@@ -1,16 +1,9 @@
-import { toVector } from '@oselya/db';
-import { sql } from 'kysely';
-import {
-  EMBEDDED_COLUMNS,
-  embeddingText,
-  embeddingTextHash,
-  isEmbedded,
-} from '../../embeddings/text.ts';
-import { heldListing } from '../../queue/fence.ts';
-import { LeaseLostError } from '../../queue/job.ts';
+import { embeddingText, isEmbedded } from '../../embeddings/text.ts';
+import { sha256 } from '../../text/sha256.ts';
 import { product } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
+import { findEmbedded, writeEmbedding } from './embed.sql.ts';
 
 /**
  * Makes the listing's embedding, unless it is of the same text by the same model already: each vector
@@ -21,33 +14,13 @@ import type { StageRun } from '../stage.ts';
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;
   const listingId = product(context, 'listingId');
-  const listing = await db
-    .selectFrom('property_listings')
-    .innerJoin('listing_payloads', (join) =>
-      join
-        .onRef('listing_payloads.source_slug', '=', 'property_listings.source_slug')
-        .onRef('listing_payloads.external_id', '=', 'property_listings.external_id'),
-    )
-    .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
-    .select(sql<boolean>`embedding is not null`.as('is_embedded'))
-    .where('id', '=', listingId)
-    .executeTakeFirstOrThrow();
+  const listing = await findEmbedded(db, listingId);
   if (listing.raw_id !== job.rawId) return superseded;
   const text = embeddingText(listing);
-  const hash = embeddingTextHash(text);
+  const hash = sha256(text);
   if (isEmbedded(listing, { hash, model: model.embeddingModel })) return skipped;
 
   const { vector, model: name } = await model.embed(text, signal);
-  const { rows } = await sql<{ is_current: boolean }>`
-    with claim as materialized (${heldListing(job)}),
-    written as (
-      update property_listings set
-        embedding = ${toVector(vector)}::vector,
-        embedding_model = ${name},
-        embedding_text_hash = ${hash}
-      from claim
-      where claim.is_current and property_listings.id = ${listingId})
-    select is_current from claim`.execute(db);
-  if (rows[0] === undefined) throw new LeaseLostError(job);
-  return rows[0].is_current ? done : superseded;
+  const written = await writeEmbedding(db, job, listingId, { vector, model: name, hash });
+  return written ? done : superseded;
 };

@@ -1,4 +1,4 @@
-import { SupersededError } from '../../queue/job.ts';
+import { SupersededError } from '../../queue/index.ts';
 import { product } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';

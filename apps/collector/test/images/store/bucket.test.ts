@@ -3,8 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig } from '../../../src/config.ts';
+import { PARALLEL_UPLOADS } from '../../../src/images/store/bucket.ts';
 import { openImageStore } from '../../../src/images/store/open.ts';
+import { until } from '../../support/until.ts';
 import { startBucket } from './scripted-bucket.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-bucket-'));
@@ -86,6 +89,34 @@ test('what is stored can be listed, page after page', async () => {
   );
   assert.deepEqual(await pages[0]?.[0]?.storedAt(), new Date('2026-01-02T03:04:05Z'));
   for (const other of others) await store.remove(other);
+});
+
+test('four are in memory on their way to the bucket; what waits has not been read', async () => {
+  const { promise: taking, resolve: take } = Promise.withResolvers<void>();
+  bucket.state.taking = taking;
+  const hashes = Array.from({ length: 12 }, (_, nth) => nth.toString(16).padStart(64, '9'));
+  const paths = hashes.map((one) => join(folder, one));
+  for (const path of paths) await writeFile(path, 'bytes');
+  const before = bucket.requests.length;
+  const since = (method: string) =>
+    bucket.requests.slice(before).filter((request) => request.startsWith(method)).length;
+  const puts = hashes.map((one, nth) => store.put(one, paths[nth] ?? ''));
+  await until('all looked for, four sent', () => since('HEAD') === 12 && since('PUT') >= 4);
+  // Long enough for one more to be read, if it were to be.
+  await sleep(200);
+  assert.equal(since('PUT'), PARALLEL_UPLOADS);
+  // Whatever is stored all the same was in memory by now.
+  for (const path of paths) await rm(path);
+  take();
+  bucket.state.taking = Promise.resolve();
+  const ends = await Promise.allSettled(puts);
+  const stored = hashes.filter((_, nth) => ends[nth]?.status === 'fulfilled');
+  assert.equal(stored.length, PARALLEL_UPLOADS);
+  for (const end of ends) {
+    if (end.status === 'rejected')
+      assert.equal((end.reason as NodeJS.ErrnoException).code, 'ENOENT');
+  }
+  for (const one of stored) await store.remove(one);
 });
 
 test('a bucket that wants it slower is asked again, three times in all', async () => {

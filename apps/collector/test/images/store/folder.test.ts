@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { openFolder } from '../../../src/images/store/folder.ts';
 import { createImageStore } from '../../../src/images/store/store.ts';
 
@@ -53,6 +54,26 @@ test('what is stored can be listed by the first digits of its hash', async () =>
   assert.ok(age < 60_000, `${age} ms`);
   assert.deepEqual((await Array.fromAsync(store.list('99'))).flat(), []);
   await rm(join(folder, 'ab', 'ab', 'notes.txt'));
+});
+
+test('however many are stored at once, none of them is in memory', async () => {
+  const large = join(root, 'large');
+  const bytes = 8 * 1024 * 1024;
+  await writeFile(large, Buffer.alloc(bytes, 'picture'));
+  const hashes = Array.from({ length: 16 }, (_, nth) => nth.toString(16).padStart(64, '9'));
+  const before = process.memoryUsage().arrayBuffers;
+  let most = 0;
+  const over = new AbortController();
+  const stored = Promise.all(hashes.map((one) => store.put(one, large)));
+  const ended = stored.finally(() => over.abort());
+  while (!over.signal.aborted) {
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+    await setImmediate();
+  }
+  await ended;
+  assert.equal(Math.floor(most / bytes), 0);
+  assert.equal((await stat(join(folder, '99', '99', hashes[0] ?? ''))).size, bytes);
+  for (const one of hashes) await store.remove(one);
 });
 
 test('a source that fails leaves nothing', async () => {

@@ -24,14 +24,19 @@ function listing(keys: readonly string[], query: URLSearchParams): string {
 export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
-  /** How many of the next requests are answered 503 SlowDown. */
-  const state = { slowDowns: 0 };
+  const state = {
+    /** How many of the next requests are answered 503 SlowDown. */
+    slowDowns: 0,
+    /** What is put waits for this before it is read. */
+    taking: Promise.resolve(),
+  };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await buffer(request);
     const { method = '', url = '', headers } = request;
     const { pathname, searchParams } = new URL(url, 'http://bucket.test');
     requests.push(`${method} ${pathname}`);
+    if (method === 'PUT') await state.taking;
+    const body = await buffer(request);
     const fail = (status: number, code: string) => {
       response.writeHead(status, { 'content-type': 'application/xml' });
       const xml = `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`;

@@ -1,0 +1,56 @@
+import { rm } from 'node:fs/promises';
+import type { Disk } from '../disk/disk.ts';
+import { inspectPicture } from './decode.ts';
+import type { Download } from './download.ts';
+import { ImageError } from './image-error.ts';
+import type { Result } from './listing-picture.ts';
+import { missOf, type StoredImage } from './repository.ts';
+import { retryTime } from './retry-time.ts';
+import type { ImageStore } from './store/store.ts';
+import type { TemporaryFile } from './temporary-file.ts';
+
+/** Stores pictures, one at a time. A bad picture is a result; anything else that fails is a failure. */
+export type Gather = {
+  /** Stores the bytes that an address gives. */
+  fetch(url: string, signal: AbortSignal): Promise<Result>;
+  /** Stores a file's bytes; the file stays. */
+  keep(file: TemporaryFile): Promise<Result>;
+};
+
+export function createGather(deps: {
+  store: Pick<ImageStore, 'put'>;
+  disk: Pick<Disk, 'need'>;
+  download: Download;
+}): Gather {
+  const { store, disk, download } = deps;
+
+  async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
+    const { mediaType, ...seen } = await inspectPicture(path);
+    await store.put(sha256, path);
+    return { sha256, media_type: mediaType, bytes, ...seen };
+  }
+
+  async function fetchAndKeep(url: string, signal: AbortSignal): Promise<StoredImage> {
+    await disk.need();
+    const file = await download(url, signal);
+    try {
+      return await keep(file);
+    } finally {
+      await rm(file.path, { force: true });
+    }
+  }
+
+  return {
+    fetch: (url, signal) => unlessBad(fetchAndKeep(url, signal)),
+    keep: (file) => unlessBad(keep(file)),
+  };
+}
+
+async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
+  try {
+    return { image: await work };
+  } catch (error) {
+    if (!(error instanceof ImageError)) throw error;
+    return missOf(error.message, retryTime(error));
+  }
+}

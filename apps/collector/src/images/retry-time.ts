@@ -1,0 +1,36 @@
+import type { ImageError } from './image-error.ts';
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * How long an address that could not be had for a moment is left alone by payloads that say nothing new: a
+ * dead host costs a source that sends the same every hour its timeouts once a day. A little less than a
+ * day, so that one that sends once a day asks each time.
+ */
+export const RETRY_AFTER_MS = 20 * HOUR_MS;
+
+/**
+ * The bounds of what a host may name in its place: an hour, of which a little less for the same reason, and a
+ * month, after which whatever it meant is over.
+ */
+const SOONEST_MS = 50 * 60_000;
+const LATEST_MS = 30 * 24 * HOUR_MS;
+
+/** From when on an address may be asked again; null where that would be of no use. */
+export function retryTime({ retryable, retryAt }: ImageError, now = Date.now()): Date | null {
+  if (!retryable) return null;
+  const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;
+  return new Date(now + Math.min(Math.max(wanted, SOONEST_MS), LATEST_MS));
+}
+
+/**
+ * The time that a host names in `Retry-After`, as seconds or as a date (RFC 9110 §10.2.3).
+ * @returns Undefined where it says nothing, or nothing that can be understood.
+ */
+export function parseRetryAfter(header: string, now = Date.now()): Date | undefined {
+  const value = header.trim();
+  if (/^\d{1,10}$/.test(value)) return new Date(now + Number(value) * 1000);
+  // An HTTP date begins with the name of its day; `Date.parse` would guess at much else.
+  const time = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(time) ? undefined : new Date(time);
+}

@@ -1,0 +1,79 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database/tables.ts';
+import type { Payload } from '../../payload/schema.ts';
+import { type Fence, heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
+
+/** A payload, and what is known of its listing: null where there is none. */
+export type Loaded = {
+  payload: Payload;
+  listingId: number | null;
+  /** The last payload that the listing was made from, or that said the same. */
+  currentRawId: number | null;
+  /** That payload's content, once it went through every stage. */
+  completedHash: string | null;
+  /** Whether pictures of it are not had yet, although they may be by now. */
+  lacksPictures: boolean;
+};
+
+/**
+ * Whether a listing has addresses that may be asked again by now (see `takeDue`), or fetched pictures that
+ * nobody has described: then its pictures were looked after for an unchanged payload, and the model failed.
+ */
+const LACKS_PICTURES = sql`exists (
+  select from listing_images as shown left join images using (sha256)
+  where shown.listing_id = listing.id
+    and (shown.retry_at <= now()
+      or shown.url is not null and images.sha256 is not null and images.described_by is null))`;
+
+/**
+ * The payload of a job, and what is known of its listing.
+ * @throws LeaseLostError.
+ */
+export async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
+  const { rows } = await sql<Loaded>`
+    select raw.payload, listing.id as "listingId", current.raw_id as "currentRawId",
+      current.completed_hash as "completedHash", ${LACKS_PICTURES} as "lacksPictures"
+    from raw_data as raw
+    left join property_listings as listing using (source_slug, external_id)
+    left join listing_payloads as current using (source_slug, external_id)
+    where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
+    db,
+  );
+  const [loaded] = rows;
+  if (loaded === undefined) throw new LeaseLostError(job);
+  return loaded;
+}
+
+/**
+ * Notes that the listing's last payload came again. The row of the listing itself stays as it is, and so do
+ * its indexes, unless it has to come back from the archive. Whether it has to is looked at under its lock,
+ * after the note: a check that archives it either sees the note or is seen (see noteGone).
+ * @returns False where the listing is another one by now.
+ * @throws LeaseLostError.
+ */
+export async function noteSeenAgain(
+  db: Kysely<Tables>,
+  job: Job,
+  listingId: number,
+): Promise<boolean> {
+  const { rows } = await sql<{ held: boolean; noted: boolean }>`
+    with claim as materialized (${heldClaim(job)}),
+    noted as (
+      update listing_payloads set raw_id = ${job.rawId}
+      from claim
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}
+        and raw_id < ${job.rawId} and completed_hash = ${job.contentHash}
+      returning raw_id),
+    listing as materialized (
+      select property_listings.id, archived_at from noted, property_listings
+      where property_listings.id = ${listingId}
+      for no key update of property_listings),
+    unarchived as (
+      update property_listings set archived_at = null, updated_at = now()
+      from listing
+      where property_listings.id = listing.id and listing.archived_at is not null)
+    select exists (select from claim) as held, exists (select from noted) as noted`.execute(db);
+  const seen = rows[0];
+  if (seen === undefined || !seen.held) throw new LeaseLostError(job);
+  return seen.noted;
+}

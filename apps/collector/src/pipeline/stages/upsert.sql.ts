@@ -1,0 +1,57 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../database/tables.ts';
+import type { Provenance } from '../../listings/provenance.ts';
+import { heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
+import type { ListingState } from '../listing-state.ts';
+
+/** What a payload makes of a listing's row, and where that comes from. */
+export type Upsert = {
+  row: ListingState & { city_key: string | null; search_text: string };
+  provenance: Provenance;
+};
+
+/**
+ * Creates or updates the listing of a payload. With a new payload it comes back from the archive; one that
+ * is processed again is no sign of it. It is complete again only when every stage has been through.
+ * @returns The listing's id; undefined where it was made from a newer payload already.
+ * @throws LeaseLostError.
+ */
+export async function upsertListing(
+  db: Kysely<Tables>,
+  job: Job,
+  { row, provenance }: Upsert,
+): Promise<number | undefined> {
+  const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
+  const columns = Object.keys(values);
+  const { rows } = await sql<{ held: boolean; id: number | null }>`
+    with claim as materialized (${heldClaim(job)}),
+    before as materialized (
+      select raw_id from listing_payloads
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
+    current as (
+      insert into listing_payloads (source_slug, external_id, raw_id)
+      select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
+      on conflict (source_slug, external_id)
+        do update set raw_id = excluded.raw_id, completed_hash = null
+        where listing_payloads.raw_id <= excluded.raw_id
+      returning raw_id),
+    stored as (
+      insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
+      select ${sql.join(columns.map((column) => sql.ref(`listing.${column}`)))}
+      from current,
+        jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
+      on conflict (source_slug, external_id) do update set
+        ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
+        archived_at = case when (select raw_id from before) = ${job.rawId}
+          then property_listings.archived_at end,
+        updated_at = now()
+      returning id),
+    traced as (
+      insert into listing_enrichments (listing_id, kind, value)
+      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from stored
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
+    select exists (select from claim) as held, (select id from stored) as id`.execute(db);
+  const stored = rows[0];
+  if (stored === undefined || !stored.held) throw new LeaseLostError(job);
+  return stored.id ?? undefined;
+}

@@ -1,0 +1,25 @@
+/** The queue, as everybody else uses it. */
+
+export { claimAgain } from './claim-again.sql.ts';
+export { claimJobs } from './claim.sql.ts';
+export { heldClaim, heldListing } from './fence.sql.ts';
+export { queueReads } from './figures.sql.ts';
+export { createReadQueue, type ReadQueue } from './figures.ts';
+export { CHANNEL, createHints, type Hints } from './hints.ts';
+export { createInlineJobs, type InlineJobs } from './inline.ts';
+export { type Fence, type Job, LeaseLostError, SupersededError } from './job.ts';
+export { expireLeases } from './leases.sql.ts';
+export { registerQueueMetrics } from './metrics.ts';
+export { outlastOutages, type Patience, RepeatedOutageError } from './outlast-outages.ts';
+export { processName } from './process-name.ts';
+export {
+  findStanding,
+  putBackOne,
+  putBackSome,
+  readTime,
+  type RetryStatus,
+} from './put-back.sql.ts';
+export { release } from './release.sql.ts';
+export type { ProcessJob } from './run-job.ts';
+export { costWith } from './transitions.sql.ts';
+export { startWorker } from './worker.ts';

@@ -1,0 +1,62 @@
+import { type Kysely, sql } from 'kysely';
+import type { RawStatus, StageRecord, Tables } from '../database/tables.ts';
+import { lockHeld } from './fence.sql.ts';
+import type { Fence, Job } from './job.ts';
+import { rescued } from './transitions.sql.ts';
+
+/** A job whose lease is renewed, and how far it has come. */
+export type InProgress = Fence & { stages: readonly StageRecord[] };
+
+/**
+ * Renews the leases of jobs in progress, all in one statement, and notes the stages that each has been
+ * through: should its worker be lost, that is what is known of it. Gives those that are still held.
+ */
+export async function renewLeases(
+  db: Kysely<Tables>,
+  jobs: readonly InProgress[],
+  leaseMs: number,
+): Promise<Fence[]> {
+  const items = jobs.map(({ rawId, attempt, stages }) => ({ id: rawId, attempt, stages }));
+  const { rows } = await sql<Fence>`
+    with job as materialized (
+      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
+        as job (id bigint, attempt integer, stages jsonb)),
+    held as materialized (${lockHeld})
+    update raw_data set
+      lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
+      stages = job.stages
+    from job join held using (id)
+    where raw_data.id = job.id
+    returning raw_data.id as "rawId", raw_data.attempt`.execute(db);
+  return rows;
+}
+
+/** A job whose worker has gone, and what became of it. */
+export type Rescued = Pick<Job, 'rawId' | 'attempt' | 'sourceSlug' | 'requestId'> & {
+  status: RawStatus;
+};
+
+/**
+ * Gives jobs whose worker has gone back to the queue; one whose attempts are spent is `failed`, and so is
+ * an inline one, whose pictures are gone with its process. Contract 4, Queue.
+ */
+export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<Rescued[]> {
+  const { rows } = await sql<Rescued>`
+    update raw_data set ${rescued(maxAttempts)}
+    where id in (
+      select id from raw_data
+      where status = 'processing' and lease_expires_at < now()
+      for update skip locked)
+    returning id as "rawId", attempt, source_slug as "sourceSlug", request_id as "requestId",
+      status`.execute(db);
+  return rows;
+}
+
+/** Ends every lease: for a database that no other process can have open, so that no worker holds one. */
+export async function expireLeases(db: Kysely<Tables>): Promise<void> {
+  await db
+    .updateTable('raw_data')
+    .set({ lease_expires_at: sql<Date>`now() - interval '1 second'` })
+    .where('status', '=', 'processing')
+    .execute();
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openapi } from '../../src/main.ts';
+
+type Operation = {
+  tags: string[];
+  description?: string;
+  security?: object[];
+  requestBody?: { content: Record<string, { schema: object }> };
+};
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: {
+    schemas: Record<string, { additionalProperties?: boolean; properties: object }>;
+    securitySchemes: Record<string, object>;
+  };
+  tags: { name: string }[];
+};
+
+test('the OpenAPI document has every route, and names the schemas of the specification', async () => {
+  const { paths, components, tags } = (await openapi()) as Document;
+  const { Problem: _, ...named } = components.schemas;
+  assert.deepEqual(Object.keys(named).toSorted(), [
+    'FulltextSearchRequest',
+    'FulltextSearchResponse',
+    'FulltextSearchResult',
+    'PayloadSchema',
+    'SimilarSearchRequest',
+    'SimilarSearchResponse',
+  ]);
+  for (const [path, name] of [
+    ['/api/v1/ingest', 'PayloadSchema'],
+    ['/api/v1/search/fulltext', 'FulltextSearchRequest'],
+    ['/api/v1/search/hybrid', 'FulltextSearchRequest'],
+    ['/api/v1/search/similar', 'SimilarSearchRequest'],
+  ] as const) {
+    const content = paths[path]?.['post']?.requestBody?.content;
+    const $ref = `#/components/schemas/${name}`;
+    assert.deepEqual(content?.['application/json']?.schema, { $ref }, path);
+    assert.equal(named[name]?.additionalProperties, false, name);
+  }
+  for (const path of [
+    '/api/v1/raw/{raw_id}',
+    '/api/v1/listings/{id}',
+    '/api/v1/listings/{id}/history',
+    '/api/v1/listings/{id}/images',
+    '/api/v1/images/{sha256}',
+    '/api/v1/admin/queue',
+    '/api/v1/admin/raw',
+    '/api/v1/admin/raw/{raw_id}/retry',
+    '/api/v1/admin/raw/retry',
+    '/api/v1/admin/raw-data',
+    '/api/v1/admin/archive-check',
+    '/health',
+  ]) {
+    assert.ok(path in paths, path);
+  }
+
+  const names = tags.map(({ name }) => name);
+  assert.deepEqual(names, ['ingest', 'search', 'listings', 'images', 'operations']);
+  assert.ok(components.securitySchemes['api_key']);
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const operation of Object.values(operations)) {
+      assert.ok(
+        operation.tags.every((tag) => names.includes(tag)),
+        path,
+      );
+      const expected = path.startsWith('/api/') ? [{ api_key: [] }] : undefined;
+      assert.deepEqual(operation.security, expected, path);
+    }
+  }
+});
+
+test('the bound of the ranking stands in the OpenAPI document', async () => {
+  const { paths, components } = (await openapi()) as Document;
+  assert.match(
+    paths['/api/v1/search/fulltext']?.['post']?.description ?? '',
+    /1000 newest .*`gte`/,
+  );
+  const response = JSON.stringify(components.schemas['FulltextSearchResponse']?.properties);
+  assert.match(response, /`gte`: [^"]*1000/);
+});

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import sharp from 'sharp';
+import { startServer } from '../images/server.ts';
+import { startCollector } from '../support/collector.ts';
+import { openDatabase, rawRecord } from '../support/database.ts';
+import { formOf, sendForm } from '../support/form.ts';
+import { fillableDisk } from '../support/full-disk.ts';
+import { watchLeftovers } from '../support/leftovers.ts';
+import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
+
+const database = await openDatabase();
+const { db } = database;
+const dataDir = await mkdtemp(join(tmpdir(), 'oselya-full-'));
+after(() => rm(dataDir, { recursive: true, force: true }));
+
+/** A picture that comes in many pieces; another one for each shade. */
+async function largePicture(mean: number) {
+  const noise = { type: 'gaussian', mean, sigma: 40 } as const;
+  const create = { width: 600, height: 600, channels: 3, background: 'white', noise } as const;
+  const bytes = Uint8Array.from(await sharp({ create }).png().toBuffer());
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { name: `${mean}.png`, bytes, sha256 };
+}
+
+type Picture = Awaited<ReturnType<typeof largePicture>>;
+
+const [known, uploaded, kept] = [
+  await largePicture(70),
+  await largePicture(90),
+  await largePicture(110),
+];
+/** By what the disk lacks while they are fetched. */
+const fetched = { writing: await largePicture(130), copying: await largePicture(150) };
+
+let requests = 0;
+const host = await startServer((request, response) => {
+  requests += 1;
+  response.end(request.url === '/writing' ? fetched.writing.bytes : fetched.copying.bytes);
+});
+const collector = await startCollector(database, {
+  DATA_DIR: dataDir,
+  SSRF_ALLOW: '127.0.0.1',
+  COLLECTOR_INGEST_PER_MINUTE: '0',
+});
+// What is opened once and stays is open after this.
+assert.equal((await sendForm(collector.url, formOf(payloadOf(), [known]))).status, 200);
+
+const recordsOf = (externalId: string) =>
+  db.selectFrom('raw_data').selectAll().where('external_id', '=', externalId).execute();
+const isKnown = async ({ sha256 }: Picture) =>
+  (await collector.get(`/api/v1/images/${sha256}`)).status === 200;
+
+test('a disk that fills amidst an upload is 503, with no file and no record; the next request works', async () => {
+  const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
+  using disk = fillableDisk(dataDir);
+  const payload = payloadOf();
+  disk.lacks = 'writing';
+  const { status, body, headers } = await sendForm(collector.url, formOf(payload, [uploaded]));
+  assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'disk_low', '5']);
+  assert.deepEqual(await recordsOf(payload.external_id), []);
+  await untilNothingIsLeft();
+  disk.lacks = undefined;
+  assert.equal((await sendForm(collector.url, formOf(payload, [uploaded]))).status, 200);
+  assert.ok(await isKnown(uploaded));
+  await untilNothingIsLeft();
+});
+
+test('a disk that fills while an uploaded picture is stored fails the payload, which can be sent again', async () => {
+  const untilNothingIsLeft = await watchLeftovers({ database, dataDir });
+  using disk = fillableDisk(dataDir);
+  const payload = payloadOf();
+  const headers = { 'idempotency-key': 'full-disk' };
+  disk.lacks = 'copying';
+  const refused = await sendForm(collector.url, formOf(payload, [kept]), headers);
+  assert.deepEqual([refused.status, refused.body.code], [503, 'interrupted']);
+  const [record] = await recordsOf(payload.external_id);
+  assert.deepEqual([record?.status, record?.error?.code], ['failed', 'interrupted']);
+  assert.equal(await isKnown(kept), false);
+  await untilNothingIsLeft();
+  disk.lacks = undefined;
+  const answer = await sendForm(collector.url, formOf(payload, [kept]), headers);
+  assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  assert.ok(await isKnown(kept));
+  await untilNothingIsLeft();
+});
+
+test('a job whose fetched picture has no room goes back, and is done when there is some', async () => {
+  const untilNothingIsLeft = await watchLeftovers({ database, dataDir, host });
+  using disk = fillableDisk(dataDir);
+  for (const lacks of ['writing', 'copying'] as const) {
+    disk.lacks = lacks;
+    const before = requests;
+    const payload = payloadOf({ image_urls: [`${host.url}/${lacks}`] });
+    const { text, json } = await collector.post('/api/v1/ingest', payload);
+    const rawId = json<{ raw_id: number }>().raw_id;
+    await until('a second attempt', () => requests >= before + 2);
+    const { status, error } = await rawRecord(db, rawId);
+    assert.deepEqual([status === 'pending' || status === 'processing', error], [true, null], text);
+    assert.equal(await isKnown(fetched[lacks]), false);
+    disk.lacks = undefined;
+    const ended = await until('its end', async () => {
+      const record = await rawRecord(db, rawId);
+      return record.status === 'completed' && record;
+    });
+    assert.equal(ended.attempts, 1);
+    assert.ok(await isKnown(fetched[lacks]));
+    await untilNothingIsLeft();
+  }
+});

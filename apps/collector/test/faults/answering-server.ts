@@ -1,0 +1,61 @@
+import type { ServerResponse } from 'node:http';
+import {
+  answerAlike,
+  completion,
+  LISTING,
+  type ReceivedRequest,
+  sameVector,
+  startModelServer,
+} from '@oselya/model/testing';
+import { DIMENSIONS } from '../support/database.ts';
+
+/** What a request asks the model for. */
+export type Asked = 'reading' | 'describing' | 'embedding';
+
+/** A moment in a conversation with the model: its request is there, or its answer is on its way. */
+export type CallMoment = { asked: Asked; when: 'before' | 'after' };
+
+const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
+const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+
+/**
+ * A model server that reads listings, refuses what repairs telephones, describes pictures and embeds.
+ * @param moment Tells of a moment, at which it calls a function; the first such request has no answer before it.
+ */
+export function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
+  return startModelServer((request) => {
+    const answer = answerTo(request);
+    if (moment === undefined || askedBy(request) !== moment.asked) return answer;
+    if (moment.when === 'before') {
+      moment.onMoment();
+      return 'silence';
+    }
+    return {
+      write(response: ServerResponse) {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(answer.body), moment.onMoment);
+      },
+    };
+  });
+}
+
+function askedBy({ path, body }: ReceivedRequest): Asked {
+  if (path.endsWith('/embeddings')) return 'embedding';
+  return JSON.stringify(body).includes('"type":"image_url"') ? 'describing' : 'reading';
+}
+
+function answerTo(request: ReceivedRequest): { body: unknown } {
+  const asked = askedBy(request);
+  if (asked === 'describing') return bodyOf(completion(JSON.stringify(DESCRIPTION)));
+  if (asked === 'reading' && JSON.stringify(request.body).includes('Ремонтуємо')) {
+    const reason = 'It is about repairs of telephones.';
+    return bodyOf(completion(JSON.stringify({ ...LISTING, is_listing: false, reason })));
+  }
+  return bodyOf(answerOthers(request));
+}
+
+/** These are answered, not broken off. */
+function bodyOf(answer: ReturnType<typeof completion>): { body: unknown } {
+  if (typeof answer === 'string' || !('body' in answer)) throw new Error('There is no answer');
+  return { body: answer.body };
+}

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { connect } from '@oselya/db';
+import { atEnd } from '@oselya/db/testing';
+import { createModelClient, type ModelClient } from '@oselya/model';
+import { Registry } from 'prom-client';
+import type { Tables } from '../../src/database/tables.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { startWorker } from '../../src/queue/worker.ts';
+import { DIMENSIONS, openDatabase, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+import { openPictures } from './open-pictures.ts';
+import { servePictures } from './serve-pictures.ts';
+import { STATEMENTS } from './statements.ts';
+import { type Moment, startWatchingProxy } from './watching-proxy.ts';
+
+const { db, url } = await openDatabase();
+const folder = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
+atEnd(() => rm(folder, { recursive: true }));
+const pictures = await servePictures();
+
+/** The mock model, which counts how often it was asked to read a payload. */
+function countedModel(): { model: ModelClient; readings: () => number } {
+  const model = createModelClient({
+    mode: 'mock',
+    timeoutMs: 10_000,
+    embeddingDimensions: DIMENSIONS,
+  });
+  let readings = 0;
+  const generateObject: ModelClient['generateObject'] = (request) => {
+    if (request.image === undefined) readings += 1;
+    return model.generateObject(request);
+  };
+  return { model: { ...model, generateObject }, readings: () => readings };
+}
+
+/** Has a worker process one payload while its connections break over a statement. */
+async function processCut(server: string, moment: Moment) {
+  const payload = payloadOf();
+  // A picture of its own, so that it is new.
+  const image_urls = [`${pictures.url}/${payload.external_id}.png`];
+  const rawId = await store(db, { ...payload, image_urls });
+  let cuts = 0;
+  await using opened = new AsyncDisposableStack();
+  const proxy = await startWatchingProxy(new URL(server), moment, ({ cut }) => {
+    cuts += 1;
+    cut();
+  });
+  opened.defer(() => proxy.close());
+  const cuttable = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
+  opened.defer(cuttable.close);
+  const { model, readings } = countedModel();
+  const { images } = await openPictures({ db: cuttable.db, model, folder });
+  const deps = { db: cuttable.db, metrics: createMetrics(new Registry()), log };
+  const worker = startWorker({
+    ...deps,
+    process: createPipeline({ ...deps, model, images, modelTimeoutMs: 10_000 }),
+    breaker: model.breaker,
+    slots: 1,
+    // Nothing that is done here is owed to a lease that ran out.
+    leaseMs: 600_000,
+    maxAttempts: 1,
+    pollMs: 20,
+  });
+  opened.defer(() => worker.stop({ timeoutMs: 20_000 }));
+  const raw = await until('the job to end', async () => {
+    const found = await rawRecord(db, rawId);
+    return found.status !== 'pending' && found.status !== 'processing' && found;
+  });
+  return { raw, cuts, readings: readings() };
+}
+
+// The embedded database is in the process: there is no connection to cut.
+if (url !== undefined) {
+  for (const [name, statement] of Object.entries(STATEMENTS)) {
+    for (const when of ['before', 'after'] as const) {
+      test(`a connection that breaks ${when} "${name}" is carried out costs its job nothing`, async () => {
+        const { raw, cuts, readings } = await processCut(url, { statement, when, nth: 1 });
+        assert.equal(cuts, 1);
+        assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1]);
+        assert.equal(readings, 1, 'what the model read is not thrown away');
+      });
+    }
+  }
+}

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import { LeaseLostError } from '../../src/queue/job.ts';
+import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { openImages, visionModel } from './harness.ts';
+import { openPictureHost } from './picture-host.ts';
+import { serve } from './server.ts';
+
+const { db, addListing, open, rowsOf, files } = await openImages();
+const { url: host, seen, content, put } = await openPictureHost();
+
+afterEach(async () => {
+  const stored = await db.selectFrom('images').select('sha256').execute();
+  const temporary = (await files()).filter((name) => !stored.some((one) => one.sha256 === name));
+  assert.deepEqual(temporary, [], 'a temporary file stayed');
+});
+
+test('bad pictures are recorded with their reason and do not touch the good ones', async () => {
+  const { images, events } = open();
+  const listing = await addListing();
+  const good = await put('/good.jpg', 'jpeg', { colour: 'red' });
+  content.set('/page.jpg', Buffer.from('<!doctype html>'));
+  content.set('/half.jpg', good.bytes.subarray(0, good.bytes.length - 40));
+  const paths = ['/missing.jpg', '/page.jpg', '/half.jpg'].map((path) => host + path);
+  const urls = [...paths, 'http://169.254.169.254/latest', 'nonsense', good.url];
+  const outcomes = await images.processRemote({ ...listing, urls });
+
+  const rows = await rowsOf(listing.listingId);
+  assert.deepEqual(
+    rows.map(({ url }) => url),
+    urls,
+  );
+  const reasons = [/status 404/, /no JPEG/, /broken/, /private or reserved/, /malformed/];
+  for (const [index, reason] of reasons.entries()) {
+    assert.match(rows[index]?.error ?? '', reason);
+    assert.deepEqual(outcomes[index], {
+      position: index,
+      url: urls[index],
+      error: rows[index]?.error,
+    });
+  }
+  assert.equal(rows[5]?.sha256, good.sha256);
+  assert.deepEqual(events.toSorted(), [...Array<string>(5).fill('failed'), 'stored']);
+});
+
+test('a worker that lost its claim writes nothing', async () => {
+  const listing = await addListing();
+  const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });
+  const urls = [url];
+  const lost = { ...listing, fence: { ...listing.fence, attempt: 2 }, urls };
+  await assert.rejects(open().images.processRemote(lost), LeaseLostError);
+  assert.deepEqual(await rowsOf(listing.listingId), []);
+
+  // Lost while the model looks: the pictures are the listing's, the description is not written.
+  const { model } = visionModel(async () => {
+    await db
+      .updateTable('raw_data')
+      .set({ attempt: 9 })
+      .where('id', '=', listing.fence.rawId)
+      .execute();
+  });
+  await assert.rejects(open({ model }).images.processRemote({ ...listing, urls }), LeaseLostError);
+  const image = await db
+    .selectFrom('images')
+    .selectAll()
+    .where('sha256', '=', hash)
+    .executeTakeFirst();
+  assert.equal(image?.described_by, null);
+});
+
+test('a failure of the model propagates, what was fetched stays, and the next attempt goes on', async () => {
+  for (const code of ['MODEL_UNAVAILABLE', 'MODEL_REJECTED', 'MODEL_INVALID_OUTPUT'] as const) {
+    const listing = await addListing();
+    const { url } = await put(`/${code}.png`, 'png', { width: 20 + code.length });
+    const failing = visionModel(() => {
+      throw new ModelError(code, 'The model failed.');
+    });
+    const urls = [url];
+    await assert.rejects(
+      open({ model: failing.model }).images.processRemote({ ...listing, urls }),
+      { code },
+    );
+    assert.equal((await rowsOf(listing.listingId)).length, 1);
+
+    const working = visionModel();
+    await open({ model: working.model }).images.processRemote({ ...listing, urls });
+    assert.equal(working.shown.length, 1);
+    assert.equal(seen.filter((path) => path === `/${code}.png`).length, 1);
+  }
+});
+
+test('a refusal to describe a picture is not swallowed: the picture stays stored', async () => {
+  const listing = await addListing();
+  const { url, sha256: hash } = await put('/refused.jpg', 'jpeg', { colour: 'coral' });
+  const { model } = visionModel(() => {
+    throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
+  });
+  await assert.rejects(open({ model }).images.processRemote({ ...listing, urls: [url] }), {
+    code: 'MODEL_REFUSED',
+  });
+  const image = await db
+    .selectFrom('images')
+    .selectAll()
+    .where('sha256', '=', hash)
+    .executeTakeFirst();
+  assert.deepEqual([image?.sha256, image?.description], [hash, null]);
+});
+
+test('an abort ends the work with its reason', async () => {
+  const abort = new AbortController();
+  const reason = new Error('the worker is stopping');
+  const silent = await serve(() => abort.abort(reason));
+  const job = { ...(await addListing()), signal: abort.signal };
+  const work = open().images.processRemote({ ...job, urls: [silent] });
+  await assert.rejects(work, (error) => error === reason);
+  assert.deepEqual(await rowsOf(job.listingId), []);
+});
+
+/** What is said of a name while its servers are away, and of one that nobody has. */
+const lookup = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }));
+
+test('an address that failed for a moment is noted with the time of the next attempt', async () => {
+  const busy = await serve((request, response) => {
+    const seconds = request.url?.slice(1) ?? '';
+    response.writeHead(503, seconds === '' ? {} : { 'retry-after': seconds }).end();
+  });
+  const { images } = open({ fetch: createSafeFetch({ allow: ['127.0.0.1'], lookup }) });
+  const listing = await addListing();
+  const urls = [busy, `${busy}/7200`, `${busy}/200`, 'http://nowhere.test/', 'nonsense'];
+  await images.processRemote({ ...listing, urls });
+  const rows = await db
+    .selectFrom('listing_images')
+    .select(['error', 'retry_at'])
+    .where('listing_id', '=', listing.listingId)
+    .orderBy('position')
+    .execute();
+  const hours = rows.map(
+    ({ retry_at: at }) => at && Math.round((10 * (at.getTime() - Date.now())) / 3_600_000) / 10,
+  );
+  assert.deepEqual(hours, [20, 2, 0.8, 20, null]);
+  assert.match(rows[3]?.error ?? '', /host of the address was not found/);
+});

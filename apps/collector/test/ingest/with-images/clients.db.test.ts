@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, test } from 'node:test';
+import { SLOWEST_BODY } from '@oselya/kit';
+import { picture } from '../../images/pictures.ts';
+import { startCollector } from '../../support/collector.ts';
+import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
+import {
+  FORM_TYPE,
+  formBytes,
+  image as imagePart,
+  metadata,
+  part,
+} from '../../support/form-bytes.ts';
+import { startModelServer } from '../../support/model-server.ts';
+import { payloadOf } from '../../support/payload.ts';
+import { openSocket, requestHead } from '../../support/raw-http.ts';
+import { until } from '../../support/until.ts';
+import { openUploads } from './harness.ts';
+
+const PATH = '/api/v1/ingest/with-images';
+const KB = 1024;
+const { database, db, folder, collector, count, untilNothingIsLeft } = await openUploads();
+// Of collectors beside it, which end with their tests: in one process two cannot tell whose a folder is.
+const others = await mkdtemp(join(tmpdir(), 'oselya-clients-'));
+after(() => rm(others, { recursive: true, force: true }));
+const settings = {
+  DATA_DIR: others,
+  COLLECTOR_WORKER: 'false',
+  COLLECTOR_INGEST_PER_MINUTE: '0',
+};
+const bytes = await picture('png', { colour: 'orchid' });
+const image = (name: string, content: Buffer | string = bytes) => imagePart(name, content);
+
+const noFiles = (dataDir = folder) =>
+  until('no temporary file', async () => (await temporaryFiles(dataDir)).length === 0);
+
+afterEach(async () => {
+  await untilNothingIsLeft();
+  assert.equal((await collector.get('/health/live')).status, 200);
+});
+
+test('an announced size past the bound is refused before anything is sent', async () => {
+  const socket = await openSocket(collector.url);
+  const answered = new Promise<string>((resolve) => {
+    socket.once('data', (chunk) => resolve(chunk.toString()));
+  });
+  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 513 * KB * KB }));
+  const answer = await answered;
+  assert.match(answer, /^HTTP\/1\.1 413/);
+  assert.match(answer, /larger than 512 MB/);
+  socket.destroy();
+});
+
+test('who sends everything before reading gets the refusal, and the connection goes on', async () => {
+  const body = formBytes([part('unknown', 'x'), image('big.png', Buffer.alloc(20 * KB * KB))]);
+  const socket = await openSocket(collector.url);
+  let answers = '';
+  socket.on('data', (chunk) => (answers += chunk.toString()));
+  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }));
+  await new Promise((resolve) => {
+    socket.write(body, resolve);
+  });
+  await until('the refusal', () => answers.includes('"unknown","message":"is unknown'));
+  socket.write('GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n');
+  await until('the next answer', () => answers.includes('{"status":"ok"}'));
+  socket.destroy();
+});
+
+test('a client that goes away leaves no file, no record and no descriptor', async () => {
+  const records = await count();
+  const start = formBytes([metadata(), image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  const lengths: Record<string, string | number>[] = [
+    { 'content-length': 10_000 * KB },
+    { 'transfer-encoding': 'chunked' },
+  ];
+  for (const headers of lengths) {
+    const socket = await openSocket(collector.url);
+    socket.on('error', () => undefined);
+    socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, ...headers }));
+    if ('transfer-encoding' in headers) socket.write(`${start.length.toString(16)}\r\n`);
+    // Not to its last bytes, so that the file is still open.
+    socket.write(start.subarray(0, start.length - 2));
+    await until('a temporary file', async () => (await temporaryFiles(folder)).length === 1);
+    socket.destroy();
+    await noFiles();
+  }
+  await untilNothingIsLeft();
+  assert.equal(await count(), records);
+});
+
+test('past so many at once a request is 503, until one has ended', async () => {
+  await using busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
+  const socket = await openSocket(busy.url);
+  const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
+  socket.write(
+    requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': start.length + 100 }),
+  );
+  socket.write(start);
+  await until('a temporary file', async () => (await temporaryFiles(others)).length === 1);
+  const refused = await sendForm(busy.url, formOf(payloadOf(), []));
+  assert.deepEqual([refused.status, refused.body.code], [503, 'uploads_busy']);
+  assert.ok(refused.headers.get('retry-after'));
+  const { text } = await busy.get('/metrics');
+  assert.match(text, /collector_ingest_requests_total\{source="unknown",outcome="failed"\} 1\n/);
+  socket.destroy();
+  await until('its turn', async () => {
+    return (await sendForm(busy.url, formOf(payloadOf(), []))).status === 200;
+  });
+});
+
+test('past the rate of its source a form is refused at its metadata, its files not yet sent', async () => {
+  const limits = { COLLECTOR_INGEST_PER_MINUTE: '1', COLLECTOR_UPLOADS: '1' };
+  await using limited = await startCollector(database, { ...settings, ...limits });
+  const sendFor = (source_slug: string) => {
+    const file = { name: 'a.png', bytes: Uint8Array.from(bytes) };
+    return sendForm(limited.url, formOf(payloadOf({ source_slug }), [file]));
+  };
+  assert.equal((await sendFor('eager')).status, 200);
+  const records = await count();
+
+  await using socket = await openSocket(limited.url);
+  let answers = '';
+  socket.on('data', (chunk) => (answers += chunk.toString()));
+  const again = metadata({ source_slug: 'eager' });
+  const start = formBytes([again, image('big.png', Buffer.alloc(200 * KB))], { end: '' });
+  socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': 10_000 * KB }));
+  socket.write(start);
+  await until('a refusal', () => answers.includes('"rate_limited"'), 5000);
+  assert.match(answers, /^HTTP\/1\.1 429 /);
+  assert.match(answers, /^retry-after: \d+\r$/m);
+  assert.match(answers, /^ratelimit-remaining: 0\r$/m);
+  await noFiles(others);
+  assert.equal(await count(), records);
+  // The only turn is free again although the sender has not ended, and another source has it.
+  const other = await sendFor('patient');
+  assert.deepEqual([other.status, other.headers.get('ratelimit-remaining')], [200, '0']);
+  const { text } = await limited.get('/metrics');
+  assert.match(
+    text,
+    /collector_ingest_requests_total\{source="eager",outcome="rate_limited"\} 1\n/,
+  );
+});
+
+test('a shutdown in the midst of an upload or of the pipeline leaves nothing undecided', async () => {
+  const server = await startModelServer();
+  await using stopping = await startCollector(database, {
+    ...settings,
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'm',
+    MODEL_EMBEDDING: 'e',
+  });
+  const uploading = await openSocket(stopping.url);
+  uploading.on('error', () => undefined);
+  const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
+  const headers = { 'content-type': FORM_TYPE, 'content-length': start.length + 100 };
+  uploading.write(requestHead(PATH, headers));
+  uploading.write(start);
+  await until('a temporary file', async () => (await temporaryFiles(others)).length === 1);
+  const processing = sendForm(stopping.url, formOf(payloadOf(), []));
+  await until('the model to be asked', () => server.state.requests > 0);
+  const closing = stopping.close();
+  assert.equal((await processing).status, 200);
+  uploading.destroy();
+  await closing;
+  const unfinished = await db
+    .selectFrom('raw_data')
+    .select('id')
+    .where('status', 'in', ['pending', 'processing'])
+    .execute();
+  assert.deepEqual(unfinished, []);
+  await server.close();
+});
+
+/** How much of an upload is in its temporary file. */
+async function storedBytes(): Promise<number> {
+  const incoming = join(folder, 'images', 'incoming');
+  const sizes = (await readdir(incoming, { recursive: true, withFileTypes: true }))
+    .filter(({ name }) => /^[\da-f-]{36}$/.test(name))
+    .map(async (entry) =>
+      entry.isFile() ? (await stat(join(entry.parentPath, entry.name))).size : 0,
+    );
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+test('an upload may be slow while it is steady; one that stalls is 408 and leaves nothing', async (context) => {
+  // The clock that the limit goes by runs where it is told to; that of all else is real.
+  context.mock.timers.enable({ apis: ['setInterval'] });
+  const passTime = () => context.mock.timers.tick(SLOWEST_BODY.milliseconds);
+  const piece = SLOWEST_BODY.bytes + KB * KB;
+  const body = formBytes([metadata(), image('large.png', Buffer.alloc(3 * piece))]);
+
+  /** Sends the next bytes, and waits until the collector has nearly all of them. */
+  async function upload() {
+    const socket = await openSocket(collector.url);
+    const client = { socket, answer: '', ended: once(socket, 'close') };
+    socket.on('data', (chunk) => (client.answer += chunk.toString()));
+    socket.write(requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': body.length }));
+    let sent = 0;
+    const send = async (length: number) => {
+      socket.write(body.subarray(sent, sent + length));
+      sent += length;
+      const isThere = async () => (await storedBytes()) >= sent - (KB * KB) / 2;
+      await until('the bytes to come', isThere);
+    };
+    return { client, send };
+  }
+
+  const steady = await upload();
+  for (const length of [piece, piece, piece - KB]) {
+    await steady.send(length);
+    passTime();
+  }
+  steady.client.socket.write(body.subarray(3 * piece - KB));
+  await until('the answer', () => steady.client.answer !== '');
+  assert.match(steady.client.answer, /^HTTP\/1\.1 200 /);
+  steady.client.socket.destroy();
+
+  const records = await count();
+  const stalling = await upload();
+  await stalling.send(piece);
+  passTime();
+  await stalling.send(KB * KB);
+  assert.equal(stalling.client.answer, '');
+  passTime();
+  await stalling.client.ended;
+  assert.match(stalling.client.answer, /^HTTP\/1\.1 408 [^]*"request_too_slow"/);
+  await untilNothingIsLeft();
+  assert.equal(await count(), records);
+});

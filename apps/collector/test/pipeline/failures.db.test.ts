@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ModelError, type ModelErrorCode } from '@oselya/model';
+import type { JobInput } from '../../src/pipeline/context.ts';
+import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import {
+  countedModel,
+  createHarness,
+  currentOf,
+  listingOf,
+  noImages,
+  outcomesOf,
+} from '../support/pipeline.ts';
+
+const { db } = await openDatabase();
+
+/** A model of which one call fails. */
+function failingModel(call: 'generateObject' | 'embed', error: unknown) {
+  return { ...countedModel(), [call]: () => Promise.reject(error) };
+}
+
+/** Failures of the infrastructure are told their outage. */
+const outage = { since: new Date() };
+const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
+
+const modelFailures: [ModelErrorCode, JobInput, string][] = [
+  ['MODEL_UNREACHABLE', {}, 'postponed'],
+  ['MODEL_TIMEOUT', {}, 'postponed'],
+  ['MODEL_BREAKER_OPEN', {}, 'postponed'],
+  ['MODEL_REJECTED', {}, 'failed'],
+  ['MODEL_INVALID_OUTPUT', {}, 'failed'],
+  ['MODEL_REFUSED', {}, 'failed'],
+  // Its pictures came along and will be gone: it cannot wait.
+  ['MODEL_UNREACHABLE', { uploads }, 'failed'],
+];
+
+for (const [code, options, outcome] of modelFailures) {
+  test(`${code}${options.uploads ? ' with pictures' : ''} leaves the job ${outcome}`, async () => {
+    const error = new ModelError(code, `It was ${code}.`);
+    if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
+    const model = failingModel('generateObject', error);
+    const id = await store(db, payloadOf());
+    assert.equal(await createHarness(db, { model }).runNext(options), outcome);
+    const raw = await rawRecord(db, id);
+    if (outcome === 'postponed') {
+      assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
+    } else {
+      assert.deepEqual(raw.error, {
+        code: 'model_failed',
+        message: `It was ${code}.`,
+        stage: 'validate',
+      });
+      assert.deepEqual(outcomesOf(raw), { load: 'done', validate: 'failed' });
+    }
+    await db.deleteFrom('raw_data').where('id', '=', id).execute();
+  });
+}
+
+test('a bad embedding fails the job and is not written; the next try makes it good', async () => {
+  const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');
+  const payload = payloadOf();
+  const raw = await createHarness(db, { model: failingModel('embed', error) }).process(payload);
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.stage, 'embed');
+  assert.ok(raw.listing_id, 'the listing is there');
+  assert.equal((await listingOf(db, payload))?.embedding, null);
+  const current = await currentOf(db, payload);
+  assert.equal(current?.completed_hash, null, 'the same payload will not pass as unchanged');
+
+  const again = await createHarness(db).process(payload);
+  assert.equal(again.status, 'completed');
+  assert.ok((await listingOf(db, payload))?.embedding);
+});
+
+test('reasons with characters that the database cannot store are recorded all the same', async () => {
+  const model = failingModel('generateObject', new ModelError('MODEL_REJECTED', 'a\0b\uD800'));
+  const raw = await createHarness(db, { model }).process(payloadOf());
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.message, 'ab\uFFFD');
+});
+
+test('a stage that throws something else fails the job without telling its inside', async () => {
+  const raw = await createHarness(db, {
+    images: { ...noImages, processRemote: () => Promise.reject(new Error('secret inside')) },
+  }).process(payloadOf());
+  assert.equal(raw.status, 'failed');
+  assert.equal(raw.error?.code, 'internal_error');
+  assert.ok(!raw.error?.message.includes('secret'));
+});
+
+test('a text that was in an outage is embedded by itself', async () => {
+  const model = countedModel();
+  const asked: number[] = [];
+  let isUp = false;
+  const embed: typeof model.embed = async (texts, options) => {
+    asked.push(texts.length);
+    // Texts wait for those of other jobs for a share of what the last request took.
+    await sleep(400);
+    if (isUp) return model.embed(texts, options);
+    throw Object.assign(new ModelError('MODEL_UNAVAILABLE', 'It crashed.'), { outage });
+  };
+  const meeting = Promise.withResolvers<void>();
+  let present = 0;
+  const images = {
+    ...noImages,
+    // All jobs go on to their embedding together.
+    processRemote: async () => {
+      present += 1;
+      if (present === 2) meeting.resolve();
+      if (isUp) await meeting.promise;
+      return [];
+    },
+  };
+  const harness = createHarness(db, { images, model: { ...model, embed } });
+  const payloads = [payloadOf(), payloadOf()];
+  const both = () => Promise.all([harness.runNext(), harness.runNext()]);
+
+  for (const payload of payloads) await store(db, payload);
+  assert.equal(await harness.runNext(), 'postponed');
+  [isUp, present] = [true, 0];
+  assert.deepEqual(await both(), ['completed', 'completed']);
+  assert.deepEqual(asked, [1, 1, 1]);
+});

@@ -1,0 +1,92 @@
+import { afterEach } from 'node:test';
+import { createLogger } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import { createMetrics } from '../../src/metrics.ts';
+import type { Job, JobResult } from '../../src/queue/job.ts';
+import type { JobOptions, ProcessResult } from '../../src/queue/run-job.ts';
+import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
+import { fakeBreaker } from '../support/breaker.ts';
+import { openDatabase, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { until } from '../support/until.ts';
+
+export const completed: JobResult = {
+  status: 'completed',
+  error: null,
+  stages: [],
+  listingId: null,
+};
+export const NO_WAIT = { timeoutMs: 0 };
+export const LONG = { timeoutMs: 20_000 };
+
+/** A line of the log. */
+export type Line = {
+  msg: string;
+  raw_id?: number;
+  request_id?: string;
+  source?: string;
+  attempt?: number;
+};
+
+/** A log that is kept. */
+export const logTo = (lines: Line[]) =>
+  createLogger({
+    level: 'info',
+    service: 'test',
+    destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
+  });
+
+/** A queue for one test file, and workers of four slots on it, which do what a test says. */
+export async function openQueue() {
+  const { db } = await openDatabase();
+  const workers: Worker[] = [];
+  // A test that failed must not leave a worker at work on the next one.
+  afterEach(async () => {
+    await Promise.all(workers.splice(0).map((worker) => worker.stop(NO_WAIT)));
+  });
+
+  function start(
+    process: (job: Job, options: JobOptions) => Promise<ProcessResult>,
+    options: Partial<Omit<WorkerOptions, 'process'>> = {},
+  ): Worker {
+    const worker = startWorker({
+      db,
+      process,
+      breaker: fakeBreaker(),
+      metrics: createMetrics(new Registry()),
+      log,
+      slots: 4,
+      leaseMs: 60_000,
+      maxAttempts: 3,
+      pollMs: 20,
+      ...options,
+    });
+    workers.push(worker);
+    return worker;
+  }
+
+  async function statuses(): Promise<Record<string, number>> {
+    const rows = await db
+      .selectFrom('raw_data')
+      .select(['status', (eb) => eb.fn.countAll<number>().as('count')])
+      .groupBy('status')
+      .execute();
+    return Object.fromEntries(rows.map((row) => [row.status, row.count]));
+  }
+
+  return {
+    db,
+    start,
+    statuses,
+    /** Waits until there are so many payloads of each of these statuses. */
+    reach: (wanted: Record<string, number>) =>
+      until(JSON.stringify(wanted), async () => {
+        const found = await statuses();
+        return Object.entries(wanted).every(([status, count]) => found[status] === count);
+      }),
+    empty: () => db.deleteFrom('raw_data').execute(),
+    storeMany: (count: number) =>
+      Promise.all(Array.from({ length: count }, () => store(db, payloadOf()))),
+  };
+}

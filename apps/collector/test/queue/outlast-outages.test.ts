@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
+import type { Tables } from '../../src/database/tables.ts';
+import { outlastOutages, RepeatedOutageError } from '../../src/queue/outlast-outages.ts';
+import { lossyDatabase, outage } from '../support/lossy-database.ts';
+
+const { db } = offlineDatabase<Tables>();
+const { signal } = new AbortController();
+
+/** Work that meets so many outages. */
+function workOf(outages: number) {
+  const tries: boolean[] = [];
+  const work = (isAgain: boolean) => {
+    tries.push(isAgain);
+    return tries.length <= outages ? Promise.reject(outage()) : Promise.resolve('done');
+  };
+  return { tries, work };
+}
+
+test('work that meets an outage is done again, as soon as the database answers', async () => {
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'select 1', when: 'before', times: 2 });
+  const { tries, work } = workOf(1);
+  assert.equal(await outlastOutages(lossy.db, work, { signal }), 'done');
+  assert.deepEqual(tries, [false, true]);
+  assert.ok(lossy.isOver(), 'it was not tried before the database was there');
+});
+
+test('every other error stands', async () => {
+  const failing = outlastOutages(db, () => Promise.reject(new Error('boom')), { signal });
+  await assert.rejects(failing, /boom/);
+});
+
+test('the wait ends with the patience, and with the signal', async () => {
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'select 1', when: 'before', times: Infinity });
+  const { tries, work } = workOf(Infinity);
+  await assert.rejects(outlastOutages(lossy.db, work, { signal, patienceMs: 1 }), isDatabaseOutage);
+  const aborted = AbortSignal.abort();
+  await assert.rejects(outlastOutages(lossy.db, work, { signal: aborted }), isDatabaseOutage);
+  assert.deepEqual(tries, [false, false]);
+});
+
+test('what meets ten outages while the database answers others is what brings them about', async () => {
+  const { tries, work } = workOf(Infinity);
+  await assert.rejects(outlastOutages(db, work, { signal }), RepeatedOutageError);
+  assert.equal(tries.length, 10);
+  assert.equal(await outlastOutages(db, workOf(9).work, { signal }), 'done');
+});

@@ -1,0 +1,53 @@
+import { atEnd } from '@oselya/db/testing';
+import type { Kysely } from 'kysely';
+import type { ListingExtraction, ModelClient } from '@oselya/model';
+import { Registry } from 'prom-client';
+import type { Tables } from '../../src/database/tables.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { createPipeline } from '../../src/pipeline/pipeline.ts';
+import { createInlineJobs } from '../../src/queue/inline.ts';
+import {
+  createReprocess,
+  type ReadOutcome,
+  type Reading,
+  type Reprocess,
+} from '../../src/reprocess/reprocess.ts';
+import type { Choice } from '../../src/reprocess/repository.ts';
+import { countedModel, log, noImages } from '../support/pipeline.ts';
+
+/** A model that was improved: it reads another number of rooms, and goes by another name. */
+export function betterModel(
+  change: (read: ListingExtraction) => Partial<ListingExtraction> = () => ({ rooms: 9 }),
+) {
+  const mock = countedModel();
+  const generateObject: ModelClient['generateObject'] = async (request) => {
+    const answer = await mock.generateObject(request);
+    Object.assign(answer.value, change(answer.value as ListingExtraction));
+    return { ...answer, model: 'better-2026' };
+  };
+  return { ...mock, chatModel: 'better', generateObject };
+}
+
+/** What `oselya reprocess` works with, on a database and with a model of the test's. */
+export function openReprocess(
+  db: Kysely<Tables>,
+  model: ReturnType<typeof countedModel>,
+): Reprocess {
+  const metrics = createMetrics(new Registry());
+  const deps = { db, images: noImages, metrics, log };
+  const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
+  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
+  atEnd(() => jobs.close({ timeoutMs: 1000 }));
+  return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
+}
+
+export async function readAll(
+  reprocess: Reprocess,
+  choice: Choice = {},
+  limit = 1000,
+): Promise<ReadOutcome[]> {
+  return Array.fromAsync(reprocess.read(choice, { limit, signal: new AbortController().signal }));
+}
+
+export const readings = (outcomes: readonly ReadOutcome[]): Reading[] =>
+  outcomes.filter((one) => one.outcome === 'read');

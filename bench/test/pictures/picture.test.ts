@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inflateSync } from 'node:zlib';
+import { makePicture } from '../../src/pictures/picture.ts';
+
+test('each name gives a picture of its own, the same each time', () => {
+  const pictures = ['/1/0', '/1/1', '/2/0', '/1/0'].map((name) =>
+    makePicture(name).toString('hex'),
+  );
+  assert.equal(new Set(pictures).size, 3);
+  assert.equal(pictures[0], pictures[3]);
+});
+
+test('it is a PNG of 512 × 512 grey pixels', () => {
+  const png = makePicture('/');
+  assert.equal(png.subarray(1, 4).toString(), 'PNG');
+  assert.deepEqual(
+    [png.readUInt32BE(16), png.readUInt32BE(20), png[24], png[25]],
+    [512, 512, 8, 0],
+  );
+  const length = png.readUInt32BE(33);
+  assert.equal(inflateSync(png.subarray(41, 41 + length)).length, 512 * 513);
+});
