@@ -1,6 +1,6 @@
 // Writes the files that are made from the code: the OpenAPI documents, the dump of the database
-// schema, the page of errors and the schema of the linter's configuration. With --check nothing is written, and a file that is not current
-// fails.
+// schema, the page of errors and the schema of the linter's configuration. With --check nothing is written,
+// and a file that is not current fails.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { test } from 'node:test';
 
@@ -23,7 +23,9 @@ function* importsOf(workspace: string): Generator<{ from: string; to: string }> 
 /** The folder of a file just below `src`, or the file itself where it lies there. */
 const roomOf = (file: string) => file.split(sep)[0] ?? file;
 
-/** Leaves out, again and again, whatever needs nothing of what is left: the rest is in circles, or needs one. */
+/**
+ * Leaves out, again and again, whatever needs nothing of what is left: the rest is in circles, or needs one.
+ */
 function inCircles(needs: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   const left = new Map(needs);
   for (;;) {
@@ -41,6 +43,17 @@ for (const workspace of workspaces) {
       needs.set(roomOf(from), (needs.get(roomOf(from)) ?? new Set()).add(roomOf(to)));
     }
     assert.deepEqual(inCircles(needs), []);
+  });
+}
+
+for (const workspace of workspaces) {
+  test(`a folder of ${workspace} with an index is used through it`, () => {
+    const past = [...importsOf(workspace)].filter(({ from, to }) => {
+      const room = roomOf(to);
+      if (roomOf(from) === room || room === to || to === join(room, 'index.ts')) return false;
+      return existsSync(join(ROOT, workspace, 'src', room, 'index.ts'));
+    });
+    assert.deepEqual(past, []);
   });
 }
 

@@ -34,8 +34,9 @@ export const OLENA = {
 };
 
 /**
- * A plain OAuth provider on a free port of this machine, or an OpenID provider once it is told so. It holds the client to the protocol (client
- * secret, exact redirect address, PKCE, single use of codes and refresh tokens) and fails on demand.
+ * A plain OAuth provider on a free port of this machine, or an OpenID provider once it is told so. It holds
+ * the client to the protocol (client secret, exact redirect address, PKCE, single use of codes and refresh
+ * tokens) and fails on demand.
  */
 export async function startScriptedProvider() {
   const codes = new Map<string, Login>();

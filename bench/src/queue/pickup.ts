@@ -19,7 +19,10 @@ const PER_SECOND = 100;
 /** Jobs that are not counted, because connections are opened and code is compiled. */
 const WARM_UP = 100;
 
-/** How long it takes until jobs that come at an even rate are started, by workers that have nothing else to do. */
+/**
+ * How long it takes until jobs that come at an even rate are started, by workers that have nothing else to
+ * do.
+ */
 export async function measurePickup(
   context: Context,
 ): Promise<{ pickups: Pickup[]; failures: string[] }> {

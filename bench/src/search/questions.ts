@@ -11,7 +11,10 @@ export type Breadth = (typeof BREADTHS)[number];
 
 export type Filters = Readonly<Record<string, string | number>>;
 
-/** Filters by how many listings pass them: of each share one that is a fact and one that is a range or a source. */
+/**
+ * Filters by how many listings pass them: of each share one that is a fact and one that is a range or a
+ * source.
+ */
 export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
   none: [{}],
   '1 %': [{ city: 'Луцьк' }, { source_slug: 'source-07' }],

@@ -35,20 +35,20 @@ export const sampleAccounts: readonly DevAccount[] = [
 ];
 
 /** The accounts as they are now: those configured, with the changes made since. */
-export interface Accounts {
+export type Accounts = {
   list: () => DevAccount[];
   find: (sub: string) => DevAccount | undefined;
-  /** @throws {RangeError} when there is no such account */
+  /** @throws RangeError when there is no such account */
   setBlocked: (sub: string, blocked: boolean) => void;
-  /** @throws {RangeError} when there is no such account */
+  /** @throws RangeError when there is no such account */
   setAccess: (sub: string, access: DevAccess) => void;
-}
+};
 
 /**
  * Joins the configured accounts with the changes kept in the database. Only changes are stored, so
  * that an edit of the configured accounts shows at the next start.
  *
- * @throws {TypeError} when no account is configured or two have the same `sub`
+ * @throws TypeError when no account is configured or two have the same `sub`
  */
 export function createAccounts(
   database: DatabaseSync,

@@ -13,7 +13,7 @@ import { loadKeys } from './store/keys.ts';
 import { createWebhooks, type WebhookDelivery, type WebhookTarget } from './webhooks/webhooks.ts';
 
 /** How to set up the provider. */
-export interface DevIdpOptions {
+export type DevIdpOptions = {
   /** The provider's origin, such as `http://127.0.0.1:8002`. It answers under this host alone. */
   issuer: string;
   /** The one application that may sign people in. */
@@ -30,13 +30,13 @@ export interface DevIdpOptions {
   webhook?: WebhookTarget;
   /** Where unexpected errors go; nowhere by default. Requests are not logged. */
   log?: FastifyBaseLogger;
-}
+};
 
 /**
  * A running provider. Changes are kept in the store and hold for the very next request; each is told
  * by webhook after that, where one is set up. What changes nothing is not told.
  */
-export interface DevIdp {
+export type DevIdp = {
   /** The caller makes it listen, and may add development routes of its own before that. */
   app: FastifyInstance;
   /** The accounts as they are at this moment. */
@@ -47,14 +47,14 @@ export interface DevIdp {
    * Blocks an account, which also ends all its sign-ins (`user.blocked`), or lets it sign in again
    * (`user.unblocked`).
    *
-   * @throws {RangeError} when there is no such account
+   * @throws RangeError when there is no such account
    */
   setBlocked: (sub: string, blocked: boolean) => void;
   /**
    * Replaces an account's roles (`client.roles_changed`) and permissions
    * (`client.permissions_changed`) in the client.
    *
-   * @throws {RangeError} when there is no such account
+   * @throws RangeError when there is no such account
    */
   setAccess: (sub: string, access: DevAccess) => void;
   /**
@@ -68,7 +68,7 @@ export interface DevIdp {
   webhooksSettled: () => Promise<void>;
   /** Stops listening, gives up webhooks that wait, and closes the store. */
   close: () => Promise<void>;
-}
+};
 
 const defaultAccessTokenSeconds = 300;
 const defaultRefreshTokenSeconds = 30 * 24 * 60 * 60;
@@ -77,9 +77,9 @@ const defaultRefreshTokenSeconds = 30 * 24 * 60 * 60;
  * Creates an OpenID provider for development that plays the identity provider of the assistant
  * (Specification 000, Provisioning at the identity provider; Contract 3, Identity provider).
  *
- * @throws {TypeError} when an option has a value that cannot work
- * @throws {RangeError} when the issuer is not a loopback address
- * @throws {Error} when the store file cannot be used
+ * @throws TypeError when an option has a value that cannot work
+ * @throws RangeError when the issuer is not a loopback address
+ * @throws Error when the store file cannot be used
  */
 export async function createDevIdp(options: DevIdpOptions): Promise<DevIdp> {
   const {

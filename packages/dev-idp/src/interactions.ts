@@ -7,11 +7,11 @@ import { lostInteractionPage, pickerPage, unavailableAccountPage } from './pages
 import { interactionPath } from './provider.ts';
 
 /** What the pages need: the provider whose interactions they are, and whom one may sign in as. */
-export interface InteractionOptions {
+export type InteractionOptions = {
   provider: Provider;
   accounts: Accounts;
   redirectUris: readonly string[];
-}
+};
 
 type Choice = { account?: string; action?: string };
 type InteractionRequest = FastifyRequest<{ Params: { uid: string } }>;

@@ -5,7 +5,7 @@ import { isLoopback } from '@oselya/kit';
  * Refuses every host but this machine's own: anybody who reaches the provider can sign in as anybody.
  *
  * @param host an address or name, an IPv6 address with or without brackets
- * @throws {RangeError} when it is not `localhost`, in 127.0.0.0/8 or `::1`
+ * @throws RangeError when it is not `localhost`, in 127.0.0.0/8 or `::1`
  */
 export function assertLoopback(host: string): void {
   if (!isLoopback(host)) {
@@ -20,7 +20,7 @@ export function assertLoopback(host: string): void {
 export class LoopbackServer extends Server {
   /**
    * @param options the form Fastify uses, an object with `host`; other forms are refused
-   * @throws {RangeError} when the host is missing or not a loopback host
+   * @throws RangeError when the host is missing or not a loopback host
    */
   override listen(options?: unknown): this {
     if (typeof options !== 'object' || options === null || !('host' in options)) {

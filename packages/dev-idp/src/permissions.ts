@@ -1,9 +1,9 @@
 /** A permission of the application, and whom it is given by default. */
-export interface Permission {
+export type Permission = {
   slug: string;
   meaning: string;
   forUsers: boolean;
-}
+};
 
 /** The roles of the application. Specification 000, Provisioning at the identity provider. */
 export const roles = ['svc_user', 'svc_admin'] as const;

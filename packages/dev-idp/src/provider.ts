@@ -8,7 +8,7 @@ import type { ProviderKeys } from './store/keys.ts';
 import { userData } from './user-data.ts';
 
 /** What {@link createProvider} needs. Lifetimes are in seconds. */
-export interface ProviderOptions {
+export type ProviderOptions = {
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
   accessTokenSeconds: number;
@@ -16,7 +16,7 @@ export interface ProviderOptions {
   accounts: Accounts;
   artifacts: Artifacts;
   keys: ProviderKeys;
-}
+};
 
 const scope = 'openid email profile roles permissions';
 const authorizationCodeSeconds = 60;
@@ -33,7 +33,8 @@ export const interactionPath = (uid: string): string => `/interaction/${uid}`;
 /**
  * An oidc-provider with the paths, scopes and answers of Contract 3, Identity provider.
  *
- * @throws {Error} `invalid_client_metadata` or `invalid_redirect_uri` when the client's registration is not acceptable
+ * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` when the client's registration is not
+ *   acceptable
  */
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
   const provider = new Provider(options.issuer, configure(options));

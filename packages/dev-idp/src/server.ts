@@ -7,12 +7,12 @@ import { sendToFastify } from './pages/layout.ts';
 import { unknownPage } from './pages/unknown.ts';
 
 /** What {@link createServer} needs. */
-export interface ServerOptions {
+export type ServerOptions = {
   issuer: string;
   provider: Provider;
   redirectUris: readonly string[];
   log: FastifyBaseLogger | undefined;
-}
+};
 
 /** The HTTP server without its routes: it answers on this machine, under its issuer's name alone. */
 export function createServer({ issuer, provider, redirectUris, log }: ServerOptions) {

@@ -2,13 +2,13 @@ import type { EndpointRecord } from './record.ts';
 import { portOf } from './url.ts';
 
 /** Where an endpoint can be asked, as far as its record says so. */
-export interface Endpoint {
+export type Endpoint = {
   /** A name or an IP address, IPv6 in brackets. */
   host: string;
   port: number;
   /** The address, where the record has one. */
   url: URL | null;
-}
+};
 
 /** A name (RFC 1123 §2.1, and underscores as in service names), an IPv4 address, or an IPv6 one in brackets. */
 const HOST =

@@ -1,15 +1,15 @@
 import { LINT_RULES } from './rule-ids.ts';
 
 /** Where something stands in a text. Both numbers are 1-based; columns count Unicode code points. */
-export interface Position {
+export type Position = {
   line: number;
   column: number;
-}
+};
 
 /** Another place that helps to understand a finding, such as the first of two equal keys. */
-export interface RelatedPlace extends Position {
+export type RelatedPlace = {
   message: string;
-}
+} & Position;
 
 /** What every kind of finding is about. The codes are stable: tools may match on them. */
 export const RULES = {
@@ -33,13 +33,13 @@ export const RULES = {
 export type FindingCode = keyof typeof RULES;
 
 /** What mends a finding for certain: at its position, one JSON text instead of another. */
-export interface Fix {
+export type Fix = {
   written: string;
   replacement: string;
-}
+};
 
 /** A finding before it is known which file and record it belongs to. */
-export interface Problem {
+export type Problem = {
   code: FindingCode;
   message: string;
   position: Position;
@@ -48,19 +48,19 @@ export interface Problem {
   related?: RelatedPlace[];
   excerpt?: Excerpt;
   fix?: Fix;
-}
+};
 
 /** Errors make an inventory invalid; warnings do not. */
 export type Severity = 'error' | 'warning';
 
 /** The part of the line around a position, for showing; `column` is the position inside `text`. */
-export interface Excerpt {
+export type Excerpt = {
   text: string;
   column: number;
-}
+};
 
 /** One thing that is wrong with an inventory. */
-export interface Finding extends Position {
+export type Finding = {
   /** The label of the source, as given in the options. */
   file: string;
   /** JSON pointer (RFC 6901) into the document, or into the line's value for JSON Lines. */
@@ -75,4 +75,4 @@ export interface Finding extends Position {
   related?: RelatedPlace[];
   excerpt?: Excerpt;
   fix?: Fix;
-}
+} & Position;

@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 
 /** What the command uses of its process; `process` itself has this shape. */
-export interface InventoryIo {
+export type InventoryIo = {
   stdin: AsyncIterable<Uint8Array>;
   stdout: Writable;
   stderr: Writable;
@@ -12,4 +12,4 @@ export interface InventoryIo {
   name?: string;
   /** Ends a command that would go on until its process is ended. */
   signal?: AbortSignal;
-}
+};

@@ -6,7 +6,7 @@ import schema from '../endpoint.schema.json' with { type: 'json' };
  * One endpoint of the inventory (Specification 002, Resources and their fields).
  * Extra properties are allowed and kept as they are.
  */
-export interface EndpointRecord {
+export type EndpointRecord = {
   id: string;
   name: string;
   type: string;
@@ -26,7 +26,7 @@ export interface EndpointRecord {
   notes?: string;
   source_of_truth?: string;
   [extra: string]: unknown;
-}
+};
 
 // Only a record's own properties count: `{}` must not satisfy a required `toString`, nor may a
 // `__proto__` key lend it one.

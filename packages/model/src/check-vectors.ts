@@ -7,7 +7,7 @@ import { ModelError } from './errors.ts';
  * @param vectors What the model gave.
  * @param expected The width that all must have, and the model's name for the error message.
  * @returns The same vectors.
- * @throws {ModelError} MODEL_INVALID_OUTPUT, naming MODEL_EMBEDDING and, for a wrong width,
+ * @throws ModelError MODEL_INVALID_OUTPUT, naming MODEL_EMBEDDING and, for a wrong width,
  *   EMBEDDING_DIMENSIONS and both widths.
  */
 export function checkVectors(

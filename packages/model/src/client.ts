@@ -19,7 +19,7 @@ import {
 } from './structured/generate-object.ts';
 
 /** The language model, as the apps use it. Every failure is a `ModelError`. */
-export interface ModelClient {
+export type ModelClient = {
   /** Asks for an answer that follows a schema; the answer has been validated here. */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
   /** Has the model go on with a conversation, and gives its answer as it comes. */
@@ -39,7 +39,7 @@ export interface ModelClient {
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
   /** Refuses further calls with MODEL_CLOSED, and resolves when those in progress have ended. */
   close(): Promise<void>;
-}
+};
 
 const HEALTH_TIMEOUT_MS = 5_000;
 
@@ -47,7 +47,7 @@ const HEALTH_TIMEOUT_MS = 5_000;
  * Makes a model client (Contract 4, Model): validation, repair, retries, breaker and metrics are one
  * path for both modes.
  *
- * @throws {ModelError} MODEL_MISCONFIGURED, naming the variable and never its value.
+ * @throws ModelError MODEL_MISCONFIGURED, naming the variable and never its value.
  */
 export function createModelClient(options: ModelClientOptions): ModelClient {
   checkNumbers(options);

@@ -7,27 +7,27 @@ import type { CallPolicy } from './resilience/call-policy.ts';
 import { createUsage, readTokens, type Usage } from './usage.ts';
 
 /** Embeddings, in the order of their texts. */
-export interface EmbedResult {
+export type EmbedResult = {
   vectors: number[][];
   /** The configured name of the model. */
   model: string;
   usage: Usage;
-}
+};
 
-export interface EmbedOptions {
+export type EmbedOptions = {
   signal?: AbortSignal | undefined;
   /** Told of each request that is made, beside the client's own observer. */
   observe?: ((event: ModelCallEvent) => void) | undefined;
-}
+};
 
 /** What embedding needs. */
-export interface EmbedDeps {
+export type EmbedDeps = {
   embedding: EmbeddingModelV4;
   /** The width every vector must have. */
   dimensions: number;
   call: CallPolicy;
   exchange: Exchanger;
-}
+};
 
 // Servers differ in how many texts they take at once; 64 is below the limit of all that are known.
 const BATCH_SIZE = 64;
@@ -36,7 +36,7 @@ const BATCH_SIZE = 64;
  * Embeds texts, at most 64 in a request, one request after another. Each request has its own
  * attempts and deadline.
  *
- * @throws {ModelError} MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another
+ * @throws ModelError MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another
  *   width; and every other code of a request.
  */
 export async function embed(

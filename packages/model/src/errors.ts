@@ -24,12 +24,12 @@ export type ModelErrorCode = keyof typeof MODEL_ERRORS;
  * A time in which a server answers nobody: from a first failure of the infrastructure to its next answer.
  * What fails within it refers to the same object.
  */
-export interface Outage {
+export type Outage = {
   readonly since: Date;
-}
+};
 
 /** What is known about a failure beside its code and its message. */
-export interface ModelErrorDetails {
+export type ModelErrorDetails = {
   /** The HTTP status the server answered with. */
   status?: number;
   /** How long the server asked to be left alone, in milliseconds. */
@@ -39,7 +39,7 @@ export interface ModelErrorDetails {
    * never kept, because they carry the whole request: people's texts and pictures.
    */
   cause?: unknown;
-}
+};
 
 /**
  * The one error that model calls fail with. Its message never contains the API key, the request or

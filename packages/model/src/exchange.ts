@@ -12,7 +12,7 @@ import { serverMessage } from './transport/server-message.ts';
 import { NO_TOKENS, type Tokens } from './usage.ts';
 
 /** One request to the server: how to send it, and how to read what comes back. */
-export interface Exchange<A, T> {
+export type Exchange<A, T> = {
   /** What the request is for, as metrics name it. */
   operation: string;
   /** What the answer must be, and what to check when it is not, for the error message. */
@@ -21,11 +21,11 @@ export interface Exchange<A, T> {
   send: (signal: AbortSignal) => Promise<A>;
   /** What the answer cost, be it of use or not. */
   tokens: (answer: A) => Tokens;
-  /** @throws {ModelError} when the answer cannot be used. */
+  /** @throws ModelError when the answer cannot be used. */
   read: (answer: A) => T;
   /** Told of the request when it has ended, beside the client's own observer. */
   observe: (event: ModelCallEvent) => void;
-}
+};
 
 /** Makes one request to the server. */
 export type Exchanger = <A, T>(exchange: Exchange<A, T>) => Promise<T>;

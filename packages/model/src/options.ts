@@ -3,7 +3,7 @@ import type { ModelCallEvent } from './call-event.ts';
 import { ModelError } from './errors.ts';
 
 /** How a model client is set up. The names in capitals are the variables of Contract 1. */
-export interface ModelClientOptions {
+export type ModelClientOptions = {
   /** `MODEL_MODE`. */
   mode: 'mock' | 'openai';
   /** `MODEL_BASE_URL`: up to and including `/v1`. */
@@ -31,45 +31,45 @@ export interface ModelClientOptions {
   retry?: RetryOptions | undefined;
   /** Each opens after 5 failures in a row and probes after 30 s when nothing else is said. */
   breaker?: BreakerOptions | undefined;
-}
+};
 
 /** How often, and how far apart, a request is tried. */
-export interface RetryOptions {
+export type RetryOptions = {
   /** Attempts in all, the first one included. */
   attempts?: number;
   initialDelayMs?: number;
   maxDelayMs?: number;
-}
+};
 
 /** When a breaker opens, and when it lets a probe through. */
-export interface BreakerOptions {
+export type BreakerOptions = {
   /** Infrastructure failures in a row. */
   failures?: number;
   halfOpenAfterMs?: number;
-}
+};
 
 /** The variables that say where a server is and what it is opened with, for error messages. */
-export interface ServerVariables {
+export type ServerVariables = {
   baseUrl: string;
   apiKey: string;
-}
+};
 
 /** One OpenAI-compatible server, checked. */
-export interface ServerAddress {
+export type ServerAddress = {
   baseUrl: string;
   apiKey: string | undefined;
   variables: ServerVariables;
-}
+};
 
 /** The servers and the models of the `openai` mode, checked. */
-export interface ServerSettings {
+export type ServerSettings = {
   chatServer: ServerAddress;
   /** The same object where one server does both. */
   embeddingServer: ServerAddress;
   chat: string;
   vision: string;
   embedding: string;
-}
+};
 
 // A longer timer overflows in Node and would fire at once.
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -77,7 +77,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /**
  * Checks the numbers of the options.
  *
- * @throws {ModelError} MODEL_MISCONFIGURED, naming the variable or option.
+ * @throws ModelError MODEL_MISCONFIGURED, naming the variable or option.
  */
 export function checkNumbers(options: ModelClientOptions): void {
   const rules: [name: string, value: number | undefined, least: number, most: number][] = [
@@ -99,7 +99,7 @@ export function checkNumbers(options: ModelClientOptions): void {
 /**
  * Takes what the `openai` mode needs out of the options.
  *
- * @throws {ModelError} MODEL_MISCONFIGURED, naming every variable that is missing, or the one that
+ * @throws ModelError MODEL_MISCONFIGURED, naming every variable that is missing, or the one that
  *   is malformed; never a value.
  */
 export function serverSettings(options: ModelClientOptions): ServerSettings {

@@ -1,20 +1,20 @@
 /** What a call cost. Tokens are as the server counted them; null when it did not. */
-export interface Usage extends Tokens {
+export type Usage = {
   /** Requests that were made to the server, retries and repairs included. */
   calls: number;
-}
+} & Tokens;
 
 /** Tokens of one request, as the server counted them; null when it did not. */
-export interface Tokens {
+export type Tokens = {
   inputTokens: number | null;
   outputTokens: number | null;
-}
+};
 
 /** Tokens as the SDK hands them on. Where the server leaves them out, they are missing or NaN. */
-export interface SdkTokens {
+export type SdkTokens = {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
-}
+};
 
 /** Nothing that was counted: the request failed, or the server does not count. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };

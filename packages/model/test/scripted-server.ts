@@ -12,14 +12,14 @@ export type { Answer, ReceivedRequest };
 export type Play = Answer | PlayRequest;
 
 /** A model server that plays a script. */
-export interface ScriptedServer {
+export type ScriptedServer = {
   /** The address for `MODEL_BASE_URL`. */
   baseUrl: string;
   /** Every request that has reached the server, in order. */
   requests: ReceivedRequest[];
   /** Replaces the script: one entry a request, the last one again and again. */
   play(...script: Play[]): void;
-}
+};
 
 /** Starts a scripted server; it ends with the test. */
 export async function startScriptedServer(

@@ -18,11 +18,11 @@ import {
 } from './scripted-server.ts';
 
 /** A client before a scripted server, and what it reports. */
-export interface Scene {
+export type Scene = {
   client: ModelClient;
   server: ScriptedServer;
   events: ModelCallEvent[];
-}
+};
 
 /** The key the test client sends; it must never come out again. */
 export const API_KEY = 'sk-test-0123456789';

@@ -6,6 +6,7 @@ import type { User } from './user.ts';
 /** Who may use a route. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
+// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import type { ApiKey, ApiKeys, Scope } from './api-keys.ts';
 
+// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** What an API key needs in order to use this route. */

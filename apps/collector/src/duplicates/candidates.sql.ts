@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { COPY_BITS } from '../images/fingerprint.ts';
+import { COPY_BITS } from '../images/index.ts';
 import type { Compared } from './compared.ts';
 import { MAX_PICTURES } from './compared.sql.ts';
 import { AREA_RATIO, PRICE_RATIO } from './ratios.ts';

@@ -1,3 +1,4 @@
+export { COPY_BITS, hammingDistance } from './fingerprint.ts';
 export { createImages, type Images } from './images.ts';
 export type { ImageEvent, ImageOutcome } from './outcome.ts';
 export { imageRoutes } from './routes.ts';

@@ -13,7 +13,9 @@ export type ClaimOptions = Claimant & {
   except?: number | undefined;
 };
 
-/** Over how many sources a claim spreads, while these have enough. To look at one costs as much as a few jobs. */
+/**
+ * Over how many sources a claim spreads, while these have enough. To look at one costs as much as a few jobs.
+ */
 const MAX_SOURCES = 16;
 
 /**
@@ -26,7 +28,8 @@ const MAX_SOURCES = 16;
  * The payloads of a listing are taken in the order in which they came: none is claimed while an earlier
  * one is pending or any is processed. Almost all that this would refuse are marked with `waits` and not
  * looked at (see release.sql.ts). `offset 0` keeps the look at one listing from becoming a join over all
- * of them, and `id + 0` is what the indexes for these looks are made of. Specification 001, Raw data status; Contract 4, Queue.
+ * of them, and `id + 0` is what the indexes for these looks are made of. Specification 001, Raw data status;
+ * Contract 4, Queue.
  * @returns The jobs, in the order of the round. None says that there are none, fewer than asked for do not.
  */
 export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Promise<Job[]> {

@@ -11,7 +11,9 @@ import { createSlots } from './slots.ts';
 
 /** How long jobs that were given up may take to notice. */
 const ABORT_GRACE_MS = 2000;
-/** How long a job waits for a database that is away: a restart takes seconds, and somebody waits for the job. */
+/**
+ * How long a job waits for a database that is away: a restart takes seconds, and somebody waits for the job.
+ */
 const PATIENCE_MS = 30_000;
 
 /** @typeParam Input What the pipeline gets along with a job. */

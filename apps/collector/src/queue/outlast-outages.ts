@@ -31,7 +31,8 @@ export type Patience = {
  * answers: whoever has a job has nothing better to do than to wait, and its lease is its own for as long as
  * nobody else gets through either.
  * @param work Is told whether it was tried before: what it wrote then may have been written.
- * @throws What the work throws: a DatabaseError DATABASE_UNREACHABLE once the wait is over; RepeatedOutageError.
+ * @throws What the work throws: a DatabaseError DATABASE_UNREACHABLE once the wait is over;
+ *   RepeatedOutageError.
  */
 export async function outlastOutages<Result>(
   db: Kysely<Tables>,

@@ -9,7 +9,10 @@ import { type Job, type JobResult, LeaseLostError, logFieldsOf } from './job.ts'
 import { outlastOutages } from './outlast-outages.ts';
 import { returnJobs } from './return.sql.ts';
 
-/** @typeParam Input What whoever has a job run gives along with it; the queue passes it on. A worker gives none. */
+/**
+ * @typeParam Input What whoever has a job run gives along with it; the queue passes it on. A worker gives
+ * none.
+ */
 export type JobOptions<Input = never> = {
   /** Aborted when the claim is lost or the worker ends. */
   signal: AbortSignal;
@@ -25,7 +28,9 @@ export type JobOptions<Input = never> = {
 /** What a job came to; `postponed` is back to the queue, because what it needs is not there at present. */
 export type ProcessResult = JobResult | { status: 'postponed' };
 
-/** The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status. */
+/**
+ * The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status.
+ */
 export type ProcessJob<Input = never> = (
   job: Job,
   options: JobOptions<Input>,
@@ -36,8 +41,8 @@ export type JobOutcome = ProcessResult['status'] | 'lost';
 /**
  * Makes the function that does a job's work and writes the one status that it came to. An exception
  * fails the job. The function itself never throws: while the database is away, the status waits to be
- * written, and one that could not be written is left to the rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
- * ended. Specification 001, Raw data status.
+ * written, and one that could not be written is left to the rescue of lost leases. `onProcessed` is called
+ * where there is nothing left but to write that a job has ended. Specification 001, Raw data status.
  */
 export function createJobRunner<Input>(deps: {
   db: Kysely<Tables>;

@@ -73,7 +73,10 @@ export function startWorker(options: WorkerOptions): Worker {
   const stopping = new AbortController();
   const ended = new AbortController();
   const back = createGiveBack({ db, log, worker: name }, stopping.signal);
-  /** A job that went back, because what it needs was not there: others go first, once, since it may be what the model fails on. */
+  /**
+   * A job that went back, because what it needs was not there: others go first, once, since it may be what
+   * the model fails on.
+   */
   let postponed: number | undefined;
   /** The job whose trial of the model is awaited. It may go on for long after the model has answered. */
   let probingJob: Job | undefined;

@@ -35,7 +35,8 @@ export type RankedSearch = (
  * A search that ranks listings, in pages that a cursor walks exactly once. A query without a word finds
  * nothing. Contract 4, Search.
  * @param rank Ranks the listings; those that came after the first page are left out of the next ones.
- * @throws ProblemError `validation_failed` for an empty range or a cursor of another search; what `rank` throws.
+ * @throws ProblemError `validation_failed` for an empty range or a cursor of another search; what `rank`
+ *   throws.
  */
 export function createRankedSearch(
   db: Kysely<Tables>,

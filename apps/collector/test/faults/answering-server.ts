@@ -20,7 +20,8 @@ const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
 
 /**
  * A model server that reads listings, refuses what repairs telephones, describes pictures and embeds.
- * @param moment Tells of a moment, at which it calls a function; the first such request has no answer before it.
+ * @param moment Tells of a moment, at which it calls a function; the first such request has no answer before
+ *   it.
  */
 export function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
   return startModelServer((request) => {

@@ -34,8 +34,8 @@ const PATIENCE_MS = 60_000;
 const NAME = 'collector-in-trouble';
 
 /**
- * Two collectors, each with a worker, that reach their database at an address of their own. What the platform waits for 30 and
- * 60 s, a query and a transaction without a client, is 1.5 and 2 s here.
+ * Two collectors, each with a worker, that reach their database at an address of their own. What the platform
+ * waits for 30 and 60 s, a query and a transaction without a client, is 1.5 and 2 s here.
  */
 async function startCollectors(databaseUrl: string) {
   const address = new URL(databaseUrl);

@@ -10,7 +10,9 @@ import type { Tables } from '../../src/database/tables.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { noImages } from '../support/pipeline.ts';
 
-/** The pictures of a worker, in a folder that workers share, fetched from this machine; none without a folder. */
+/**
+ * The pictures of a worker, in a folder that workers share, fetched from this machine; none without a folder.
+ */
 export async function openPictures({
   db,
   model,

@@ -6,6 +6,7 @@ import pg from 'pg';
 import { userOf } from '../users.ts';
 import { POOL_SIZE, serve } from './server.ts';
 
+// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface Session {
     user?: ReturnType<typeof userOf>;

@@ -9,14 +9,14 @@ export type Caused = readonly Readonly<WebhookDelivery>[];
  * What somebody who runs an identity provider does to accounts. Each change holds at the provider
  * before its event is sent, so a receiver that asks back is told how things are now.
  */
-export interface Acts {
-  /** @throws {RangeError} when there is no such account */
+export type Acts = {
+  /** @throws RangeError when there is no such account */
   setBlocked: (sub: string, blocked: boolean) => Caused;
-  /** @throws {RangeError} when there is no such account */
+  /** @throws RangeError when there is no such account */
   setAccess: (sub: string, access: DevAccess) => Caused;
   revokeSessions: (sub: string) => Caused;
   logOutEverybody: () => Caused;
-}
+};
 
 /** Ties the acts to the accounts and sign-ins that they change, and to the webhooks that tell of it. */
 export function createActs(accounts: Accounts, artifacts: Artifacts, webhooks: Webhooks): Acts {

@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto';
 import type { Caused } from './acts.ts';
 
 /** What the page after an act says: what was done, and how its events fare. */
-export interface Notice {
+export type Notice = {
   message: string;
   deliveries: Caused;
-}
+};
 
 /** Notices on their way from the act's answer, a redirect, to the page that it leads to. */
-export interface Notices {
+export type Notices = {
   /** Gives the id to ask for the notice with. */
   keep: (notice: Notice) => string;
   /** Gives a notice once, so that reloading the page does not claim the act anew. */
   take: (id: string) => Notice | undefined;
-}
+};
 
 const maxKept = 20;
 

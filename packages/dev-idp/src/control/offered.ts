@@ -3,11 +3,11 @@ import { permissions, roles } from '../permissions.ts';
 import { Refusal } from './refusal.ts';
 
 /** A box to tick for an account. */
-export interface Choice {
+export type Choice = {
   slug: string;
   meaning: string;
   chosen: boolean;
-}
+};
 
 /**
  * The roles an account can be given: those of the application, and any other that it has already,
@@ -23,7 +23,7 @@ export function offeredPermissions({ permission_ids }: DevAccess): Choice[] {
   return withOthers(permissions, permission_ids);
 }
 
-/** @throws {Refusal} 400 when a role or permission was chosen that the account's form does not offer */
+/** @throws Refusal 400 when a role or permission was chosen that the account's form does not offer */
 export function assertOffered(account: DevAccess, chosen: DevAccess): void {
   assertAmong(offeredRoles(account), chosen.role_ids, 'role');
   assertAmong(offeredPermissions(account), chosen.permission_ids, 'permission');

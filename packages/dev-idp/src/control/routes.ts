@@ -12,12 +12,12 @@ import { controlPage, refusedPage } from './page.ts';
 import { Refusal } from './refusal.ts';
 
 /** What the control page shows and acts upon. */
-export interface ControlOptions {
+export type ControlOptions = {
   accounts: Accounts;
   acts: Acts;
   webhooks: Webhooks;
   redirectUris: readonly string[];
-}
+};
 
 type AccountForm = { account: string };
 type AccessForm = AccountForm & { role: string[]; permission: string[] };

@@ -4,10 +4,10 @@ import type { KoaContextWithOIDC } from 'oidc-provider';
 import { style, styleSource } from './style.ts';
 
 /** A whole HTML page with the headers it must be sent with. */
-export interface Page {
+export type Page = {
   html: string;
   headers: Record<string, string>;
-}
+};
 
 // The browser compares the element's whole text with the hash: nothing may be put around it.
 const styleElement = raw(`<style>${style}</style>`);

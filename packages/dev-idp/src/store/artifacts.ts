@@ -2,14 +2,14 @@ import type { DatabaseSync } from 'node:sqlite';
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
 
 /** Where oidc-provider keeps its tokens, codes, grants and interactions. */
-export interface Artifacts {
+export type Artifacts = {
   /** The adapter of one model, such as `AccessToken` or `Grant`. */
   adapterFor: (model: string) => Adapter;
   /** Deletes every token, code and grant of the account. */
   revokeAccount: (sub: string) => void;
   /** Deletes every token, code and grant of every account. */
   revokeEverybody: () => void;
-}
+};
 
 const secondsBetweenSweeps = 60;
 const rowsPerSweep = 500;

@@ -40,7 +40,7 @@ const schema = `
  * Opens the provider's database and creates its tables when they are absent.
  *
  * @param file where to keep it, readable by its owner only; without one it lives in memory
- * @throws {Error} when the file is no database of this version, saying which file and what to do
+ * @throws Error when the file is no database of this version, saying which file and what to do
  */
 export function openDatabase(file?: string): DatabaseSync {
   if (file === undefined) return prepareDatabase(':memory:');

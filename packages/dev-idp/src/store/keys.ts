@@ -4,10 +4,10 @@ import { promisify } from 'node:util';
 import type { JWKS } from 'oidc-provider';
 
 /** What the provider signs with: ID tokens with `jwks`, its own cookies with `cookieKeys`. */
-export interface ProviderKeys {
+export type ProviderKeys = {
   jwks: JWKS;
   cookieKeys: string[];
-}
+};
 
 /**
  * Gives the provider's keys, generated on the first start and the same ones ever after, so that

@@ -1,18 +1,18 @@
 /** What came of one attempt, in words for a person; `retry` where a later one may go better. */
-export interface AttemptResult {
+export type AttemptResult = {
   outcome: 'delivered' | 'retry' | 'failed';
   detail: string;
-}
+};
 
 /** One request to make. */
-export interface Attempt {
+export type Attempt = {
   url: string;
   headers: Record<string, string>;
   body: string;
   timeoutMs: number;
   /** Ends the attempt early. */
   signal: AbortSignal;
-}
+};
 
 const mayPass: ReadonlySet<number> = new Set([408, 425, 429]);
 

@@ -6,7 +6,7 @@ const encodedKeyPrefix = 'whsec_';
  * The key that a shared secret stands for: the secret's UTF-8 bytes, or, behind the prefix `whsec_`,
  * what the rest encodes in base64 of either alphabet (Standard Webhooks, Signature scheme).
  *
- * @throws {TypeError} when the secret is empty, or what follows the prefix is no base64
+ * @throws TypeError when the secret is empty, or what follows the prefix is no base64
  */
 export function webhookKey(secret: string): Buffer {
   if (secret === '')
@@ -20,11 +20,11 @@ export function webhookKey(secret: string): Buffer {
 }
 
 /** What identifies and signs one attempt to deliver a message; the timestamp is in Unix seconds. */
-export interface SignedContent {
+export type SignedContent = {
   id: string;
   timestamp: number;
   body: string;
-}
+};
 
 /** The three headers of a signed message (Standard Webhooks, Webhook headers). */
 export function signedHeaders(

@@ -13,14 +13,14 @@ export type WebhookEventName =
   | 'auth.global_logout';
 
 /** Where events are sent, and the secret that both sides know. */
-export interface WebhookTarget {
+export type WebhookTarget = {
   url: string;
   /** The key's text, or `whsec_` and the key in base64. */
   secret: string;
-}
+};
 
 /** One event on its way to the receiver, or past it. */
-export interface WebhookDelivery {
+export type WebhookDelivery = {
   /** The `webhook-id`, the same in every attempt. */
   id: string;
   event: WebhookEventName;
@@ -32,10 +32,10 @@ export interface WebhookDelivery {
   attempts: number;
   /** The last answer, or why there was none, in words for a person. */
   detail: string;
-}
+};
 
 /** The provider's outgoing webhooks. */
-export interface Webhooks {
+export type Webhooks = {
   /** Where they go; nowhere without a target. */
   readonly url: string | undefined;
   /** Queues an event; what is returned follows its delivery. */
@@ -46,13 +46,13 @@ export interface Webhooks {
   settled: () => Promise<void>;
   /** Gives up whatever waits or is under way. */
   close: () => Promise<void>;
-}
+};
 
 /** How long to wait, in milliseconds; there is one attempt more than there are delays. */
-export interface WebhookTiming {
+export type WebhookTiming = {
   attemptTimeoutMs: number;
   retryDelaysMs: readonly number[];
-}
+};
 
 const defaultTiming: WebhookTiming = { attemptTimeoutMs: 5000, retryDelaysMs: [500, 2000, 8000] };
 const keptDeliveries = 20;
@@ -65,7 +65,7 @@ const maxWaiting = 1000;
  * target every event fails, which the control page then shows.
  *
  * @param now the current time in milliseconds
- * @throws {TypeError} when the target's address or secret cannot be used
+ * @throws TypeError when the target's address or secret cannot be used
  */
 export function createWebhooks(
   target?: WebhookTarget,

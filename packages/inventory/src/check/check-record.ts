@@ -11,35 +11,35 @@ import { mendedValue } from './mended-value.ts';
 import { schemaMessage } from './schema-message.ts';
 
 /** A problem inside of a record; the pointer leads from the record to what is wrong. */
-export interface RecordProblem extends Problem {
+export type RecordProblem = {
   pointer: string;
-}
+} & Problem;
 
 /** What the check of one record gives. */
-export interface RecordCheck {
+export type RecordCheck = {
   /** The record's `id`, when it has one that is a string. */
   id: string | null;
   /** Whether the text is JSON at all. After text that is not, a JSON file cannot be read on. */
   isJson: boolean;
   problems: RecordProblem[];
-}
+};
 
 /** A record as it was read, for whoever asks more of it than the schema does. */
-export interface ReadRecord {
+export type ReadRecord = {
   /** An endpoint record when `isValid`; else any JSON value. */
   value: unknown;
   isValid: boolean;
   /** Its 0-based place in the inventory. */
   index: number;
   position: Position;
-}
+};
 
 /** Something that is wrong with a property of a record, or with the record when the key is empty. */
-export interface PropertyProblem extends Omit<Problem, 'position' | 'excerpt' | 'fix'> {
+export type PropertyProblem = {
   key: string;
   /** The value that mends it for certain. */
   mended?: string | number;
-}
+} & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
 /** Looks at each record, and says what else is wrong with it. */
 export type Inspect = (record: ReadRecord) => readonly PropertyProblem[];

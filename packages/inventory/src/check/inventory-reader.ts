@@ -10,14 +10,14 @@ import { LinesScanner } from '../json/lines-scanner.ts';
 import type { RawValue, ScanEvent } from '../json/scan-event.ts';
 import { describe } from './schema-message.ts';
 
-export interface ReaderOptions {
+export type ReaderOptions = {
   /** `json`: one array. `jsonl`: one record a line. Without it the label's or path's name decides. */
   format?: InventoryFormat;
   /** How findings name the source; a path is its own label. */
   file?: string;
   /** Looks at each record as it is read, and says what else is wrong with it. */
   inspect?: Inspect;
-}
+};
 
 /** Names of files with a record a line. */
 const LINES = /\.(jsonl|ndjson)(\.gz)?$/i;

@@ -5,9 +5,9 @@ import { InventoryReader, type ReaderOptions } from './inventory-reader.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** An endpoint record, and where it stands. */
-export interface PlacedRecord extends Omit<ReadRecord, 'value' | 'isValid'> {
+export type PlacedRecord = {
   value: EndpointRecord;
-}
+} & Omit<ReadRecord, 'value' | 'isValid'>;
 
 /** An inventory is not valid; `finding` is the first thing that is wrong. */
 export class InvalidInventoryError extends Error {

@@ -2,20 +2,20 @@ import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
 import { InventoryReader, type ReaderOptions } from './inventory-reader.ts';
 
-export interface ValidateOptions extends ReaderOptions {
+export type ValidateOptions = {
   /** Stops after so many errors; warnings are not counted. */
   maxErrors?: number;
   /** Findings that are left out, and not counted. */
   ignores?: (finding: Finding) => boolean;
-}
+} & ReaderOptions;
 
 /** What a validation that ended tells beside its findings. */
-export interface ValidationSummary {
+export type ValidationSummary = {
   /** How many records were read. */
   records: number;
   /** False when reading stopped before the end: text that is no JSON, or `maxErrors`. */
   isComplete: boolean;
-}
+};
 
 /**
  * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5) and yields

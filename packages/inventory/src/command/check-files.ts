@@ -17,12 +17,12 @@ export type Check = (
 ) => AsyncGenerator<Finding, ValidationSummary, undefined>;
 
 /** Which files are checked, and how their findings are printed. */
-export interface CheckedFiles {
+export type CheckedFiles = {
   files: readonly string[];
   format: OutputFormat;
   inputFormat: InventoryFormat | undefined;
   maxErrors: number | undefined;
-}
+};
 
 /** Checks files one after another and prints what is found. Gives the exit status of the worst. */
 export async function checkFiles(

@@ -3,23 +3,23 @@ import type { PlacedRecord } from '../check/read-records.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** One property that two versions of a record do not share; undefined where it is not there. */
-export interface PropertyChange {
+export type PropertyChange = {
   key: string;
   before: unknown;
   after: unknown;
-}
+};
 
 /** A record that both inventories have, with other contents. */
-export interface RecordChange {
+export type RecordChange = {
   id: string;
   /** Whether more people than before can reach the endpoint. */
   isWidened: boolean;
   /** In the order of the newer record, then what it has no more; the exposure first. */
   properties: PropertyChange[];
-}
+};
 
 /** How one inventory differs from an older one. */
-export interface InventoryDiff {
+export type InventoryDiff = {
   /** In the order of the newer inventory, those whose exposure was widened first. */
   changed: RecordChange[];
   /** In the order of the newer inventory, public ones first. */
@@ -27,7 +27,7 @@ export interface InventoryDiff {
   /** In the order of the older inventory. */
   removed: EndpointRecord[];
   unchanged: number;
-}
+};
 
 /** Ids tell records apart, and one inventory has the same twice. */
 export class RepeatedIdError extends Error {

@@ -3,16 +3,16 @@ import { schemeOf } from '../url.ts';
 import { type Endpoint, endpointOf } from '../endpoint.ts';
 
 /** One entry of Prometheus' file-based service discovery. */
-export interface TargetGroup {
+export type TargetGroup = {
   targets: string[];
   labels: Record<string, string>;
-}
+};
 
 /** What an export makes of records: its lines or entries, and how many records had nothing for it. */
-export interface Exported<T> {
+export type Exported<T> = {
   entries: T[];
   leftOut: number;
-}
+};
 
 /**
  * Endpoints to be scraped: Prometheus asks `host:port` with the scheme and the path of the URL.

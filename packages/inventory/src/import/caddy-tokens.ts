@@ -1,11 +1,11 @@
 import { ImportError } from './draft.ts';
 
 /** One line of a Caddyfile that is not blank: its words, and the lines of the block that it opens. */
-export interface Line {
+export type Line = {
   words: string[];
   block: Line[] | null;
   number: number;
-}
+};
 
 type Token = { text: string; line: number; isQuoted: boolean };
 

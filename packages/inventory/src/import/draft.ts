@@ -1,7 +1,7 @@
 import type { EndpointRecord } from '../record.ts';
 
 /** What an import knows of one endpoint. */
-export interface Found {
+export type Found = {
   /** What tells it from others, for its id: words, of which letters and digits count. */
   key: readonly (string | number)[];
   name: string;
@@ -18,13 +18,13 @@ export interface Found {
   auth?: string | undefined;
   notes?: string | undefined;
   docs?: string | undefined;
-}
+};
 
 /** What an import gives: what was found, and a line for each thing that it had to leave out. */
-export interface Import {
+export type Import = {
   found: Found[];
   leftOut: string[];
-}
+};
 
 /** The text is not what it was said to be. The message is one line: what is wrong, and where. */
 export class ImportError extends Error {

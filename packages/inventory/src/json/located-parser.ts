@@ -10,28 +10,28 @@ import {
 import type { Opened } from './syntax-error.ts';
 
 /** A position that also says which UTF-16 code unit of the parsed text it is. */
-export interface Mark extends Position {
+export type Mark = {
   offset: number;
-}
+} & Position;
 
 /** A key that its object already had. */
-export interface DuplicateKey {
+export type DuplicateKey = {
   key: string;
   /** The keys and indices that lead to the member. */
   path: (string | number)[];
   first: Mark;
   again: Mark;
-}
+};
 
 /** Where the parts of one value stand. */
-export interface LocatedValue {
+export type LocatedValue = {
   start: Mark;
   /** The members of the value itself, when it is an object; of equal keys, the last one. */
   members: Map<string, { start: Mark; end: number }>;
   duplicates: DuplicateKey[];
-}
+};
 
-export interface ParseContext {
+export type ParseContext = {
   /** Where the text begins in its file. */
   start: Position;
   /** What the text is the end of, for messages about text that ends too early. */
@@ -40,7 +40,7 @@ export interface ParseContext {
   enclosing: readonly Opened[];
   /** Whether the text was cut, so that a word at its end may be a part of one. */
   isCut: boolean;
-}
+};
 
 /**
  * Parses one JSON value (RFC 8259) and says where its members stand and which keys are repeated.

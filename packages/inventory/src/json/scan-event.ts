@@ -2,7 +2,7 @@ import type { Position, Problem } from '../finding.ts';
 import type { Opened } from './syntax-error.ts';
 
 /** The text of one value that a scanner has found, not parsed yet. */
-export interface RawValue {
+export type RawValue = {
   text: string;
   /** Where the text begins in the file. */
   start: Position;
@@ -15,7 +15,7 @@ export interface RawValue {
    * say when nothing is wrong inside of the part that was read.
    */
   cut: Problem | null;
-}
+};
 
 /**
  * - `record`: an item of the inventory.
@@ -35,11 +35,11 @@ export type ScanEvent =
 export type TakeRun = (records: Buffer, strings: number) => boolean;
 
 /** Cuts a text that comes in chunks of whole UTF-8 characters into the values it consists of. */
-export interface Scanner {
+export type Scanner = {
   /** What the end of a value's text is the end of. */
   readonly what: 'file' | 'line';
   push(bytes: Buffer): Iterable<ScanEvent>;
   end(): Iterable<ScanEvent>;
   /** The position after everything that was pushed. */
   position(): Position;
-}
+};

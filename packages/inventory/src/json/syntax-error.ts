@@ -1,10 +1,10 @@
 import type { FindingCode, Position, Problem } from '../finding.ts';
 
 /** Something that was opened and is not closed yet. */
-export interface Opened {
+export type Opened = {
   kind: 'array' | 'object' | 'string';
   position: Position;
-}
+};
 
 /** Thrown for text that is no JSON; says what is wrong, and at which offset of the text. */
 export class JsonSyntaxError extends Error {

@@ -2,14 +2,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Finding } from '../finding.ts';
 
 /** A finding as a baseline keeps it: without its place in the file, which moves with every edit. */
-interface Entry {
+type Entry = {
   file: string;
   code: string;
   /** The record's id; of a record without one its place in the inventory. */
   record: string | number;
   /** The pointer from the record on. */
   pointer: string;
-}
+};
 
 const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
   type: 'object',

@@ -8,10 +8,10 @@ import { rules } from './rules/index.ts';
 type Setting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
 
 /** The contents of inventory.config.json; each rule is named without `lint/`. */
-export interface LintConfig {
+export type LintConfig = {
   $schema?: string;
   rules?: Partial<Record<string, Setting>>;
-}
+};
 
 const SEVERITY = { enum: ['off', 'warning', 'error'] };
 

@@ -11,11 +11,11 @@ import { type Day, toDay } from '../day.ts';
 import { fieldsOf } from './fields.ts';
 import { rules } from './rules/index.ts';
 
-export interface LintOptions extends Omit<ValidateOptions, 'inspect'> {
+export type LintOptions = {
   config?: LintConfig;
   /** The day against which reviews are judged; today in UTC unless told. */
   today?: Day;
-}
+} & Omit<ValidateOptions, 'inspect'>;
 
 /**
  * Validates an inventory and judges each of its records by the rules that are not off (Contract 5). The

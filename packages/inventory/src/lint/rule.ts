@@ -5,13 +5,13 @@ import type { Day } from '../day.ts';
 import type { LintCode } from '../rule-ids.ts';
 
 /** What a rule finds wrong with a property of a record; with the whole record when the key is empty. */
-export interface Found {
+export type Found = {
   key: string;
   message: string;
   /** The value that mends it for certain. */
   mended?: string | number;
   related?: RelatedPlace[];
-}
+};
 
 /** Looks at the records of one inventory, one after another. */
 export type Look = (fields: Fields, record: ReadRecord) => Iterable<Found>;
@@ -23,19 +23,19 @@ export type Look = (fields: Fields, record: ReadRecord) => Iterable<Found>;
 export type Fields = Readonly<Partial<EndpointRecord>>;
 
 /** What a rule is told before it looks at an inventory. */
-export interface Context {
+export type Context = {
   today: Day;
-}
+};
 
 /** One rule of the linter. */
-export interface Rule {
+export type Rule = {
   code: LintCode;
   severity: Severity;
   /** JSON Schemas (draft 2020-12) of what can be set in inventory.config.json, by name. */
   options: Readonly<Record<string, object>>;
   /** @param options As they stand in the configuration, checked against their schemas. */
   begin(options: object, context: Context): Look;
-}
+};
 
 /** Defines a rule that keeps something from record to record, or has options. */
 export function defineRule<Options extends object = object>(rule: {

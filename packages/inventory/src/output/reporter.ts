@@ -1,7 +1,7 @@
 import type { Finding } from '../finding.ts';
 
 /** How the validation of one file ended. */
-export interface FileResult {
+export type FileResult = {
   file: string;
   status: 'valid' | 'invalid' | 'unreadable';
   records: number;
@@ -11,15 +11,15 @@ export interface FileResult {
   isComplete: boolean;
   /** Why the file could not be read. */
   reason?: string;
-}
+};
 
 /**
  * Turns findings into the text of one output format, piece by piece, so that nothing is kept until
  * the end. What it gives is written in the order of the calls.
  */
-export interface Reporter {
+export type Reporter = {
   begin(): string;
   finding(finding: Finding): string;
   fileEnd(result: FileResult): string;
   end(exitStatus: number): string;
-}
+};

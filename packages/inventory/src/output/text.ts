@@ -4,11 +4,11 @@ import type { Reporter } from './reporter.ts';
 import { visible } from './visible.ts';
 import { closingLine, where } from './wording.ts';
 
-export interface TextOptions {
+export type TextOptions = {
   /** Shows the line of each finding, for people at a terminal. */
   showsExcerpts: boolean;
   isColored: boolean;
-}
+};
 
 type Style = Parameters<typeof styleText>[0];
 

@@ -4,14 +4,14 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
 
 /** What the certificate of a server says, and whether to believe it. */
-export interface Certificate {
+export type Certificate = {
   /** When it ends. */
   validTo: Date;
   /** Why it is not to be trusted, such as SELF_SIGNED_CERT_IN_CHAIN or CERT_HAS_EXPIRED; null when it is. */
   problem: string | null;
   /** Whether it is for the name that was asked for. */
   isForName: boolean;
-}
+};
 
 /** The addresses that a name has, from this machine's point of view; an address has itself. */
 export async function resolve(host: string): Promise<LookupAddress[]> {

@@ -2,10 +2,10 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** What a server answered; where it redirects to is only told, never asked. */
-export interface Answer {
+export type Answer = {
   status: number;
   redirectsTo: string | null;
-}
+};
 
 /** Asks for the head of a page over a connection that is there. Throws what the connection throws. */
 export function askHead(socket: Socket, url: URL, signal: AbortSignal): Promise<Answer> {

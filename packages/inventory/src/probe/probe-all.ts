@@ -2,12 +2,12 @@ import PQueue from 'p-queue';
 import type { EndpointRecord } from '../record.ts';
 import { type Observation, type ProbeOptions, probeRecord } from './probe.ts';
 
-export interface ProbeAllOptions extends ProbeOptions {
+export type ProbeAllOptions = {
   /** How many endpoints are looked at at once. */
   concurrency?: number;
   /** How many are begun within a second. */
   perSecond?: number;
-}
+} & ProbeOptions;
 
 /**
  * Looks at the endpoints of records, few at once and few a second, so that neither a network nor a server

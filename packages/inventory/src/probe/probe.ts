@@ -17,13 +17,13 @@ export const PROBE_CODES = [
   'probe/exposure',
 ] as const;
 
-export interface ProbeProblem {
+export type ProbeProblem = {
   code: (typeof PROBE_CODES)[number];
   message: string;
-}
+};
 
 /** What was found where a record says that there is an endpoint. */
-export interface Observation {
+export type Observation = {
   id: string;
   /** `HOST:PORT`; null when the record does not say where it is, or it cannot be probed. */
   target: string | null;
@@ -34,9 +34,9 @@ export interface Observation {
   certificate?: Certificate;
   answer?: Answer;
   problems: ProbeProblem[];
-}
+};
 
-export interface ProbeOptions {
+export type ProbeOptions = {
   /** For all of one endpoint: name, connection, TLS and answer. */
   timeoutMs?: number;
   /** A certificate that ends sooner is a problem. */
@@ -46,7 +46,7 @@ export interface ProbeOptions {
   /** When it is, in milliseconds since 1970. */
   now?: number;
   signal?: AbortSignal | undefined;
-}
+};
 
 const DAY_MS = 86_400_000;
 const SECURE = new Set(['https', 'wss', 'ldaps', 'amqps', 'mqtts', 'imaps', 'smtps', 'tls', 'ssl']);

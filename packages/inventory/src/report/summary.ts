@@ -2,13 +2,13 @@ import { type Day, daysBetween, readDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** How many records have something in common. */
-export interface Count {
+export type Count = {
   label: string;
   count: number;
-}
+};
 
 /** What a report says of the whole inventory. */
-export interface Summary {
+export type Summary = {
   records: number;
   /** From those whom everybody reaches to those whom nobody else does; all five, in this order. */
   byExposure: Count[];
@@ -16,7 +16,7 @@ export interface Summary {
   byOwner: Count[];
   /** By the age of the last review, the youngest first. */
   byReview: Count[];
-}
+};
 
 /** In the order of a report: what more people reach stands first. */
 export const EXPOSURES: readonly EndpointRecord['exposure'][] = [

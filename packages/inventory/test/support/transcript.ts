@@ -16,10 +16,10 @@ import { runInventory } from '@oselya/inventory';
  *     status          its exit status
  *     after NAME      what the file NAME holds then
  */
-export interface Transcript {
+export type Transcript = {
   title: string;
   sections: Map<string, string>;
-}
+};
 
 export function parseTranscript(text: string): Transcript {
   const parts = text.split(/^-- (.+) --\n/m);

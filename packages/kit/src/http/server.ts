@@ -18,6 +18,7 @@ import { refuseSlowBody } from './slow-body.ts';
 import { compilersFactory } from './validator.ts';
 import { passOverUndeclaredBody } from './without-body.ts';
 
+// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** A route that every server of the platform has, and serves to anybody: health, metrics, documents. */

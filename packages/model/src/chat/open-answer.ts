@@ -10,7 +10,7 @@ import type { ChatMessage, ToolDefinition } from '../conversation.ts';
 import { toModelMessages, toToolSet } from './messages.ts';
 
 /** What a conversation is to be continued from. */
-export interface ChatRequest {
+export type ChatRequest = {
   /** What the call is for, as metrics name it. */
   operation: string;
   /** The name of a model in place of the configured one. */
@@ -21,10 +21,10 @@ export interface ChatRequest {
   /** The longest answer. */
   maxOutputTokens?: number | undefined;
   signal?: AbortSignal | undefined;
-}
+};
 
 /** What asking for an answer needs. */
-export interface OpenAnswerDeps {
+export type OpenAnswerDeps = {
   /** @param name In place of the configured one. */
   chatModel: (name: string | undefined) => LanguageModelV4;
   /** The variable that says where the server is, for error messages. */
@@ -32,17 +32,17 @@ export interface OpenAnswerDeps {
   /** How long the server may take for the next part. */
   timeoutMs: number;
   observe?: ((event: ModelCallEvent) => void) | undefined;
-}
+};
 
 /** An answer of which something has come. */
-export interface OpenAnswer {
+export type OpenAnswer = {
   parts(): AsyncGenerator<ChatPart, void, undefined>;
   close(): void;
-}
+};
 
 /**
  * Asks for an answer, and waits until something of it has come.
- * @throws {ModelError} every code of a request.
+ * @throws ModelError every code of a request.
  */
 export async function openAnswer(
   { chatModel, address, timeoutMs, observe }: OpenAnswerDeps,

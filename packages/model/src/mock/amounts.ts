@@ -1,7 +1,7 @@
 import { CURRENCY, currencyCode } from './currency.ts';
 
 /** One sum of money in a text, with the words around it that tell what it is for. */
-export interface Amount {
+export type Amount = {
   value: number;
   /** ISO 4217; null when the text does not say. */
   currency: string | null;
@@ -12,7 +12,7 @@ export interface Amount {
   /** The words after it, up to the next separator. */
   after: string;
   at: number;
-}
+};
 
 const WINDOW = 48;
 const LEAST_THOUSANDS = 7_000;

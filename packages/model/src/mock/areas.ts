@@ -2,11 +2,11 @@ import { captured } from './patterns.ts';
 import type { PropertyType } from './types.ts';
 
 /** Areas in square metres. */
-export interface Areas {
+export type Areas = {
   total: number | null;
   living: number | null;
   kitchen: number | null;
-}
+};
 
 const NUMBER = String.raw`(\d{1,6}(?:[.,]\d{1,2})?)`;
 const UNIT = String.raw`(?:кв\.? ?м(?:етр\p{L}*)?|кв\.? ?m|м\.? ?кв|квадрат\p{L}*|кв(?!\p{L})|м ?2|m ?2|sq\.? ?m(?:et(?:er|re)s?|trs?)?|sqm|square met(?:er|re)s?|метр(?:ів|ов|а)? кв\p{L}*)(?![\p{L}\d])`;

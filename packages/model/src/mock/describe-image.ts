@@ -3,12 +3,12 @@ import { clean, fold } from './fold.ts';
 import { stem } from './patterns.ts';
 
 /** One picture, and what is known about it beside its bytes. */
-export interface ImageInput {
+export type ImageInput = {
   media_type: string;
   bytes: Uint8Array;
   /** The picture's file name or address. */
   hint?: string;
-}
+};
 
 const MAX_HINT = 2_000;
 /** Fewer bytes than this hold an icon or a thumbnail, no picture of a room. */

@@ -2,10 +2,10 @@ import { captured, stem, whole } from './patterns.ts';
 import type { PropertyType } from './types.ts';
 
 /** The floor of the unit and the number of floors of its building. */
-export interface Floors {
+export type Floors = {
   floor: number | null;
   total: number | null;
-}
+};
 
 const MAX_FLOORS = 60;
 const MAX_HOUSE_FLOORS = 6;

@@ -7,7 +7,7 @@ const MAX_TEXT = 20_000;
 const MAX_TITLE = 500;
 
 /** One listing's text in the forms the rules need. */
-export interface ListingText {
+export type ListingText = {
   /** Cleaned, case kept: for names and addresses. */
   title: string;
   description: string;
@@ -16,7 +16,7 @@ export interface ListingText {
   /** The same two folded, with numbers as digits and without phone numbers: for everything else. */
   foldedTitle: string;
   folded: string;
-}
+};
 
 const forRules = (cleaned: string): string => spellOutNumbers(fold(withoutPhones(cleaned)));
 

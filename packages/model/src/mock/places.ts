@@ -3,10 +3,10 @@ import { CITIES, DISTRICTS } from './gazetteer.ts';
 import { whole } from './patterns.ts';
 
 /** Where a listing is. */
-export interface Place {
+export type Place = {
   city: string | null;
   district: string | null;
-}
+};
 
 const MAX_NAME = 200;
 

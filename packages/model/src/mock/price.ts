@@ -15,10 +15,10 @@ import type { Role } from './price-words.ts';
 import type { DealType, PropertyType } from './types.ts';
 
 /** A price and its currency, ISO 4217. */
-export interface Price {
+export type Price = {
   price: number | null;
   currency: string | null;
-}
+};
 
 const GARAGE = /(?:гараж|паркінг|паркомісц|машиномісц|машиномест|parking|garage)\p{L}*/gu;
 

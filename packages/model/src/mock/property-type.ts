@@ -63,10 +63,10 @@ const OFFER = stem(
 /** How far behind an offering word its object may stand, in characters. */
 const OFFER_REACH = 60;
 
-interface Mention {
+type Mention = {
   type: PropertyType;
   at: number;
-}
+};
 
 const isCounted = (before: string): boolean => /[2-9] ?-? ?$|\d-$/u.test(before);
 

@@ -2,7 +2,7 @@ import { otherTrade } from './other-trades.ts';
 import { stem, whole } from './patterns.ts';
 
 /** What has been read so far, as far as it tells a listing from other messages. */
-export interface Evidence {
+export type Evidence = {
   folded: string;
   /** A property is named in the text or by the payload. */
   namesProperty: boolean;
@@ -10,7 +10,7 @@ export interface Evidence {
   hasFacts: boolean;
   /** The payload itself says deal and price, as a source of listings does. */
   isStructured: boolean;
-}
+};
 
 const OFFER = stem(
   String.raw`прода[мюєжю]|продаєм|продает|зда[мює]|сда[мюе]|оренда(?!р)|аренда(?!т)|пропону|предлага|for sale|for rent|to let|обмін|обмен`,

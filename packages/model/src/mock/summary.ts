@@ -3,7 +3,7 @@ import type { DealType, Language, ReadListing, PropertyType } from './types.ts';
 type Facts = Omit<ReadListing, 'title' | 'summary'>;
 type Written = Exclude<Language, 'mixed'>;
 
-interface Words {
+type Words = {
   deal: Record<DealType, string>;
   property: Record<PropertyType, string>;
   rooms: (count: number, property: string) => string;
@@ -12,7 +12,7 @@ interface Words {
   price: string;
   squareMetres: string;
   any: string;
-}
+};
 
 const WORDS: Record<Written, Words> = {
   uk: {

@@ -1,14 +1,14 @@
 import type { EmbeddingModelV4, LanguageModelV4 } from '@ai-sdk/provider';
 
 /** Whether the models can be reached. */
-export interface ModelHealth {
+export type ModelHealth = {
   status: 'ok' | 'down';
   /** Why they cannot; holds no secret. */
   detail?: string;
-}
+};
 
 /** The models of one mode. Everything above is the same for each of them. */
-export interface ModelBackend {
+export type ModelBackend = {
   chat: LanguageModelV4;
   /** A model of the same server, by its name there; the mock has one for all names. */
   chatModel(name: string): LanguageModelV4;
@@ -18,4 +18,4 @@ export interface ModelBackend {
   addresses: { chat: string; embedding: string };
   health(signal: AbortSignal): Promise<ModelHealth>;
   close(): Promise<void>;
-}
+};

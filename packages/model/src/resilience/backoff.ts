@@ -2,10 +2,10 @@
 const MOST_DOUBLINGS = 40;
 
 /** The bounds of the waits between attempts, in milliseconds. */
-export interface BackoffBounds {
+export type BackoffBounds = {
   initialDelayMs: number;
   maxDelayMs: number;
-}
+};
 
 /**
  * The wait before the next attempt: it doubles with each failure up to the bound, and half of it is

@@ -13,30 +13,30 @@ import { isInfrastructureFailure, ModelError, type Outage } from '../errors.ts';
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
 /** What others may see of a breaker. */
-export interface BreakerView {
+export type BreakerView = {
   readonly state: BreakerState;
   /** Calls the listener with each new state. @returns A function that ends it. */
   onChange(listener: (state: BreakerState) => void): () => void;
-}
+};
 
 /** The breaker in front of what fails as one. */
-export interface Breaker extends BreakerView {
+export type Breaker = {
   /**
    * Runs one attempt unless the breaker forbids it. A failure of the infrastructure is told its outage.
    *
-   * @throws {ModelError} MODEL_BREAKER_OPEN at once, without running the attempt, while the breaker
+   * @throws ModelError MODEL_BREAKER_OPEN at once, without running the attempt, while the breaker
    *   is open or its probe is still out; otherwise whatever the attempt throws.
    */
   run<T>(attempt: () => Promise<T>): Promise<T>;
-}
+} & BreakerView;
 
-export interface BreakerSettings {
+export type BreakerSettings = {
   /** Failures in a row that open it. */
   failures: number;
   halfOpenAfterMs: number;
   /** The longest wait that a call can make. A server that asks for more has it open at once. */
   patienceMs: number;
-}
+};
 
 /** A server that asks for longer, or for ever, is tried once an hour. */
 const LONGEST_REST_MS = 3_600_000;

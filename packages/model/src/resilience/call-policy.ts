@@ -4,20 +4,20 @@ import { isInfrastructureFailure, ModelError } from '../errors.ts';
 import { backoffMs, type BackoffBounds } from './backoff.ts';
 
 /** The bounds of one call. */
-export interface CallPolicyOptions extends BackoffBounds {
+export type CallPolicyOptions = {
   /** Over all attempts. */
   timeoutMs: number;
   /** In all, the first one included. */
   attempts: number;
-}
+} & BackoffBounds;
 
 /** What an attempt may know of the call it belongs to. */
-export interface CallContext {
+export type CallContext = {
   /** Aborted when the caller gives up and when the deadline has passed. */
   signal: AbortSignal;
   /** Why the signal is aborted: MODEL_ABORTED or MODEL_TIMEOUT. Nothing while it is not. */
   interruption(): ModelError | undefined;
-}
+};
 
 /** Runs one call: attempts of `run` until one succeeds, the failure is final or the time is up. */
 export type CallPolicy = <T>(

@@ -28,7 +28,7 @@ const validators = new WeakMap<TSchema, Validator>();
  * Reads a model's answer by a schema, whatever the server promised about it: unknown keys are
  * dropped first, at every depth (Specification 001, Errors), and what remains must be valid.
  *
- * @throws {InvalidAnswer} with at most eight problems, where TypeBox stops: each a JSON pointer and the rule
+ * @throws InvalidAnswer with at most eight problems, where TypeBox stops: each a JSON pointer and the rule
  *   it breaks.
  */
 export function checkAnswer<S extends TSchema>(schema: S, answer: string): Static<S> {

@@ -10,7 +10,7 @@ import { checkAnswer, InvalidAnswer } from './check-answer.ts';
 import { instructions, question, repairRequest, type ImageInput } from './prompt.ts';
 
 /** A question to the model whose answer follows a schema. */
-export interface ObjectRequest<S extends TSchema> {
+export type ObjectRequest<S extends TSchema> = {
   /** What the call is for, as metrics name it. */
   operation: string;
   /** The schema's name in the request; the mock chooses its rules by it. */
@@ -24,23 +24,23 @@ export interface ObjectRequest<S extends TSchema> {
   signal?: AbortSignal | undefined;
   /** Told of each request that is made, beside the client's own observer. */
   observe?: ((event: ModelCallEvent) => void) | undefined;
-}
+};
 
 /** A valid answer. */
-export interface ObjectResult<T> {
+export type ObjectResult<T> = {
   value: T;
   /** The model's name as the server gave it. */
   model: string;
   usage: Usage;
-}
+};
 
 /** What answering an `ObjectRequest` needs. */
-export interface GenerateObjectDeps {
+export type GenerateObjectDeps = {
   chat: LanguageModelV4;
   vision: LanguageModelV4;
   call: CallPolicy;
   exchange: Exchanger;
-}
+};
 
 /**
  * Asks until a valid answer is there. An invalid one is sent back once with what is wrong with it;
@@ -48,7 +48,7 @@ export interface GenerateObjectDeps {
  * attempts, all within one deadline (Contract 4, Model). A server that refuses the schema as the format of
  * its answers is asked without it, from then on.
  *
- * @throws {ModelError} MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT and every other code of
+ * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT and every other code of
  *   a request.
  */
 export async function generateObject<S extends TSchema>(

@@ -7,7 +7,7 @@ const FENCED = /^```(?:json)?[^\S\n]*\n([\s\S]*?)\n?[^\S\n]*```$/i;
  * models leave out its beginning), and one Markdown fence around everything. Nothing is searched
  * for in prose and nothing is mended.
  *
- * @throws {SyntaxError} when what remains is not one JSON value.
+ * @throws SyntaxError when what remains is not one JSON value.
  */
 export function jsonAnswer(text: string): unknown {
   const answer = withoutReasoning(text.trim());

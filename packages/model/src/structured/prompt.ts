@@ -3,11 +3,11 @@ import type { TSchema } from 'typebox';
 import type { InvalidAnswer } from './check-answer.ts';
 
 /** A picture to show to the vision model. */
-export interface ImageInput {
+export type ImageInput = {
   bytes: Uint8Array;
   /** Such as `image/jpeg`. */
   mediaType: string;
-}
+};
 
 // A repair that repeats a run-away answer in full would only fill the model's context.
 const LONGEST_QUOTED_ANSWER = 20_000;

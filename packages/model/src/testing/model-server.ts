@@ -5,13 +5,13 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 
 /** A request as it reached the server. */
-export interface ReceivedRequest {
+export type ReceivedRequest = {
   method: string;
   path: string;
   headers: IncomingMessage['headers'];
   /** The parsed JSON body; null for requests without one. */
   body: unknown;
-}
+};
 
 /** What the server plays: a response, or one of the ways in which there is none. */
 export type Answer =
@@ -29,14 +29,14 @@ export type Answer =
 export type Play = (request: ReceivedRequest) => Answer | Promise<Answer>;
 
 /** A server in place of a model server, on a free port of the loopback. */
-export interface ModelServer extends AsyncDisposable {
+export type ModelServer = {
   /** The address for `MODEL_BASE_URL`. */
   url: string;
   /** How many connections to it are open. */
   connections: () => Promise<number>;
   /** Ends it, and every connection to it. */
   close: () => Promise<void>;
-}
+} & AsyncDisposable;
 
 /** Starts a model server that plays what it is told, for tests and measurements. */
 export async function startModelServer(play: Play): Promise<ModelServer> {

@@ -3,7 +3,7 @@ import type { ServerVariables } from '../options.ts';
 import { oneLine, serverMessage } from './server-message.ts';
 
 /** An answer whose status is not 2xx. */
-export interface FailedAnswer {
+export type FailedAnswer = {
   /** What was asked for, such as `POST /v1/chat/completions`. */
   request: string;
   status: number;
@@ -12,7 +12,7 @@ export interface FailedAnswer {
   retryAfterMs?: number | undefined;
   /** The settings of the server that answered. */
   variables: ServerVariables;
-}
+};
 
 /**
  * Names the failure an HTTP status stands for (Contract 4, Model): 408, 409, 425, 429 and 5xx may be

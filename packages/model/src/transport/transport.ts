@@ -6,18 +6,18 @@ import { retryAfterMs } from './retry-after.ts';
 import { statusError } from './status-error.ts';
 
 /** The way to one model server. */
-export interface Transport {
+export type Transport = {
   /**
    * A `fetch` for the AI SDK and for ourselves. It resolves to 2xx answers only.
    *
-   * @throws {ModelError} MODEL_UNREACHABLE when the connection fails, the error of its status when
+   * @throws ModelError MODEL_UNREACHABLE when the connection fails, the error of its status when
    *   the answer is not 2xx, MODEL_INVALID_OUTPUT when it is too large. What an aborted signal
    *   throws is passed on as it is.
    */
   fetch: typeof globalThis.fetch;
   /** Closes the connections once nothing uses them. */
   close: () => Promise<void>;
-}
+};
 
 // The largest honest answer holds 64 embeddings of 4,096 numbers of about 22 characters: 6 MiB.
 const LARGEST_ANSWER_BYTES = 16 * 1024 * 1024;

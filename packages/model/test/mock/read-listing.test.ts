@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { FEATURE_SLUGS, readListing } from '../../src/mock/index.ts';
 import type { ReadListing } from '../../src/mock/index.ts';
 
-interface GoldenEntry {
+type GoldenEntry = {
   name: string;
   payload: Record<string, unknown>;
   /** What a person reads out of the text; fields that are not decided are left out. */
   expected: Partial<ReadListing>;
-}
+};
 
 const golden: GoldenEntry[] = JSON.parse(
   readFileSync(new URL('listings.golden.json', import.meta.url), 'utf8'),
