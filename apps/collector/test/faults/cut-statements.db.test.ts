@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { atEnd } from '@oselya/db/testing';
 import { createModelClient, type ModelClient } from '@oselya/model';
+import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
 import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
@@ -20,10 +21,26 @@ import { servePictures } from './serve-pictures.ts';
 import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
-const { db, url } = await openDatabase();
-const folder = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
-atEnd(() => rm(folder, { recursive: true }));
-const pictures = await servePictures();
+// The embedded database is in the process: there is no connection to cut.
+if (process.env['TEST_DATABASE_URL'] !== undefined) await defineTests();
+
+async function defineTests(): Promise<void> {
+  const { db, url = '' } = await openDatabase();
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
+  atEnd(() => rm(folder, { recursive: true }));
+  const pictures = await servePictures();
+  const scene = { db, url, folder, pictures: pictures.url };
+  for (const [name, statement] of Object.entries(STATEMENTS)) {
+    for (const when of ['before', 'after'] as const) {
+      test(`a connection that breaks ${when} "${name}" is carried out costs its job nothing`, async () => {
+        const { raw, cuts, readings } = await processCut(scene, { statement, when, nth: 1 });
+        assert.equal(cuts, 1);
+        assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1]);
+        assert.equal(readings, 1, 'what the model read is not thrown away');
+      });
+    }
+  }
+}
 
 /** The mock model, which counts how often it was asked to read a payload. */
 function countedModel(): { model: ModelClient; readings: () => number } {
@@ -41,14 +58,22 @@ function countedModel(): { model: ModelClient; readings: () => number } {
 }
 
 /** Has a worker process one payload while its connections break over a statement. */
-async function processCut(server: string, moment: Moment) {
+async function processCut(
+  {
+    db,
+    url,
+    folder,
+    pictures,
+  }: { db: Kysely<Tables>; url: string; folder: string; pictures: string },
+  moment: Moment,
+) {
   const payload = payloadOf();
   // A picture of its own, so that it is new.
-  const image_urls = [`${pictures.url}/${payload.external_id}.png`];
+  const image_urls = [`${pictures}/${payload.external_id}.png`];
   const rawId = await store(db, { ...payload, image_urls });
   let cuts = 0;
   await using opened = new AsyncDisposableStack();
-  const proxy = await startWatchingProxy(new URL(server), moment, ({ cut }) => {
+  const proxy = await startWatchingProxy(new URL(url), moment, ({ cut }) => {
     cuts += 1;
     cut();
   });
@@ -74,18 +99,4 @@ async function processCut(server: string, moment: Moment) {
     return found.status !== 'pending' && found.status !== 'processing' && found;
   });
   return { raw, cuts, readings: readings() };
-}
-
-// The embedded database is in the process: there is no connection to cut.
-if (url !== undefined) {
-  for (const [name, statement] of Object.entries(STATEMENTS)) {
-    for (const when of ['before', 'after'] as const) {
-      test(`a connection that breaks ${when} "${name}" is carried out costs its job nothing`, async () => {
-        const { raw, cuts, readings } = await processCut(url, { statement, when, nth: 1 });
-        assert.equal(cuts, 1);
-        assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1]);
-        assert.equal(readings, 1, 'what the model read is not thrown away');
-      });
-    }
-  }
 }
