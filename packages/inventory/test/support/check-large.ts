@@ -1,5 +1,5 @@
 // Runs the command on 300,000 records, 120 MB in all, of which one in a hundred is no record, and prints the
-// size of the part of the heap for new values before and after.
+// size of the part of the heap for new values at the beginning and at the end.
 import { Readable, Writable } from 'node:stream';
 import { getHeapSpaceStatistics } from 'node:v8';
 import { runInventory } from '@oselya/inventory';
@@ -11,6 +11,8 @@ const record = JSON.stringify({ ...VALID_RECORD, notes: 'x'.repeat(250) });
 function* inventory() {
   const chunk = Buffer.from(`${`${record},\n`.repeat(99)}0,\n`);
   yield Buffer.from('[');
+  // By now the command has begun to read.
+  before = youngBytes();
   for (let sent = 0; sent < CHUNKS; sent += 1) yield chunk;
   yield Buffer.from(`${record}]`);
 }
@@ -21,6 +23,7 @@ function youngBytes(): number {
   );
 }
 
+let before = 0;
 let printed = 0;
 const stdout = new Writable({
   write(chunk: Buffer, _encoding, done) {
@@ -30,6 +33,5 @@ const stdout = new Writable({
 });
 const { stderr } = process;
 const stdin = Readable.from(inventory());
-const before = youngBytes();
 const status = await runInventory(['validate', '-'], { stdin, stdout, stderr, env: {} });
 process.stdout.write(JSON.stringify({ status, printed, before, after: youngBytes() }));
