@@ -125,7 +125,7 @@ export const errors = {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'The model or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
+      'The model, the database or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
     retry: true,
   },
   disk_low: {

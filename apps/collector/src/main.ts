@@ -52,7 +52,6 @@ export async function start(
   opened.defer(services.close);
   const parts: Close[] = [];
   opened.defer(() => closeTogether(parts));
-  if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
   const jobs = openInlineJobs(config, services);
   parts.push(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const app = await createApp(config, services, jobs);
@@ -60,6 +59,8 @@ export async function start(
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   announceOpenAccess(services.log, config);
+  // A start that is told that its port is in use has not begun any work.
+  if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
   const running = opened.move();
   return { url, close: () => running.disposeAsync() };
 }

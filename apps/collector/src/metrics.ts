@@ -5,7 +5,8 @@ const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** The collector's metrics, registered. Contract 4, Metrics; the queue's are in operations/. */
+/** The collector's metrics, registered. Contract 4, Metrics; those of the queue, the disk and the
+ * duplicates are beside them. */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
   return {

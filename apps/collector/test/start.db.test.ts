@@ -78,6 +78,16 @@ test('a start removes the temporary pictures of killed processes', async () => {
   assert.deepEqual(await readdir(incoming), []);
 });
 
+test('a start on a port that is in use begins no work', async () => {
+  const waiting = await store(db, payloadOf({ external_id: 'port in use' }));
+  await using other = await startCollector(database, { COLLECTOR_WORKER: 'false' });
+  const claims = 'select count(*)::int as n from raw_data where attempt > 0 and id = $1';
+  const { port } = new URL(other.url);
+  await assert.rejects(startCollector(database, { COLLECTOR_PORT: port }), /in use/);
+  const { rows } = await database.pool.query<{ n: number }>(claims, [waiting]);
+  assert.deepEqual(rows, [{ n: 0 }]);
+});
+
 test('a start that fails half-way leaves no worker behind', async () => {
   const deaf = { ...database, listen: () => Promise.reject(new Error('no connection is left')) };
   await assert.rejects(startCollector(deaf), /no connection is left/);

@@ -31,6 +31,8 @@ export function createHints(deps: {
   const { db, onError, intervalMs = INTERVAL_MS } = deps;
   const listeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
+  /** While a notification is on its way, and in the pause after it. */
+  let isBusy = false;
   let raisedAgain = false;
   let closed = false;
   let sending: Promise<void> = Promise.resolve();
@@ -39,12 +41,14 @@ export function createHints(deps: {
     await sql`select pg_notify(${CHANNEL}, '')`.execute(db).catch(onError);
   }
 
-  function notify(): void {
+  /** One at a time, and a pause after each: a slow database is not given more of them. */
+  async function notify(): Promise<void> {
+    isBusy = true;
     raisedAgain = false;
-    sending = send();
+    await send();
     timer = setTimeout(() => {
-      timer = undefined;
-      if (raisedAgain) notify();
+      isBusy = false;
+      if (raisedAgain && !closed) sending = notify();
     }, intervalMs);
     timer.unref();
   }
@@ -53,8 +57,8 @@ export function createHints(deps: {
     raise() {
       for (const listener of listeners) listener();
       if (closed) return;
-      if (timer === undefined) notify();
-      else raisedAgain = true;
+      if (isBusy) raisedAgain = true;
+      else sending = notify();
     },
     onHint(listener) {
       listeners.add(listener);
@@ -62,8 +66,8 @@ export function createHints(deps: {
     },
     async close() {
       closed = true;
-      clearTimeout(timer);
       await sending;
+      clearTimeout(timer);
       if (raisedAgain) await send();
     },
   };

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { RawStatus, StageRecord, Tables } from '../database/tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, Job } from './job.ts';
+import { release } from './release.sql.ts';
 import { rescued } from './transitions.sql.ts';
 
 /** A job whose lease is renewed, and how far it has come. */
@@ -32,13 +33,14 @@ export async function renewLeases(
 }
 
 /** A job whose worker has gone, and what became of it. */
-export type Rescued = Pick<Job, 'rawId' | 'attempt' | 'sourceSlug' | 'requestId'> & {
+export type Rescued = Pick<Job, 'rawId' | 'attempt' | 'sourceSlug' | 'externalId' | 'requestId'> & {
   status: RawStatus;
 };
 
 /**
  * Gives jobs whose worker has gone back to the queue; one whose attempts are spent is `failed`, and so is
- * an inline one, whose pictures are gone with its process. Contract 4, Queue.
+ * an inline one, whose pictures are gone with its process. What waited for those that failed is let go.
+ * Contract 4, Queue.
  */
 export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<Rescued[]> {
   const { rows } = await sql<Rescued>`
@@ -47,8 +49,12 @@ export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promi
       select id from raw_data
       where status = 'processing' and lease_expires_at < now()
       for update skip locked)
-    returning id as "rawId", attempt, source_slug as "sourceSlug", request_id as "requestId",
-      status`.execute(db);
+    returning id as "rawId", attempt, source_slug as "sourceSlug",
+      external_id as "externalId", request_id as "requestId", status`.execute(db);
+  await release(
+    db,
+    rows.filter(({ status }) => status === 'failed'),
+  );
   return rows;
 }
 

@@ -105,7 +105,8 @@ export function startWorker(options: WorkerOptions): Worker {
       lastSource,
       except: postponed,
     });
-    if (stopping.signal.aborted) {
+    // While the claim was on its way.
+    if (stopping.signal.aborted || breaker.state === 'open') {
       await back.give(jobs);
       return false;
     }

@@ -38,6 +38,15 @@ test('there are eight stages in the documented order', () => {
   ]);
 });
 
+test('a stage that asks the database has longer than an outage takes to be told', () => {
+  const told = 30_000 + 10_000;
+  const asking = createStages(1000).filter(
+    ({ name }) => name !== 'validate' && name !== 'normalize',
+  );
+  assert.equal(asking.length, 6);
+  for (const { name, timeoutMs } of asking) assert.ok(timeoutMs > 2 * told, name);
+});
+
 test('a payload becomes a listing with facts, words, embedding, snapshot and provenance', async () => {
   const model = countedModel();
   const payload = payloadOf({

@@ -113,8 +113,14 @@ test('a probe takes the next job, not the same one again', async () => {
 });
 
 test('a lost lease gives the job back until its attempts are spent', async () => {
-  const id = await store(db, payloadOf());
-  const lost = { rawId: id, sourceSlug: 'doshka', requestId: null };
+  const payload = payloadOf();
+  const id = await store(db, payload);
+  const lost = {
+    rawId: id,
+    sourceSlug: 'doshka',
+    externalId: payload.external_id,
+    requestId: null,
+  };
   for (const attempt of [1, 2]) {
     const job = await claimed();
     assert.equal(job.attempt, attempt);
