@@ -1,3 +1,4 @@
+import { TABLES } from './tables.ts';
 import { median, slope } from '../statistics.ts';
 import type { Sample } from './sample.ts';
 
@@ -31,16 +32,8 @@ const most = (values: readonly number[]): number => Math.max(...values);
 /** What is in progress comes and goes; what is forgotten stays, so their least is what tells. */
 const least = (values: readonly number[]): number => Math.min(...values);
 
-const CHANGING = [
-  'raw_data',
-  'property_listings',
-  'listing_payloads',
-  'listing_enrichments',
-  'listing_images',
-  'duplicate_marks',
-  'duplicate_pairs',
-  'rate_limits',
-] as const;
+/** All but the history, which is kept. */
+const CHANGING = TABLES.filter((name) => name !== 'listing_snapshots');
 
 export const FIGURES: readonly Figure[] = [
   { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5 },

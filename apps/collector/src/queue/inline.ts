@@ -4,7 +4,6 @@ import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases } from './leases.ts';
-import { release } from './release.sql.ts';
 import { returnJobs } from './return.sql.ts';
 import { createJobRunner, type JobOptions, type JobOutcome, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
@@ -49,14 +48,10 @@ export function createInlineJobs<Input>(deps: {
 
   async function settle(job: Job, options: JobOptions<Input>): Promise<JobOutcome> {
     const outcome = closing ? 'lost' : await runJob(job, { ...options, patienceMs: PATIENCE_MS });
-    if (outcome !== 'lost' && outcome !== 'postponed') return outcome;
+    if (outcome !== 'lost') return outcome;
     try {
       // Whatever ended the work before its end was written, nobody should have to wait for the lease.
-      if (outcome === 'lost') {
-        await returnJobs(db, [{ ...job, modelUsage: options.cost?.usage() }]);
-      }
-      // One whose pictures are gone has failed by now, and holds up its listing no longer.
-      await release(db, [job]);
+      await returnJobs(db, [{ ...job, modelUsage: options.cost?.usage() }]);
     } catch (error) {
       log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned');
     }

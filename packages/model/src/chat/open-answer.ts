@@ -3,7 +3,7 @@ import { streamText } from 'ai';
 import { ModelError } from '../errors.ts';
 import { modelError } from '../exchange.ts';
 import type { ModelCallEvent } from '../call-event.ts';
-import type { CallContext } from '../resilience/call-policy.ts';
+import { type CallContext, givenUp } from '../resilience/call-policy.ts';
 import { NO_TOKENS } from '../usage.ts';
 import { answerParts, type ChatPart, EXPECTED } from './answer-parts.ts';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
@@ -123,10 +123,7 @@ function interruptionOf(stream: {
   signal: AbortSignal | undefined;
   timeoutMs: number;
 }): ModelError | undefined {
-  if (stream.signal?.aborted) {
-    const cause: unknown = stream.signal.reason;
-    return new ModelError('MODEL_ABORTED', 'The caller gave the model call up.', { cause });
-  }
+  if (stream.signal?.aborted) return givenUp(stream.signal);
   if (!stream.isLate) return undefined;
   return new ModelError(
     'MODEL_TIMEOUT',

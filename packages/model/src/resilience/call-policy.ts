@@ -66,13 +66,16 @@ function interruptionOf(call: {
   caller: AbortSignal | undefined;
   timeoutMs: number;
 }): ModelError | undefined {
-  if (call.caller?.aborted) {
-    const cause: unknown = call.caller.reason;
-    return new ModelError('MODEL_ABORTED', 'The caller gave the model call up.', { cause });
-  }
+  if (call.caller?.aborted) return givenUp(call.caller);
   if (!call.signal.aborted) return undefined;
   return new ModelError(
     'MODEL_TIMEOUT',
     `The model server did not answer within ${call.timeoutMs} ms. Raise MODEL_TIMEOUT_MS if it needs longer.`,
   );
+}
+
+/** What a call fails with whose caller has aborted its signal. */
+export function givenUp(caller: AbortSignal): ModelError {
+  const cause: unknown = caller.reason;
+  return new ModelError('MODEL_ABORTED', 'The caller gave the model call up.', { cause });
 }
