@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Context } from '../../src/pipeline/context.ts';
+import type { PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { SupersededError } from '../../src/queue/job.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
@@ -36,40 +37,47 @@ async function everything() {
   };
 }
 
+type Moment = 'generateObject' | 'processRemote' | 'embed';
+
+/** A model and pictures in the midst of whose work something happens. */
+function interrupted(pass: (now: Moment) => Promise<void>): Partial<PipelineDeps> {
+  const model = countedModel();
+  return {
+    model: {
+      chatModel: model.chatModel,
+      embeddingModel: model.embeddingModel,
+      async generateObject(request) {
+        const answer = await model.generateObject(request);
+        await pass('generateObject');
+        return answer;
+      },
+      async embed(texts, options) {
+        const answer = await model.embed(texts, options);
+        await pass('embed');
+        return answer;
+      },
+    },
+    images: {
+      ...noImages,
+      async processRemote() {
+        await pass('processRemote');
+        return [];
+      },
+    },
+  };
+}
+
 for (const [whereTo, loss] of Object.entries(losses)) {
   for (const moment of ['generateObject', 'processRemote', 'embed'] as const) {
     test(`a claim lost ${whereTo} during ${moment}: nothing more is written`, async () => {
       const rawId = await store(db, payloadOf());
       let before: Awaited<ReturnType<typeof everything>> | undefined;
-      const pass = async (now: typeof moment) => {
+      const pass = async (now: Moment) => {
         if (now !== moment) return;
         await db.updateTable('raw_data').set(loss()).where('id', '=', rawId).execute();
         before = await everything();
       };
-      const model = countedModel();
-      const outcome = await createHarness(db, {
-        model: {
-          chatModel: model.chatModel,
-          embeddingModel: model.embeddingModel,
-          async generateObject(request) {
-            const answer = await model.generateObject(request);
-            await pass('generateObject');
-            return answer;
-          },
-          async embed(texts, options) {
-            const answer = await model.embed(texts, options);
-            await pass('embed');
-            return answer;
-          },
-        },
-        images: {
-          ...noImages,
-          async processRemote() {
-            await pass('processRemote');
-            return [];
-          },
-        },
-      }).runNext();
+      const outcome = await createHarness(db, interrupted(pass)).runNext();
       assert.equal(outcome, 'lost');
       assert.ok(before);
       assert.deepEqual(await everything(), before);
@@ -97,7 +105,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
     const payload = payloadOf({ title: 'Стара', price: 1000, currency: 'USD', area_total: 50 });
     const older = await store(db, payload);
     let before: Awaited<ReturnType<typeof everything>> | undefined;
-    const pass = async (now: typeof moment) => {
+    const pass = async (now: Moment) => {
       if (now !== moment) return;
       // As if it had been committed before the older one was, which has the smaller id.
       await db.updateTable('raw_data').set({ status: 'failed' }).where('id', '=', older).execute();
@@ -111,23 +119,7 @@ for (const moment of ['processRemote', 'embed'] as const) {
       assert.equal((await currentOf(db, payload))?.raw_id, newer);
       before = await everything();
     };
-    const model = countedModel();
-    const outcome = await createHarness(db, {
-      model: {
-        ...model,
-        async embed(texts, options) {
-          await pass('embed');
-          return model.embed(texts, options);
-        },
-      },
-      images: {
-        ...noImages,
-        async processRemote() {
-          await pass('processRemote');
-          return [];
-        },
-      },
-    }).runNext();
+    const outcome = await createHarness(db, interrupted(pass)).runNext();
     assert.equal(outcome, 'completed');
     const now = await everything();
     assert.ok(before);
