@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { link, mkdir, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { PGlite } from '@electric-sql/pglite';
@@ -30,11 +31,15 @@ export async function pgliteImage(migrations: readonly MigrateOptions[]): Promis
   const file = join(CACHE, `${await nameOfState(migrations)}.tar`);
   if (!existsSync(file)) {
     const image = await make(migrations);
-    // Another process may do the same: whoever reads finds a whole file or none.
-    const part = `${file}.${process.pid}`;
+    // Others may do the same. Whoever reads finds a whole file or none, and the first one stays: a file that
+    // was opened as a blob cannot be read any more once another has its name.
+    const part = `${file}.${randomUUID()}`;
     await mkdir(CACHE, { recursive: true });
     await writeFile(part, Buffer.from(await image.arrayBuffer()));
-    await rename(part, file);
+    await link(part, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await unlink(part);
   }
   return file;
 }
