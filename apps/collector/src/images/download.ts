@@ -21,6 +21,8 @@ export const DOWNLOAD_LIMITS = {
   retryDelayMs: 500,
   /** All attempts for one picture together. */
   totalMs: 120_000,
+  /** After so long no further picture of a listing is begun; those that are left are asked for another time. */
+  listingMs: 300_000,
 };
 
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;

@@ -15,6 +15,8 @@ export type Gather = {
   fetch(url: string, signal: AbortSignal): Promise<Result>;
   /** Stores a file's bytes; the file stays. */
   keep(file: TemporaryFile): Promise<Result>;
+  /** Of an address that was not asked, since the others of its listing took too long. */
+  readonly tooLate: Result;
 };
 
 export function createGather(deps: {
@@ -43,6 +45,12 @@ export function createGather(deps: {
   return {
     fetch: (url, signal) => unlessBad(fetchAndKeep(url, signal)),
     keep: (file) => unlessBad(keep(file)),
+    get tooLate() {
+      const error = new ImageError('The pictures before it took too long to fetch', {
+        retryable: true,
+      });
+      return missOf(error.message, retryTime(error));
+    },
   };
 }
 

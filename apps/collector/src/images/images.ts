@@ -6,7 +6,7 @@ import type { Disk } from '../disk/disk.ts';
 import type { SafeFetch } from '../safe-fetch/index.ts';
 import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
 import type { Describer } from './describe.ts';
-import { createDownload, type DownloadLimits } from './download.ts';
+import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits } from './download.ts';
 import { fingerprintStored } from './fingerprint-stored.ts';
 import { createGather } from './gather.ts';
 import type { ListingPicture, Result } from './listing-picture.ts';
@@ -31,13 +31,15 @@ export type Images = {
   processRemote(
     job: ListingJob & {
       urls: readonly string[];
-      /**
-       * Leaves addresses that failed before as they are, but for those that may be asked again by now: for
-       * a payload that names the ones which the listing has. Without it each that failed is asked again.
-       */
-      onlyDue?: boolean;
+      /** Which of the addresses that failed before are asked again; each, unless told. */
+      mayAsk?: ReadonlySet<string> | undefined;
     },
   ): Promise<ImageOutcome[]>;
+  /**
+   * For a payload that names the addresses which the listing has: takes those that failed and may be asked
+   * again by now. See `takeDue` of the repository.
+   */
+  takeDue(job: Pick<ListingJob, 'listingId' | 'fence'>): Promise<ReadonlySet<string>>;
   /**
    * The same with uploaded files, stored one after another and then described one after another. The files
    * stay: whoever received them removes them. Specification 001, Behaviour rules, 3, and Limits.
@@ -75,6 +77,7 @@ export type ImagesOptions = {
 export function createImages(options: ImagesOptions): Images {
   const { db, store, temporary, disk, fetch, model, limits } = options;
   const { onError, observe = () => undefined } = options;
+  const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, onError);
   const download = createDownload({ fetch, folder: temporary, limits });
   const gather = createGather({ store, disk, download });
@@ -89,12 +92,15 @@ export function createImages(options: ImagesOptions): Images {
     const fetched = await findFetched(db, listingId);
     const known = await findImages(db, [...fetched.hashes.values()]);
     const unique = [...new Set(urls)];
+    const endsAt = performance.now() + listingMs;
     const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
       signal.throwIfAborted();
       const image = known.get(fetched.hashes.get(url) ?? '');
       if (image !== undefined && (await store.has(image.sha256))) return { image, isReused: true };
       const miss = fetched.misses.get(url);
-      return miss === undefined || mayAsk.has(url) ? gather.fetch(url, signal) : miss;
+      if (miss !== undefined && !mayAsk.has(url)) return miss;
+      // A host that holds each picture up is not waited for fifty times over.
+      return performance.now() < endsAt ? gather.fetch(url, signal) : gather.tooLate;
     });
     const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
     return urls.flatMap((url) => {
@@ -104,11 +110,12 @@ export function createImages(options: ImagesOptions): Images {
   }
 
   return {
-    async processRemote({ urls, onlyDue = false, ...job }) {
+    async processRemote({ urls, mayAsk = new Set(urls), ...job }) {
       if (await hasUploads(db, job.fence)) return [];
-      const mayAsk = onlyDue ? await takeDue(db, job.listingId, job.fence) : new Set(urls);
       return record(job, () => gatherRemote(job, urls, mayAsk), { cameAlong: false });
     },
+
+    takeDue: ({ listingId, fence }) => takeDue(db, listingId, fence),
 
     processUploaded({ files, ...job }) {
       const gatherFiles = () =>

@@ -13,7 +13,7 @@ import type { Provenance } from '../listings/provenance.ts';
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
-  images: Pick<Images, 'processRemote' | 'processUploaded'>;
+  images: Pick<Images, 'processRemote' | 'processUploaded' | 'takeDue'>;
   log: Logger;
 };
 
@@ -31,6 +31,8 @@ export type Products = {
   listingId: number;
   /** load: the payload says nothing new, but some of its pictures are not had yet */
   onlyPictures: true;
+  /** images: the addresses of pictures that failed before and are this job's to ask again */
+  due: ReadonlySet<string>;
 };
 
 /** What a job may bring along, beside what is stored of it. */

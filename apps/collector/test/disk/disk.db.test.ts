@@ -13,7 +13,7 @@ import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { watchLeftovers } from '../support/leftovers.ts';
 import { payloadOf } from '../support/payload.ts';
-import { createHarness } from '../support/pipeline.ts';
+import { createHarness, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
@@ -144,7 +144,7 @@ test('a job that meets a full disk at its pictures is put back without spending 
   const cause = Object.assign(new Error('write'), { code: 'ENOSPC' });
   const fail = () => Promise.reject(new Error('The picture could not be stored', { cause }));
   const harness = createHarness(database.db, {
-    images: { processRemote: fail, processUploaded: fail },
+    images: { ...noImages, processRemote: fail, processUploaded: fail },
   });
   const { status, attempts, error } = await harness.process(payloadOf());
   assert.deepEqual([status, attempts, error], ['pending', 0, null]);

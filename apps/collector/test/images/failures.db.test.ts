@@ -44,6 +44,27 @@ test('bad pictures are recorded with their reason and do not touch the good ones
   assert.deepEqual(events.toSorted(), [...Array<string>(5).fill('failed'), 'stored']);
 });
 
+test('a listing whose pictures take too long has those that came, and asks for the others later', async () => {
+  const slow = await serve((_request, response) => {
+    setTimeout(() => response.writeHead(404).end(), 100);
+  });
+  const { images } = open({ limits: { listingMs: 50 } });
+  const listing = await addListing();
+  const urls = Array.from({ length: 5 }, (_, nth) => `${slow}/${nth}`);
+  await images.processRemote({ ...listing, urls });
+  const rows = await db
+    .selectFrom('listing_images')
+    .select(['error', 'retry_at'])
+    .where('listing_id', '=', listing.listingId)
+    .orderBy('position')
+    .execute();
+  assert.match(rows[0]?.error ?? '', /status 404/);
+  for (const { error, retry_at: retryAt } of rows.slice(3)) {
+    assert.match(error ?? '', /took too long/);
+    assert.ok(retryAt !== null && retryAt.getTime() > Date.now());
+  }
+});
+
 test('a worker that lost its claim writes nothing', async () => {
   const listing = await addListing();
   const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });

@@ -18,6 +18,7 @@ test('pictures that came along take the place of the addresses', async () => {
   const seen: unknown[] = [];
   const harness = createHarness(db, {
     images: {
+      ...noImages,
       processRemote: () => Promise.reject(new Error('No address is to be fetched')),
       processUploaded: (job) => {
         seen.push(job.files);

@@ -43,6 +43,7 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
 /** Listings without pictures. */
 export const noImages: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
+  takeDue: () => Promise.resolve(new Set()),
   processUploaded: () => Promise.resolve([]),
 };
 

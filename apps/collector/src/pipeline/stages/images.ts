@@ -1,5 +1,5 @@
-import { SupersededError } from '../../queue/index.ts';
-import { product } from '../context.ts';
+import { type Fence, SupersededError } from '../../queue/index.ts';
+import { type Context, product, type StageDeps } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 
@@ -13,7 +13,6 @@ export const images: StageRun = async (context, deps, signal) => {
   // The payload is only read again.
   if (extracted !== undefined) return skipped;
   const urls = product(context, 'payload').image_urls ?? [];
-  const { onlyPictures: onlyDue = false } = context.products;
   const { rawId, attempt } = context.job;
   const job = {
     listingId: product(context, 'listingId'),
@@ -22,11 +21,23 @@ export const images: StageRun = async (context, deps, signal) => {
     observe: deps.model.observe,
   };
   try {
-    if (uploads === undefined) await deps.images.processRemote({ ...job, urls, onlyDue });
-    else await deps.images.processUploaded({ ...job, files: uploads });
+    if (uploads === undefined) {
+      const mayAsk = await takeDueOnce(context, deps, job);
+      await deps.images.processRemote({ ...job, urls, mayAsk });
+    } else await deps.images.processUploaded({ ...job, files: uploads });
   } catch (error) {
     if (error instanceof SupersededError) return superseded;
     throw error;
   }
   return (uploads ?? urls).length === 0 ? skipped : done;
 };
+
+/** Taken once: where the stage has to be done again, the addresses are still this job's to ask. */
+async function takeDueOnce(
+  { products }: Context,
+  { images: pictures }: StageDeps,
+  job: { listingId: number; fence: Fence },
+): Promise<ReadonlySet<string> | undefined> {
+  if (products.onlyPictures) products.due ??= await pictures.takeDue(job);
+  return products.due;
+}
