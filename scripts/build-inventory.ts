@@ -16,11 +16,15 @@ execFileSync(
   [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(PACKAGE, 'tsconfig.build.json')],
   { stdio: 'inherit' },
 );
-for (const file of ['endpoint.schema.json', 'inventory.config.schema.json', 'README.md']) {
+for (const file of ['endpoint.schema.json', 'inventory.config.schema.json']) {
   await cp(join(PACKAGE, file), join(DIST, file));
 }
+// The README of the repository speaks of what the package does not have.
+await cp(join(PACKAGE, 'package-readme.md'), join(DIST, 'README.md'));
 await cp(join(ROOT, 'LICENSE'), join(DIST, 'LICENSE'));
-await cp(join(ROOT, 'docs/inventory'), join(DIST, 'docs/inventory'), { recursive: true });
+await cp(join(ROOT, 'docs/inventory/rules'), join(DIST, 'docs/inventory/rules'), {
+  recursive: true,
+});
 const page = 'src/report/page';
 await cp(join(PACKAGE, page), join(DIST, page), { recursive: true });
 await chmod(join(DIST, 'src/bin.js'), 0o755);
@@ -46,6 +50,9 @@ await writeFile(
         './inventory.config.schema.json': './inventory.config.schema.json',
       },
       dependencies,
+      // For the types alone, which speak of Node's streams.
+      peerDependencies: { '@types/node': '>=24' },
+      peerDependenciesMeta: { '@types/node': { optional: true } },
     },
     null,
     2,

@@ -8,9 +8,15 @@ import { run } from './run.ts';
  */
 export async function main(args: string[]): Promise<number> {
   if (existsSync('.env')) process.loadEnvFile('.env');
-  // Whoever reads the output may stop early, as `head` does; the command ends its work all the same.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
+    // Whoever reads the output may stop early, as `head` does; the command ends its work all the same.
+    if (error.code === 'EPIPE') return;
+    // A command that noticed has told it, and gives a status of its own.
+    process.once('exit', () => {
+      if (process.exitCode) return;
+      process.stderr.write(`oselya: cannot write to standard output: ${error.message}\n`);
+      process.exitCode = 1;
+    });
   });
   const { env, stdin, stdout, stderr } = process;
   return run(args, { env, stdin, stdout, stderr });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -49,6 +49,28 @@ test('an older Node gets one line that says what to do', () => {
   assert.equal(stdout, '');
   assert.match(stderr, /^oselya: Node 24\.12 or newer is needed, this is v20\.19\.0: run "npm ci"/);
   assert.equal(stderr.trim().split('\n').length, 1);
+});
+
+test('output that cannot be written is a failure, told in one line', () => {
+  writeFileSync(join(folder, 'valid.json'), '[]');
+  // Nothing can be written to a file that is open for reading.
+  const unwritable = openSync(join(folder, 'valid.json'), 'r');
+  after(() => closeSync(unwritable));
+  for (const [args, status] of [
+    [['keygen'], 1],
+    [['inventory', 'validate', 'valid.json'], 2],
+  ] as const) {
+    const done = spawnSync(process.execPath, [BIN, ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+      stdio: ['ignore', unwritable, 'pipe'],
+    });
+    assert.match(
+      done.stderr,
+      /^oselya( inventory validate)?: cannot write to standard output: .*\n$/,
+    );
+    assert.equal(done.status, status);
+  }
 });
 
 test('a reader that stops early is no failure', async () => {

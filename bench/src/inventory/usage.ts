@@ -3,13 +3,19 @@
 import { writeFileSync } from 'node:fs';
 
 /** What a process used in all. */
-export type Usage = { cpuMs: number; peakMiB: number };
+export type Usage = {
+  cpuMs: number;
+  /** The memory at its highest, in millions of bytes. */
+  peakMB: number;
+};
 
 const file = process.env['OSELYA_BENCH_USAGE'];
 if (file !== undefined) {
   process.on('exit', () => {
     const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-    const usage: Usage = { cpuMs: (userCPUTime + systemCPUTime) / 1000, peakMiB: maxRSS / 1024 };
+    // Node gives it in KiB.
+    const peakMB = (1024 * maxRSS) / 1e6;
+    const usage: Usage = { cpuMs: (userCPUTime + systemCPUTime) / 1000, peakMB };
     writeFileSync(file, JSON.stringify(usage));
   });
 }

@@ -5,8 +5,8 @@ export type Variant = {
   name: string;
   /** The module and its arguments for a file. */
   args: (file: string) => string[];
-  /** What stands in each line that tells an error, and in no other that it prints. */
-  errorMark: string;
+  /** What stands in each line that tells an error, and in no other that it prints; none for what tells none. */
+  errorMark?: string;
 };
 
 const moduleOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
@@ -27,7 +27,6 @@ export const oselya: Variant = {
 export const jsonParse: Variant = {
   name: 'JSON.parse alone',
   args: (file) => [fileURLToPath(new URL('json-parse.ts', import.meta.url)), file],
-  errorMark: 'none',
 };
 
 /** The peers, each told to find every error; @jirutka/ajv-cli also says where in the file it stands. */

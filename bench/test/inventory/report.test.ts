@@ -14,7 +14,7 @@ const sampleOf = (values: Partial<Sample>): Sample => ({
   megabytes: 1,
   exitStatus: 0,
   wallMs: 1000,
-  usage: { cpuMs: 900, peakMiB: 100 },
+  usage: { cpuMs: 900, peakMB: 100 },
   errors: 0,
   ...values,
 });
@@ -31,12 +31,12 @@ test('time is judged round by round, memory by the highest of all', () => {
   const { text, failures } = reportText(samples, options);
   assert.deepEqual(failures, []);
   assert.match(text, /1\.3 × the time of JSON\.parse +\| 1\.20 \(1\.20–1\.20\) \| +met/);
-  assert.match(text, /150 MiB, whatever the size +\| +100 MiB \| +met/);
+  assert.match(text, /150 MB, whatever the size +\| +100 MB \| +met/);
   const larger = sampleOf({
     document: { records: 9, faulty: 0, format: 'jsonl' },
-    usage: { cpuMs: 1, peakMiB: 151 },
+    usage: { cpuMs: 1, peakMB: 151 },
   });
-  assert.match(reportText([...samples, larger], options).text, /151 MiB \| not met/);
+  assert.match(reportText([...samples, larger], options).text, /151 MB \| not met/);
 });
 
 test('a wrong finding or exit status fails the run, slowness never', () => {

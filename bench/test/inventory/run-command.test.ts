@@ -23,7 +23,7 @@ test('what a command prints, how it ends and what it used are kept', async () =>
   assert.equal(await readFile(output, 'utf8'), '3\n');
   assert.equal(run.exitStatus, 0);
   assert.ok(run.wallMs > 0);
-  assert.ok((run.usage?.cpuMs ?? 0) > 0 && (run.usage?.peakMiB ?? 0) > 1, JSON.stringify(run));
+  assert.ok((run.usage?.cpuMs ?? 0) > 0 && (run.usage?.peakMB ?? 0) > 1, JSON.stringify(run));
 });
 
 test('a command reads what it is given, and may leave the rest', async () => {

@@ -1,11 +1,19 @@
 #!/usr/bin/env node
 import { runInventory } from './cli.ts';
+import { keepYoungHeapSmall } from './young-heap.ts';
+
+const NAME = 'oselya-inventory';
 
 // The command of the package where it is installed alone.
-process.exitCode = await runInventory(process.argv.slice(2), {
+keepYoungHeapSmall();
+const ran = runInventory(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  name: 'oselya-inventory',
+  name: NAME,
+});
+process.exitCode = await ran.catch((error: unknown) => {
+  process.stderr.write(`${NAME}: it broke down, which is a fault of its own: ${String(error)}\n`);
+  return 1;
 });

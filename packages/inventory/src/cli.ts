@@ -1,7 +1,7 @@
 import type { Entry } from './command/command.ts';
 import type { InventoryIo } from './io.ts';
 import { UsageError } from './command/usage-error.ts';
-import { Printer } from './output/printer.ts';
+import { Printer, WriteError } from './output/printer.ts';
 import { visible } from './output/visible.ts';
 
 /** The commands in the order in which help lists them. */
@@ -68,7 +68,7 @@ const WIDTH = 18;
 
 /**
  * Runs `oselya inventory` with the arguments after that name and gives the exit status: 0, 1 when
- * something is wrong with an inventory, 2 for what cannot be read and for wrong use (Contract 5).
+ * something is wrong with an inventory, 2 for what cannot be read or written and for wrong use (Contract 5).
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
   const name = io.name ?? 'oselya inventory';
@@ -78,6 +78,18 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   const out = new Printer(io.stdout);
   const tell = (message: string) => void io.stderr.write(`${visible(`${prefix}: ${message}`)}\n`);
   try {
+    const status = await run();
+    await out.end();
+    return status;
+  } catch (error) {
+    if (error instanceof UsageError && error.see !== undefined) {
+      tell(`${error.message}; see ${name} ${error.see}`);
+    } else if (error instanceof UsageError || error instanceof WriteError) tell(error.message);
+    else throw error;
+    return 2;
+  }
+
+  async function run(): Promise<number> {
     if (entry === undefined) {
       if (!isHelp(argv)) throw unknownCommand(called);
       await out.write(helpOf(name));
@@ -88,11 +100,7 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
       await out.write(`Usage: ${prefix} [options] ${entry.usage}\n\n${command.help}`);
       return 0;
     }
-    return await command.run(rest, { io, out, tell });
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    tell(error.see === undefined ? error.message : `${error.message}; see ${name} ${error.see}`);
-    return 2;
+    return command.run(rest, { io, out, tell });
   }
 }
 

@@ -1,3 +1,4 @@
+import { hostIn, withBrackets } from './host.ts';
 import type { EndpointRecord } from './record.ts';
 import { portOf } from './url.ts';
 
@@ -19,13 +20,11 @@ const HOST =
  * not say both, or says something that is no host and port.
  */
 export function endpointOf(record: EndpointRecord): Endpoint | null {
-  const url = record.url === undefined ? null : URL.parse(record.url);
-  const host = url?.hostname || bracketed(record.host ?? record.domain ?? '');
+  const { url: written = '' } = record;
+  const url = URL.parse(written);
+  const named = url === null ? '' : hostIn(written, url);
+  const host = named || withBrackets(record.host ?? record.domain ?? '');
   const port = (url === null ? undefined : portOf(url)) ?? record.port;
   if (!HOST.test(host) || port === undefined || port < 1 || port > 65_535) return null;
   return { host, port, url };
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }

@@ -4,5 +4,8 @@ export const MAX_DEPTH = 512;
 /** How many bytes one record may have. Memory is bounded by this and not by the file's size. */
 export const MAX_RECORD_BYTES = 16 * 1024 * 1024;
 
-/** How many bytes are looked at together; it also bounds the findings that wait to be taken. */
+/** How many repeated keys of one record are told one by one; the others are counted. */
+export const MAX_REPEATED_KEYS = 1000;
+
+/** How many bytes are looked at together. */
 export const CHUNK_BYTES = 64 * 1024;

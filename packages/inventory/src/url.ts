@@ -38,6 +38,11 @@ export function protocolName(name: string): string {
   return ALIASES.get(lower) ?? lower;
 }
 
+/** Whether addresses are known to begin with a protocol, given by its usual name. */
+export function isScheme(protocol: string): boolean {
+  return PORTS.has(protocol);
+}
+
 /** The protocol of an address, by its usual name. */
 export function schemeOf({ protocol }: URL): string {
   return protocolName(protocol.slice(0, -1));
@@ -46,4 +51,9 @@ export function schemeOf({ protocol }: URL): string {
 /** The port that an address names or means; undefined where nobody knows. */
 export function portOf(url: URL): number | undefined {
   return url.port === '' ? PORTS.get(schemeOf(url)) : Number(url.port);
+}
+
+/** An address as it is written, without the user name and the password in it. */
+export function withoutCredentials(written: string): string {
+  return written.trim().replace(/^([a-z][a-z\d+.-]*:[/\\]*)[^/\\?#]*@/i, '$1');
 }

@@ -11,7 +11,8 @@ export function addInventoryCommand(program: Command, context: Context): void {
     .passThroughOptions()
     .argument('[arguments...]')
     .action(async (args: string[]) => {
-      const { runInventory } = await import('@oselya/inventory');
+      const { keepYoungHeapSmall, runInventory } = await import('@oselya/inventory');
+      keepYoungHeapSmall();
       context.exitWith(await runInventory(args, context));
     });
 }

@@ -2,18 +2,15 @@ import type { ErrorObject } from 'ajv/dist/2020.js';
 import { countStrings } from './count-strings.ts';
 import { excerptAt } from './excerpt.ts';
 import type { FindingCode, Position, Problem } from '../finding.ts';
-import { parseLocated } from '../json/located-parser.ts';
-import type { LocatedValue, Mark } from '../json/located-parser.ts';
+import { type LocatedValue, parseLocated, placeOf } from '../json/located-parser.ts';
+import { pointerTo } from '../json/pointer.ts';
 import type { RawValue } from '../json/scan-event.ts';
 import { JsonSyntaxError } from '../json/syntax-error.ts';
 import { isEndpointRecord } from '../record.ts';
 import { mendedValue } from './mended-value.ts';
+import { inOrder, merged, type RecordProblem } from './record-problem.ts';
+import { repeatedKeyProblems } from './repeated-keys.ts';
 import { schemaMessage } from './schema-message.ts';
-
-/** A problem inside of a record; the pointer leads from the record to what is wrong. */
-export type RecordProblem = {
-  pointer: string;
-} & Problem;
 
 /** What the check of one record gives. */
 export type RecordCheck = {
@@ -21,7 +18,8 @@ export type RecordCheck = {
   id: string | null;
   /** Whether the text is JSON at all. After text that is not, a JSON file cannot be read on. */
   isJson: boolean;
-  problems: RecordProblem[];
+  /** In the order of the text. They are made as they are taken, since each may be long. */
+  problems: Iterable<RecordProblem>;
 };
 
 /** A record as it was read, for whoever asks more of it than the schema does. */
@@ -69,16 +67,15 @@ export function checkRecord(
     return { id, isJson: true, problems: NO_PROBLEMS };
   }
   const located = parseLocated(raw.text, contextOf(raw, what));
-  const problems = [
-    ...duplicateProblems(raw.text, located),
+  const others = inOrder([
     ...schemaProblems(raw.text, located, value, isValid ? [] : schemaErrors),
     ...inspected.map(({ key, mended, ...problem }) => ({
       ...problem,
       ...placeIn(raw.text, located, key, mended),
       pointer: key === '' ? '' : pointerTo([key]),
     })),
-  ];
-  problems.sort((a, b) => comparePlaces(a.position, b.position));
+  ]);
+  const problems = isRepeating ? merged(repeatedKeyProblems(raw.text, located), others) : others;
   return { id, isJson: true, problems };
 }
 
@@ -88,13 +85,19 @@ export function syntaxProblemIn(raw: RawValue, what: 'file' | 'line'): Problem {
     parseLocated(raw.text, contextOf(raw, what));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
-    // Text that was cut at the limit always ends too early; the limit is the reason.
+    // Text that was cut at a limit always ends too early; the limit is the reason.
     const { problem, offset } = error;
-    const isLimit = raw.cut?.code === 'limit/record-size' && problem.code === 'json/truncated';
-    if (!isLimit || raw.cut === null) return { ...problem, excerpt: excerptAt(raw.text, offset) };
+    const isLimit = raw.cut?.code.startsWith('limit/') && problem.code === 'json/truncated';
+    if (!isLimit) return { ...problem, excerpt: excerptAt(raw.text, offset) };
   }
   if (raw.cut === null) throw new Error('JSON.parse refused a text that the located parser takes');
-  return raw.cut;
+  return { ...raw.cut, excerpt: excerptAt(raw.text, offsetOf(raw.cut, raw.text)) };
+}
+
+/** Where in a text that was cut the reason stands. */
+function offsetOf({ code }: Problem, { length }: string): number {
+  if (code === 'limit/record-size') return 0;
+  return code === 'limit/depth' ? length - 1 : length;
 }
 
 /** Parses the text; null when it is no JSON or was cut. */
@@ -109,17 +112,6 @@ export function parse(raw: RawValue): { value: unknown } | null {
 
 function contextOf({ start, enclosing, cut }: RawValue, what: 'file' | 'line') {
   return { start, what, enclosing, isCut: cut !== null };
-}
-
-function duplicateProblems(text: string, { duplicates }: LocatedValue): RecordProblem[] {
-  return duplicates.map(({ key, path, first, again }) => ({
-    code: 'json/duplicate-key',
-    message: `the key ${JSON.stringify(key)} is already in this object, at ${first.line}:${first.column}`,
-    pointer: pointerTo(path),
-    position: placeOf(again),
-    excerpt: excerptAt(text, again.offset),
-    related: [{ ...placeOf(first), message: `${JSON.stringify(key)} stands here first` }],
-  }));
 }
 
 function schemaProblems(
@@ -180,18 +172,4 @@ function ownValue(value: unknown, key: string): unknown {
 function ownString(value: unknown, key: string): string | null {
   const found = ownValue(value, key);
   return typeof found === 'string' ? found : null;
-}
-
-function pointerTo(path: readonly (string | number)[]): string {
-  return path
-    .map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`)
-    .join('');
-}
-
-function placeOf({ line, column }: Mark) {
-  return { line, column };
-}
-
-function comparePlaces(a: Problem['position'], b: Problem['position']): number {
-  return a.line - b.line || a.column - b.column;
 }

@@ -1,18 +1,17 @@
+import { BLANK_LINE } from '../json/blank-line.ts';
 import { isEndpointRecord } from '../record.ts';
+import type { InventoryFormat } from '../input/format.ts';
 import { countStrings } from './count-strings.ts';
 
-/** How an inventory is written: one array, or one record a line. */
-export type InventoryFormat = 'json' | 'jsonl';
-
-const BLANK = /^[ \t\r]*$/;
-
-// Text that was cut in the wrong place is no JSON in either of the formats, so parsing it proves the cut.
+// A run of an array is proved by parsing it: it begins at a record and was cut before a delimiter, so what
+// is a list of JSON values ends at the end of a value, and its last one has to be a record as well. Lines are
+// cut at their ends, which nothing else can be.
 const PARSERS: Record<InventoryFormat, (text: string) => unknown[]> = {
   json: (text) => JSON.parse(`[${text}]`),
   jsonl: (text) =>
     text
       .split('\n')
-      .filter((line) => !BLANK.test(line))
+      .filter((line) => !BLANK_LINE.test(line))
       .map((line) => JSON.parse(line)),
 };
 

@@ -1,6 +1,7 @@
-import { countClean, type InventoryFormat } from './clean-run.ts';
+import { countClean } from './clean-run.ts';
 import { checkRecord, type Inspect, parse, syntaxProblemIn } from './check-record.ts';
 import type { Finding, Problem } from '../finding.ts';
+import { formatOf, type InventoryFormat } from '../input/format.ts';
 import { gunzip } from '../input/gunzip.ts';
 import { readChunks } from '../input/source.ts';
 import type { InventorySource } from '../input/source.ts';
@@ -8,6 +9,7 @@ import { readUtf8 } from '../input/utf8.ts';
 import { ArrayScanner } from '../json/array-scanner.ts';
 import { LinesScanner } from '../json/lines-scanner.ts';
 import type { RawValue, ScanEvent } from '../json/scan-event.ts';
+import { excerptAt, Surroundings } from './excerpt.ts';
 import { describe } from './schema-message.ts';
 
 export type ReaderOptions = {
@@ -19,8 +21,7 @@ export type ReaderOptions = {
   inspect?: Inspect;
 };
 
-/** Names of files with a record a line. */
-const LINES = /\.(jsonl|ndjson)(\.gz)?$/i;
+const NO_BYTES = Buffer.alloc(0);
 
 /** Reads one inventory piece by piece, checks its records, and holds no more than one of them. */
 export class InventoryReader {
@@ -33,11 +34,12 @@ export class InventoryReader {
   readonly #format: InventoryFormat;
   readonly #inspect: Inspect | undefined;
   readonly #scanner: ArrayScanner | LinesScanner;
+  readonly #surroundings = new Surroundings();
 
   constructor(source: InventorySource, { file, format, inspect }: ReaderOptions) {
     this.#source = source;
     this.#file = file ?? pathOf(source) ?? '<input>';
-    this.#format = format ?? (LINES.test(this.#file) ? 'jsonl' : 'json');
+    this.#format = format ?? formatOf(this.#file);
     this.#inspect = inspect;
     // Who looks at records wants each of them, and where it stands.
     const takeRun = inspect === undefined ? this.#takeRun.bind(this) : undefined;
@@ -48,24 +50,27 @@ export class InventoryReader {
   async *read(): AsyncGenerator<Iterable<Finding>> {
     for await (const piece of readUtf8(gunzip(readChunks(this.#source)))) {
       if (Buffer.isBuffer(piece)) {
-        yield this.#check(this.#scanner.push(piece));
+        yield this.#check(this.#scanner.push(piece), piece);
+        this.#surroundings.pass(piece);
       } else {
         const { code, message } = piece;
         const severity = code === 'encoding/bom' ? 'warning' : 'error';
         if (severity === 'error') this.isComplete = false;
         const position = this.#scanner.position();
-        yield [this.#finding({ code, message, position, severity })];
+        // What is no text, or is passed over, cannot be shown.
+        const excerpt = code === 'encoding/utf-8' ? this.#excerpt(NO_BYTES, 0) : {};
+        yield [this.#finding({ code, message, position, severity, ...excerpt })];
       }
       if (!this.isComplete) return;
     }
-    yield this.#check(this.#scanner.end());
+    yield this.#check(this.#scanner.end(), NO_BYTES);
   }
 
-  *#check(events: Iterable<ScanEvent>): Generator<Finding> {
+  *#check(events: Iterable<ScanEvent>, piece: Buffer): Generator<Finding> {
     for (const event of events) {
       if (event.kind === 'problem') {
         this.isComplete = false;
-        yield this.#finding(event.problem);
+        yield this.#finding({ ...event.problem, ...this.#excerpt(piece, event.index) });
       } else if (event.kind === 'root') {
         yield this.#checkRoot(event.value);
       } else {
@@ -73,6 +78,10 @@ export class InventoryReader {
       }
       if (!this.isComplete) return;
     }
+  }
+
+  #excerpt(piece: Buffer, index: number) {
+    return { excerpt: this.#surroundings.at(piece, index) };
   }
 
   #takeRun(run: Buffer, strings: number): boolean {
@@ -105,7 +114,8 @@ export class InventoryReader {
     }
     const found = describe(parsed.value, raw.text);
     const message = `an inventory must be an array of records; found ${found}`;
-    return this.#finding({ code: 'schema/type', message, position: raw.start });
+    const excerpt = excerptAt(raw.text, 0);
+    return this.#finding({ code: 'schema/type', message, position: raw.start, excerpt });
   }
 
   #finding(problem: Problem): Finding {

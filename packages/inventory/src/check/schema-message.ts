@@ -1,7 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
-
-// How much of a value from the file a message repeats, in characters.
-const SHOWN_CHARACTERS = 60;
+import { shorten } from '../shorten.ts';
 
 /**
  * Says in words what the schema found.
@@ -40,11 +38,4 @@ export function describe(value: unknown, source: string): string {
 
 function withArticle(type: string): string {
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
-}
-
-function shorten(source: string): string {
-  // A character has at most two code units, so no more needs to be taken apart.
-  const characters = Array.from(source.slice(0, 2 * SHOWN_CHARACTERS + 2));
-  if (characters.length <= SHOWN_CHARACTERS) return source;
-  return `${characters.slice(0, SHOWN_CHARACTERS).join('')}…`;
 }

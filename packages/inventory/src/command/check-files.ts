@@ -1,12 +1,11 @@
-import type { InventoryFormat } from '../check/clean-run.ts';
+import type { InventoryFormat } from '../input/format.ts';
 import type { Finding } from '../finding.ts';
 import type { InventorySource } from '../input/source.ts';
 import { reporterFor, type OutputFormat } from '../output/reporters.ts';
 import type { FileResult } from '../output/reporter.ts';
 import type { ValidateOptions, ValidationSummary } from '../check/validate.ts';
 import type { Context } from './command.ts';
-import { readFailure } from './read-failure.ts';
-import { keepYoungHeapSmall } from './young-heap.ts';
+import { readFailure } from './file-failure.ts';
 
 const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 
@@ -30,7 +29,6 @@ export async function checkFiles(
   { io, out, tell }: Context,
   check: Check,
 ): Promise<{ exitStatus: number; results: FileResult[] }> {
-  keepYoungHeapSmall();
   const reporter = reporterFor(checked.format, io);
   const results: FileResult[] = [];
   await out.write(reporter.begin());
@@ -79,7 +77,9 @@ export async function checkFiles(
     } catch (error) {
       const reason = readFailure(error, label);
       if (reason === undefined) throw error;
-      return { ...result, status: 'unreadable', reason };
+      // How many records there were before is known to nobody any more.
+      const { records: _unknown, ...known } = result;
+      return { ...known, status: 'unreadable', reason };
     }
   }
 }

@@ -2,6 +2,7 @@ import { diffInventories, RepeatedIdError } from '../diff/diff.ts';
 import { DIFF_FORMATS, formatDiff } from '../diff/formats.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
+import { oneFile } from './input-files.ts';
 import { INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
 import { readInput } from './read-input.ts';
 import { UsageError } from './usage-error.ts';
@@ -39,12 +40,15 @@ export const diff: Command = {
     const format = choice('--format', DIFF_FORMATS, values.format) ?? 'text';
     const failOn = choice('--fail-on', ['widened', 'any'], values['fail-on']);
     const inputFormat = inputFormatOf(values);
-    const read = (file: string) => readInput(file, { io, format: inputFormat });
-    const found = await diffInventories(read(older), read(newer)).catch((error: unknown) => {
-      throw error instanceof RepeatedIdError
-        ? new UsageError(error.message, { see: 'lint', cause: error })
-        : error;
-    });
+    const read = async (arg: string) =>
+      readInput(await oneFile([arg], 'compared on each side'), { io, format: inputFormat });
+    const found = await diffInventories(await read(older), await read(newer)).catch(
+      (error: unknown) => {
+        throw error instanceof RepeatedIdError
+          ? new UsageError(error.message, { see: 'lint', cause: error })
+          : error;
+      },
+    );
     await out.write(formatDiff(found, format));
     const { changed, added, removed } = found;
     const isWider =

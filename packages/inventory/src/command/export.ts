@@ -1,5 +1,6 @@
 import { hostsLines } from '../export/hosts.ts';
 import { blackboxTargets, type Exported, prometheusTargets } from '../export/targets.ts';
+import { jsonText } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { EndpointRecord } from '../record.ts';
 import { choice, parseArguments } from './arguments.ts';
@@ -31,15 +32,19 @@ export const exportCommand: Command = {
       target: { type: 'string' },
       ...SELECT_OPTIONS,
     });
-    const file = oneFile(positionals, 'exported');
+    const file = await oneFile(positionals, 'exported');
     const target = choice('--target', TARGETS, values.target);
     if (target === undefined) throw new UsageError(`give --target ${TARGETS.join('|')}`);
-    const { text, leftOut } = write(await selectRecords(file, io, values), target);
+    const { text, leftOut, withCredentials } = write(await selectRecords(file, io, values), target);
     await out.write(text);
     if (leftOut > 0) {
       const wanted =
         target === 'hosts' ? 'host that is an IP address and domain' : 'address that fits';
       tell(`${count(leftOut, 'record')} left out: no ${wanted}`);
+    }
+    if (withCredentials > 0) {
+      const which = count(withCredentials, 'address', 'addresses');
+      tell(`${which} printed without the user name and password; set them where they are used`);
     }
     return 0;
   },
@@ -48,12 +53,12 @@ export const exportCommand: Command = {
 function write(
   records: readonly EndpointRecord[],
   target: (typeof TARGETS)[number],
-): { text: string; leftOut: number } {
+): { text: string; leftOut: number; withCredentials: number } {
   if (target === 'hosts') {
-    const { entries, leftOut } = hostsLines(records);
-    return { text: entries.map((line) => `${line}\n`).join(''), leftOut };
+    const { entries, ...counts } = hostsLines(records);
+    return { text: entries.map((line) => `${line}\n`).join(''), ...counts };
   }
-  const { entries, leftOut }: Exported<object> =
+  const { entries, ...counts }: Exported<object> =
     target === 'prometheus' ? prometheusTargets(records) : blackboxTargets(records);
-  return { text: `${JSON.stringify(entries, null, 2)}\n`, leftOut };
+  return { text: `${jsonText(entries, 2)}\n`, ...counts };
 }

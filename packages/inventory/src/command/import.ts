@@ -4,9 +4,9 @@ import { importCompose } from '../import/compose.ts';
 import { type Import, ImportError, toDrafts } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
+import { jsonText } from '../output/visible.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
-import type { InventoryIo } from '../io.ts';
 import { oneFile } from './input-files.ts';
 import { readText } from './read-text.ts';
 import { UsageError } from './usage-error.ts';
@@ -41,15 +41,16 @@ export const importCommand: Command = {
     const { values, positionals } = parseArguments('import', argv, {
       from: { type: 'string' },
     });
-    const file = oneFile(positionals, 'imported');
+    const file = await oneFile(positionals, 'imported');
     const from = choice('--from', SOURCES, values.from);
     if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
-    const text = file === '-' ? await readStdin(io) : await readText(file);
+    const text = await readText(file, io);
     const label = file === '-' ? '<stdin>' : file;
     const { found, leftOut } = read(text, from, label);
     const records = toDrafts(found, file === '-' ? from : basename(file));
-    await out.write(`${JSON.stringify(records, null, 2)}\n`);
+    await out.write(`${jsonText(records, 2)}\n`);
     for (const line of leftOut) tell(`left out: ${line}`);
+    if (found.length === 0) tell(`no endpoint found in ${label}; is it what --from says, ${from}?`);
     return 0;
   },
 };
@@ -58,11 +59,10 @@ function read(text: string, from: (typeof SOURCES)[number], label: string): Impo
   try {
     return IMPORTS[from](text);
   } catch (error) {
-    if (!(error instanceof ImportError)) throw error;
-    throw new UsageError(`${label} cannot be read as ${from}: ${error.message}`, { cause: error });
+    // The readers go down by calling themselves, and so run out of stack.
+    const isTooDeep = error instanceof RangeError;
+    if (!(error instanceof ImportError) && !isTooDeep) throw error;
+    const why = isTooDeep ? 'it is nested too deep' : error.message;
+    throw new UsageError(`${label} cannot be read as ${from}: ${why}`, { cause: error });
   }
-}
-
-async function readStdin({ stdin }: InventoryIo): Promise<string> {
-  return Buffer.concat(await Array.fromAsync(stdin)).toString('utf8');
 }

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { glob } from 'node:fs/promises';
+import { glob, stat } from 'node:fs/promises';
 import { UsageError } from './usage-error.ts';
 
 const PATTERN = /[*?[\]{}]/;
@@ -25,18 +25,25 @@ export async function inputFiles(args: readonly string[]): Promise<string[]> {
 }
 
 /**
- * The one file that a command works with.
+ * The one file that a command works with; a pattern may name it.
  * @param done What is done to it, such as `exported`.
  * @throws UsageError when there is none, or more.
  */
-export function oneFile(positionals: readonly string[], done: string): string {
-  const [file, ...more] = positionals;
+export async function oneFile(args: readonly string[], done: string): Promise<string> {
+  const [file, ...more] = args.length === 1 ? await inputFiles(args) : args;
   if (file !== undefined && more.length === 0) return file;
+  if (args.length === 1) {
+    throw new UsageError(`one file is ${done}, and ${more.length + 1} match ${args[0]}`);
+  }
   throw new UsageError(`one file is ${done}: give FILE, or - for standard input`);
 }
 
+/** Folders match patterns too, and are no files. */
 async function matching(pattern: string): Promise<string[]> {
-  const found = await Array.fromAsync(glob(pattern));
-  if (found.length > 0) return found.toSorted();
+  const found = await Array.fromAsync(glob(pattern), async (path) => {
+    return (await stat(path)).isDirectory() ? [] : [path];
+  });
+  const files = found.flat();
+  if (files.length > 0) return files.toSorted();
   throw new UsageError(`no file matches ${pattern}; check the path`);
 }

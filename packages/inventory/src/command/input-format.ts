@@ -1,4 +1,4 @@
-import type { InventoryFormat } from '../check/clean-run.ts';
+import type { InventoryFormat } from '../input/format.ts';
 import { choice } from './arguments.ts';
 
 /** The option of all commands that read inventories. */

@@ -1,15 +1,12 @@
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
-import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
-import type { Finding } from '../finding.ts';
 import { lintInventory } from '../lint/lint.ts';
-import { count } from '../output/wording.ts';
 import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
 import { fixFiles } from './fix-files.ts';
+import { knownFindings } from './known-findings.ts';
 import { readText } from './read-text.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -23,7 +20,8 @@ Options:
   --config FILE                     which rules are off, how bad they are, and their options
                                     (default: ${CONFIG_FILE} where it is)
   --baseline FILE                   say nothing of findings that stand in FILE
-  --update-baseline                 write what is found now into the FILE of --baseline
+  --update-baseline                 write what is found now into the FILE of --baseline; what it has of
+                                    other files stays
   --today YYYY-MM-DD                judge reviews against this day (default: today in UTC)
   --fix                             mend what is certain in the files, then tell the rest
   --max-warnings N                  fail when there are more than N warnings
@@ -49,28 +47,13 @@ export const lint: Command = {
     const files = await checkedFiles(positionals, values);
     const maxWarnings = wholeNumber('--max-warnings', 0, values['max-warnings']) ?? Infinity;
     const options = { config: await readConfig(values.config), today: dayOf(values.today) };
-    const { baseline: file } = values;
-    const isUpdating = values['update-baseline'] ?? false;
-    if (isUpdating && file === undefined) {
-      throw new UsageError('--update-baseline needs to know where: give --baseline FILE');
-    }
-    const baseline =
-      file === undefined || isUpdating
-        ? new Baseline()
-        : asUsage(parseBaseline, await readText(file), file);
-    const ignores = (finding: Finding) =>
-      isUpdating ? baseline.add(finding) : baseline.has(finding);
+    const known = await knownFindings(values.baseline, values['update-baseline'] ?? false);
     if (values.fix) await fixFiles(files, context, options);
     const { exitStatus, results } = await checkFiles(files, context, (source, more) =>
-      lintInventory(source, { ...more, ...options, ignores }),
+      lintInventory(source, { ...more, ...options, ignores: known.ignores }),
     );
-    if (isUpdating && file !== undefined) {
-      await writeFile(file, baseline.toString());
-      context.tell(`${count(baseline.size, 'finding')} written to ${file}`);
-    } else if (baseline.gone > 0) {
-      const gone = count(baseline.gone, 'finding');
-      context.tell(`${gone} of ${file} not found any more; write it anew with --update-baseline`);
-    }
+    const note = await known.end(results);
+    if (note !== null) context.tell(note);
     const warnings = results.reduce((sum, result) => sum + result.warnings, 0);
     return warnings > maxWarnings ? Math.max(1, exitStatus) : exitStatus;
   },
@@ -79,15 +62,11 @@ export const lint: Command = {
 async function readConfig(given: string | undefined): Promise<LintConfig> {
   if (given === undefined && !existsSync(CONFIG_FILE)) return {};
   const file = given ?? CONFIG_FILE;
-  return asUsage(parseConfig, await readText(file), file);
-}
-
-/** What is wrong with a file beside the inventories is a wrong use. */
-function asUsage<T>(parse: (text: string, file: string) => T, text: string, file: string): T {
+  const text = await readText(file);
   try {
-    return parse(text, file);
+    return parseConfig(text, file);
   } catch (error) {
-    if (!(error instanceof ConfigError) && !(error instanceof BaselineError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     throw new UsageError(error.message, { cause: error });
   }
 }

@@ -1,4 +1,5 @@
-import { visible } from '../output/visible.ts';
+import { toDay } from '../day.ts';
+import { jsonText, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import { probeAll } from '../probe/probe-all.ts';
 import type { Observation } from '../probe/probe.ts';
@@ -40,7 +41,7 @@ export const probe: Command = {
       ca: { type: 'string' },
       format: { type: 'string' },
     });
-    const file = oneFile(positionals, 'probed');
+    const file = await oneFile(positionals, 'probed');
     const format = choice('--format', FORMATS, values.format) ?? 'text';
     const options = {
       timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout) ?? 5),
@@ -50,7 +51,7 @@ export const probe: Command = {
       ca: values.ca === undefined ? undefined : await readText(values.ca),
     };
     const found = await probeAll(await selectRecords(file, io, values), options);
-    await out.write(format === 'json' ? `${JSON.stringify(found, null, 2)}\n` : text(found));
+    await out.write(format === 'json' ? `${jsonText(found, 2)}\n` : text(found));
     return found.some(({ problems }) => problems.length > 0) ? 1 : 0;
   },
 };
@@ -72,9 +73,7 @@ function line({ id, target, isReachable, problems, certificate, answer }: Observ
       ? ['problem', problems.map(({ message, code }) => `${message} [${code}]`)]
       : ['ok     ', []];
   const facts = [
-    ...(certificate === undefined
-      ? []
-      : [`certificate to ${certificate.validTo.toISOString().slice(0, 10)}`]),
+    ...(certificate === undefined ? [] : [`certificate to ${toDay(certificate.validTo)}`]),
     ...(answer === undefined ? [] : [`HTTP ${answer.status}`]),
     ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
   ];

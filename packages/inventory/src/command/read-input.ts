@@ -1,7 +1,7 @@
 import { InvalidInventoryError, type PlacedRecord, readRecords } from '../check/read-records.ts';
-import type { InventoryFormat } from '../check/clean-run.ts';
+import type { InventoryFormat } from '../input/format.ts';
 import type { InventoryIo } from '../io.ts';
-import { readFailureAsUsage } from './read-failure.ts';
+import { readFailureAsUsage } from './file-failure.ts';
 import { UsageError } from './usage-error.ts';
 
 /**

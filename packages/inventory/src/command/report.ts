@@ -11,10 +11,12 @@ import { readInput } from './read-input.ts';
 const FORMATS = ['html', 'md', 'csv'] as const;
 
 const HELP = `Prints what an inventory holds: counts by exposure, owner and age of the last review, and all records.
-The HTML page is one file that loads nothing; its table sorts and filters. FILE is as for \`validate\`.
+The HTML page is one file that loads nothing; its table sorts and filters. User names and passwords in
+addresses are left out of pages and Markdown. FILE is as for \`validate\`.
 
 Options:
-  --format html|md|csv              how it is printed (default: html); CSV has the records alone
+  --format html|md|csv              how it is printed (default: html); CSV has the records alone, in
+                                    UTF-8, which Excel has to be told when it imports the file
   --title TEXT                      what stands on top (default: the name of FILE)
   --today YYYY-MM-DD                the day of the report (default: today in UTC)
 ${INPUT_FORMAT_HELP}
@@ -33,7 +35,7 @@ export const report: Command = {
       today: { type: 'string' },
       ...INPUT_FORMAT_OPTION,
     });
-    const file = oneFile(positionals, 'reported on');
+    const file = await oneFile(positionals, 'reported on');
     const format = choice('--format', FORMATS, values.format) ?? 'html';
     const inputFormat = inputFormatOf(values);
     const today = dayOf(values.today);

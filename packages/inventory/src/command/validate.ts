@@ -3,6 +3,7 @@ import { parseArguments } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
 import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
 import type { Command } from './command.ts';
+import { UsageError } from './usage-error.ts';
 
 const HELP = `Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
 column, JSON pointer and record id. A FILE is one JSON array, or one record a line when its name
@@ -11,7 +12,8 @@ input.
 
 Options:
 ${CHECK_OPTIONS_HELP}
-  --watch                           check again whenever a FILE changes
+  --watch                           check again whenever a FILE changes; what a pattern matches is
+                                    looked for once, at the beginning
   --help                            print this text
 
 Exit status: 0 valid, 1 invalid, 2 unreadable or wrong use.
@@ -28,6 +30,11 @@ export const validate: Command = {
     const files = await checkedFiles(positionals, values);
     const check = async () => (await checkFiles(files, context, validateInventory)).exitStatus;
     if (!values.watch) return check();
+    if (files.format === 'json' || files.format === 'sarif') {
+      throw new UsageError(
+        `--watch prints findings again and again, and ${files.format} is one document; choose text or github`,
+      );
+    }
     const { watchFiles } = await import('./watch-files.ts');
     return watchFiles(files.files, context.io, check);
   },

@@ -1,5 +1,5 @@
 import { cell } from '../output/markdown.ts';
-import { visible } from '../output/visible.ts';
+import { jsonText, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { InventoryDiff, PropertyChange } from './diff.ts';
 
@@ -9,7 +9,7 @@ export type DiffFormat = (typeof DIFF_FORMATS)[number];
 
 /** Prints a difference for people at a terminal, for programs, or for a pull request. */
 export function formatDiff(diff: InventoryDiff, format: DiffFormat): string {
-  if (format === 'json') return `${JSON.stringify(diff, null, 2)}\n`;
+  if (format === 'json') return `${jsonText(diff, 2)}\n`;
   return format === 'md' ? markdown(diff) : text(diff);
 }
 

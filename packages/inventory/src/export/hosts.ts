@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js';
+import { withoutBrackets } from '../host.ts';
 import type { EndpointRecord } from '../record.ts';
 import type { Exported } from './targets.ts';
 
@@ -10,7 +11,7 @@ export function hostsLines(records: readonly EndpointRecord[]): Exported<string>
   const names = new Map<string, Set<string>>();
   let leftOut = 0;
   for (const { host = '', domain = '' } of records) {
-    const address = host.replace(/^\[(.*)\]$/, '$1');
+    const address = withoutBrackets(host);
     const isAddress = ipaddr.IPv4.isValidFourPartDecimal(address) || ipaddr.IPv6.isValid(address);
     const name = domain.trim().replace(/\.$/, '').toLowerCase();
     if (!isAddress || address.includes('%') || !NAME.test(name)) {
@@ -23,5 +24,6 @@ export function hostsLines(records: readonly EndpointRecord[]): Exported<string>
   return {
     entries: Array.from(names, ([address, known]) => `${address}\t${[...known].join(' ')}`),
     leftOut,
+    withCredentials: 0,
   };
 }

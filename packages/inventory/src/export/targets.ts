@@ -1,5 +1,5 @@
 import type { EndpointRecord } from '../record.ts';
-import { schemeOf } from '../url.ts';
+import { schemeOf, withoutCredentials } from '../url.ts';
 import { type Endpoint, endpointOf } from '../endpoint.ts';
 
 /** One entry of Prometheus' file-based service discovery. */
@@ -8,26 +8,36 @@ export type TargetGroup = {
   labels: Record<string, string>;
 };
 
-/** What an export makes of records: its lines or entries, and how many records had nothing for it. */
+/** What an export makes of records: its lines or entries, and how many records had nothing for it, or more. */
 export type Exported<T> = {
   entries: T[];
   leftOut: number;
+  /** How many of the records have a user name or a password in their address, which is not exported. */
+  withCredentials: number;
 };
 
+/** What Prometheus allows as the name of a label, and so of a parameter. */
+const LABEL = /^[a-z_]\w*$/i;
+
 /**
- * Endpoints to be scraped: Prometheus asks `host:port` with the scheme and the path of the URL.
+ * Endpoints to be scraped: Prometheus asks `host:port` with the scheme, the path and the parameters of the URL.
+ * It has one value for each parameter, so addresses with more are left out.
  * https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
  */
 export function prometheusTargets(records: readonly EndpointRecord[]): Exported<TargetGroup> {
   return collect(records, (record, { host, port, url }) => {
     const scheme = url === null ? '' : schemeOf(url);
     if (url !== null && !['http', 'https'].includes(scheme)) return null;
+    const parameters = [...(url?.searchParams ?? [])];
+    const names = new Set(parameters.map(([name]) => name));
+    if (names.size < parameters.length || [...names].some((name) => !LABEL.test(name))) return null;
     return {
       targets: [`${host}:${port}`],
       labels: {
         ...labelsOf(record),
         ...(url !== null && { __scheme__: scheme }),
         ...(url !== null && url.pathname !== '/' && { __metrics_path__: url.pathname }),
+        ...Object.fromEntries(parameters.map(([name, value]) => [`__param_${name}`, value])),
       },
     };
   });
@@ -41,9 +51,9 @@ export function blackboxTargets(records: readonly EndpointRecord[]): Exported<Ta
   return collect(records, (record, { host, port, url }) => {
     const isWeb = url !== null && ['http', 'https'].includes(schemeOf(url));
     // Credentials in an address would be shown on every page of Prometheus.
-    const address = isWeb ? Object.assign(new URL(url), { username: '', password: '' }).href : null;
+    const address = isWeb ? withoutCredentials(record.url ?? '') : `${host}:${port}`;
     return {
-      targets: [address ?? `${host}:${port}`],
+      targets: [address],
       labels: { ...labelsOf(record), __param_module: isWeb ? 'http_2xx' : 'tcp_connect' },
     };
   });
@@ -53,12 +63,16 @@ function collect(
   records: readonly EndpointRecord[],
   toGroup: (record: EndpointRecord, endpoint: Endpoint) => TargetGroup | null,
 ): Exported<TargetGroup> {
-  const groups = records.map((record) => {
+  const entries: TargetGroup[] = [];
+  let withCredentials = 0;
+  for (const record of records) {
     const endpoint = endpointOf(record);
-    return endpoint === null ? null : toGroup(record, endpoint);
-  });
-  const entries = groups.filter((group) => group !== null);
-  return { entries, leftOut: groups.length - entries.length };
+    const group = endpoint === null ? null : toGroup(record, endpoint);
+    if (group === null) continue;
+    entries.push(group);
+    if (endpoint?.url?.username || endpoint?.url?.password) withCredentials += 1;
+  }
+  return { entries, leftOut: records.length - entries.length, withCredentials };
 }
 
 function labelsOf(record: EndpointRecord): Record<string, string> {

@@ -1,7 +1,10 @@
-import { isMap, isScalar, parseDocument } from 'yaml';
+import { type Document, isMap, isScalar, parseDocument } from 'yaml';
 import { ImportError } from './draft.ts';
 
-/** What a YAML or JSON text (YAML 1.2) holds; a mapping at its top. Aliases are bounded. */
+/**
+ * What a YAML or JSON text (YAML 1.2) holds; a mapping at its top. Aliases are bounded.
+ * @throws ImportError
+ */
 export function parseMapping(source: string): Record<string, unknown> {
   const document = parseDocument(source, { uniqueKeys: true, merge: true });
   const [error] = document.errors;
@@ -13,8 +16,17 @@ export function parseMapping(source: string): Record<string, unknown> {
     const what = isScalar(document.contents) ? 'a single value' : 'no mapping';
     throw new ImportError(`a mapping is expected at the top, and there is ${what}`);
   }
-  const value: unknown = document.toJS({ maxAliasCount: 100 });
-  return mapping(value);
+  return mapping(valuesOf(document));
+}
+
+/** What aliases stand for is known only now, and so is what is wrong with them. */
+function valuesOf(document: Document.Parsed): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw new ImportError(error.message, { cause: error });
+  }
 }
 
 /** A mapping, or an empty one where there is something else. */

@@ -1,12 +1,17 @@
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 
+/** Whether bytes begin as gzip does (RFC 1952 §2.3.1). */
+export function isGzip(head: Uint8Array): boolean {
+  return head[0] === 0x1f && head[1] === 0x8b;
+}
+
 /** Unpacks bytes that begin as gzip does (RFC 1952 §2.3.1), and passes others on as they are. */
 export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const iterator = chunks[Symbol.asyncIterator]();
   const head = await readHead(iterator);
   const all = startingWith(head, iterator);
-  if (head[0] !== 0x1f || head[1] !== 0x8b) {
+  if (!isGzip(head)) {
     yield* all;
     return;
   }

@@ -106,8 +106,9 @@ function sniff(head: Buffer): EncodingNotice | null {
   if (starts(0xff, 0xfe, 0, 0) || (a && b === 0 && c === 0 && d === 0)) {
     return wide('UTF-32 (little-endian)');
   }
-  if (starts(0xfe, 0xff) || (a === 0 && b)) return wide('UTF-16 (big-endian)');
-  if (starts(0xff, 0xfe) || (a && b === 0)) return wide('UTF-16 (little-endian)');
+  // Two characters of ASCII, since one zero byte alone is only out of place.
+  if (starts(0xfe, 0xff) || (a === 0 && b && c === 0 && d)) return wide('UTF-16 (big-endian)');
+  if (starts(0xff, 0xfe) || (a && b === 0 && c && d === 0)) return wide('UTF-16 (little-endian)');
   return null;
 }
 

@@ -1,12 +1,12 @@
-import { MAX_DEPTH } from '../limits.ts';
 import type { Position, Problem } from '../finding.ts';
-import { BYTE_CLASSES, ByteClass } from './byte-class.ts';
+import { BYTE_CLASSES, ByteClass, QUOTE } from './byte-class.ts';
 import { LineTracker } from './line-tracker.ts';
-import { PendingText, tooLarge } from './pending-text.ts';
+import { PendingText } from './pending-text.ts';
 import type { RawValue, ScanEvent, Scanner, TakeRun } from './scan-event.ts';
 import { shown, syntaxProblem, truncated, unexpected } from './syntax-error.ts';
 import type { Opened } from './syntax-error.ts';
 import { tally } from './tally.ts';
+import { tooDeep, tooLarge } from './limit-problem.ts';
 import { characterEnd, ValueScanner } from './value-scanner.ts';
 
 /**
@@ -51,16 +51,16 @@ export class ArrayScanner implements Scanner {
     let index = 0;
     // Where the last record ended in this chunk; once a run has been tried, nobody asks any more.
     let recordEnd: number | null = null;
-    let isRunTried = false;
+    let isRunTried = this.#takeRun === undefined;
     while (index < bytes.length) {
       if (this.#valueStart === null) {
         const step = this.#stepBetween(bytes, index);
         if (typeof step !== 'number') {
-          yield { kind: 'problem', problem: step };
+          yield { kind: 'problem', problem: step, index };
           return;
         }
         index = step;
-        if (this.#valueStart !== null && recordEnd !== null && !isRunTried) {
+        if (this.#valueStart !== null && recordEnd !== null && recordEnd > 0 && !isRunTried) {
           isRunTried = true;
           index = this.#passRun(bytes, recordEnd, index);
         }
@@ -85,9 +85,9 @@ export class ArrayScanner implements Scanner {
       yield this.#event(this.#valueStart, this.#pending.take(), cut);
     } else if (this.#place === 'start') {
       const message = 'the file is empty; an inventory without records is []';
-      yield { kind: 'problem', problem: syntaxProblem(message, end, 'json/empty') };
+      yield { kind: 'problem', problem: syntaxProblem(message, end, 'json/empty'), index: 0 };
     } else if (this.#place !== 'end') {
-      yield { kind: 'problem', problem: truncated('file', end, this.#enclosing) };
+      yield { kind: 'problem', problem: truncated('file', end, this.#enclosing), index: 0 };
     }
   }
 
@@ -129,10 +129,11 @@ export class ArrayScanner implements Scanner {
 
   /**
    * Passes the records that begin here, up to the last place of the chunk that looks as what is between the
-   * record before and this one. Gives the index after them, or the same one when the run was not taken.
+   * record before and this one, with this one's first key: objects in records stand as near to one another.
+   * Gives the index after them, or the same one when the run was not taken.
    */
   #passRun(bytes: Buffer, recordEnd: number, from: number): number {
-    const separator = bytes.subarray(recordEnd - 1, from + 1);
+    const separator = bytes.subarray(recordEnd - 1, firstKeyEnd(bytes, from));
     const end = bytes.lastIndexOf(separator) + 1;
     if (this.#takeRun === undefined || end <= from) return from;
     const run = bytes.subarray(from, end);
@@ -149,7 +150,7 @@ export class ArrayScanner implements Scanner {
     const what = isArray ? 'the array of records' : 'the first value';
     const advice = isArray
       ? 'remove it'
-      : 'put records into one array, or one a line into a .jsonl';
+      : 'put records into one array, or one a line into a .jsonl (--input-format jsonl)';
     const message = `${what} has ended, but ${shown(character)} follows; ${advice}`;
     return syntaxProblem(message, position, 'json/trailing-data');
   }
@@ -158,12 +159,15 @@ export class ArrayScanner implements Scanner {
   #takeValue(start: Position, bytes: Buffer, index: number): ScanEvent | null {
     const { status } = this.#value;
     if (status === 'too-deep') {
-      const position = this.#lines.at(index - 1);
-      const message = `values are nested more than ${MAX_DEPTH} levels deep here`;
-      return { kind: 'problem', problem: { code: 'limit/depth', message, position } };
+      const problem = tooDeep(this.#lines.at(index - 1), 'nothing after it was read');
+      return { kind: 'problem', problem, index: index - 1 };
     }
     if (this.#pending.exceedsLimitWith(bytes)) {
-      return this.#event(start, this.#pending.take(bytes), tooLarge(start));
+      return this.#event(
+        start,
+        this.#pending.take(bytes),
+        tooLarge(start, 'nothing after it was read'),
+      );
     }
     if (status === 'open') {
       this.#pending.append(bytes);
@@ -181,6 +185,12 @@ export class ArrayScanner implements Scanner {
     const value: RawValue = { text, start, strings, enclosing: this.#enclosing, cut };
     return { kind: isRoot ? 'root' : 'record', value };
   }
+}
+
+/** The index after the first key of the record that begins at `from`, or of what else is quoted next. */
+function firstKeyEnd(bytes: Buffer, from: number): number {
+  const opening = bytes.indexOf(QUOTE, from);
+  return opening === -1 ? from + 1 : Math.max(bytes.indexOf(QUOTE, opening + 1), from) + 1;
 }
 
 /** Whether a value begins here, or a word that the parser can say more about. */

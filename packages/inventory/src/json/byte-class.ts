@@ -1,3 +1,9 @@
+export const QUOTE = 0x22;
+export const BACKSLASH = 0x5c;
+export const NEWLINE = 0x0a;
+/** JSON has no raw characters below this in strings. */
+export const FIRST_PRINTABLE = 0x20;
+
 /**
  * What a byte outside of strings means to whoever looks for the end of a value. Letters count as
  * parts of words, although few words are JSON: `NaN` is then told about as a word.

@@ -1,7 +1,6 @@
 import { isAscii } from 'node:buffer';
 import type { Position } from '../finding.ts';
-
-const NEWLINE = 0x0a;
+import { NEWLINE } from './byte-class.ts';
 
 /**
  * Knows the line and column of places in a text that comes chunk by chunk, when it is asked about

@@ -1,13 +1,15 @@
-import { MAX_DEPTH } from '../limits.ts';
-import type { Position } from '../finding.ts';
+import type { Position, Problem } from '../finding.ts';
+import { BLANK_LINE } from './blank-line.ts';
+import { NEWLINE } from './byte-class.ts';
+import { tooDeep, tooLarge } from './limit-problem.ts';
 import { LineTracker } from './line-tracker.ts';
-import { PendingText, tooLarge } from './pending-text.ts';
+import { PendingText } from './pending-text.ts';
 import type { ScanEvent, Scanner, TakeRun } from './scan-event.ts';
 import { tally } from './tally.ts';
 import { ValueScanner } from './value-scanner.ts';
 
-const NEWLINE = 0x0a;
-const BLANK = /^[ \t\r]*$/;
+/** What is not read of a line that is beyond a limit. */
+const REST = 'the rest of the line was not read';
 
 /** Cuts JSON Lines into records: one a line, blank lines being none. */
 export class LinesScanner implements Scanner {
@@ -16,6 +18,8 @@ export class LinesScanner implements Scanner {
   readonly #pending = new PendingText();
   readonly #takeRun: TakeRun | undefined;
   #start: Position = { line: 1, column: 1 };
+  // Whether the line was told as too large, and its end is waited for.
+  #isSkipping = false;
 
   constructor(takeRun?: TakeRun) {
     this.#takeRun = takeRun;
@@ -28,22 +32,18 @@ export class LinesScanner implements Scanner {
   *push(bytes: Buffer): Generator<ScanEvent> {
     this.#lines.enter(bytes);
     let from = 0;
-    let isRunTried = false;
+    let isRunTried = this.#takeRun === undefined;
     for (;;) {
-      if (!isRunTried && this.#pending.isEmpty) {
+      if (!isRunTried && this.#pending.isEmpty && !this.#isSkipping) {
         isRunTried = true;
         from = this.#passRun(bytes, from);
       }
       const newline = bytes.indexOf(NEWLINE, from);
-      if (newline === -1) break;
-      const rest = bytes.subarray(from, newline);
-      if (this.#pending.exceedsLimitWith(rest)) yield this.#tooLarge();
-      yield* this.#line(this.#pending.take(rest));
+      const isWhole = newline !== -1;
+      yield* this.#lineWith(bytes.subarray(from, isWhole ? newline : bytes.length), isWhole);
+      if (!isWhole) return;
       from = this.#beginLine(newline + 1, 1);
     }
-    const rest = bytes.subarray(from);
-    if (this.#pending.exceedsLimitWith(rest)) yield this.#tooLarge();
-    this.#pending.append(rest);
   }
 
   *end(): Generator<ScanEvent> {
@@ -62,25 +62,36 @@ export class LinesScanner implements Scanner {
   #beginLine(index: number, newlines: number): number {
     this.#lines.skipTo(index, newlines);
     this.#start = this.#lines.at(index);
+    this.#isSkipping = false;
     return index;
   }
 
-  #tooLarge(): ScanEvent {
-    return { kind: 'problem', problem: tooLarge(this.#start) };
+  /** Goes on with a line, to its end or to that of the chunk. */
+  *#lineWith(bytes: Buffer, isWhole: boolean): Generator<ScanEvent> {
+    if (this.#isSkipping) return;
+    if (this.#pending.exceedsLimitWith(bytes)) {
+      this.#isSkipping = true;
+      yield this.#record(this.#pending.take(bytes).toString(), 0, tooLarge(this.#start, REST));
+    } else if (isWhole) yield* this.#line(this.#pending.take(bytes));
+    else this.#pending.append(bytes);
   }
 
   *#line(bytes: Buffer): Generator<ScanEvent> {
     const text = bytes.toString();
-    if (BLANK.test(text)) return;
-    const start = this.#start;
+    if (BLANK_LINE.test(text)) return;
     const scanner = new ValueScanner(new LineTracker());
-    scanner.advance(bytes, 0);
-    if (scanner.status === 'too-deep') {
-      const message = `values are nested more than ${MAX_DEPTH} levels deep on this line`;
-      yield { kind: 'problem', problem: { code: 'limit/depth', message, position: start } };
+    const stop = scanner.advance(bytes, 0);
+    if (scanner.status !== 'too-deep') {
+      yield this.#record(text, scanner.strings, null);
       return;
     }
-    const { strings } = scanner;
-    yield { kind: 'record', value: { text, start, strings, enclosing: [], cut: null } };
+    const line = new LineTracker();
+    line.enter(bytes);
+    const position = { ...line.at(stop - 1), line: this.#start.line };
+    yield this.#record(bytes.subarray(0, stop).toString(), 0, tooDeep(position, REST));
+  }
+
+  #record(text: string, strings: number, cut: Problem | null): ScanEvent {
+    return { kind: 'record', value: { text, start: this.#start, strings, enclosing: [], cut } };
   }
 }

@@ -1,4 +1,6 @@
 import type { Position } from '../finding.ts';
+import { MAX_REPEATED_KEYS } from '../limits.ts';
+import { BACKSLASH, FIRST_PRINTABLE, QUOTE } from './byte-class.ts';
 import {
   badWord,
   JsonSyntaxError,
@@ -14,10 +16,15 @@ export type Mark = {
   offset: number;
 } & Position;
 
+/** The position of a mark by itself. */
+export function placeOf({ line, column }: Mark): Position {
+  return { line, column };
+}
+
 /** A key that its object already had. */
 export type DuplicateKey = {
   key: string;
-  /** The keys and indices that lead to the member. */
+  /** The keys and indices that lead to the member. They are not joined here, as they may be long. */
   path: (string | number)[];
   first: Mark;
   again: Mark;
@@ -28,7 +35,10 @@ export type LocatedValue = {
   start: Mark;
   /** The members of the value itself, when it is an object; of equal keys, the last one. */
   members: Map<string, { start: Mark; end: number }>;
+  /** In the order of the text, and no more than {@link MAX_REPEATED_KEYS}. */
   duplicates: DuplicateKey[];
+  /** How many more keys are repeated, and where the first of those stands; null when all are in the list. */
+  moreDuplicates: { count: number; first: Mark } | null;
 };
 
 export type ParseContext = {
@@ -53,10 +63,6 @@ export function parseLocated(text: string, context: ParseContext): LocatedValue 
   return new LocatedParser(text, context).parse();
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const FIRST_PRINTABLE = 0x20;
-
 const WORD = /[\w$.+-]+/y;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const BEGINNING_OF_NUMBER = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
@@ -67,6 +73,7 @@ class LocatedParser {
   readonly #context: ParseContext;
   readonly #members: LocatedValue['members'] = new Map();
   readonly #duplicates: DuplicateKey[] = [];
+  #moreDuplicates: LocatedValue['moreDuplicates'] = null;
   readonly #open: Opened[] = [];
   readonly #path: (string | number)[] = [];
   #index = 0;
@@ -87,11 +94,19 @@ class LocatedParser {
     this.#value();
     this.#skipSpace();
     if (this.#index < this.#text.length) {
-      const message = 'one line holds one record, but more follows on this one';
+      const message =
+        this.#context.what === 'line'
+          ? 'one line holds one record, but more follows on this one'
+          : 'the value has ended, but more follows; remove it';
       const problem = syntaxProblem(message, this.#position(), 'json/trailing-data');
       throw new JsonSyntaxError(problem, this.#index);
     }
-    return { start, members: this.#members, duplicates: this.#duplicates };
+    return {
+      start,
+      members: this.#members,
+      duplicates: this.#duplicates,
+      moreDuplicates: this.#moreDuplicates,
+    };
   }
 
   #value(): void {
@@ -111,7 +126,7 @@ class LocatedParser {
       const first = firsts.get(key);
       this.#path.push(key);
       if (first === undefined) firsts.set(key, again);
-      else this.#duplicates.push({ key, path: [...this.#path], first, again });
+      else this.#noteDuplicate(key, first, again);
       this.#skipSpace();
       if (this.#peek() !== ':') this.#fail('":" after the key');
       this.#index += 1;
@@ -121,6 +136,15 @@ class LocatedParser {
       if (isRoot) this.#members.set(key, { start, end: this.#index });
       this.#path.pop();
     });
+  }
+
+  #noteDuplicate(key: string, first: Mark, again: Mark): void {
+    if (this.#duplicates.length < MAX_REPEATED_KEYS) {
+      this.#duplicates.push({ key, path: [...this.#path], first, again });
+      return;
+    }
+    this.#moreDuplicates ??= { count: 0, first: again };
+    this.#moreDuplicates.count += 1;
   }
 
   #array(): void {

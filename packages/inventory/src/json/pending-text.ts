@@ -1,42 +1,41 @@
 import { MAX_RECORD_BYTES } from '../limits.ts';
-import type { Position, Problem } from '../finding.ts';
+
+const NOTHING = Buffer.alloc(0);
 
 /** The bytes of a value that began in an earlier chunk. */
 export class PendingText {
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  // Grows by doubling, so that it is copied seldom, however small the chunks are.
+  #buffer = NOTHING;
+  #length = 0;
 
   get isEmpty(): boolean {
-    return this.#bytes === 0;
+    return this.#length === 0;
   }
 
   /** Whether the value is larger than the limit with these bytes of the current chunk. */
   exceedsLimitWith(bytes: Buffer): boolean {
-    return this.#bytes + bytes.length > MAX_RECORD_BYTES;
+    return this.#length + bytes.length > MAX_RECORD_BYTES;
   }
 
+  /** Keeps a copy, as the source may use its buffer again. */
   append(bytes: Buffer): void {
-    // The source may use its buffer again, so what is kept is copied.
-    this.#parts.push(Buffer.from(bytes));
-    this.#bytes += bytes.length;
+    const length = this.#length + bytes.length;
+    if (length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(length, 2 * this.#buffer.length));
+      this.#buffer.copy(larger, 0, 0, this.#length);
+      this.#buffer = larger;
+    }
+    this.#buffer.set(bytes, this.#length);
+    this.#length = length;
   }
 
   /** All the bytes of the value, of which these are the last; nothing is kept. */
-  take(last: Buffer = Buffer.alloc(0)): Buffer {
-    if (this.#parts.length === 0) return last;
-    const bytes = Buffer.concat([...this.#parts, last]);
-    this.#parts = [];
-    this.#bytes = 0;
+  take(last: Buffer = NOTHING): Buffer {
+    if (this.isEmpty) return last;
+    this.append(last);
+    const bytes = this.#buffer.subarray(0, this.#length);
+    this.#buffer = NOTHING;
+    this.#length = 0;
     return bytes;
   }
-}
-
-/** The problem of a value that begins here and is larger than the limit. */
-export function tooLarge(position: Position): Problem {
-  const limit = MAX_RECORD_BYTES / 1024 / 1024;
-  return {
-    code: 'limit/record-size',
-    message: `this value is larger than ${limit} MiB; nothing after it was read`,
-    position,
-  };
 }

@@ -20,12 +20,12 @@ export type RawValue = {
 /**
  * - `record`: an item of the inventory.
  * - `root`: a value in the place of the inventory's array.
- * - `problem`: something wrong between values. Nothing follows it.
+ * - `problem`: something wrong between values, at an index of the chunk. Nothing follows it.
  */
 export type ScanEvent =
   | { kind: 'record'; value: RawValue }
   | { kind: 'root'; value: RawValue }
-  | { kind: 'problem'; problem: Problem };
+  | { kind: 'problem'; problem: Problem; index: number };
 
 /**
  * Takes a run of records at once, as they are written one after another, and tells whether it did. The run is

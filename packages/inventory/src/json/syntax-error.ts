@@ -1,4 +1,5 @@
 import type { FindingCode, Position, Problem } from '../finding.ts';
+import { shorten } from '../shorten.ts';
 
 /** Something that was opened and is not closed yet. */
 export type Opened = {
@@ -87,7 +88,10 @@ const WORD_HINTS = new Map([
 
 /** The problem of a word that is neither a number nor `true`, `false` or `null`. */
 export function badWord(word: string, position: Position): Problem {
-  return syntaxProblem(WORD_HINTS.get(word) ?? numberHint(word) ?? noValue(word), position);
+  return syntaxProblem(
+    WORD_HINTS.get(word) ?? numberHint(shorten(word)) ?? noValue(word),
+    position,
+  );
 }
 
 function numberHint(word: string): string | null {

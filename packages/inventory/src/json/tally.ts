@@ -1,6 +1,4 @@
-const QUOTE = 0x22;
-const NEWLINE = 0x0a;
-const BACKSLASH = 0x5c;
+import { BACKSLASH, NEWLINE, QUOTE } from './byte-class.ts';
 
 // What each byte adds. Sums of these have no branch to guess, which takes half the time of comparing.
 const IS_QUOTE = new Uint8Array(256);

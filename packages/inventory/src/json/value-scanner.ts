@@ -1,10 +1,6 @@
 import { MAX_DEPTH } from '../limits.ts';
-import { BYTE_CLASSES, ByteClass } from './byte-class.ts';
+import { BACKSLASH, BYTE_CLASSES, ByteClass, FIRST_PRINTABLE, QUOTE } from './byte-class.ts';
 import type { LineTracker } from './line-tracker.ts';
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const FIRST_PRINTABLE = 0x20;
 
 /**
  * - `open`: the value goes on in the next chunk.

@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js';
+import { withoutBrackets } from '../host.ts';
 import type { Fields } from './rule.ts';
 
 /** From where an address can be reached, as far as the address itself tells. */
@@ -14,10 +15,7 @@ const LOCAL_NAMES = /(^|\.)(local|home\.arpa|internal|lan)$/;
  * wildcards such as 0.0.0.0, and for what is neither.
  */
 export function reachOf(host: string): Reach | null {
-  const name = host
-    .toLowerCase()
-    .replace(/^\[(.*)\]$/, '$1')
-    .replace(/\.$/, '');
+  const name = withoutBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
   if (LOCAL_NAMES.test(name)) return 'private';
   if (!ipaddr.isValid(name) || /^[\da-fx]+$/.test(name)) return null;

@@ -1,14 +1,19 @@
+import { dirname, relative, sep } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Finding } from '../finding.ts';
+import { JsonTextError, parseJsonText } from './json-text.ts';
 
 /** A finding as a baseline keeps it: without its place in the file, which moves with every edit. */
 type Entry = {
+  /** Its path from the folder of the baseline on, with `/`. */
   file: string;
   code: string;
   /** The record's id; of a record without one its place in the inventory. */
   record: string | number;
   /** The pointer from the record on. */
   pointer: string;
+  /** How many findings are like this; one unless told. */
+  count?: number;
 };
 
 const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
@@ -25,6 +30,7 @@ const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
           code: { type: 'string' },
           record: { anyOf: [{ type: 'string' }, { type: 'integer' }] },
           pointer: { type: 'string' },
+          count: { type: 'integer', minimum: 1 },
         },
       },
     },
@@ -38,36 +44,56 @@ export class BaselineError extends Error {
 
 /** Findings that are known, and need not be told again. */
 export class Baseline {
+  readonly #folder: string;
   readonly #entries = new Map<string, Entry>();
-  readonly #seen = new Set<string>();
+  readonly #asked = new Map<string, number>();
 
-  constructor(entries: readonly Entry[] = []) {
+  /** @param folder Where its file is, or is to be. */
+  constructor(folder: string, entries: readonly Entry[] = []) {
+    this.#folder = folder;
     for (const entry of entries) this.#entries.set(keyOf(entry), entry);
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#entries.values().reduce((sum, entry) => sum + countOf(entry), 0);
   }
 
-  /** How many of its findings were not asked for. */
-  get gone(): number {
-    return this.#entries.size - this.#seen.size;
+  /** How many findings of these files it has that were not asked for. */
+  gone(files: readonly string[]): number {
+    const names = new Set(files.map((file) => this.#nameOf(file)));
+    return this.#entries
+      .entries()
+      .filter(([, { file }]) => names.has(file))
+      .reduce((sum, [key, entry]) => {
+        return sum + Math.max(0, countOf(entry) - (this.#asked.get(key) ?? 0));
+      }, 0);
   }
 
+  /** Whether a finding is known; one that is asked for more often than it was taken in is new. */
   has(finding: Finding): boolean {
-    const entry = entryOf(finding);
-    const key = entry === null ? null : keyOf(entry);
-    if (key === null || !this.#entries.has(key)) return false;
-    this.#seen.add(key);
+    const key = keyOf(this.#entryOf(finding));
+    const entry = this.#entries.get(key);
+    if (entry === undefined || !canBeKnown(finding)) return false;
+    const asked = (this.#asked.get(key) ?? 0) + 1;
+    this.#asked.set(key, asked);
+    return asked <= countOf(entry);
+  }
+
+  /** Takes a finding in, and says whether it could. */
+  add(finding: Finding): boolean {
+    if (!canBeKnown(finding)) return false;
+    const entry = this.#entryOf(finding);
+    const key = keyOf(entry);
+    const known = this.#entries.get(key);
+    this.#entries.set(key, known === undefined ? entry : { ...entry, count: countOf(known) + 1 });
     return true;
   }
 
-  /** Takes a finding in, and says whether it could: only what concerns one record has an entry. */
-  add(finding: Finding): boolean {
-    const entry = entryOf(finding);
-    if (entry === null) return false;
-    this.#entries.set(keyOf(entry), entry);
-    return true;
+  /** Takes in all that another of the same folder has, for what it had of these files. */
+  replace(files: readonly string[], other: Baseline): void {
+    const names = new Set(files.map((file) => this.#nameOf(file)));
+    for (const [key, { file }] of this.#entries) if (names.has(file)) this.#entries.delete(key);
+    for (const [key, entry] of other.#entries) this.#entries.set(key, entry);
   }
 
   /** The text of the file, sorted so that changes to it are small. */
@@ -77,29 +103,53 @@ export class Baseline {
       .map(([, entry]) => `\n    ${JSON.stringify(entry)}`);
     return `{\n  "findings": [${lines.join(',')}${lines.length === 0 ? '' : '\n  '}]\n}\n`;
   }
+
+  #entryOf({ file, code, recordId, recordIndex, pointer }: Finding): Entry {
+    const base = `/${recordIndex}`;
+    const isInRecord = pointer === base || pointer.startsWith(`${base}/`);
+    return {
+      file: this.#nameOf(file),
+      code,
+      record: recordId ?? recordIndex ?? -1,
+      pointer: isInRecord ? pointer.slice(base.length) : pointer,
+    };
+  }
+
+  /** The same for one file however it is named; standard input has no path. */
+  #nameOf(file: string): string {
+    if (file === '<stdin>') return file;
+    return relative(this.#folder, file).split(sep).join('/');
+  }
 }
 
 /**
  * Reads a baseline that `toString` wrote.
- * @param file How messages name it.
+ * @param file Its path, by which messages name it.
  * @throws BaselineError
  */
 export function parseBaseline(text: string, file: string): Baseline {
   try {
-    const value: unknown = JSON.parse(text);
-    if (isBaseline(value)) return new Baseline(value.findings);
+    const value = parseJsonText(text);
+    if (isBaseline(value)) return new Baseline(dirname(file), value.findings);
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
+    if (!(error instanceof JsonTextError)) throw error;
+    throw new BaselineError(`${file}:${error.message}; mend it, or remove it and write it anew`, {
+      cause: error,
+    });
   }
-  throw new BaselineError(`${file} is no baseline; write it anew with --update-baseline`);
+  throw new BaselineError(
+    `${file} is no baseline; name another FILE, or remove it and write it anew with --update-baseline`,
+  );
 }
 
-/** Text that is no JSON cannot be known: after it, nothing is read. */
-function entryOf({ file, code, recordId, recordIndex, pointer }: Finding): Entry | null {
-  if (recordIndex === null || /^(json|encoding|limit)\//.test(code)) return null;
-  const base = `/${recordIndex}`;
-  const rest = pointer.startsWith(base) ? pointer.slice(base.length) : pointer;
-  return { file, code, record: recordId ?? recordIndex, pointer: rest };
+/** Only what concerns one record, and of that no text that is no JSON or was not read: what follows is unknown. */
+function canBeKnown({ code, recordIndex }: Finding): boolean {
+  const isUnread = /^(json|encoding|limit)\//.test(code) && code !== 'json/duplicate-key';
+  return recordIndex !== null && !isUnread;
+}
+
+function countOf({ count = 1 }: Entry): number {
+  return count;
 }
 
 function keyOf({ file, code, record, pointer }: Entry): string {

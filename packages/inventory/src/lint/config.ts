@@ -2,6 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import type { Severity } from '../finding.ts';
 import { type LintCode, ruleName } from '../rule-ids.ts';
+import { JsonTextError, parseJsonText } from './json-text.ts';
 import { rules } from './rules/index.ts';
 
 /** What is set for one rule: off, how bad it is, or that and its options. */
@@ -62,10 +63,10 @@ export class ConfigError extends Error {
 export function parseConfig(text: string, file: string): LintConfig {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJsonText(text);
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new ConfigError(`${file} is no JSON: ${error.message}`, { cause: error });
+    if (!(error instanceof JsonTextError)) throw error;
+    throw new ConfigError(`${file}:${error.message}`, { cause: error });
   }
   if (isConfig(value)) return value;
   throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);

@@ -12,11 +12,16 @@ export function githubReporter(): Reporter {
       return `::${severity} ${at}::${data(message + where(found))}\n`;
     },
     fileEnd(result) {
-      if (result.reason === undefined) return `${visible(closingLine(result))}\n`;
+      if (result.reason === undefined) return `${plain(`checked ${closingLine(result)}`)}\n`;
       return `::error file=${property(result.file)},title=unreadable::${data(result.reason)}\n`;
     },
     end: () => '',
   };
+}
+
+/** A line that is no command, whatever a file is called: neither in the runner's form nor in its old one, ##[name]. */
+function plain(text: string): string {
+  return visible(text).replaceAll('##[', String.raw`\u0023#[`);
 }
 
 /** A line break would end the command, so it goes as an escape that the runner undoes. */

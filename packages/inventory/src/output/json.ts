@@ -1,4 +1,5 @@
 import type { FileResult, Reporter } from './reporter.ts';
+import { jsonText } from './visible.ts';
 
 /** One JSON document: `findings`, each on a line of its own, and the `files` with their counts. */
 export function jsonReporter(): Reporter {
@@ -9,14 +10,14 @@ export function jsonReporter(): Reporter {
     finding(finding) {
       const separator = hasFindings ? ',' : '';
       hasFindings = true;
-      return `${separator}\n${JSON.stringify({ ...finding, excerpt: undefined })}`;
+      return `${separator}\n${jsonText({ ...finding, excerpt: undefined })}`;
     },
     fileEnd(result) {
       results.push(result);
       return '';
     },
     end() {
-      const files = results.map((result) => `\n${JSON.stringify(result)}`);
+      const files = results.map((result) => `\n${jsonText(result)}`);
       return `${hasFindings ? '\n' : ''}],"files":[${files.join(',')}\n]}\n`;
     },
   };

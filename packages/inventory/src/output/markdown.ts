@@ -1,6 +1,9 @@
 import { visible } from './visible.ts';
 
-/** Text from an inventory as a cell of a table: no markup, no mention, and not the cell's end. */
+/**
+ * Text from an inventory as a cell of a table: no markup, no mention, and not the cell's end. An address in it
+ * may become a link, which leads where it says.
+ */
 export function cell(value: string): string {
   return (
     visible(value)

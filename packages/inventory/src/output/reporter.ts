@@ -4,7 +4,8 @@ import type { Finding } from '../finding.ts';
 export type FileResult = {
   file: string;
   status: 'valid' | 'invalid' | 'unreadable';
-  records: number;
+  /** Not there when reading failed. */
+  records?: number;
   errors: number;
   warnings: number;
   /** False when the file was not read to its end. */

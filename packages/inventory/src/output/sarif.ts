@@ -5,6 +5,7 @@ import type { Finding, FindingCode, Fix, Position } from '../finding.ts';
 import { LINT_RULES, type LintCode, ruleName } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
 import { SarifLimits } from './sarif-limits.ts';
+import { jsonText } from './visible.ts';
 import { count } from './wording.ts';
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
@@ -31,7 +32,7 @@ export function sarifReporter(): Reporter {
 {"tool":{"driver":${driver}},"columnKind":"unicodeCodePoints","results":[`;
     },
     finding(finding) {
-      const result = `${hasResults ? ',' : ''}\n${JSON.stringify(resultOf(finding))}`;
+      const result = `${hasResults ? ',' : ''}\n${jsonText(resultOf(finding))}`;
       if (!limits.take(result)) return '';
       hasResults = true;
       return result;
@@ -48,7 +49,7 @@ export function sarifReporter(): Reporter {
         const text = `${count(limits.leftOut, 'finding')} left out, since code scanning takes no more; --format json has all`;
         notifications.push({ level: 'warning', message: { text } });
       }
-      const invocation = JSON.stringify({
+      const invocation = jsonText({
         executionSuccessful: exitCode < 2,
         exitCode,
         toolExecutionNotifications: notifications,

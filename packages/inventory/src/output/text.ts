@@ -26,7 +26,9 @@ export function textReporter({ showsExcerpts, isColored }: TextOptions): Reporte
     for (const place of related) {
       lines.push(visible(`  ${file}:${place.line}:${place.column}: note: ${place.message}`));
     }
-    if (showsExcerpts && excerpt !== undefined) lines.push(style('dim', frame(line, excerpt)));
+    if (showsExcerpts && excerpt !== undefined && excerpt.text.trim() !== '') {
+      lines.push(style('dim', frame(line, excerpt)));
+    }
     return `${lines.join('\n')}\n`;
   }
 

@@ -1,10 +1,27 @@
-// Control characters, lone surrogates, line separators, and the marks that reorder text: each can
-// make a terminal or a log show something else than what was written.
-const INVISIBLE = /[\p{Cc}\p{Cs}\u200E\u200F\u2028\u2029\u202A-\u202E\u2066-\u2069\uFEFF]/gu;
+// Control characters, lone surrogates, line separators, and format characters, which reorder or hide text: each
+// can make a terminal or a log show something else than what was written.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+// Nearly all texts have none of them, and are told sooner by having printable ASCII alone.
+const SPECIAL = /[^ -~]/;
 
 /** Text from a file, safe to print: what would act on the terminal is shown as a JSON escape. */
 export function visible(text: string): string {
-  return text.replace(INVISIBLE, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  });
+  return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
+}
+
+/** A value as JSON (RFC 8259) that is safe to print, and means the same. */
+export function jsonText(value: unknown, indent?: number): string {
+  // Outside of strings there are the ends of lines only, and inside they are escapes already.
+  const text = JSON.stringify(value, null, indent);
+  if (!SPECIAL.test(text)) return text;
+  return text.replace(INVISIBLE, (character) =>
+    character === '\n' ? character : escape(character),
+  );
+}
+
+function escape(character: string): string {
+  return Array.from({ length: character.length }, (_, index) => {
+    return `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`;
+  }).join('');
 }

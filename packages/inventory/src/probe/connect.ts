@@ -2,6 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
+import { withoutBrackets } from '../host.ts';
 
 /** What the certificate of a server says, and whether to believe it. */
 export type Certificate = {
@@ -15,7 +16,7 @@ export type Certificate = {
 
 /** The addresses that a name has, from this machine's point of view; an address has itself. */
 export async function resolve(host: string): Promise<LookupAddress[]> {
-  const plain = plainHost(host);
+  const plain = withoutBrackets(host);
   const family = isIP(plain);
   return family === 0 ? lookup(plain, { all: true }) : [{ address: plain, family }];
 }
@@ -30,7 +31,7 @@ export function open(
   { host, port, signal }: { host: string; port: number; signal: AbortSignal },
 ): Promise<Socket> {
   const socket = connectTcp({
-    host: plainHost(host),
+    host: withoutBrackets(host),
     port,
     signal,
     lookup: (_name, options, done) => {
@@ -42,12 +43,15 @@ export function open(
   return settled(socket, 'connect');
 }
 
-/** Begins TLS on a connection, whatever the certificate, and reads it. Throws as `open` does. */
+/**
+ * Begins TLS on a connection, whatever the certificate, and reads it.
+ * @throws What the socket throws; an Error when there is no certificate to read.
+ */
 export async function readCertificate(
   socket: Socket,
   { host, ca }: { host: string; ca?: string | undefined },
 ): Promise<{ socket: TLSSocket; certificate: Certificate }> {
-  const name = plainHost(host);
+  const name = withoutBrackets(host);
   const secure = connectTls({
     socket,
     ...(isIP(name) === 0 && { servername: name }),
@@ -58,13 +62,15 @@ export async function readCertificate(
   });
   await settled(secure, 'secureConnect');
   const peer = secure.getPeerCertificate();
+  const validTo = new Date(peer.valid_to);
+  if (Number.isNaN(validTo.getTime())) throw new Error('it shows no certificate with an end');
   const isForName = checkServerIdentity(name, peer) === undefined;
   // The name is judged apart, and Node's judgement of it may hide another.
   const problem = errorCode(secure.authorizationError);
   return {
     socket: secure,
     certificate: {
-      validTo: new Date(peer.valid_to),
+      validTo,
       problem: problem === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : problem,
       isForName,
     },
@@ -84,8 +90,4 @@ function errorCode(error: Error | string | null | undefined): string | null {
   if (error === null || error === undefined) return null;
   if (typeof error === 'string') return error;
   return 'code' in error ? String(error.code) : error.message;
-}
-
-function plainHost(host: string): string {
-  return host.replace(/^\[(.*)\]$/, '$1');
 }

@@ -7,13 +7,24 @@ export type Answer = {
   redirectsTo: string | null;
 };
 
-/** Asks for the head of a page over a connection that is there. Throws what the connection throws. */
-export function askHead(socket: Socket, url: URL, signal: AbortSignal): Promise<Answer> {
+/**
+ * Asks for the head of a page over a connection that is there.
+ * @param host As the record writes it.
+ * @throws What the connection throws.
+ */
+export function askHead(
+  socket: Socket,
+  { host, url, signal }: { host: string; url: URL; signal: AbortSignal },
+): Promise<Answer> {
   return new Promise((done, fail) => {
     const asked = request({
       method: 'HEAD',
       path: `${url.pathname}${url.search}`,
-      headers: { host: url.host, 'user-agent': 'oselya-inventory', connection: 'close' },
+      headers: {
+        host: url.port === '' ? host : `${host}:${url.port}`,
+        'user-agent': 'oselya-inventory',
+        connection: 'close',
+      },
       createConnection: () => socket,
       signal,
     });

@@ -1,4 +1,5 @@
 import { endpointOf, type Endpoint } from '../endpoint.ts';
+import { toDay } from '../day.ts';
 import { reachOf } from '../lint/address.ts';
 import type { EndpointRecord } from '../record.ts';
 import { protocolName, schemeOf } from '../url.ts';
@@ -49,6 +50,8 @@ export type ProbeOptions = {
 };
 
 const DAY_MS = 86_400_000;
+/** What servers answer that know GET, but not HEAD (RFC 9110 §15.6.2): they work. */
+const NOT_IMPLEMENTED = 501;
 const SECURE = new Set(['https', 'wss', 'ldaps', 'amqps', 'mqtts', 'imaps', 'smtps', 'tls', 'ssl']);
 
 /**
@@ -116,8 +119,8 @@ async function look(found: Observation, probe: Probe): Promise<void> {
       found.problems.push(...certificateProblems(secure.certificate, host, options));
     }
     if (url !== null && (protocol === 'http' || protocol === 'https')) {
-      found.answer = await askHead(socket, url, signal);
-      if (found.answer.status >= 500) {
+      found.answer = await askHead(socket, { host, url, signal });
+      if (found.answer.status >= 500 && found.answer.status !== NOT_IMPLEMENTED) {
         const message = `it answers ${found.answer.status}`;
         found.problems.push({ code: 'probe/http-error', message });
       }
@@ -140,7 +143,7 @@ function certificateProblems(
 ): ProbeProblem[] {
   const problems: ProbeProblem[] = [];
   const days = Math.floor((validTo.getTime() - now) / DAY_MS);
-  const day = validTo.toISOString().slice(0, 10);
+  const day = toDay(validTo);
   if (days < 0) {
     problems.push({ code: 'probe/certificate-ended', message: `its certificate ended on ${day}` });
   } else if (days < expiryDays) {
@@ -185,7 +188,7 @@ function failure(error: unknown, { isReachable }: Observation, timeoutMs: number
     const what = isReachable ? 'it opens a connection, and says nothing' : 'no connection opens';
     return { code, message: `${what} within ${timeoutMs / 1000} s` };
   }
-  const reason = error instanceof Error && 'code' in error ? error.code : error;
+  const reason = error instanceof Error ? ('code' in error ? error.code : error.message) : error;
   return {
     code,
     message: `${isReachable ? 'the connection fails' : 'no connection opens'}: ${String(reason)}`,
@@ -194,6 +197,7 @@ function failure(error: unknown, { isReachable }: Observation, timeoutMs: number
 
 /** For what takes no signal: it goes on by itself, and nobody waits for it. */
 function race<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
   const aborted = new Promise<never>((_, fail) => {
     signal.addEventListener('abort', () => fail(signal.reason as Error), { once: true });
   });

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { html } from 'ghtml';
 import type { Day } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
+import { withoutCredentials } from '../url.ts';
 import { addressOf, type Count, EXPOSURES, ownerOf, reviewAge, summarize } from './summary.ts';
 
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
@@ -124,7 +125,7 @@ function row(record: EndpointRecord, today: Day): string {
     </td>
     <td>${type}</td>
     <td>${status}</td>
-    <td>!${linked(address, record.url)}</td>
+    <td>!${record.url === undefined ? html`${address}` : linked(address)}</td>
     <td>${ownerOf(record)}</td>
     <td>${auth}</td>
     <td data-sort="${sortsAs}">
@@ -154,12 +155,12 @@ function nameCell(record: EndpointRecord): string {
 
 function detail(key: string, value: unknown): string {
   if (typeof value !== 'string') return html`<code>${JSON.stringify(value)}</code>`;
-  return key === 'docs' || key === 'url' ? linked(value, value) : html`${value}`;
+  return key === 'docs' || key === 'url' ? linked(withoutCredentials(value)) : html`${value}`;
 }
 
 /** Only addresses of the web become links: others may be scripts, or act on the reader's machine. */
-function linked(text: string, target: string | undefined): string {
-  const url = target === undefined ? null : URL.parse(target);
+function linked(text: string): string {
+  const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return html`${text}`;
   return html`<a href="${url.href}" rel="noopener noreferrer">${text}</a>`;
 }

@@ -1,5 +1,6 @@
 import type { Day } from '../day.ts';
 import { cell } from '../output/markdown.ts';
+import { count } from '../output/wording.ts';
 import type { EndpointRecord } from '../record.ts';
 import { addressOf, type Count, ownerOf, summarize } from './summary.ts';
 
@@ -23,7 +24,7 @@ export function markdownReport(
   return (
     [
       `# ${cell(title)}`,
-      `${records.length} endpoints on ${today}.`,
+      `${count(records.length, 'endpoint')} on ${today}.`,
       countTable('exposure', byExposure),
       countTable('owner', byOwner),
       countTable('last review', byReview),
@@ -38,7 +39,7 @@ export function markdownReport(
 function countTable(what: string, counts: readonly Count[]): string {
   return table(
     [what, 'endpoints'],
-    counts.map(({ label, count }) => [label, String(count)]),
+    counts.map((one) => [one.label, String(one.count)]),
   );
 }
 

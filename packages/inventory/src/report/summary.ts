@@ -1,5 +1,6 @@
 import { type Day, daysBetween, readDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
+import { withoutCredentials } from '../url.ts';
 
 /** How many records have something in common. */
 export type Count = {
@@ -65,9 +66,9 @@ export function ownerOf({ owner_host: owner = '' }: EndpointRecord): string {
   return owner.trim() === '' ? NO_OWNER : owner;
 }
 
-/** Under which address an endpoint is reached: its URL, else what is known of it. */
+/** Under which address an endpoint is reached: its URL without credentials, else what is known of it. */
 export function addressOf({ url, host, domain, port }: EndpointRecord): string {
-  if (url !== undefined) return url;
+  if (url !== undefined) return withoutCredentials(url);
   const name = host ?? domain ?? '';
   return port === undefined ? name : `${name}:${port}`;
 }

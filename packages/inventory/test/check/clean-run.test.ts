@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { countClean, type InventoryFormat } from '../../src/check/clean-run.ts';
+import { countClean } from '../../src/check/clean-run.ts';
+import type { InventoryFormat } from '../../src/input/format.ts';
 import { tally } from '../../src/json/tally.ts';
 import { almostJson } from '../support/almost-json.ts';
 import { inChunks, validate, VALID_RECORD } from '../support/findings.ts';

@@ -4,10 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { validateInventory } from '@oselya/inventory';
+import { type InventorySource, validateInventory } from '@oselya/inventory';
 import fc from 'fast-check';
 import { almostJson } from '../support/almost-json.ts';
-import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from '../support/findings.ts';
+import {
+  codesOf,
+  inChunks,
+  placeAt,
+  validate,
+  VALID_RECORD,
+  withoutRest,
+} from '../support/findings.ts';
 
 const VALID = JSON.stringify([VALID_RECORD, { ...VALID_RECORD, port: 443 }], null, 2);
 
@@ -61,12 +68,14 @@ test('chunk borders change nothing', async () => {
   for (const text of TEXTS) {
     const bytes = Buffer.from(text);
     for (const format of ['json', 'jsonl'] as const) {
-      const whole = await validate(bytes, { format });
-      assert.deepEqual(await validate(text, { format }), whole);
+      const read = async (source: InventorySource) =>
+        withoutRest(await validate(source, { format }));
+      const whole = await read(bytes);
+      assert.deepEqual(await read(text), whole);
       const each = Array.from(bytes.keys());
-      assert.deepEqual(await validate(inChunks(bytes, each), { format }), whole, text);
+      assert.deepEqual(await read(inChunks(bytes, each)), whole, text);
       for (const end of each) {
-        assert.deepEqual(await validate(inChunks(bytes, [end]), { format }), whole, text);
+        assert.deepEqual(await read(inChunks(bytes, [end])), whole, text);
       }
     }
   }

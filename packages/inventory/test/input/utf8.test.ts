@@ -73,6 +73,19 @@ test('each encoding is told apart, with and without a mark, in chunks of any siz
   }
 });
 
+test('a zero byte alone makes no other encoding', async () => {
+  for (const bytes of [
+    [0, 0x5b, 0x5d],
+    [0, 0x5b, 0x5d, 0x20],
+    [0x5b, 0, 0x5d, 0x20],
+    [0x5b, 0],
+  ]) {
+    const { text, notices } = await read(Buffer.from(bytes), 100);
+    assert.deepEqual([...text], bytes);
+    assert.deepEqual(notices, []);
+  }
+});
+
 test('a mark is taken away, and byte offsets count it', async () => {
   for (const size of [1, 2, 3, 4, 100]) {
     const marked = await read(Buffer.from('\uFEFF[]'), size);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inChunks, validate, VALID_RECORD } from '../support/findings.ts';
+import { inChunks, validate, VALID_RECORD, withoutRest } from '../support/findings.ts';
 
 // Texts that are close to JSON in many ways, made from a few by small changes. The seed is printed with each
 // failure; another one is tried with FUZZ_SEED.
@@ -23,6 +23,14 @@ const SEEDS = [
   ),
 ];
 
+/** Enough records that most of them are read at once. */
+const RUNS = [
+  ...SEEDS.slice(-1),
+  JSON.stringify(
+    ['é', '🏠\u2028', '\\"', 'a', '[{'].map((notes) => ({ ...VALID_RECORD, notes, x: [{}, {}] })),
+  ),
+];
+
 const CHARACTERS = Array.from(
   '[]{}:,"\'\\/ \n\r\t0123456789-+.eEtfnuNI#\u0000\u007f\u00a0\uFEFF🏠',
 );
@@ -41,9 +49,13 @@ function generator(seed: number): (below: number) => number {
   };
 }
 
-function* documents(count: number, random: (below: number) => number): Generator<string> {
+function* documents(
+  count: number,
+  random: (below: number) => number,
+  seeds = SEEDS,
+): Generator<string> {
   for (let made = 0; made < count; made += 1) {
-    let text = SEEDS[random(SEEDS.length)] ?? '';
+    let text = seeds[random(seeds.length)] ?? '';
     for (let edits = random(4); edits > 0; edits -= 1) text = edit(text, random);
     // Text comes as UTF-8, which has whole characters only.
     yield text.toWellFormed();
@@ -96,13 +108,30 @@ test(`${DOCUMENTS} documents are taken and refused as JSON.parse takes and refus
   assert.ok(tally.taken > 20_000 && tally.refused > 20_000, JSON.stringify(tally));
 });
 
+test('many records at once are read as one by one, in documents and in lines', async () => {
+  const tally = { valid: 0, invalid: 0 };
+  for (const text of documents(1_000, generator(SEED + 2), RUNS)) {
+    const inLines = text.replaceAll('},{', '}\n{').replace(/^\[|\]$/g, '');
+    for (const [source, format] of [
+      [text, 'json'],
+      [inLines, 'jsonl'],
+    ] as const) {
+      const atOnce = await validate(source, { format });
+      const oneByOne = await validate(source, { format, inspect: () => [] });
+      assert.deepEqual(atOnce, oneByOne, `seed ${SEED}: ${JSON.stringify(source)}`);
+      tally[atOnce.findings.length === 0 ? 'valid' : 'invalid'] += 1;
+    }
+  }
+  assert.ok(tally.valid > 200 && tally.invalid > 200, JSON.stringify(tally));
+});
+
 test('where a document is cut into chunks changes nothing', async () => {
   for (const text of documents(400, generator(SEED + 1))) {
     const bytes = Buffer.from(text);
-    const whole = await validate(bytes);
+    const whole = withoutRest(await validate(bytes));
     const shown = `seed ${SEED}: ${JSON.stringify(text)}`;
     for (let end = 1; end < bytes.length; end += 1) {
-      assert.deepEqual(await validate(inChunks(bytes, [end])), whole, shown);
+      assert.deepEqual(withoutRest(await validate(inChunks(bytes, [end]))), whole, shown);
     }
   }
 });

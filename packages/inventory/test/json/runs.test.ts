@@ -33,6 +33,19 @@ for (const separator of [',', ', ', ',\n\t', ' ,\r\n']) {
   });
 }
 
+test('objects in records that stand as records do end no run', () => {
+  const records = RECORDS.map((record) => record.replace('[{}]', '[{"a":1},{"a":2}]'));
+  const { runs } = scan(array, [`[${records.join()}]`], true);
+  assert.deepEqual(runs, [records.slice(1, -1).join()]);
+});
+
+test('a word that ends with its chunk begins no run', () => {
+  const text = [',{"a":1}', '{"b":2} '];
+  const { runs, single } = scan(array, ['[1', text.join()], true);
+  assert.deepEqual(runs, []);
+  assert.deepEqual(single.slice(0, 3), ['1', '{"a":1}', '{"b":2}']);
+});
+
 test('each chunk of an array is offered from its second whole record on', () => {
   const chunks = [`[${RECORDS.slice(0, 4).join()},{"id"`, `:4},${RECORDS.slice(4).join()}]`];
   const { runs } = scan(array, chunks, true);

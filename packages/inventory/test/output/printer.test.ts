@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
-import { Printer } from '../../src/output/printer.ts';
+import { Printer, WriteError } from '../../src/output/printer.ts';
 
 test('it writes no faster than its reader takes', async () => {
   const waiting: (() => void)[] = [];
@@ -40,8 +40,13 @@ test('a broken pipe drops the rest; other failures are thrown', async () => {
     const printer = new Printer(stream);
     await printer.write('first');
     assert.equal(printer.isClosed, true);
-    if (isThrown) await assert.rejects(printer.write('second'), { code });
-    else await printer.write('second');
+    if (isThrown) {
+      await assert.rejects(printer.write('second'), WriteError);
+      await assert.rejects(printer.end(), WriteError);
+    } else {
+      await printer.write('second');
+      await printer.end();
+    }
     assert.equal(writes, 1);
   }
 });
@@ -54,4 +59,33 @@ test('a stream that is destroyed while it is full does not hold the command', as
   await written;
   await printer.write('more');
   assert.equal(printer.isClosed, true);
+});
+
+test('the end waits for what is still to be written, and tells when the last of it was not', async () => {
+  for (const isLate of [false, true]) {
+    let isTold = false;
+    const stream = new Writable({
+      write(_chunk, _encoding, done) {
+        const fail = () => {
+          isTold = true;
+          done(Object.assign(new Error('full'), { code: 'ENOSPC' }));
+        };
+        if (isLate) setTimeout(fail, 20);
+        else fail();
+      },
+    });
+    const printer = new Printer(stream);
+    await printer.write('all of it');
+    await assert.rejects(printer.end(), /no space left/);
+    assert.ok(isTold);
+  }
+});
+
+test('the end does not wait for a stream that is destroyed', async () => {
+  const stream = new Writable({ write: () => {} });
+  const printer = new Printer(stream);
+  await printer.write('text');
+  const ended = printer.end();
+  stream.destroy();
+  await ended;
 });

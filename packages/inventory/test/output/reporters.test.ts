@@ -6,7 +6,11 @@ import { githubReporter } from '../../src/output/github.ts';
 import { jsonReporter } from '../../src/output/json.ts';
 import type { Reporter } from '../../src/output/reporter.ts';
 import { textReporter } from '../../src/output/text.ts';
+import { jsonText } from '../../src/output/visible.ts';
 import { finding } from '../support/any-finding.ts';
+
+// Controls, halves of characters, ends of lines, and what reorders or hides text, U+061C and tags among it.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 const findings = fc.array(finding, { maxLength: 3 });
 
@@ -54,8 +58,33 @@ test('nothing that acts on a terminal is printed', () => {
     fc.property(finding, (found) => {
       for (const reporter of [plain, githubReporter()]) {
         const lines = reporter.finding(found).split('\n');
-        for (const line of lines) assert.doesNotMatch(line, /[\p{Cc}\p{Cs}\u2028\u202A-\u202E]/u);
+        for (const line of lines) assert.doesNotMatch(line, INVISIBLE);
       }
     }),
   );
+});
+
+test('JSON that is printed has no such characters either, and means the same', () => {
+  const value = { 'a\u061C': ['\u202E\u007F\u{E0041}\u00AD\u200B', 'plain'], b: 1 };
+  for (const indent of [undefined, 2]) {
+    const text = jsonText(value, indent);
+    assert.deepEqual(JSON.parse(text), value);
+    for (const line of text.split('\n')) assert.doesNotMatch(line, INVISIBLE);
+  }
+});
+
+test('no name of a file makes the closing line a command of the runner', () => {
+  const names = ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json'];
+  for (const file of names) {
+    const line = githubReporter().fileEnd({
+      file,
+      status: 'valid',
+      records: 0,
+      errors: 0,
+      warnings: 0,
+      isComplete: true,
+    });
+    assert.doesNotMatch(line, /^\s*::|##\[/);
+    assert.match(line, /^checked .*: 0 records, valid\n$/);
+  }
 });

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
 import { VALID_RECORD } from '../support/findings.ts';
-import { listen, NOW, secure } from '../support/servers.ts';
+import { dripping, listen, NOW, secure, secureSocket } from '../support/servers.ts';
 
 function record(more: Partial<EndpointRecord>): EndpointRecord {
   return { ...VALID_RECORD, exposure: 'local', ...more };
@@ -67,6 +67,31 @@ test('a server that answers byte by byte is left at the end of the time', async 
   assert.deepEqual(codes(found), ['probe/silent']);
 });
 
+test('a server that says its certificate or its answer byte by byte is left as well', async () => {
+  const secured = await secure();
+  const handshake = await dripping(secured.port);
+  const unread = await probeRecord(record({ url: `https://localhost:${handshake}/` }), {
+    ca: secured.ca,
+    timeoutMs: 1000,
+  });
+  assert.deepEqual(codes(unread), ['probe/silent']);
+  assert.equal(unread.isReachable, true);
+  assert.equal(unread.certificate, undefined);
+
+  const slow = await secureSocket((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nx-slow: ');
+    const drip = setInterval(() => socket.write('a'), 50);
+    socket.on('close', () => clearInterval(drip));
+  });
+  const answering = await probeRecord(record({ url: `https://localhost:${slow.port}/` }), {
+    ca: slow.ca,
+    timeoutMs: 2000,
+  });
+  assert.deepEqual(codes(answering), ['probe/silent']);
+  assert.equal(answering.certificate?.isForName, true);
+  assert.equal(answering.answer, undefined);
+});
+
 test('a redirect is told, and not followed', async () => {
   let asked = 0;
   const target = await listen(
@@ -82,15 +107,17 @@ test('a redirect is told, and not followed', async () => {
   assert.equal(asked, 0);
 });
 
-test('an answer of 500 and more is a problem, one of 404 is not', async () => {
+test('an answer of 500 and more is a problem, but 404 and what says nothing about GET are not', async () => {
   const port = await listen(
     createHttpServer((request, response) => {
-      response.writeHead(request.url === '/broken' ? 503 : 404).end();
+      const statuses: Record<string, number> = { '/broken': 503, '/get-only': 501 };
+      response.writeHead(statuses[request.url ?? ''] ?? 404).end();
     }),
   );
   const get = (path: string) => probeRecord(record({ url: `http://127.0.0.1:${port}${path}` }));
   assert.deepEqual(codes(await get('/broken')), ['probe/http-error']);
   assert.deepEqual(codes(await get('/none')), []);
+  assert.deepEqual(codes(await get('/get-only')), []);
 });
 
 test('what is declared public has to have an address of the internet', async () => {

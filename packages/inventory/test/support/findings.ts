@@ -30,6 +30,20 @@ export async function validate(
   }
 }
 
+/**
+ * What `validate` gave, with of each excerpt what stands before the place: what stands behind it may come in a
+ * later chunk, and is not waited for.
+ */
+export function withoutRest({ findings, summary }: Awaited<ReturnType<typeof validate>>) {
+  return {
+    findings: findings.map(({ excerpt, ...finding }) => ({
+      ...finding,
+      excerpt: Array.from(excerpt?.text ?? '').slice(0, (excerpt?.column ?? 1) - 1),
+    })),
+    summary,
+  };
+}
+
 export async function codesOf(source: InventorySource, options?: ValidateOptions) {
   const { findings } = await validate(source, options);
   return findings.map(({ code }) => code);

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo, Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { after } from 'node:test';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { generate } from 'selfsigned';
 
 const DAY_MS = 86_400_000;
@@ -30,6 +31,35 @@ export async function listen(server: Server | HttpServer): Promise<number> {
     if ('closeAllConnections' in server) server.closeAllConnections();
   });
   return (server.address() as AddressInfo).port;
+}
+
+/** A server that speaks over TLS as it is told, and the certificate to trust it by. */
+export async function secureSocket(speak: (socket: TLSSocket) => void) {
+  const { private: key, cert } = await certificate();
+  const server = createTlsServer({ key, cert }, (socket) => {
+    socket.on('error', () => undefined);
+    speak(socket);
+  });
+  return { port: await listen(server), ca: cert };
+}
+
+/** A server that passes on what another one says, a byte at a time. */
+export async function dripping(to: number): Promise<number> {
+  return listen(
+    createServer((client) => {
+      const server = connect(to, '127.0.0.1');
+      client.pipe(server);
+      const said: Buffer[] = [];
+      server.on('data', (data) => said.push(...Array.from(data, (byte) => Buffer.from([byte]))));
+      const drip = setInterval(() => client.write(said.shift() ?? ''), 50);
+      client.on('error', () => undefined);
+      server.on('error', () => undefined);
+      client.on('close', () => {
+        clearInterval(drip);
+        server.destroy();
+      });
+    }),
+  );
 }
 
 /** A server that answers over TLS, and the certificate to trust it by. */

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { runInventory } from '@oselya/inventory';
 
 /**
  * A transcript is one text: what the case shows, then sections that begin with `-- name --`.
  *
- *     file NAME       a file of the folder in which the command runs
+ *     file NAME       a file of the folder in which the command runs, or of a folder in it
  *     escaped NAME    the same, with \xNN for bytes, \n for line ends and nothing else implied
  *     command         the command line; `< NAME` gives standard input, `TERMINAL=1` a terminal,
  *                     other NAME=VALUE words the environment
@@ -45,6 +45,7 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
       const [kind, name] = section.split(' ');
       if (name === undefined || kind === 'after') continue;
       files.set(name, kind === 'escaped' ? unescape(text) : Buffer.from(text));
+      mkdirSync(dirname(name), { recursive: true });
       writeFileSync(name, files.get(name) ?? '');
     }
     const { argv, env, stdin } = parseCommand(transcript.sections.get('command') ?? '');

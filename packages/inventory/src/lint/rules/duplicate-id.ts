@@ -1,4 +1,5 @@
 import type { Position } from '../../finding.ts';
+import { quoted } from '../../shorten.ts';
 import { defineRule } from '../rule.ts';
 
 /** Finds ids that an earlier record has. It keeps all ids, so its memory grows with the inventory. */
@@ -15,7 +16,7 @@ export const duplicateId = defineRule({
         return [];
       }
       const { line, column } = first;
-      const name = JSON.stringify(id);
+      const name = quoted(id);
       return [
         {
           key: 'id',

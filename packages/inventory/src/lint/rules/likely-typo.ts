@@ -1,4 +1,5 @@
 import leven from 'leven';
+import { quoted } from '../../shorten.ts';
 import { KNOWN_KEYS } from '../fields.ts';
 import { simpleRule } from '../rule.ts';
 
@@ -9,7 +10,7 @@ export const likelyTypo = simpleRule('lint/likely-typo', 'warning', (fields) => 
     if (KNOWN_KEYS.includes(key)) return [];
     const meant = missing.find((known) => isAlmost(key, known));
     if (meant === undefined) return [];
-    return [{ key, message: `is ${JSON.stringify(key)} meant to be ${meant}?` }];
+    return [{ key, message: `is ${quoted(key)} meant to be ${meant}?` }];
   });
 });
 

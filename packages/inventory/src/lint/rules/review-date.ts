@@ -1,7 +1,11 @@
-import { type Day, readDay } from '../../day.ts';
+import { type Day, daysBetween, readDay } from '../../day.ts';
+import { quoted } from '../../shorten.ts';
 import { defineRule } from '../rule.ts';
 
-/** Finds review dates that are no calendar days, or later than today. */
+/**
+ * Finds review dates that are no calendar days, or later than today. Today is a day of UTC, and it is tomorrow
+ * already east of it: one day more is no fault.
+ */
 export const reviewDate = defineRule({
   code: 'lint/review-date',
   severity: 'error',
@@ -10,7 +14,7 @@ export const reviewDate = defineRule({
     ({ last_reviewed: written }) => {
       if (written === undefined || written.trim() === '') return [];
       const day = readDay(written);
-      if (day !== null && day <= today) return [];
+      if (day !== null && daysBetween(today, day) <= 1) return [];
       const why =
         day === null
           ? 'is no day; write one that there is, as in 2026-11-20'
@@ -19,7 +23,7 @@ export const reviewDate = defineRule({
       return [
         {
           key: 'last_reviewed',
-          message: `${JSON.stringify(written)} ${why}`,
+          message: `${quoted(written)} ${why}`,
           ...(meant !== null && { mended: meant }),
         },
       ];

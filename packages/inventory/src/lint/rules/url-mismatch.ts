@@ -1,9 +1,8 @@
-import { portOf, protocolName, schemeOf } from '../../url.ts';
+import { canonicalHost, hostIn } from '../../host.ts';
+import { quoted, shorten } from '../../shorten.ts';
+import { isScheme, portOf, protocolName, schemeOf } from '../../url.ts';
 import type { Found, Fields } from '../rule.ts';
 import { simpleRule } from '../rule.ts';
-
-/** Protocols below that of an address, which say nothing against it. */
-const TRANSPORTS = new Set(['tcp', 'udp', 'tls', 'quic']);
 
 /** Finds addresses that say something else than the host, the domain, the port or the protocol beside them. */
 export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => {
@@ -12,28 +11,36 @@ export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => 
   const address = URL.parse(url);
   // "host:port" reads as an address with the scheme "host".
   if (address === null || (address.hostname === '' && !url.includes('://'))) {
-    const message = `${JSON.stringify(url)} is no address; write it as in https://example.org/path`;
+    const message = `${quoted(url)} is no address; write it as in https://example.org/path`;
     return [{ key: 'url', message }];
   }
+  const host = hostIn(url, address);
   return [
-    ...hostProblems(address, fields),
+    ...rewrittenProblems(host, address),
+    ...hostProblems(host, fields),
     ...portProblems(address, fields),
     ...protocolProblems(address, fields),
   ];
 });
 
-function hostProblems({ hostname }: URL, { host, domain }: Fields): Found[] {
-  const named = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
-  if (hostname === '' || named.length === 0) return [];
-  const wanted = plainHost(hostname);
-  if (named.some((name) => plainHost(name ?? '') === wanted)) return [];
-  const fields = [
-    host === undefined ? '' : `host is ${host}`,
-    domain === undefined ? '' : `domain is ${domain}`,
-  ];
-  const others = fields.filter(Boolean).join(' and ');
+/** Browsers and most other tools read a name that resembles an IPv4 address as one, and `%61` as a letter. */
+function rewrittenProblems(host: string, { hostname }: URL): Found[] {
+  if (canonicalHost(host) === canonicalHost(hostname)) return [];
+  const message = `url names the host ${shorten(host)}, which browsers take for ${shorten(hostname)}; write the one that is meant`;
+  return [{ key: 'url', message }];
+}
+
+function hostProblems(named: string, { host, domain }: Fields): Found[] {
+  const others = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
+  if (named === '' || others.length === 0) return [];
+  const wanted = canonicalHost(named);
+  if (others.some((name) => canonicalHost(name ?? '') === wanted)) return [];
+  const said = [
+    ...(host === undefined ? [] : [`host is ${shorten(host)}`]),
+    ...(domain === undefined ? [] : [`domain is ${shorten(domain)}`]),
+  ].join(' and ');
   return [
-    { key: 'url', message: `url leads to ${hostname}, but ${others}; correct the wrong one` },
+    { key: 'url', message: `url leads to ${shorten(named)}, but ${said}; correct the wrong one` },
   ];
 }
 
@@ -44,17 +51,11 @@ function portProblems(address: URL, { port }: Fields): Found[] {
   return [{ key: 'port', message: `port is ${port}, but url ${how}; correct the wrong one` }];
 }
 
-function protocolProblems(address: URL, { protocol }: Fields): Found[] {
+/** What is no scheme of addresses, such as `tcp` below them or `grpc` above, says nothing against one. */
+function protocolProblems(address: URL, { protocol = '' }: Fields): Found[] {
   const scheme = schemeOf(address);
-  const declared = protocolName(protocol ?? '');
-  if (declared === '' || declared === scheme || TRANSPORTS.has(declared)) return [];
+  const declared = protocolName(protocol);
+  if (declared === scheme || !isScheme(declared) || !isScheme(scheme)) return [];
   const message = `protocol is ${protocol}, but url begins with ${scheme}; correct the wrong one`;
   return [{ key: 'protocol', message }];
-}
-
-/** A host as URLs write it: in lower case, international names in ASCII, IPv6 in brackets. */
-function plainHost(host: string): string {
-  const name = host.trim().replace(/\.$/, '');
-  const bracketed = name.includes(':') && !name.startsWith('[') ? `[${name}]` : name;
-  return URL.parse(`http://${bracketed}`)?.hostname ?? name.toLowerCase();
 }

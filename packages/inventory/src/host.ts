@@ -1,0 +1,38 @@
+import { domainToASCII } from 'node:url';
+import ipaddr from 'ipaddr.js';
+
+/** A host without the brackets that URLs put around IPv6 addresses. */
+export function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1');
+}
+
+/** A host as URLs have it: an IPv6 address in brackets. */
+export function withBrackets(host: string): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+}
+
+/**
+ * A host in the one form in which equal ones are equal: in lower case, without a last point, international
+ * names in ASCII, IPv6 addresses in their usual form. What merely resembles an address, such as `1.2.3`,
+ * stays as it is.
+ */
+export function canonicalHost(host: string): string {
+  const plain = withoutBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
+  if (ipaddr.IPv6.isValid(plain)) return ipaddr.IPv6.parse(plain).toString();
+  return isAscii(plain) ? plain : domainToASCII(plain) || plain;
+}
+
+/**
+ * The host that a URL names, as it is written there; only international names are in ASCII, which is how they
+ * are asked for. The host of a parsed URL is another one where it resembles an address: there `1.2.3` is
+ * `1.2.0.3`.
+ */
+export function hostIn(written: string, url: URL): string {
+  const [, host] =
+    /^[a-z][a-z\d+.-]*:\/\/(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)/i.exec(written.trim()) ?? [];
+  return host !== undefined && isAscii(host) ? host : url.hostname;
+}
+
+function isAscii(text: string): boolean {
+  return /^[\0-\x7f]*$/.test(text);
+}
