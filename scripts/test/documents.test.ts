@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
@@ -32,5 +32,23 @@ test('docs/configuration.md has every variable with its default, and no other', 
     if (value === undefined || value === '' || Array.isArray(value)) continue;
     const shown = `\`${JSON.stringify(value).replaceAll('"', '')}\``;
     assert.ok(rows.get(name)?.startsWith(shown), `${name} is ${shown}`);
+  }
+});
+
+test('docs/adr/README.md names each decision once, and no other', async () => {
+  const page = await docs('adr/README.md');
+  const index = page.slice(0, page.indexOf('## '));
+  const named = [...index.matchAll(/\[(\d{4})\]\((\1-[a-z-]+\.md)\)/g)].map(([, , file]) => file);
+  const files = (await readdir(join(import.meta.dirname, '../../docs/adr'))).toSorted();
+  assert.deepEqual(
+    named,
+    files.filter((file) => file !== 'README.md'),
+  );
+  for (const file of named) {
+    const number = file?.slice(0, 4) ?? '';
+    assert.ok(
+      (await docs(`adr/${file}`)).startsWith(`# ${number} `),
+      `${file} begins with its number`,
+    );
   }
 });

@@ -8,7 +8,7 @@ import { type Expiries, measureExpiries } from './expiries.ts';
 import { countGoals, speedGoals } from './goals.ts';
 import { reportText } from './report.ts';
 import { EMAIL_DOMAIN } from './users.ts';
-import { variants } from './variants.ts';
+import { oneOfEach, variants } from './variants.ts';
 
 /** Expiries to look at, by how long the provider takes for each answer. */
 const EXPIRIES = [
@@ -30,7 +30,7 @@ export async function measureAuth(context: Context): Promise<Report> {
   const failures: string[] = [];
 
   const costs: Cost[] = [];
-  for (const variant of variants) {
+  for (const variant of variantsFor(options)) {
     tell(`counting: ${variant.name}`);
     const { cost, failures: wrong } = await measureCost(variant, context);
     await results.keep('cost', cost);
@@ -55,12 +55,14 @@ export async function measureAuth(context: Context): Promise<Report> {
   return { text: reportText({ options, samples, costs, expiries, goals }), failures };
 }
 
+const variantsFor = ({ smoke }: Context['options']) => (smoke ? oneOfEach : variants);
+
 /** Starts all variants, each on a database of its own, and measures them side by side. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, tell } = context;
   await using scope = new AsyncDisposableStack();
   const running = new Map<string, Running>();
-  for (const variant of variants) {
+  for (const variant of variantsFor(options)) {
     tell(`starting: ${variant.name}`);
     const { url: databaseUrl } = scope.use(await databases.createDatabase());
     // Two for each connection, so that one connection is not always the same user.

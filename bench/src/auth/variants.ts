@@ -35,3 +35,8 @@ export const variants: readonly Variant[] = [
   betterAuth('better-auth, cookie cache', { joins: false, cookieCache: true }),
   fastifySession,
 ];
+
+/** One of each kind: enough to look whether all of them answer as they should. */
+export const oneOfEach: readonly Variant[] = variants.filter(
+  (variant) => ![...fresh.slice(1), ...aged.slice(1)].includes(variant),
+);

@@ -13,7 +13,12 @@ import { DIMENSIONS } from '../support/database.ts';
 export type Asked = 'reading' | 'describing' | 'embedding';
 
 /** A moment in a conversation with the model: its request is there, or its answer is on its way. */
-export type CallMoment = { asked: Asked; when: 'before' | 'after' };
+export type CallMoment = {
+  asked: Asked;
+  when: 'before' | 'after';
+  /** A text that the request has in it; any request unless given. */
+  about?: string;
+};
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
 const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
@@ -26,7 +31,7 @@ const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
 export function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
   return startModelServer((request) => {
     const answer = answerTo(request);
-    if (moment === undefined || askedBy(request) !== moment.asked) return answer;
+    if (moment === undefined || !isMoment(request, moment)) return answer;
     if (moment.when === 'before') {
       moment.onMoment();
       return 'silence';
@@ -38,6 +43,10 @@ export function startAnsweringServer(moment?: CallMoment & { onMoment: () => voi
       },
     };
   });
+}
+
+function isMoment(request: ReceivedRequest, { asked, about = '' }: CallMoment): boolean {
+  return askedBy(request) === asked && JSON.stringify(request.body).includes(about);
 }
 
 function askedBy({ path, body }: ReceivedRequest): Asked {

@@ -12,7 +12,10 @@ import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';
+import { countConnections, named } from '../support/connections.ts';
 import { DIMENSIONS, openDatabase, rawRecord, store } from '../support/database.ts';
+import { temporaryFiles } from '../support/form.ts';
+import { watchLeftovers } from '../support/leftovers.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -21,22 +24,32 @@ import { servePictures } from './serve-pictures.ts';
 import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
+/** By this the server tells the connections of the worker from those of the test. */
+const NAME = 'worker-that-is-cut';
+
 // The embedded database is in the process: there is no connection to cut.
 if (process.env['TEST_DATABASE_URL'] !== undefined) await defineTests();
 
 async function defineTests(): Promise<void> {
-  const { db, url = '' } = await openDatabase();
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
-  atEnd(() => rm(folder, { recursive: true }));
-  const pictures = await servePictures();
-  const scene = { db, url, folder, pictures: pictures.url };
+  const database = await openDatabase();
+  const { db, url = '' } = database;
+  const dataDir = await mkdtemp(join(tmpdir(), 'oselya-cut-'));
+  atEnd(() => rm(dataDir, { recursive: true }));
+  const host = await servePictures();
+  const scene = { db, url: named(url, NAME), dataDir, pictures: host.url };
+  const watch = () => watchLeftovers({ database, dataDir, host });
+  // What is opened once and stays is open after this.
+  assert.equal((await processCut(scene)).raw.status, 'completed');
   for (const [name, statement] of Object.entries(STATEMENTS)) {
     for (const when of ['before', 'after'] as const) {
       test(`a connection that breaks ${when} "${name}" is carried out costs its job nothing`, async () => {
+        const untilNothingIsLeft = await watch();
         const { raw, cuts, readings } = await processCut(scene, { statement, when, nth: 1 });
         assert.equal(cuts, 1);
         assert.deepEqual([raw.status, raw.error, raw.attempts], ['completed', null, 1]);
         assert.equal(readings, 1, 'what the model read is not thrown away');
+        await untilNothingIsLeft();
+        await until('the connections to end', async () => (await countConnections(db, NAME)) === 0);
       });
     }
   }
@@ -57,15 +70,18 @@ function countedModel(): { model: ModelClient; readings: () => number } {
   return { model: { ...model, generateObject }, readings: () => readings };
 }
 
-/** Has a worker process one payload while its connections break over a statement. */
+/**
+ * Has a worker process one payload while its connections break over a statement, if any, and end: what is
+ * left then is left for good.
+ */
 async function processCut(
   {
     db,
     url,
-    folder,
+    dataDir,
     pictures,
-  }: { db: Kysely<Tables>; url: string; folder: string; pictures: string },
-  moment: Moment,
+  }: { db: Kysely<Tables>; url: string; dataDir: string; pictures: string },
+  moment: Moment = { statement: 'none', when: 'before', nth: 1 },
 ) {
   const payload = payloadOf();
   // A picture of its own, so that it is new.
@@ -81,7 +97,12 @@ async function processCut(
   const cuttable = await connect<Tables>({ url: proxy.url, maxConnections: 4 });
   opened.defer(cuttable.close);
   const { model, readings } = countedModel();
-  const { images } = await openPictures({ db: cuttable.db, model, folder });
+  const { images, close } = await openPictures({
+    db: cuttable.db,
+    model,
+    folder: join(dataDir, 'images'),
+  });
+  opened.defer(close);
   const deps = { db: cuttable.db, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
@@ -93,10 +114,14 @@ async function processCut(
     maxAttempts: 1,
     pollMs: 20,
   });
-  opened.defer(() => worker.stop({ timeoutMs: 20_000 }));
+  const stop = () => worker.stop({ timeoutMs: 20_000 });
+  opened.defer(stop);
   const raw = await until('the job to end', async () => {
     const found = await rawRecord(db, rawId);
     return found.status !== 'pending' && found.status !== 'processing' && found;
   });
+  await stop();
+  assert.equal(cuttable.pool.totalCount, cuttable.pool.idleCount, 'no connection is in use');
+  assert.deepEqual(await temporaryFiles(dataDir), []);
   return { raw, cuts, readings: readings() };
 }

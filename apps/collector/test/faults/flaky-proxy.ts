@@ -57,6 +57,8 @@ export async function startFlakyProxy(target: URL) {
     /** The database's address by this way. */
     url: url.href,
     way,
+    /** How many connections it has: two sockets each. */
+    connections: () => connections.size,
     /** Breaks what is open, for both sides to see. */
     cut: () => end(connections),
     /**

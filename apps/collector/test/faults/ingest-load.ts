@@ -1,15 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { picture } from '../images/pictures.ts';
+import { formOf } from '../support/form.ts';
 import type { Payload } from '../../src/payload/schema.ts';
 
 /** A request that has no answer by then is asked again, as a client does. */
 const PATIENCE_MS = 15_000;
+/** One that waits for its pipeline may wait for the database for 30 s, and then for the answer. */
+const UPLOAD_PATIENCE_MS = 60_000;
 const PAUSE_MS = 20;
 /** Few listings, so that their payloads come again and have to wait for one another. */
-const LISTINGS = 60;
+const LISTINGS = 30;
+/** Each tenth payload comes with its picture and waits for the pipeline. */
+const UPLOADS_EVERY = 10;
 
-type Result = {
+/** Which codes mean that the database was away for a request, of which it is to be sent again. */
+const OUTAGES = new Set([
+  'ingest_failed',
+  'interrupted',
+  'lease_lost',
+  'still_processing',
+  'uploads_busy',
+]);
+
+export type LoadResult = {
   /** What was accepted, by its key: the record's id. */
   accepted: Map<string, number>;
+  /** What came with its picture and is processed, likewise. */
+  uploaded: Map<string, number>;
   /** Requests without an answer, and those that were answered that the database is away. */
   unanswered: number;
   unavailable: number;
@@ -17,55 +34,102 @@ type Result = {
   wrong: string[];
 };
 
+/** A request that is sent until it is taken. */
+type Sending = {
+  path: string;
+  headers: Record<string, string>;
+  body: string | FormData;
+  patienceMs: number;
+  /** Where it is noted that it was taken. */
+  taken: Map<string, number>;
+};
+
+/** The source of what comes with its pictures. */
+export const uploadsOf = (source: string): string => `${source}-uploads`;
+
 /**
  * Sends payloads over so many connections, to each of the collectors in turn, and each payload again, to
- * the other one, until it is accepted, under an idempotency key of its own.
+ * the other one, until it is accepted, under an idempotency key of its own. Each names two pictures, of which
+ * one is new, or brings one along.
+ * @param options.pictures Where there is a picture at each address.
  */
-export function startIngest(source: string, urls: readonly string[], connections: number) {
-  const result: Result = { accepted: new Map(), unanswered: 0, unavailable: 0, wrong: [] };
+export function startIngest(
+  source: string,
+  options: { urls: readonly string[]; connections: number; pictures: string },
+) {
+  const { urls, connections, pictures } = options;
+  const result: LoadResult = {
+    accepted: new Map(),
+    uploaded: new Map(),
+    unanswered: 0,
+    unavailable: 0,
+    wrong: [],
+  };
   const stopping = new AbortController();
   let made = 0;
 
-  async function send(url: string, key: string, payload: Payload): Promise<boolean> {
+  async function send(url: string, key: string, sending: Sending): Promise<boolean> {
+    const { path, headers, body, patienceMs, taken } = sending;
     try {
-      const response = await fetch(`${url}/api/v1/ingest`, {
+      const response = await fetch(`${url}/api/v1/${path}`, {
         method: 'POST',
-        headers: { 'content-type': 'application/json', 'idempotency-key': key },
-        body: JSON.stringify(payload),
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        headers: { ...headers, 'idempotency-key': key },
+        body,
+        signal: AbortSignal.timeout(patienceMs),
       });
-      const text = await response.text();
-      if (response.status === 202) {
-        result.accepted.set(key, (JSON.parse(text) as { raw_id: number }).raw_id);
+      const answer = (await response.json()) as { raw_id: number; code: string };
+      if (response.ok) {
+        taken.set(key, answer.raw_id);
         return true;
       }
-      if (text.includes('"ingest_failed"')) result.unavailable += 1;
-      else result.wrong.push(`${response.status} ${text}`);
+      if (OUTAGES.has(answer.code)) result.unavailable += 1;
+      else result.wrong.push(`${response.status} ${JSON.stringify(answer)}`);
     } catch {
       result.unanswered += 1;
     }
     return false;
   }
 
+  async function sendingOf(nth: number): Promise<Sending> {
+    if (nth % UPLOADS_EVERY === 0) {
+      const payload = { ...payloadOf(uploadsOf(source), nth), external_id: String(nth) };
+      const bytes = await picture('png', { width: 16, height: 12, colour: colourOf(nth) });
+      const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
+      const rest = { patienceMs: UPLOAD_PATIENCE_MS, taken: result.uploaded };
+      return { path: 'ingest/with-images', headers: {}, body: form, ...rest };
+    }
+    const payload = payloadOf(source, nth);
+    const image_urls = [payload.external_id, nth].map(
+      (name) => `${pictures}/${source}-${name}.png`,
+    );
+    return {
+      path: 'ingest',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...payload, image_urls }),
+      patienceMs: PATIENCE_MS,
+      taken: result.accepted,
+    };
+  }
+
   async function sendOnAndOn(): Promise<void> {
     while (!stopping.signal.aborted) {
       const nth = (made += 1);
-      const payload = payloadOf(source, nth);
+      const sending = await sendingOf(nth);
       for (let turn = nth; ; turn += 1) {
         const url = urls[turn % urls.length] ?? '';
-        if (await send(url, `${source}-${nth}`, payload)) break;
+        if (await send(url, `${source}-${nth}`, sending)) break;
         await sleep(PAUSE_MS);
       }
     }
   }
 
-  const sending = Promise.all(Array.from({ length: connections }, sendOnAndOn));
+  const running = Promise.all(Array.from({ length: connections }, sendOnAndOn));
   return {
     result,
     /** Ends when everything that was sent has been accepted. */
-    async stop(): Promise<Result> {
+    async stop(): Promise<LoadResult> {
       stopping.abort();
-      await sending;
+      await running;
       return result;
     },
   };
@@ -80,3 +144,6 @@ function payloadOf(source: string, nth: number): Payload {
     currency: 'USD',
   };
 }
+
+/** A colour for each number below sixteen million. */
+const colourOf = (nth: number): string => `#${nth.toString(16).padStart(6, '0')}`;

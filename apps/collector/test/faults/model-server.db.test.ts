@@ -82,7 +82,7 @@ function ended(): Promise<Record<string, number>> {
 }
 
 async function retryAll(): Promise<void> {
-  await createRetry({ db, onRetried: worker.hint }).all({ status: 'failed' });
+  await createRetry({ db, onRetried: worker.notify }).all({ status: 'failed' });
 }
 
 const chat = (content: string, finish_reason = 'stop') =>

@@ -8,7 +8,7 @@ import { openFolder } from '../../src/images/store/folder.ts';
 import { createImageStore } from '../../src/images/store/store.ts';
 import type { Tables } from '../../src/database/tables.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
-import { noImages } from '../support/pipeline.ts';
+import { log, noImages } from '../support/pipeline.ts';
 
 /**
  * The pictures of a worker, in a folder that workers share, fetched from this machine; none without a folder.
@@ -33,6 +33,7 @@ export async function openPictures({
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
+    log,
     onError: fail,
   });
   return { images, close: temporary.close };

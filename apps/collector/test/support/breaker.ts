@@ -3,12 +3,18 @@ import type { BreakerState, BreakerView } from '@oselya/model';
 /** A breaker that a test moves. */
 export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
   set(state: BreakerState): void;
+  /** Sends the probe on its way, or lets it end; nobody is told of that alone. */
+  probe(isOnItsWay: boolean): void;
 } {
   let state = initial;
+  let isProbing = false;
   const listeners = new Set<(state: BreakerState) => void>();
   return {
     get state() {
       return state;
+    },
+    get isProbing() {
+      return isProbing;
     },
     onChange(listener) {
       listeners.add(listener);
@@ -16,7 +22,11 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
     },
     set(next) {
       state = next;
+      isProbing = false;
       for (const listener of listeners) listener(next);
+    },
+    probe(isOnItsWay) {
+      isProbing = isOnItsWay;
     },
   };
 }

@@ -10,17 +10,19 @@ import { until } from './until.ts';
  * folder of its temporary files, has to be open by then.
  * @param options.dataDir The collector's DATA_DIR.
  * @param options.host Whom pictures are fetched from.
+ * @param options.known How many further descriptors there are by right, at any time.
  * @returns Waits until there is no temporary file, no connection to the host, and no descriptor that was not
  *   there before. What the pool keeps open to the database, and the test's own `fetch`, is none.
  */
 export async function watchLeftovers(options: {
-  database: TestDatabase<Tables>;
+  database: Pick<TestDatabase<Tables>, 'pool' | 'url'>;
   dataDir: string;
   host?: { connections: () => Promise<number> };
+  known?: () => number;
 }): Promise<() => Promise<void>> {
-  const { database, dataDir, host } = options;
-  const descriptors = async () =>
-    (await openDescriptors()) - (database.url === undefined ? 0 : database.pool.totalCount);
+  const { database, dataDir, host, known = () => 0 } = options;
+  const pooled = () => (database.url === undefined ? 0 : database.pool.totalCount);
+  const descriptors = async () => (await openDescriptors()) - pooled() - known();
   const before = await endIdleConnections().then(descriptors);
   return async () => {
     await endIdleConnections();

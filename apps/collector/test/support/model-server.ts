@@ -7,6 +7,8 @@ import {
 } from '@oselya/model/testing';
 import { DIMENSIONS } from './database.ts';
 
+const REFUSAL = { error: { message: 'The image is too small' } };
+
 /** Answers a request in another way, or not at all. */
 export type Interference = (response: ServerResponse) => void;
 
@@ -16,18 +18,34 @@ export async function startModelServer() {
     up: boolean;
     /** Whether it embeds, while it is up. */
     embeds: boolean;
+    /** Whether it answers what has a picture, while it is up. */
+    sees: boolean;
     requests: number;
+    /** Requests that it answers with 400. */
+    refuses?: ((request: ReceivedRequest) => boolean) | undefined;
     /** Requests that it crashes on. */
     crashesOn?: ((request: ReceivedRequest) => boolean) | undefined;
     interfere?: Interference | undefined;
-  } = { up: true, embeds: true, requests: 0 };
+    /** What it does before it answers. */
+    delay?: (() => Promise<void>) | undefined;
+  } = { up: true, embeds: true, sees: true, requests: 0 };
   const answer = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
-  const server = await start((request) => {
+  const server = await start(async (request) => {
     state.requests += 1;
+    await state.delay?.();
     if (state.interfere !== undefined) return { write: state.interfere };
+    if (state.refuses?.(request) === true) return { status: 400, body: REFUSAL };
     if (state.crashesOn?.(request) === true) return { status: 500, body: {} };
-    const isUp = state.up && (state.embeds || !request.path.endsWith('/embeddings'));
-    return isUp ? answer(request) : { status: 503, body: { error: { message: 'overloaded' } } };
+    const embeds = state.embeds || !request.path.endsWith('/embeddings');
+    const sees = state.sees || !hasPicture(request);
+    return state.up && embeds && sees
+      ? answer(request)
+      : { status: 503, body: { error: { message: 'overloaded' } } };
   });
   return { ...server, state };
+}
+
+/** Whether a request shows the model a picture, as OpenAI's protocol has it. */
+export function hasPicture({ body }: ReceivedRequest): boolean {
+  return JSON.stringify(body).includes('image_url');
 }

@@ -45,6 +45,7 @@ export const noImages: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
   takeDue: () => Promise.resolve(new Set()),
   processUploaded: () => Promise.resolve([]),
+  describeAll: () => Promise.resolve(0),
 };
 
 /** Takes payloads through the pipeline, one after another, as a worker with one slot does. */

@@ -1,0 +1,91 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../src/database/tables.ts';
+import type { Payload } from '../../src/payload/schema.ts';
+import { expireLeases } from '../../src/queue/leases.sql.ts';
+import { DIMENSIONS, rawRecord, store } from '../support/database.ts';
+import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
+import { startAnsweringServer } from './answering-server.ts';
+import { countLeft, random } from './killed-load.ts';
+
+const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
+
+/** Payloads that kill whoever has the model read them, and how many kills of the default that is. */
+const DEADLY = 2;
+const MAX_ATTEMPTS = 3;
+const AT_RANDOM = 4;
+const OTHERS = 60;
+const MOST_WORK_MS = 300;
+/** What the deadly ones say; the model is asked to read it. */
+const DEADLY_TEXT = 'Продам однокімнатну квартиру в Одесі, 31 м².';
+
+export const SHIPPED_KILLS = DEADLY * MAX_ATTEMPTS + AT_RANDOM;
+
+/**
+ * Kills the worker that the platform comes with, with the settings that it comes with: at each reading of a
+ * payload that is deadly, and at any moment. Only the time of a lease is not waited for.
+ * @returns The records of all payloads as they ended.
+ */
+export async function killShipped(
+  db: Kysely<Tables>,
+  given: { databaseUrl: string; dataDir: string; pictures: string },
+) {
+  const { databaseUrl, dataDir, pictures } = given;
+  let worker: ChildProcess | undefined;
+  await using server = await startAnsweringServer({
+    asked: 'reading',
+    when: 'before',
+    about: DEADLY_TEXT,
+    onMoment: () => void worker?.kill('SIGKILL'),
+  });
+  const env = {
+    PATH: process.env['PATH'],
+    DATABASE_URL: databaseUrl,
+    DATA_DIR: dataDir,
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'chat',
+    MODEL_EMBEDDING: 'embedding',
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    SSRF_ALLOW: '127.0.0.1',
+    MIN_FREE_DISK_MB: '0',
+    LOG_LEVEL: 'silent',
+  };
+  const storeOne = (payload: Partial<Payload>) => store(db, payloadOf(payload));
+  const others: number[] = [];
+  for (let nth = 0; nth < OTHERS; nth += 1) {
+    others.push(await storeOne({ image_urls: [`${pictures}/shipped-${nth}.png`] }));
+  }
+
+  /** Starts a worker, kills it or waits until it is killed, and lets the time of its leases pass. */
+  async function killOne(isAtRandom: boolean): Promise<void> {
+    worker = fork(WORKER, { env });
+    const ended = once(worker, 'exit');
+    if (isAtRandom) {
+      await once(worker, 'message');
+      await sleep(random() * MOST_WORK_MS);
+      worker.kill('SIGKILL');
+    }
+    await ended;
+    await expireLeases(db);
+  }
+
+  for (let kill = 0; kill < AT_RANDOM; kill += 1) await killOne(true);
+  const deadly: number[] = [];
+  for (let nth = 0; nth < DEADLY; nth += 1) {
+    deadly.push(await storeOne({ source_slug: 'deadly', description: DEADLY_TEXT }));
+    for (let kill = 0; kill < MAX_ATTEMPTS; kill += 1) await killOne(false);
+  }
+  // One that nobody kills ends what they left.
+  worker = fork(WORKER, { env });
+  const ended = once(worker, 'exit');
+  await until('the queue to be empty', async () => (await countLeft(db)) === 0);
+  worker.kill('SIGKILL');
+  await ended;
+  const records = (ids: readonly number[]) => Promise.all(ids.map((id) => rawRecord(db, id)));
+  return { deadly: await records(deadly), others: await records(others) };
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../../src/database/tables.ts';
+import { store } from '../support/database.ts';
+import { until } from '../support/until.ts';
+import { type CallMoment, startAnsweringServer } from './answering-server.ts';
+import { countLeft, nextPayload, random } from './killed-load.ts';
+import { startWorkerProcess, type WorkerProcess } from './start-worker.ts';
+import { STATEMENTS } from './statements.ts';
+import { type Moment, startWatchingProxy } from './watching-proxy.ts';
+
+const AT_ONCE = 3;
+/** Kills at any moment; more are of a worker as it is shipped. */
+const AT_RANDOM = 40;
+const MOST_WORK_MS = 400;
+/** How long a worker may take to come to its point. */
+const PATIENCE_MS = 60_000;
+
+const SIDES = ['before', 'after'] as const;
+
+/** Before and after each statement. */
+const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
+  SIDES.map((when) => ({ name, statement, when, nth: 1 })),
+);
+
+/**
+ * Amidst each call to the model, and just when it was answered. After a reading that is between the stages
+ * `validate` and `normalize`, neither of which has a statement.
+ */
+const CALL_MOMENTS = (['reading', 'describing', 'embedding'] as const).flatMap((asked) =>
+  SIDES.map((when) => ({ asked, when })),
+);
+
+export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;
+
+/**
+ * Kills workers before and after each stage's statements and calls to the model, and at any moment, while
+ * others go on.
+ */
+export async function killWorkers(
+  db: Kysely<Tables>,
+  given: { url: string; folder: string; modelUrl: string; pictures: string },
+): Promise<Map<string, number>> {
+  const { pictures, ...settings } = given;
+  const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
+  const waiting = [...STATEMENT_MOMENTS, ...CALL_MOMENTS, ...anywhere]
+    .map((what) => ({ what, place: random() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ what }) => what);
+  const kills = new Map<string, number>();
+  let stored = 0;
+  const over = new AbortController();
+
+  async function feed(): Promise<void> {
+    while (!over.signal.aborted) {
+      if ((await countLeft(db)) < 12) {
+        for (let more = 0; more < 6; more += 1) {
+          await store(db, nextPayload((stored += 1), pictures));
+        }
+      }
+      await sleep(20);
+    }
+  }
+
+  async function killAt(moment: Moment & { name: string }): Promise<void> {
+    const proxy = await startWatchingProxy(new URL(settings.url), moment, () =>
+      worker.child.kill('SIGKILL'),
+    );
+    await using opened = new AsyncDisposableStack();
+    opened.defer(() => proxy.close());
+    const worker = startWorkerProcess({ ...settings, url: proxy.url });
+    await killed(worker, `${moment.name}, ${moment.when}`);
+  }
+
+  async function killAtCall(moment: CallMoment): Promise<void> {
+    const onMoment = () => void worker.child.kill('SIGKILL');
+    await using server = await startAnsweringServer({ ...moment, onMoment });
+    const worker = startWorkerProcess({ ...settings, modelUrl: server.url });
+    await killed(worker, `${moment.asked}, ${moment.when}`);
+  }
+
+  /** Waits until a worker has been killed at its point. */
+  async function killed(worker: WorkerProcess, point: string): Promise<void> {
+    const late = setTimeout(() => worker.child.kill('SIGTERM'), PATIENCE_MS);
+    const [, signal] = (await worker.ended) as [number | null, string | null];
+    clearTimeout(late);
+    assert.equal(signal, 'SIGKILL', `no worker came to the point "${point}"`);
+    count(point);
+  }
+
+  async function killAnywhere(): Promise<void> {
+    const worker = startWorkerProcess(settings);
+    await worker.works;
+    await sleep(random() * MOST_WORK_MS);
+    worker.child.kill('SIGKILL');
+    await worker.ended;
+    count('at random');
+  }
+
+  function count(point: string): void {
+    kills.set(point, (kills.get(point) ?? 0) + 1);
+  }
+
+  async function killOnAndOn(): Promise<void> {
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      if (next === 'anywhere') await killAnywhere();
+      else await ('asked' in next ? killAtCall(next) : killAt(next));
+    }
+  }
+
+  const killers = Array.from({ length: AT_ONCE }, () =>
+    killOnAndOn().catch((error: unknown) => {
+      // The others end with what they have begun.
+      waiting.length = 0;
+      throw error;
+    }),
+  );
+  const killing = Promise.allSettled(killers).finally(() => over.abort());
+  await Promise.all([feed(), killing]);
+  await Promise.all(killers);
+  // One that is left alone ends what they left.
+  const last = startWorkerProcess(settings);
+  await until('the queue to be empty', async () => (await countLeft(db)) === 0);
+  last.child.kill('SIGKILL');
+  await last.ended;
+  return kills;
+}

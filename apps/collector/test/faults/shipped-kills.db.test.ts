@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
+import { countConnections, named } from '../support/connections.ts';
+import { openDatabase } from '../support/database.ts';
+import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { killShipped, SHIPPED_KILLS } from './kill-shipped.ts';
+import { servePictures } from './serve-pictures.ts';
+
+/** By this the server tells the connections of the workers from those of the test. */
+const NAME = 'worker-as-shipped';
+
+// Killing takes a process, and a process takes a database that it can reach.
+if (process.env['TEST_DATABASE_URL'] !== undefined) {
+  const { db, url = '' } = await openDatabase();
+
+  test('a payload whose worker is killed three times is failed, and all others completed', async (t) => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
+    atEnd(() => rm(dataDir, { recursive: true }));
+    const pictures = await servePictures();
+    const { deadly, others } = await killShipped(db, {
+      databaseUrl: named(url, NAME),
+      dataDir,
+      pictures: pictures.url,
+    });
+    // Whoever reads them dies of it, with the settings that the platform comes with.
+    for (const raw of deadly) {
+      assert.deepEqual([raw.status, raw.error?.code, raw.attempts], ['failed', 'lease_lost', 3]);
+    }
+    const ends = others.map(({ status, error, attempts }) =>
+      status === 'completed' ? status : `${status} ${error?.code} after ${attempts}`,
+    );
+    const wrong = ends.filter((end) => end !== 'completed' && end !== 'failed lease_lost after 3');
+    assert.deepEqual(wrong, []);
+    const completed = ends.filter((end) => end === 'completed').length;
+    assert.ok(completed > others.length / 2, `${completed} of ${others.length} are completed`);
+    const connections = () => countConnections(db, NAME);
+    await untilNothingIsLeft({ servers: [pictures, { connections }], folder: dataDir });
+    t.diagnostic(`${SHIPPED_KILLS} kills, ${completed} of ${others.length} others completed`);
+  });
+}
