@@ -109,6 +109,8 @@ create table images (
   created_at timestamp with time zone not null default now(),
   fingerprint bigint,
   prompt_version text,
+  describe_error jsonb,
+  requested_model text,
   CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   PRIMARY KEY (sha256)
 );
@@ -302,6 +304,7 @@ create table raw_data (
   model_usage jsonb,
   request_id text,
   revision integer not null default 0,
+  attempt_usage jsonb,
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'invalid'::text, 'failed'::text]))),
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE SET NULL,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),

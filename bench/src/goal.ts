@@ -11,11 +11,18 @@ export function ratioGoal(
   atLeast: number,
 ): Goal {
   const found = ratio(values, others);
-  return {
-    goal: `${name}: at least ${figure(atLeast, 1)} × ${peer}`,
-    measured: spread(found, 2),
-    met: found.median >= atLeast,
-  };
+  const goal = goalText(name, peer, atLeast);
+  return { goal, measured: spread(found, 2), met: found.median >= atLeast };
+}
+
+/** The same where the peer is not here. A goal that nobody looked at is not met. */
+export function unmeasuredGoal(name: string, peer: string, atLeast: number): Goal {
+  const goal = goalText(name, peer, atLeast);
+  return { goal, measured: `not measured: ${peer} is not here`, met: false };
+}
+
+function goalText(name: string, peer: string, atLeast: number): string {
+  return `${name}: at least ${figure(atLeast, 1)} × ${peer}`;
 }
 
 /** The goals for readers. */

@@ -33,7 +33,7 @@ export async function createApp(
   services: Services,
   jobs: InlineJobs<JobInput>,
 ): Promise<Server> {
-  const { log, database, model, images, disk, temporary, hints, metrics } = services;
+  const { log, database, model, images, disk, temporary, notifications, metrics } = services;
   const { db, pool } = database;
   const app = await createServer({
     log,
@@ -60,7 +60,7 @@ export async function createApp(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
       const ingestLimit = limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE);
-      const ingest = createIngest({ db, onAccepted: hints.raise, log });
+      const ingest = createIngest({ db, onAccepted: notifications.send, log });
       ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
       await api.register(withImagesRoutes, {
         processForm: createProcessForm({
@@ -88,7 +88,7 @@ export async function createApp(
         },
         metrics,
       });
-      operationRoutes(api, { ...services, db, readQueue, onRetried: hints.raise });
+      operationRoutes(api, { ...services, db, readQueue, onRetried: notifications.send });
     },
     { prefix: '/api/v1' },
   );

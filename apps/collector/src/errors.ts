@@ -61,7 +61,7 @@ export const errors = {
     status: 503,
     title: 'Too many uploads at once',
     advice:
-      'As many payloads with pictures as COLLECTOR_UPLOADS allows are being processed. Send it again in a moment.',
+      'Four times as many payloads with pictures as COLLECTOR_UPLOADS are being received or processed. Send it again in a moment.',
     retry: true,
   },
   idempotency_conflict: {
@@ -99,7 +99,8 @@ export const errors = {
   model_failed: {
     status: 502,
     title: 'The model failed',
-    advice: 'The model server failed or gave an unusable answer. Check it, then retry the payload.',
+    advice:
+      'The model server refused or gave an unusable answer. Check it, then retry the payload or the search.',
     retry: true,
   },
   stage_timed_out: {
@@ -125,7 +126,7 @@ export const errors = {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'The model, the database or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
+      'The database or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
     retry: true,
   },
   disk_low: {

@@ -7,6 +7,6 @@ export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
 export { migrations } from './database/migrations.ts';
 export { searchText } from './pipeline/search-text.ts';
-export { CHANNEL, claimJobs, createHints, startWorker } from './queue/index.ts';
+export { CHANNEL, claimJobs, createNotifications, startWorker } from './queue/index.ts';
 export { normaliseText } from './text/normalise.ts';
 export { RANKED_MATCHES } from './search/schemas.ts';

@@ -24,6 +24,7 @@ export { errors } from './errors.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { Choice } from './reprocess/repository.ts';
+export { type DescribeOutcome, PicturesFailedError } from './reprocess/pictures.ts';
 export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
 export { normaliseText } from './text/normalise.ts';
 export type { Shared } from './services.ts';
@@ -111,7 +112,7 @@ async function openPage(config: Config, services: Services): Promise<WorkerPage 
 
 /** Starts all that works in the background; a start that fails half-way ends what of it had begun. */
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
-  const { database, model, disk, hints, metrics, log } = services;
+  const { database, model, disk, notifications, metrics, log } = services;
   const slots = config.COLLECTOR_WORKERS;
   // Where the database belongs to one process, what is claimed was left by one that has ended, and need
   // not wait for its lease to run out.
@@ -132,8 +133,8 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
   parts.push(() => worker.stop({ timeoutMs: SHUTDOWN_MS }));
-  opened.defer(hints.onHint(worker.hint));
-  parts.push(await database.listen(CHANNEL, worker.hint));
+  opened.defer(notifications.subscribe(worker.notify));
+  parts.push(await database.listen(CHANNEL, worker.notify));
   parts.push(startUpkeep({ ...services, db: database.db, config }).close);
   parts.push(startDuplicateSearch({ ...services, db: database.db }).close);
   const working = opened.move();

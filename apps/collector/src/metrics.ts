@@ -5,8 +5,10 @@ const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** The collector's metrics, registered. Contract 4, Metrics; those of the queue, the disk and the
- * duplicates are beside them. */
+/**
+ * The collector's metrics, registered. Those of the queue, the model's breaker, the disk and the duplicates are
+ * each beside what they measure. Contract 4, Metrics.
+ */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
   return {
@@ -46,11 +48,6 @@ export function createMetrics(registry: Registry) {
       name: 'collector_model_tokens_total',
       help: 'Tokens that the model server counted, in ("input") and out ("output").',
       labelNames: ['operation', 'direction'],
-      registers,
-    }),
-    modelBreakerOpen: new Gauge({
-      name: 'collector_model_breaker_open',
-      help: '1 from when a breaker in front of the model server opened until a request succeeds again.',
       registers,
     }),
     workerSlots: new Gauge({

@@ -24,9 +24,9 @@ import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import {
-  createHints,
+  createNotifications,
   createInlineJobs,
-  type Hints,
+  type Notifications,
   type InlineJobs,
   type ProcessJob,
 } from './queue/index.ts';
@@ -40,7 +40,7 @@ export type Services = {
   images: Images;
   disk: Disk;
   temporary: TemporaryFolder;
-  hints: Hints;
+  notifications: Notifications;
   /** What is done with a job, be it a worker's or a request's. */
   process: ProcessJob<JobInput>;
   archiveCheck: ArchiveCheck;
@@ -96,11 +96,11 @@ export async function createServices(
   opened.defer(() => model.close());
   const disk =
     given.disk ?? createDisk({ folder: config.DATA_DIR, minFreeMb: config.MIN_FREE_DISK_MB });
-  const hints = createHints({
+  const notifications = createNotifications({
     db,
     onError: (error) => log.warn({ err: error }, 'workers could not be told of new work'),
   });
-  opened.defer(hints.close);
+  opened.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
   const images = createImages({
     db,
@@ -109,6 +109,7 @@ export async function createServices(
     disk,
     fetch,
     model,
+    log,
     onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
@@ -121,7 +122,7 @@ export async function createServices(
     images,
     disk,
     temporary,
-    hints,
+    notifications,
     process: createPipeline({ db, model, images, metrics, log, modelTimeoutMs }),
     archiveCheck: createArchiveCheck({ db, ask: createAsk(fetch), metrics, log }),
     rawCleanup: createRawCleanup({ db, metrics }),

@@ -1,4 +1,4 @@
-import { type Goal, ratioGoal } from '../goal.ts';
+import { type Goal, ratioGoal, unmeasuredGoal } from '../goal.ts';
 import { orderOf } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
 import { findPgbench } from './pgbench.ts';
@@ -25,7 +25,7 @@ const AT_LEAST = { pgbench: 1, peers: 2 };
 export async function measureIngest(context: Context): Promise<Report> {
   const { options, tell } = context;
   const pgbench = await findPgbench();
-  if (pgbench === undefined) tell('pgbench is not here: it is left out');
+  if (pgbench === undefined) tell('pgbench is not here: what it is compared with is not measured');
   const insertions = pgbench && pgbenchVariant(pgbench, PGBENCH_CLIENTS);
   const variants = [collector, ...(insertions ? [insertions] : []), graphileWorker, pgBoss];
   const connections = options.smoke ? options.connections : CONNECTIONS;
@@ -73,7 +73,8 @@ export function wrongCounts(name: string, { sent, accepted, stored, others }: Sa
   ];
 }
 
-function speedGoals(
+/** @param insertions Undefined where there is no pgbench: what is not measured is not met. */
+export function speedGoals(
   samples: ReadonlyMap<string, readonly Sample[]>,
   insertions: Variant | undefined,
 ): Goal[] {
@@ -81,7 +82,9 @@ function speedGoals(
   const against = (peer: Variant, atLeast: number) =>
     ratioGoal(series(collector), series(peer), atLeast);
   return [
-    ...(insertions ? [against(insertions, AT_LEAST.pgbench)] : []),
+    insertions === undefined
+      ? unmeasuredGoal(collector.name, 'pgbench', AT_LEAST.pgbench)
+      : against(insertions, AT_LEAST.pgbench),
     against(graphileWorker, AT_LEAST.peers),
     against(pgBoss, AT_LEAST.peers),
   ];

@@ -44,16 +44,29 @@ const WORKER = new URL('servers/worker.ts', import.meta.url);
 const variants: readonly Variant[] = [
   { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 2000 },
   { name: 'mock, 32 slots', answerMs: undefined, slots: 32, listings: 2000 },
-  // Four slots have four listings a second at best: fewer of them say as much.
-  { name: 'model of 500 ms, 4 slots', answerMs: 500, slots: 4, listings: 400 },
+  { name: 'model of 500 ms, 4 slots', answerMs: 500, slots: 4, listings: 2000 },
   { name: 'model of 500 ms, 32 slots', answerMs: 500, slots: 32, listings: 2000 },
-  { name: 'mock, 4 slots, 3 pictures', answerMs: undefined, slots: 4, listings: 500, pictures: 3 },
+  { name: 'mock, 4 slots, 3 pictures', answerMs: undefined, slots: 4, listings: 2000, pictures: 3 },
+  {
+    name: 'model of 500 ms, 32 slots, 3 pictures',
+    answerMs: 500,
+    slots: 32,
+    listings: 2000,
+    pictures: 3,
+  },
 ];
 
 const smokeVariants: readonly Variant[] = [
   { name: 'mock, 4 slots', answerMs: undefined, slots: 4, listings: 60 },
   { name: 'model of 20 ms, 8 slots', answerMs: 20, slots: 8, listings: 60 },
   { name: 'mock, 4 slots, 2 pictures', answerMs: undefined, slots: 4, listings: 30, pictures: 2 },
+  {
+    name: 'model of 20 ms, 8 slots, 2 pictures',
+    answerMs: 20,
+    slots: 8,
+    listings: 30,
+    pictures: 2,
+  },
 ];
 
 /** Measures the collector's worker: jobs a second, calls to the model, and how busy its slots are. */

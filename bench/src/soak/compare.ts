@@ -1,4 +1,4 @@
-import { TABLES } from './tables.ts';
+import { type Table, TABLES } from './tables.ts';
 import { median, slope } from '../statistics.ts';
 import type { Sample } from './sample.ts';
 
@@ -9,6 +9,8 @@ export type Figure = {
   of: (sample: Sample) => number;
   /** Undefined where it grows by design. */
   most: number | undefined;
+  /** What share of its beginning it may grow by in an hour; it is not looked at unless told. */
+  mostPerHour?: number;
   /** What stands for the samples of a while; the median unless told. */
   by?: (values: readonly number[]) => number;
 };
@@ -32,35 +34,48 @@ const most = (values: readonly number[]): number => Math.max(...values);
 /** What is in progress comes and goes; what is forgotten stays, so their least is what tells. */
 const least = (values: readonly number[]): number => Math.min(...values);
 
-/** All but the history, which is kept. */
-const CHANGING = TABLES.filter((name) => name !== 'listing_snapshots');
+/** Payloads are kept for longer than most runs take, and history is kept. */
+const GROWING: ReadonlySet<Table> = new Set(['raw_data', 'listing_snapshots']);
+
+/** As a straight line through all samples has it: two ends alone may be on the two sides of a vacuum. */
+const STEADY = 0.1;
 
 export const FIGURES: readonly Figure[] = [
-  { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5 },
+  { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5, mostPerHour: STEADY },
   { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },
   { name: 'fulltext p95', unit: 'ms', of: ({ searchP95 }) => searchP95.fulltext, most: 1.5 },
   { name: 'similar p95', unit: 'ms', of: ({ searchP95 }) => searchP95.similar, most: 1.5 },
   { name: 'hybrid p95', unit: 'ms', of: ({ searchP95 }) => searchP95.hybrid, most: 1.5 },
-  { name: 'heap after collection', unit: 'MiB', of: ({ heapMiB }) => heapMiB, most: 1.1 },
+  {
+    name: 'heap after collection',
+    unit: 'MiB',
+    of: ({ heapMiB }) => heapMiB,
+    most: 1.1,
+    mostPerHour: STEADY,
+  },
   { name: 'memory of the process', unit: 'MiB', of: ({ rssMiB }) => rssMiB, most: 1.25 },
   { name: 'descriptors', unit: '', of: ({ descriptors }) => descriptors, most: 1.25 },
   { name: 'temporary files', unit: '', of: (one) => one.temporaryFiles, most: 1, by: least },
-  ...CHANGING.flatMap((name): Figure[] => [
-    { name: `${name}: dead rows`, unit: '', of: at(name, 'dead'), most: 2, by: most },
-    { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: 1.5 },
-    { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: 1.5 },
-  ]),
-  // A history that is kept.
-  {
-    name: 'listing_snapshots: table',
-    unit: 'MiB',
-    of: at('listing_snapshots', 'heapMiB'),
-    most: undefined,
-  },
+  ...TABLES.flatMap((name): Figure[] => {
+    const mostSize = GROWING.has(name) ? undefined : 1.5;
+    return [
+      { name: `${name}: dead rows`, unit: '%', of: deadShare(name), most: 2, by: most },
+      { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: mostSize },
+      { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: mostSize },
+    ];
+  }),
 ];
 
-function at(table: keyof Sample['tables'], figure: 'dead' | 'heapMiB' | 'indexesMiB') {
+function at(table: Table, figure: 'heapMiB' | 'indexesMiB') {
   return ({ tables }: Sample): number => tables[table][figure];
+}
+
+/** Of all rows, since a larger table is vacuumed when more of them are dead. */
+function deadShare(table: Table) {
+  return ({ tables }: Sample): number => {
+    const { live, dead } = tables[table];
+    return dead === 0 ? 0 : (100 * dead) / (live + dead);
+  };
 }
 
 /**

@@ -16,17 +16,20 @@ type Findings = {
 
 /** What may grow no further. */
 export function soakGoals(comparisons: readonly Comparison[]): Goal[] {
-  return comparisons.flatMap(({ name, ratio, most }) =>
-    most === undefined
-      ? []
-      : [
-          {
-            goal: `${name}: at the end at most ${figure(most, 2)} × the beginning`,
-            measured: figure(ratio, 2),
-            met: ratio <= most,
-          },
-        ],
-  );
+  return comparisons.flatMap((one) => [...ratioGoals(one), ...hourlyGoals(one)]);
+}
+
+function ratioGoals({ name, ratio, most }: Comparison): Goal[] {
+  if (most === undefined) return [];
+  const goal = `${name}: at the end at most ${figure(most, 2)} × the beginning`;
+  return [{ goal, measured: figure(ratio, 2), met: ratio <= most }];
+}
+
+function hourlyGoals({ name, first, perHour, mostPerHour }: Comparison): Goal[] {
+  if (mostPerHour === undefined) return [];
+  const percent = perHour === 0 ? 0 : (100 * perHour) / first;
+  const goal = `${name}: in an hour at most ${figure(100 * mostPerHour)} % more`;
+  return [{ goal, measured: `${figure(percent, 1)} %`, met: percent <= 100 * mostPerHour }];
 }
 
 /** What was found, as Markdown. */
@@ -36,7 +39,7 @@ export function reportText(found: Findings): string {
   return [
     `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads a second, of ${figure(listings)} listings in ` +
       `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
-      `completed, ${figure(removed)} of them removed since. The first five minutes and the last, or the ` +
+      `completed, ${figure(removed)} of them, older than a day, removed since. The first five minutes and the last, or the ` +
       'first and the last sixth of a shorter run: medians of the samples, of dead rows the most, of ' +
       'temporary files the least. `per hour` is the slope of the straight line through all samples.' +
       (smoke ? ' This was a smoke run: too short to say anything.' : ''),

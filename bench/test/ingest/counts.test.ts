@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { wrongCounts } from '../../src/ingest/ingest.ts';
+import { speedGoals, wrongCounts } from '../../src/ingest/ingest.ts';
 import { reportText } from '../../src/ingest/report.ts';
-import type { Sample } from '../../src/ingest/variants.ts';
+import {
+  collector,
+  graphileWorker,
+  pgBoss,
+  type Sample,
+  type Variant,
+} from '../../src/ingest/variants.ts';
 
 const options = { rounds: 2, seconds: 1, connections: 1, smoke: false, out: undefined };
 
@@ -57,4 +63,30 @@ test('ratios are of rates within a round; what was not measured stays empty', ()
     text,
     /pgbench, 32 clients \| 1,250 \(500–2,000\) \| 0\.75 \(0\.50–1\.00\) \| +\| +\| +\|/,
   );
+});
+
+test('a peer that is not here leaves a goal that is not met', () => {
+  const pgbench: Variant = {
+    name: 'pgbench',
+    measure: () => Promise.reject(new Error('not called')),
+  };
+  const measured = [collector, graphileWorker, pgBoss].map(
+    ({ name }, nth) => [name, [sampleOf({ accepted: nth === 0 ? 3000 : 1000 })]] as const,
+  );
+  const without = speedGoals(new Map(measured), undefined);
+  assert.deepEqual(
+    without.map(({ goal, met }) => [goal, met]),
+    [
+      ['collector: at least 1.0 × pgbench', false],
+      ['collector: at least 2.0 × Fastify and graphile-worker', true],
+      ['collector: at least 2.0 × Fastify and pg-boss', true],
+    ],
+  );
+  assert.equal(without[0]?.measured, 'not measured: pgbench is not here');
+  const withIt = speedGoals(new Map([...measured, [pgbench.name, [sampleOf({})]]]), pgbench);
+  assert.deepEqual(withIt[0], {
+    goal: 'collector: at least 1.0 × pgbench',
+    measured: '3.00 (3.00–3.00)',
+    met: true,
+  });
 });

@@ -19,6 +19,7 @@ export type Database<Schema> = {
    * Hears notifications of a channel until the returned function is called. A notification is a hint:
    * it can be lost while a connection is renewed, after which the listener is called with an empty
    * payload.
+   * @throws DatabaseError DATABASE_UNREACHABLE.
    */
   listen: (channel: string, notify: Notify) => Promise<() => Promise<void>>;
   close: () => Promise<void>;

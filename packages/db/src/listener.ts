@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Notify } from './database.ts';
+import { databaseUnreachable } from './errors.ts';
 
 const CHECK_INTERVAL_MS = 15_000;
 const RECONNECT_DELAY_MS = { first: 100, most: 10_000 };
@@ -26,7 +27,8 @@ export type Listener = {
  * Hears PostgreSQL notifications over one connection, opened with the first channel. A connection can
  * die without a word (a NAT that forgets it, a server that is gone), so it is checked every 15 s and
  * renewed; after each renewal every listener is called once with an empty payload, since
- * notifications of the time between are lost.
+ * notifications of the time between are lost. `listen` fails as every query does whose server was not reached,
+ * with a DatabaseError DATABASE_UNREACHABLE.
  */
 export function createListener(options: ListenerOptions): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
@@ -121,7 +123,7 @@ export function createListener(options: ListenerOptions): Listener {
         await subscribe(await connect(), channel);
       } catch (error) {
         forget();
-        throw error;
+        throw databaseUnreachable(error);
       }
       return async () => {
         if (!forget()) return;

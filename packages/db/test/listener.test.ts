@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { isDatabaseOutage } from '../src/index.ts';
 import { createListener, type ListenerClient } from '../src/listener.ts';
 
 /** A connection that does what it is told: it can refuse, and it can die without a word. */
@@ -73,7 +74,7 @@ test('a listener that could not be added hears nothing later', async () => {
   ScriptedClient.refuses = true;
   await assert.rejects(
     listener.listen('jobs', (payload) => heard.push(payload)),
-    /refused/,
+    (error: Error) => isDatabaseOutage(error) && error.message.includes('(refused)'),
   );
   ScriptedClient.refuses = false;
   await listener.listen('users', () => undefined);

@@ -28,6 +28,8 @@ export type ModelClient = {
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
   /** The configured name of the model that answers without pictures; servers may answer by another. */
   readonly chatModel: string;
+  /** The configured name of the model that is shown pictures. */
+  readonly visionModel: string;
   /** The configured name of the model that embeds: vectors of different models cannot be compared. */
   readonly embeddingModel: string;
   /**
@@ -132,6 +134,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     streamChat: converse,
     embed: (texts, request = {}) => track(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
+    visionModel: backend.vision.modelId,
     embeddingModel: backend.embedding.modelId,
     breaker: joinBreakers([chatting, seeing, embedding]),
     async health({ signal } = {}) {

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -8,6 +8,7 @@ type Options = {
   source?: string;
   listing?: number;
   outdated?: boolean;
+  pictures?: boolean;
   after?: number;
   limit?: number;
   dryRun?: boolean;
@@ -35,6 +36,12 @@ export function addReprocessCommand(
     .option('--source <slug>', 'only listings of this source')
     .option('--listing <id>', 'only this listing', whole)
     .option('--outdated', 'only what was read by another prompt or model')
+    .addOption(
+      new Option(
+        '--pictures',
+        'have pictures described again, not payloads read: those of another prompt or model, or of none',
+      ).conflicts(['outdated', 'verbose']),
+    )
     .option('--after <id>', 'only listings with a larger id: a stopped run names it', whole)
     .option('--limit <n>', 'at most so many listings', whole)
     .option('--dry-run', 'write nothing')
@@ -46,21 +53,34 @@ export function addReprocessCommand(
     if (!dryRun && !yes && !stdin.isTTY) {
       command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
     }
-    const { ModelError, openMaintenance } = await import('@oselya/collector');
+    const { ModelError, openMaintenance, PicturesFailedError } = await import('@oselya/collector');
     const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
     const { ask } = await import('../reprocess/ask.ts');
+    const { reprocessPictures } = await import('../reprocess/pictures.ts');
     const { reprocess } = await import('../reprocess/reprocess.ts');
     const signal = onInterrupt();
     await using maintenance = await openMaintenance(env);
-    const choice = {
-      source: options.source,
-      listingId: options.listing,
-      after: options.after,
-      outdated: options.outdated === true ? maintenance.reprocess.current : undefined,
-    };
+    const chosen = { source: options.source, listingId: options.listing, after: options.after };
     const limit = options.limit ?? Infinity;
-    const run = { choice, limit, dryRun, yes, verbose, signal, print, ask };
-    const { summary, stopped } = await reprocess(maintenance, run);
+    const how = { limit, dryRun, yes, signal, print, ask };
+    if (options.pictures === true) {
+      try {
+        const run = { choice: chosen, ...how };
+        const { done, isStopped } = await reprocessPictures(maintenance, run);
+        if (isStopped) print('It was stopped: give the command again to go on.');
+        if (isStopped || done.failed > 0) exitWith(isStopped ? INTERRUPTED : 1);
+        return;
+      } catch (error) {
+        if (!(error instanceof PicturesFailedError)) throw error;
+        throw new CommandError(
+          `${error.message} Their payloads say why: mend it, then give the command again to go on`,
+          { cause: error },
+        );
+      }
+    }
+    const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
+    const choice = { ...chosen, outdated };
+    const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
     if (stopped === undefined) {
       if (summary.read.failed + summary.written.failed > 0) exitWith(1);
       return;

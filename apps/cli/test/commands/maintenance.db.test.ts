@@ -160,6 +160,24 @@ function numberIn(lines: readonly string[], pattern: RegExp): number {
   return Number(found);
 }
 
+test('reprocess --pictures: there are none; and it is told what it may not be used with', () => {
+  const { status, lines, stderr } = oselya(['reprocess', '--pictures', '--yes']);
+  assert.deepEqual(
+    [status, lines],
+    [
+      0,
+      [
+        '0 listings have pictures that another prompt or model described, or none.',
+        'Nothing was changed.',
+      ],
+    ],
+    stderr,
+  );
+  const wrong = oselya(['reprocess', '--pictures', '--outdated', '--dry-run']);
+  assert.equal(wrong.status, 2);
+  assert.match(wrong.stderr, /'--pictures' cannot be used with option '--outdated'/);
+});
+
 test('reprocess: what would change; Ctrl-C, and on from there; then nothing that is outdated', async () => {
   const dry = await run(['reprocess', '--dry-run', '--verbose', '--limit', '5'], server.variables);
   const { status, lines, stderr } = await dry.end();

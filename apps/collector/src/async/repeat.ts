@@ -1,14 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Does something at once and then after each interval, until the signal; an error ends nothing. */
+/**
+ * Does something at once and then after each interval, until the signal; an error ends nothing.
+ * @param options.retryMs How long after an error it is tried again, where that is sooner.
+ */
 export async function repeat(
   intervalMs: number,
   work: () => Promise<void>,
-  { signal, onError }: { signal: AbortSignal; onError: (error: unknown) => void },
+  options: { signal: AbortSignal; onError: (error: unknown) => void; retryMs?: number },
 ): Promise<void> {
+  const { signal, onError, retryMs = intervalMs } = options;
   while (!signal.aborted) {
-    await work().catch(onError);
-    await pause(intervalMs, signal);
+    let pauseMs = intervalMs;
+    await work().catch((error: unknown) => {
+      pauseMs = Math.min(intervalMs, retryMs);
+      onError(error);
+    });
+    await pause(pauseMs, signal);
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
+import { createReprocessPictures, type ReprocessPictures } from '../reprocess/pictures.ts';
 import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
 
@@ -13,6 +14,7 @@ import { openInlineJobs, openServices, type Shared } from '../services.ts';
 export type Maintenance = AsyncDisposable & {
   backfillEmbeddings(options: BackfillOptions): Promise<BackfillReport>;
   reprocess: Reprocess;
+  reprocessPictures: ReprocessPictures;
   /** How many listings may be at work at once. */
   parallel: number;
 };
@@ -35,7 +37,7 @@ export async function openMaintenance(
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, { ...shared, log });
   opened.defer(services.close);
-  const { model } = services;
+  const { model, images } = services;
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
@@ -45,6 +47,7 @@ export async function openMaintenance(
   return {
     backfillEmbeddings: (options) => backfillEmbeddings({ db, model }, options),
     reprocess: createReprocess({ db, model, jobs, leaseMs, parallel }),
+    reprocessPictures: createReprocessPictures({ db, images, jobs, leaseMs, parallel }),
     parallel,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

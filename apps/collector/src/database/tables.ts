@@ -24,6 +24,15 @@ export type RawError = { code: string; message: string; stage?: string };
 /** What the model was asked for a payload, and what of it its server counted: 0 where it does not. */
 export type ModelUsage = { calls: number; input_tokens: number; output_tokens: number };
 
+/** Why the model would not describe a picture, what it was asked with, and when. */
+export type DescribeError = {
+  code: string;
+  message: string;
+  requested_model: string;
+  prompt_version: string;
+  failed_at: string;
+};
+
 /** What became of a picture that came along: stored bytes, or the reason why it cannot be used. */
 export type UploadOutcome =
   | {
@@ -113,6 +122,10 @@ export type Tables = {
     /** The model that described it, as its server named it, and the version of the prompt. */
     described_by: string | null;
     prompt_version: string | null;
+    /** The same model by the name by which it was asked for; unknown of those described before 0017. */
+    requested_model: string | null;
+    /** Null where nobody has asked, and once it is described. */
+    describe_error: ColumnType<DescribeError | null, string | null | undefined, string | null>;
     /** More than a number holds: it is read as text. */
     fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
@@ -150,6 +163,8 @@ export type Tables = {
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
     model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
+    /** Of the running attempt, as its worker last told of it. */
+    attempt_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
     listing_id: number | null;
     idempotency_key: string | null;
     waits: Generated<boolean>;

@@ -1,10 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
+import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
 import { repeat } from '../async/repeat.ts';
+import { createFingerprintRounds } from './fingerprint-rounds.ts';
+import { outlastOutages } from '../queue/index.ts';
 import { updatePairs } from './update-pairs.ts';
 import { claimMarks, type Marked, returnMarks } from './marks.sql.ts';
 
@@ -19,16 +22,13 @@ const LEASE_MS = 60 * SECOND_MS;
 /** A payload's own changes of its listing are mostly seconds apart: model calls are between them. */
 const SETTLED_MS = 3 * SECOND_MS;
 
-/** Pictures of one turn whose fingerprint is worked out: some 50 ms each. */
-const PICTURES = 16;
-
 export type DuplicateSearch = { close: () => Promise<void> };
 
 /**
  * Looks for duplicates of listings after they have changed, one after another, beside the jobs: a look
  * that fails costs no job anything, and is made again a minute later, then after two minutes, and at last
  * once an hour. Between looks it works out what older pictures look like. Any number of processes may do so.
- * One that is closed gives back what it has claimed and not looked at.
+ * One that is closed, or meets an outage of the database, gives back what it has claimed and not looked at.
  */
 export function startDuplicateSearch(deps: {
   db: Kysely<Tables>;
@@ -41,13 +41,18 @@ export function startDuplicateSearch(deps: {
   const { db, images, log, metrics, intervalMs = SECOND_MS, settledMs = SETTLED_MS } = deps;
   const ended = new AbortController();
   const { signal } = ended;
-  let after: string | undefined = '';
+  const fingerprint = createFingerprintRounds(images, {
+    signal,
+    onError: (error, sha256) =>
+      log.warn({ err: error, sha256 }, 'a stored picture could not be read'),
+  });
 
   async function lookAt(marked: Marked): Promise<void> {
     try {
       await updatePairs(db, marked);
       metrics.duplicateLooks.inc({ outcome: 'done' });
     } catch (error) {
+      if (isDatabaseOutage(error)) throw error;
       metrics.duplicateLooks.inc({ outcome: 'failed' });
       const { listingId: listing_id } = marked;
       log.warn({ err: error, listing_id }, 'a look for duplicates failed, and is made again');
@@ -61,26 +66,25 @@ export function startDuplicateSearch(deps: {
       for (const [nth, marked] of claimed.entries()) {
         // The embedded database works in this process, and would leave requests no turn.
         await setImmediate();
-        if (signal.aborted) {
-          const rest = claimed.slice(nth).flatMap(({ marks }) => marks);
-          if (performance.now() < leaseEndsAt) await returnMarks(db, rest);
-          return;
+        try {
+          signal.throwIfAborted();
+          await lookAt(marked);
+        } catch (error) {
+          // The rest would fail as well, one after another, and count as looked at in vain.
+          await giveBack(claimed.slice(nth), leaseEndsAt - performance.now());
+          throw error;
         }
-        await lookAt(marked);
       }
       if (claimed.length === 0) return;
     }
   }
 
-  async function fingerprint(): Promise<void> {
-    if (after === undefined) return;
-    after = await images.fingerprintStored({
-      after,
-      limit: PICTURES,
-      signal,
-      onError: (error, sha256) =>
-        log.warn({ err: error, sha256 }, 'a stored picture could not be read'),
-    });
+  /** Gives back what was not looked at. An outage is waited for, until others may soon claim it anyway. */
+  async function giveBack(rest: readonly Marked[], leaseMs: number): Promise<void> {
+    if (leaseMs <= 0) return;
+    const marks = rest.flatMap((marked) => marked.marks);
+    const patience = { leftMs: leaseMs / 2 };
+    await outlastOutages({ db, log }, () => returnMarks(db, marks), { signal, patience });
   }
 
   const failed = (error: unknown) => {

@@ -37,12 +37,13 @@ export async function claimMarks(
 
 /**
  * Gives back marks that nobody has looked at since they were claimed: they can be claimed at once, and the
- * claim does not count. Only within the first lease, past which others may have claimed them.
+ * claim does not count. Only within the first lease, past which others may have claimed them. Those that are
+ * back already stay as they are, so it may be done again.
  */
 export async function returnMarks(db: Kysely<Tables>, marks: readonly number[]): Promise<void> {
   await sql`
     update duplicate_marks set attempts = attempts - 1, claimed_until = null
-    where id = any(${[...marks]}::bigint[])`.execute(db);
+    where id = any(${[...marks]}::bigint[]) and claimed_until is not null`.execute(db);
 }
 
 /** Beyond so many they are not counted. */

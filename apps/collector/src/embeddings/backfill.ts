@@ -1,7 +1,14 @@
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { type Candidate, countListings, listCandidates, storeEmbeddings } from './repository.ts';
+import { createModelCost } from '../model/cost.ts';
+import {
+  addModelUsage,
+  type Candidate,
+  countListings,
+  listCandidates,
+  storeEmbeddings,
+} from './repository.ts';
 import { sha256 } from '../text/sha256.ts';
 import { embeddingText, isEmbedded } from './text.ts';
 import { embedTogether, isOfText } from './together.ts';
@@ -35,7 +42,8 @@ export type BackfillOptions = {
 /**
  * Fills in embeddings that are missing or outdated. What is filled in is found to be so the next time, so
  * a run that was ended, however it was, is gone on with by another. Workers may run meanwhile, and so may
- * another backfill. Specification 001, Behaviour rules, 5; Contract 1.
+ * another backfill. What each listing cost is added to its payload's, also where the model failed.
+ * Specification 001, Behaviour rules, 5; Contract 1.
  * @throws ModelError where the server fails after the client's attempts, or refuses each text of a batch:
  *   then it is not the texts.
  */
@@ -48,8 +56,13 @@ export async function backfillEmbeddings(
 
   /** Embeds the listings and stores what became of them. */
   async function fill(listings: readonly Outdated[]): Promise<void> {
-    const wanted = listings.map(({ text }) => ({ text, signal, observe: () => undefined }));
+    const wanted = listings.map(({ id, text }) => {
+      const cost = createModelCost();
+      return { listingId: id, text, signal, observe: cost.observe, cost };
+    });
     const results = await embedTogether(model, wanted);
+    const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
+    await addModelUsage(db, costs);
     const errors = results.filter((result) => result instanceof Error);
     const [first] = errors;
     const isServers = errors.length === results.length && results.length > 1;

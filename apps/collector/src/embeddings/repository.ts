@@ -1,6 +1,7 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { ModelUsage, Tables } from '../database/tables.ts';
+import { costWith } from '../queue/index.ts';
 import { sha256 } from '../text/sha256.ts';
 import {
   EMBEDDED_COLUMNS,
@@ -72,4 +73,30 @@ export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]
     return current.length;
   };
   return retryConflicts(() => db.transaction().execute(write));
+}
+
+/**
+ * Adds what embeddings cost to what the last payloads of their listings have cost so far. One that was
+ * cleaned up has no record to add it to. The records are locked in the order of their ids, as by all who
+ * lock several.
+ */
+export async function addModelUsage(
+  db: Kysely<Tables>,
+  costs: readonly { listingId: number; usage: ModelUsage }[],
+): Promise<void> {
+  const items = costs.map(({ listingId, usage }) => ({ listing_id: listingId, usage }));
+  const add = sql`
+    with cost as materialized (
+      select current.raw_id, cost.usage
+      from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as cost (listing_id bigint, usage jsonb)
+      join property_listings as listing on listing.id = cost.listing_id
+      join listing_payloads as current using (source_slug, external_id)
+      where (cost.usage ->> 'calls')::integer > 0),
+    locked as materialized (
+      select raw_data.id, cost.usage from raw_data join cost on raw_data.id = cost.raw_id
+      order by raw_data.id
+      for no key update of raw_data)
+    update raw_data set model_usage = ${costWith(sql`locked.usage`)}
+    from locked where raw_data.id = locked.id`;
+  await retryConflicts(() => add.execute(db));
 }

@@ -27,7 +27,8 @@ export async function scanForUnreferenced(
 
 /**
  * Removes the row of a picture that no listing shows, and in the same transaction its bytes. One without a
- * row gets one for that time, so that whoever records the picture waits.
+ * row gets one for that time, so that whoever records the picture waits. A connection is held meanwhile, for
+ * some seconds where the store is slow; the embedded database answers nobody else then.
  * @param removeBytes What it throws leaves the row where it is.
  * @returns Whether it did: not where a listing shows the picture by now, or is about to.
  */

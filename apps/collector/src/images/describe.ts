@@ -1,12 +1,22 @@
-import { imageDescription, type ModelCallEvent, type ModelClient } from '@oselya/model';
+import type { Logger } from '@oselya/kit';
+import { imageDescription, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { cleanText } from '../text/clean.ts';
-import { readPrompt } from '../model/prompt.ts';
-import type { Fence } from '../queue/index.ts';
-import { VISION_SIDE } from './decode.ts';
 import { mapParallel } from '../async/map-parallel.ts';
-import { findUndescribed, saveDescription } from './repository.ts';
+import type { Tables } from '../database/tables.ts';
+import { readPrompt } from '../model/prompt.ts';
+import { cleanText } from '../text/clean.ts';
+import { VISION_SIDE } from './decode.ts';
+import {
+  findOutdatedOf,
+  findUndescribed,
+  findUndescribedOf,
+  saveDescription,
+  saveRefusal,
+  type Undescribed,
+} from './descriptions.sql.ts';
+import { AT_ONCE, type ListingJob } from './listing-job.ts';
+import type { ImageEvent } from './outcome.ts';
+import { type Asked, isOfPicture, toDescribeError } from './refusal.ts';
 import type { Thumbnails } from './thumbnails.ts';
 
 /** Its version is recorded with every description, so that one made with an older prompt can be told. */
@@ -15,47 +25,96 @@ export const descriptionPrompt = readPrompt('image-description.v1', import.meta.
 const MAX_DESCRIPTION = 2000;
 
 /** What describing needs of the model client. */
-export type Describer = Pick<ModelClient, 'generateObject'>;
+export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 
 /**
- * Has the vision model describe the pictures that nobody has described, each of a listing's once. One that
- * two listings have at the same moment is described for both; the later description is kept.
- * Every failure of the model propagates, as in all that uses it, that of a content filter too: then the
- * pictures stay stored, and the next attempt goes on with those that are left. Specification 001, Errors.
- * @param hints File name or address by hash.
- * @throws ModelError, LeaseLostError.
+ * Has the vision model describe stored pictures, each for all listings that have it. One that two listings
+ * have at the same moment is described for both; the later description is kept. One that the model refuses is
+ * recorded with its reason; every other failure of the model propagates, as in all that uses it: then the next
+ * attempt goes on with those that are left. Specification 001, Errors; Contract 4, Images; ADR 0017.
  */
-export async function describeImages(
-  deps: { db: Kysely<Tables>; thumbnails: Thumbnails; model: Describer; parallel: number },
-  job: {
-    hints: ReadonlyMap<string, string>;
-    fence: Fence;
-    signal: AbortSignal;
-    observe: ((event: ModelCallEvent) => void) | undefined;
-  },
-): Promise<void> {
-  const { db, thumbnails, model, parallel } = deps;
-  const { hints, fence, signal, observe } = job;
-  const undescribed = await findUndescribed(db, [...hints.keys()]);
-  await mapParallel(undescribed, parallel, async ({ sha256, width, height }) => {
+export type Describe = {
+  /**
+   * Those of these pictures that nobody has described, but none that was refused when it was asked for with
+   * the same model and prompt.
+   * @param hints File name or address by hash.
+   * @throws ModelError, LeaseLostError, `signal.reason`.
+   */
+  pictures(job: ListingJob, hints: ReadonlyMap<string, string>, parallel: number): Promise<void>;
+  /**
+   * All of a listing's pictures that have no description, refused ones too.
+   * @param options.outdated Those instead that are outdated: described by another model or prompt, or by none.
+   * @returns How many.
+   * @throws ModelError, LeaseLostError, `signal.reason`.
+   */
+  allOf(job: ListingJob, options?: { outdated: boolean }): Promise<number>;
+  /** What they are described with. */
+  readonly asked: Asked;
+};
+
+/** @param deps.observe Told of each picture that is refused. */
+export function createDescribe(deps: {
+  db: Kysely<Tables>;
+  thumbnails: Thumbnails;
+  model: Describer;
+  log: Pick<Logger, 'warn'>;
+  observe: (event: ImageEvent) => void;
+}): Describe {
+  const { db, thumbnails, model, log, observe } = deps;
+  const asked = {
+    requested_model: model.visionModel,
+    prompt_version: descriptionPrompt.version,
+  };
+
+  async function describe(
+    { listingId, fence, signal, observe: onModelCall }: ListingJob,
+    { sha256, width, height }: Undescribed,
+    hint: string | undefined,
+  ): Promise<void> {
     signal.throwIfAborted();
     const bytes = await thumbnails.make(sha256, VISION_SIDE);
-    const { value, model: describedBy } = await model.generateObject({
-      operation: imageDescription.schemaName,
-      ...imageDescription,
-      system: descriptionPrompt.text,
-      data: { hint: hints.get(sha256), width, height },
-      image: { bytes, mediaType: 'image/jpeg' },
-      signal,
-      observe,
-    });
-    const description = cleanText(value.description).slice(0, MAX_DESCRIPTION);
-    await saveDescription(db, fence, {
-      ...value,
-      sha256,
-      description,
-      described_by: describedBy,
-      prompt_version: descriptionPrompt.version,
-    });
-  });
+    try {
+      const { value, model: describedBy } = await model.generateObject({
+        operation: imageDescription.schemaName,
+        ...imageDescription,
+        system: descriptionPrompt.text,
+        data: { hint, width, height },
+        image: { bytes, mediaType: 'image/jpeg' },
+        signal,
+        observe: onModelCall,
+      });
+      await saveDescription(db, fence, {
+        ...value,
+        sha256,
+        description: cleanText(value.description).slice(0, MAX_DESCRIPTION),
+        described_by: describedBy,
+        ...asked,
+      });
+    } catch (error) {
+      if (!isOfPicture(error)) throw error;
+      await saveRefusal(db, fence, { sha256, error: toDescribeError(error, asked) });
+      observe('undescribed');
+      log.warn(
+        { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
+        'the model would not describe a picture',
+      );
+    }
+  }
+
+  return {
+    async pictures(job, hints, parallel) {
+      const undescribed = await findUndescribed(db, [...hints.keys()], asked);
+      await mapParallel(undescribed, parallel, (one) => describe(job, one, hints.get(one.sha256)));
+    },
+    asked,
+    async allOf(job, { outdated } = { outdated: false }) {
+      const undescribed = outdated
+        ? await findOutdatedOf(db, job.listingId, asked)
+        : await findUndescribedOf(db, job.listingId);
+      await mapParallel(undescribed, AT_ONCE.remote, ({ url, ...one }) =>
+        describe(job, one, url ?? undefined),
+      );
+      return undescribed.length;
+    },
+  };
 }

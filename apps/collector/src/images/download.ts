@@ -81,6 +81,7 @@ export function createDownload(options: {
       if (!deadline.aborted) throw error;
       throw new ImageError(`It took longer than ${limits.totalMs / 1000} s to fetch`, {
         retryable: true,
+        isTimeout: true,
         cause: error,
       });
     }
@@ -110,6 +111,14 @@ async function* received(answer: Answer, signal: AbortSignal): AsyncGenerator<Bu
   }
 }
 
+/** With which codes a host is said to be silent, by the client or by the operating system. */
+const TIMEOUTS: ReadonlySet<string> = new Set([
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'ETIMEDOUT',
+]);
+
 async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await work;
@@ -120,7 +129,12 @@ async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T>
     }
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     const reason = typeof code === 'string' ? code : 'the answer is no HTTP';
-    throw new ImageError(`It could not be fetched (${reason})`, { retryable: true, cause });
+    const isTimeout = TIMEOUTS.has(reason);
+    throw new ImageError(`It could not be fetched (${reason})`, {
+      retryable: true,
+      isTimeout,
+      cause,
+    });
   }
 }
 

@@ -4,6 +4,7 @@ import { inspectPicture } from './decode.ts';
 import type { Download } from './download.ts';
 import { ImageError } from './image-error.ts';
 import type { Result } from './listing-picture.ts';
+import type { Patience } from './patience.ts';
 import { missOf, type StoredImage } from './repository.ts';
 import { retryTime } from './retry-time.ts';
 import type { ImageStore } from './store/store.ts';
@@ -11,12 +12,10 @@ import type { TemporaryFile } from './temporary-file.ts';
 
 /** Stores pictures, one at a time. A bad picture is a result; anything else that fails is a failure. */
 export type Gather = {
-  /** Stores the bytes that an address gives. */
-  fetch(url: string, signal: AbortSignal): Promise<Result>;
+  /** Stores the bytes that an address gives, while there is patience with it. */
+  fetch(url: string, options: { signal: AbortSignal; patience: Patience }): Promise<Result>;
   /** Stores a file's bytes; the file stays. */
   keep(file: TemporaryFile): Promise<Result>;
-  /** Of an address that was not asked, since the others of its listing took too long. */
-  readonly tooLate: Result;
 };
 
 export function createGather(deps: {
@@ -32,9 +31,16 @@ export function createGather(deps: {
     return { sha256, media_type: mediaType, bytes, ...seen };
   }
 
-  async function fetchAndKeep(url: string, signal: AbortSignal): Promise<StoredImage> {
+  async function fetchAndKeep(
+    url: string,
+    { signal, patience }: { signal: AbortSignal; patience: Patience },
+  ): Promise<StoredImage> {
+    patience.check(url);
     await disk.need();
-    const file = await download(url, signal);
+    const file = await download(url, signal).catch((error: unknown) => {
+      if (error instanceof ImageError) patience.note(url, error);
+      throw error;
+    });
     try {
       return await keep(file);
     } finally {
@@ -43,14 +49,8 @@ export function createGather(deps: {
   }
 
   return {
-    fetch: (url, signal) => unlessBad(fetchAndKeep(url, signal)),
+    fetch: (url, options) => unlessBad(fetchAndKeep(url, options)),
     keep: (file) => unlessBad(keep(file)),
-    get tooLate() {
-      const error = new ImageError('The pictures before it took too long to fetch', {
-        retryable: true,
-      });
-      return missOf(error.message, retryTime(error));
-    },
   };
 }
 

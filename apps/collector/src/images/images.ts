@@ -1,18 +1,21 @@
 import type { Readable } from 'node:stream';
+import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/map-parallel.ts';
 import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import type { SafeFetch } from '../safe-fetch/index.ts';
 import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
-import type { Describer } from './describe.ts';
+import { createDescribe, type Describe, type Describer } from './describe.ts';
 import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits } from './download.ts';
 import { fingerprintStored } from './fingerprint-stored.ts';
 import { createGather } from './gather.ts';
+import { AT_ONCE, type ListingJob } from './listing-job.ts';
 import type { ListingPicture, Result } from './listing-picture.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
-import { AT_ONCE, createRecordPictures, type ListingJob } from './record.ts';
-import { findFetched, findImages, hasUploads, takeDue } from './repository.ts';
+import { createPatience } from './patience.ts';
+import { createRecordPictures } from './record.ts';
+import { findFetched, findImages, takeDue } from './repository.ts';
 import type { ImageStore } from './store/store.ts';
 import type { UploadedFile } from './temporary-file.ts';
 import { createThumbnails } from './thumbnails.ts';
@@ -24,9 +27,8 @@ export type Images = {
   /**
    * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
    * address that the listing had before is not fetched again. A picture that cannot be used is recorded
-   * with its reason. Where the payload's pictures came along when it was sent, the listing keeps those.
-   * Contract 4, Images.
-   * @throws LeaseLostError, ModelError (see `describeImages`), ProblemError `disk_low`, `signal.reason`.
+   * with its reason. Contract 4, Images.
+   * @throws LeaseLostError, ModelError (see `Describe`), ProblemError `disk_low`, `signal.reason`.
    */
   processRemote(
     job: ListingJob & {
@@ -45,6 +47,10 @@ export type Images = {
    * stay: whoever received them removes them. Specification 001, Behaviour rules, 3, and Limits.
    */
   processUploaded(job: ListingJob & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
+  /** See `Describe.allOf`. */
+  describeAll: Describe['allOf'];
+  /** See `Describe.asked`. */
+  readonly describedWith: Describe['asked'];
   /** See `fingerprintStored`. */
   fingerprintStored(
     options: Parameters<typeof fingerprintStored>[1],
@@ -67,21 +73,26 @@ export type ImagesOptions = {
   disk: Disk;
   fetch: SafeFetch;
   model: Describer;
+  log: Pick<Logger, 'warn'>;
   /** Told of what failed without doing harm. */
   onError: (error: unknown) => void;
   observe?: (event: ImageEvent) => void;
   limits?: Partial<DownloadLimits>;
 };
 
-/** The pictures of listings. No connection of the database is held during a download or a model call. */
+/**
+ * The pictures of listings. No connection of the database is held during a download, a model call or an access
+ * to the store, but while a picture is removed (see `removeUnreferenced`).
+ */
 export function createImages(options: ImagesOptions): Images {
-  const { db, store, temporary, disk, fetch, model, limits } = options;
+  const { db, store, temporary, disk, fetch, model, log, limits } = options;
   const { onError, observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, onError);
   const download = createDownload({ fetch, folder: temporary, limits });
   const gather = createGather({ store, disk, download });
-  const record = createRecordPictures({ db, store, thumbnails, model, observe });
+  const describe = createDescribe({ db, thumbnails, model, log, observe });
+  const record = createRecordPictures({ db, store, describe, observe });
 
   /** Gives what an address gave before, where it is still there, or else asks it. */
   async function gatherRemote(
@@ -92,15 +103,14 @@ export function createImages(options: ImagesOptions): Images {
     const fetched = await findFetched(db, listingId);
     const known = await findImages(db, [...fetched.hashes.values()]);
     const unique = [...new Set(urls)];
-    const endsAt = performance.now() + listingMs;
+    const patience = createPatience(listingMs);
     const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
       signal.throwIfAborted();
       const image = known.get(fetched.hashes.get(url) ?? '');
       if (image !== undefined && (await store.has(image.sha256))) return { image, isReused: true };
       const miss = fetched.misses.get(url);
       if (miss !== undefined && !mayAsk.has(url)) return miss;
-      // A host that holds each picture up is not waited for fifty times over.
-      return performance.now() < endsAt ? gather.fetch(url, signal) : gather.tooLate;
+      return gather.fetch(url, { signal, patience });
     });
     const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
     return urls.flatMap((url) => {
@@ -110,8 +120,7 @@ export function createImages(options: ImagesOptions): Images {
   }
 
   return {
-    async processRemote({ urls, mayAsk = new Set(urls), ...job }) {
-      if (await hasUploads(db, job.fence)) return [];
+    processRemote({ urls, mayAsk = new Set(urls), ...job }) {
       return record(job, () => gatherRemote(job, urls, mayAsk), { cameAlong: false });
     },
 
@@ -125,6 +134,10 @@ export function createImages(options: ImagesOptions): Images {
         });
       return record(job, gatherFiles, { cameAlong: true });
     },
+
+    describeAll: (job, choice) => describe.allOf(job, choice),
+
+    describedWith: describe.asked,
 
     fingerprintStored: (turn) => fingerprintStored({ db, store }, turn),
 

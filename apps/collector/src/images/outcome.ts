@@ -10,5 +10,8 @@ export type Miss = {
 /** What became of one picture of a listing. */
 export type ImageOutcome = { position: number; url: string | null } & (UploadOutcome | Miss);
 
-/** For metrics: new bytes, known ones, an address that was not fetched again, and a bad picture. */
-export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed';
+/**
+ * For metrics: new bytes, known ones, an address that was not fetched again, and a bad picture; and one more
+ * for a stored picture that the model would not describe.
+ */
+export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';

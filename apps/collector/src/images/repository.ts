@@ -1,12 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import {
-  type Fence,
-  heldClaim,
-  heldListing,
-  LeaseLostError,
-  SupersededError,
-} from '../queue/index.ts';
+import { type Fence, heldListing, LeaseLostError, SupersededError } from '../queue/index.ts';
 import type { ImageOutcome, Miss } from './outcome.ts';
 import { RETRY_AFTER_MS } from './retry-time.ts';
 
@@ -33,6 +27,26 @@ export async function findImages(
     .where('sha256', 'in', hashes)
     .execute();
   return new Map(rows.map((row) => [row.sha256, row]));
+}
+
+/**
+ * Which of these hashes were stored before a job's record was claimed: not those that the job stored itself, be
+ * it when its stage was tried before. A record in progress was last changed when it was claimed.
+ */
+export async function findStoredBefore(
+  db: Kysely<Tables>,
+  hashes: readonly string[],
+  { rawId }: Fence,
+): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('images')
+    .select('sha256')
+    .where('sha256', '=', sql<string>`any(${hashes}::text[])`)
+    .where('created_at', '<', (eb) =>
+      eb.selectFrom('raw_data').select('updated_at').where('id', '=', rawId),
+    )
+    .execute();
+  return new Set(rows.map(({ sha256 }) => sha256));
 }
 
 /** What the addresses of a listing's pictures gave the last time: a hash, or a reason, by address. */
@@ -79,17 +93,6 @@ export async function takeDue(
   return new Set(rows.map(({ url }) => url));
 }
 
-/** Whether the payload of a job came with its pictures. */
-export async function hasUploads(db: Kysely<Tables>, { rawId }: Fence): Promise<boolean> {
-  const raw = await db
-    .selectFrom('raw_data')
-    .select('id')
-    .where('id', '=', rawId)
-    .where('uploads', 'is not', null)
-    .executeTakeFirst();
-  return raw !== undefined;
-}
-
 /**
  * Replaces the pictures of a listing, all at once. What became of pictures that came along with the
  * payload is kept with its record too: the listing's may be others by the time it is asked for.
@@ -112,12 +115,13 @@ export async function replaceImages(
     const [claim] = (await heldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
+    // Those that are there are not changed, but locked until the listing shows them: a clean-up passes them.
     await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
-      select * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
+      select distinct on (sha256) * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
         as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
           fingerprint bigint)
       order by sha256
-      on conflict (sha256) do nothing`.execute(trx);
+      on conflict (sha256) do update set media_type = excluded.media_type where false`.execute(trx);
     await sql`delete from listing_images where listing_id = ${listingId}`.execute(trx);
     await sql`insert into listing_images (listing_id, position, url, sha256, error, retry_at)
       select ${listingId}::bigint, image.* from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb)
@@ -131,42 +135,4 @@ export async function replaceImages(
       await trx.updateTable('raw_data').set({ uploads }).where('id', '=', fence.rawId).execute();
     }
   });
-}
-
-/** Which of these hashes have no description yet, with their sizes. */
-export function findUndescribed(
-  db: Kysely<Tables>,
-  hashes: readonly string[],
-): Promise<{ sha256: string; width: number; height: number }[]> {
-  if (hashes.length === 0) return Promise.resolve([]);
-  return db
-    .selectFrom('images')
-    .select(['sha256', 'width', 'height'])
-    .where('sha256', 'in', hashes)
-    .where('described_by', 'is', null)
-    .execute();
-}
-
-/** @throws LeaseLostError where the claim is no longer held; then nothing changed. */
-export async function saveDescription(
-  db: Kysely<Tables>,
-  fence: Fence,
-  image: {
-    sha256: string;
-    description: string;
-    room_type: string;
-    quality: string;
-    described_by: string;
-    prompt_version: string;
-  },
-): Promise<void> {
-  const { rows } = await sql<{ held: boolean }>`
-    with claim as materialized (${heldClaim(fence)}),
-    written as (
-      update images set description = ${image.description}, room_type = ${image.room_type},
-        quality = ${image.quality}, described_by = ${image.described_by},
-        prompt_version = ${image.prompt_version}
-      from claim where sha256 = ${image.sha256})
-    select exists (select from claim) as held`.execute(db);
-  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
 }

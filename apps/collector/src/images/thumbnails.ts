@@ -1,60 +1,64 @@
+import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
 import { toJpeg } from './decode.ts';
-import { decodeInTurn, PARALLEL_DECODING } from './decoding.ts';
+import { decodeInTurn, decodeSoon } from './decoding.ts';
 import type { ImageStore } from './store/store.ts';
 
 /**
- * How many smaller copies may wait for their turn before requests are refused; a wait is a few seconds then.
+ * How many smaller copies for requests may be made or wait before further ones are refused; a wait is a few
+ * seconds then.
  */
-const MAX_WAITING = 32;
+const MAX_FOR_REQUESTS = 32;
 
 export type Thumbnails = {
   /** A JPEG of a stored picture, no side longer than `side` pixels, when its turn comes. */
   make(sha256: string, side: number): Promise<Buffer>;
   /**
-   * The same for a request, which had better come later than wait behind many.
+   * The same for a request, which does not wait for jobs, and had better come later than wait behind many.
    * @throws ProblemError `unavailable`, with `Retry-After`.
    */
   makeSoon(sha256: string, side: number): Promise<Buffer>;
 };
 
 /**
- * Makes stored pictures smaller, each when its turn comes (see `decodeInTurn`), equal ones once for all who
- * want them at the time. What was made is stored, so that it is made once.
+ * Makes stored pictures smaller, each when its turn comes (see `decodeInTurn`), equal ones once for all jobs,
+ * and once for all requests, that want them at the time. What was made is stored, so that it is made once.
  * @param onError Told of a copy that could not be stored: it is used, and made again the next time.
  */
 export function createThumbnails(
   store: Pick<ImageStore, 'read' | 'readThumbnail' | 'putThumbnail'>,
   onError: (error: unknown) => void,
 ): Thumbnails {
-  const inProgress = new Map<string, Promise<Buffer>>();
-
-  async function make(sha256: string, side: number): Promise<Buffer> {
-    const bytes = await decodeInTurn(async () => toJpeg(await store.read(sha256), side));
-    await store.putThumbnail(sha256, side, bytes).catch(onError);
-    return bytes;
-  }
-
-  async function find(sha256: string, side: number, refuse: () => void): Promise<Buffer> {
-    const stored = await store.readThumbnail(sha256, side);
-    if (stored !== undefined) return stored;
-    const key = `${sha256}-${side}`;
-    const known = inProgress.get(key);
-    if (known !== undefined) return known;
-    refuse();
-    const made = make(sha256, side).finally(() => inProgress.delete(key));
-    inProgress.set(key, made);
-    return made;
-  }
-
   return {
-    make: (sha256, side) => find(sha256, side, () => undefined),
-    makeSoon: (sha256, side) => find(sha256, side, () => refuseBehind(inProgress.size)),
+    make: createMaker(decodeInTurn),
+    makeSoon: createMaker(decodeSoon, refuseBehind),
   };
+
+  function createMaker(inTurn: LimitFunction, refuse?: (inProgress: number) => void) {
+    const inProgress = new Map<string, Promise<Buffer>>();
+
+    async function make(sha256: string, side: number): Promise<Buffer> {
+      const bytes = await inTurn(async () => toJpeg(await store.read(sha256), side));
+      await store.putThumbnail(sha256, side, bytes).catch(onError);
+      return bytes;
+    }
+
+    return async (sha256: string, side: number): Promise<Buffer> => {
+      const stored = await store.readThumbnail(sha256, side);
+      if (stored !== undefined) return stored;
+      const key = `${sha256}-${side}`;
+      const known = inProgress.get(key);
+      if (known !== undefined) return known;
+      refuse?.(inProgress.size);
+      const made = make(sha256, side).finally(() => inProgress.delete(key));
+      inProgress.set(key, made);
+      return made;
+    };
+  }
 }
 
 function refuseBehind(inProgress: number): void {
-  if (inProgress < PARALLEL_DECODING + MAX_WAITING) return;
+  if (inProgress < MAX_FOR_REQUESTS) return;
   throw problem('unavailable', {
     detail: 'Too many pictures are being made smaller. Try again in a moment.',
     headers: { 'retry-after': '2' },

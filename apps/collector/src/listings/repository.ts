@@ -113,6 +113,7 @@ export function listImages(
       'images.quality',
       'images.described_by',
       'images.prompt_version',
+      'images.describe_error',
     ])
     .where('listing_images.listing_id', '=', listingId)
     .$if(after !== undefined, (query) => query.where('listing_images.position', '>', after ?? 0))

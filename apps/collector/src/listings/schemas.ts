@@ -112,5 +112,17 @@ export const imagesSchema = Type.Array(
     prompt_version: nullable(
       Type.String({ description: 'The prompt that it was described with.' }),
     ),
+    describe_error: nullable(
+      Type.Object(
+        {
+          code: Type.String(),
+          message: Type.String(),
+          requested_model: Type.String(),
+          prompt_version: Type.String(),
+          failed_at: Type.String({ format: 'date-time' }),
+        },
+        { description: 'Why the model would not describe it, and what it was asked with.' },
+      ),
+    ),
   }),
 );

@@ -50,9 +50,6 @@ export function openObservedModel(config: Config, metrics: Metrics, log: Logger)
       log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
     },
   });
-  model.breaker.onChange((state) => {
-    metrics.modelBreakerOpen.set(state === 'closed' ? 0 : 1);
-    log.warn({ state }, 'the breaker of the model server changed');
-  });
+  model.breaker.onChange((state) => log.warn({ state }, 'the breaker of the model server changed'));
   return model;
 }

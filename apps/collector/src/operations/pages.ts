@@ -6,6 +6,7 @@ import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import { registerDiskMetrics } from '../disk/metrics.ts';
 import { registerDuplicateMetrics } from '../duplicates/index.ts';
+import { registerModelMetrics } from '../model/metrics.ts';
 import { type ReadQueue, registerQueueMetrics } from '../queue/index.ts';
 import { createHealthChecks } from './health.ts';
 
@@ -24,13 +25,14 @@ export function operationPages(
     log: Logger;
   },
 ): void {
-  const { readQueue, registry, disk, log } = deps;
+  const { readQueue, registry, model, disk, log } = deps;
   const { db } = deps.database;
   registerHttpMetrics(app, registry);
   registerQueueMetrics(registry, {
     readQueue,
     onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
   });
+  registerModelMetrics(registry, model);
   registerDuplicateMetrics(registry, {
     db,
     onError: (error) => log.warn({ err: error }, 'the search for duplicates could not be measured'),

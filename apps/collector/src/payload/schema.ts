@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { MAX_PICTURES } from '../limits.ts';
 import { choice } from '../schemas/common.ts';
 
 /** What PostgreSQL's `numeric(16, 2)` and `numeric(12, 2)` hold, rounded down to whole units. */
@@ -58,7 +59,7 @@ export const PayloadSchema = Type.Object(
       Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 }),
     ),
     published_at: Type.Optional(Type.String({ format: 'date-time', description: 'RFC 3339.' })),
-    image_urls: Type.Optional(Type.Array(address('A picture.'), { maxItems: 50 })),
+    image_urls: Type.Optional(Type.Array(address('A picture.'), { maxItems: MAX_PICTURES })),
     attributes: Type.Optional(
       Type.Object(
         {},

@@ -13,7 +13,7 @@ import type { Provenance } from '../listings/provenance.ts';
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
-  images: Pick<Images, 'processRemote' | 'processUploaded' | 'takeDue'>;
+  images: Pick<Images, 'processRemote' | 'processUploaded' | 'takeDue' | 'describeAll'>;
   log: Logger;
 };
 
@@ -21,6 +21,8 @@ export type StageDeps = {
 export type Products = {
   /** load */
   payload: Payload;
+  /** load: whether pictures came along with the payload, with this attempt or an earlier one */
+  hasUploads: boolean;
   /** validate */
   extracted: Extracted;
   /** normalize */
@@ -43,6 +45,8 @@ export type JobInput = {
   readonly force?: boolean | undefined;
   /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
   readonly extracted?: Extracted | undefined;
+  /** Whether nothing is done but to have the listing's outdated pictures described again. */
+  readonly describesAgain?: boolean | undefined;
 };
 
 /** What all stages of one job share. */

@@ -43,23 +43,23 @@ export class StageTimeoutError extends Error {
  *
  * An outage of the model costs no job anything: one that the breaker kept from the model, or that the
  * model's server failed, is put back. One that the server fails again and again while others succeed is
- * failed, and so is one that cannot wait. What meets a full disk, or a database that stays away for longer than
- * the job may wait for it, is put back too.
- * @param options.isVictim Whether the job met an outage, rather than made it.
+ * failed, and so is one that cannot wait: `model_failed` either way (ADR 0010). What meets a full disk, or a
+ * database that stays away for longer than the job may wait for it, is put back too.
+ * @param options.canWait Whether the job is of use later.
+ * @param options.isVictim Whether it met an outage, rather than made it.
  * @returns Its ending's message is meant for whoever sent the payload.
  */
 export function failure(
   error: unknown,
   stage: StageName,
-  { isVictim }: { isVictim: (outage: Outage) => boolean },
+  { canWait, isVictim }: { canWait: boolean; isVictim: (outage: Outage) => boolean },
 ): StageResult {
   // Nothing is taken off the queue then until it is there again, so this costs no more calls.
   if (isDiskLow(error) || isDatabaseOutage(error)) return postponed;
   if (error instanceof ModelError) {
     const { code, outage } = error;
-    return code === 'MODEL_BREAKER_OPEN' || (outage !== undefined && isVictim(outage))
-      ? postponed
-      : failed('model_failed', error.message, stage);
+    const isKept = () => code === 'MODEL_BREAKER_OPEN' || (outage && isVictim(outage)) === true;
+    return canWait && isKept() ? postponed : failed('model_failed', error.message, stage);
   }
   return error instanceof StageTimeoutError
     ? failed('stage_timed_out', error.message, stage)

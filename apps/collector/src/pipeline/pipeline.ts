@@ -1,4 +1,5 @@
-import type { ModelClient } from '@oselya/model';
+import type { ModelClient, Outage } from '@oselya/model';
+import { MAX_PICTURES } from '../limits.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
 import { createEmbeddingBatches } from '../embeddings/batches.ts';
@@ -31,10 +32,13 @@ const MINUTE = 60 * SECOND;
  */
 const DATABASE_MS = 90 * SECOND;
 
+/** For what is to be done with pictures beside describing them: fetching, storing, making smaller copies. */
+const PICTURES_MS = 30 * MINUTE;
+
 /**
  * The stages in their order. Where the model is called, the model client owns deadline and attempts, and
- * the stage's time is only there for the case that it fails to; that of `images` has to do for all pictures.
- * Contract 4, Stages.
+ * the stage's time is only there for the case that it fails to; that of `images` has to do for as many
+ * pictures as a payload may have, described one after another. Contract 4, Stages.
  * @param modelMs The deadline of one call to the model.
  */
 export function createStages(modelMs: number): readonly Stage[] {
@@ -44,7 +48,7 @@ export function createStages(modelMs: number): readonly Stage[] {
     { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
     { name: 'upsert', run: upsert, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'images', run: images, timeoutMs: 30 * MINUTE, attempts: 3 },
+    { name: 'images', run: images, timeoutMs: PICTURES_MS + MAX_PICTURES * modelMs, attempts: 3 },
     { name: 'enrich', run: enrich, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'embed', run: embed, timeoutMs: modelMs + DATABASE_MS, attempts: 3 },
   ];
@@ -62,7 +66,7 @@ export function createPipeline(
   const outages = createOutages();
 
   return async (job, options) => {
-    const { signal, patienceMs, input, cost, stages: records = [] } = options;
+    const { signal, patience, input, cost, stages: records = [] } = options;
     const context: Context = { ...input, job, products: {} };
     // Whose text may be what the server failed on, takes no others along.
     const alone = outages.hasMet(job.rawId);
@@ -74,16 +78,15 @@ export function createPipeline(
         stage,
         context,
         { ...deps, model },
-        { signal, patienceMs },
+        { signal, patience },
       ).catch((error: unknown): StageResult => {
         // The claim is gone, or is about to be returned: that is not for the stages to record.
         if (error instanceof LeaseLostError || signal.aborted) throw error;
         deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
         // Pictures that came along are gone when whoever sent them has been answered.
         const canWait = context.uploads === undefined;
-        return failure(error, stage.name, {
-          isVictim: (outage) => canWait && outages.isVictim(job.rawId, outage),
-        });
+        const isVictim = (outage: Outage) => outages.isVictim(job.rawId, outage);
+        return failure(error, stage.name, { canWait, isVictim });
       });
       const duration_ms = Date.now() - startedAt.getTime();
       records.push({

@@ -18,21 +18,21 @@ const RETRY_DELAY_MS = 200;
  * Runs a stage within its time, and again while it fails and has attempts left: for a store that failed
  * for a moment. An outage of the database takes none of them, it is waited out. The model client has its own
  * attempts, so its errors are final here. A stage that the payload does not need is skipped.
- * @param patienceMs How long each outage of the database is waited for.
+ * @param patience How long outages of the database may be waited for.
  * @throws Whatever the last attempt threw; StageTimeoutError where it took too long.
  */
 export async function runStage(
   stage: Stage,
   context: Context,
   deps: StageDeps,
-  { signal, patienceMs }: Patience,
+  { signal, patience }: Patience,
 ): Promise<StageResult> {
   if (context.products.onlyPictures === true && !PICTURE_STAGES.has(stage.name)) return skipped;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await outlastOutages(deps.db, () => runWithinTime(stage, context, deps, signal), {
+      return await outlastOutages(deps, () => runWithinTime(stage, context, deps, signal), {
         signal,
-        patienceMs,
+        patience,
       });
     } catch (error) {
       if (isFinal(error) || signal.aborted || attempt >= stage.attempts) throw error;

@@ -34,7 +34,7 @@ export function createGiveBack(
 
   async function giveNow(jobs: readonly (Job & Returning)[]): Promise<void> {
     try {
-      await outlastOutages(db, () => returnJobs(db, jobs), { signal: stopping });
+      await outlastOutages({ db, log }, () => returnJobs(db, jobs), { signal: stopping });
     } catch (error) {
       for (const job of jobs) {
         log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned');

@@ -5,7 +5,7 @@ export { claimJobs } from './claim.sql.ts';
 export { heldClaim, heldListing } from './fence.sql.ts';
 export { queueReads } from './figures.sql.ts';
 export { createReadQueue, type ReadQueue } from './figures.ts';
-export { CHANNEL, createHints, type Hints } from './hints.ts';
+export { CHANNEL, createNotifications, type Notifications } from './notifications.ts';
 export { createInlineJobs, type InlineJobs } from './inline.ts';
 export { type Fence, type Job, LeaseLostError, SupersededError } from './job.ts';
 export { expireLeases } from './leases.sql.ts';

@@ -2,16 +2,18 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
+import { countDown, inTime } from '../async/in-time.ts';
 import { type Job, logFieldsOf } from './job.ts';
 import { keepLeases } from './leases.ts';
 import { returnJobs } from './return.sql.ts';
 import { createJobRunner, type JobOptions, type JobOutcome, type ProcessJob } from './run-job.ts';
 import { createSlots } from './slots.ts';
 
-/** How long jobs that were given up may take to notice. */
-const ABORT_GRACE_MS = 2000;
+/** How long a close may take beyond the time that jobs have: for those that took longer to notice, and go back. */
+const GIVE_UP_MS = 2000;
 /**
- * How long a job waits for a database that is away: a restart takes seconds, and somebody waits for the job.
+ * How long a job waits for a database that is away, in all: a restart takes seconds, and somebody waits for the
+ * job.
  */
 const PATIENCE_MS = 30_000;
 
@@ -47,7 +49,8 @@ export function createInlineJobs<Input>(deps: {
   let closing = false;
 
   async function settle(job: Job, options: JobOptions<Input>): Promise<JobOutcome> {
-    const outcome = closing ? 'lost' : await runJob(job, { ...options, patienceMs: PATIENCE_MS });
+    const patience = { leftMs: PATIENCE_MS };
+    const outcome = closing ? 'lost' : await runJob(job, { ...options, patience });
     if (outcome !== 'lost') return outcome;
     try {
       // Whatever ended the work before its end was written, nobody should have to wait for the lease.
@@ -68,15 +71,16 @@ export function createInlineJobs<Input>(deps: {
       return promise;
     },
     async close({ timeoutMs }) {
+      const leftMs = countDown(timeoutMs + GIVE_UP_MS);
       closing = true;
       if (!(await slots.empty(timeoutMs))) {
         for (const { controller } of slots.all()) {
           controller.abort(new Error('The service is shutting down'));
         }
-        await slots.empty(ABORT_GRACE_MS);
+        await slots.empty(leftMs());
       }
       ended.abort();
-      await upkeep;
+      await inTime(upkeep, leftMs());
     },
   };
 }

@@ -1,31 +1,38 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, StageRecord, Tables } from '../database/tables.ts';
+import type { ModelUsage, RawStatus, StageRecord, Tables } from '../database/tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, Job } from './job.ts';
 import { release } from './release.sql.ts';
 import { rescued } from './transitions.sql.ts';
 
-/** A job whose lease is renewed, and how far it has come. */
-export type InProgress = Fence & { stages: readonly StageRecord[] };
+/** A job whose lease is renewed, how far it has come, and what that cost. */
+export type InProgress = Fence & { stages: readonly StageRecord[]; usage: ModelUsage };
 
 /**
  * Renews the leases of jobs in progress, all in one statement, and notes the stages that each has been
- * through: should its worker be lost, that is what is known of it. Gives those that are still held.
+ * through and what it has asked the model: should its worker be lost, that is what is known of it. Gives those
+ * that are still held.
  */
 export async function renewLeases(
   db: Kysely<Tables>,
   jobs: readonly InProgress[],
   leaseMs: number,
 ): Promise<Fence[]> {
-  const items = jobs.map(({ rawId, attempt, stages }) => ({ id: rawId, attempt, stages }));
+  const items = jobs.map(({ rawId, attempt, stages, usage }) => ({
+    id: rawId,
+    attempt,
+    stages,
+    usage,
+  }));
   const { rows } = await sql<Fence>`
     with job as materialized (
       select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
-        as job (id bigint, attempt integer, stages jsonb)),
+        as job (id bigint, attempt integer, stages jsonb, usage jsonb)),
     held as materialized (${lockHeld})
     update raw_data set
       lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-      stages = job.stages
+      stages = job.stages,
+      attempt_usage = job.usage
     from job join held using (id)
     where raw_data.id = job.id
     returning raw_data.id as "rawId", raw_data.attempt`.execute(db);

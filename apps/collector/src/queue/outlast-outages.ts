@@ -1,5 +1,7 @@
 import { isDatabaseOutage } from '@oselya/db';
+import type { Logger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
+import { countDown } from '../async/in-time.ts';
 import { pause } from '../async/repeat.ts';
 import type { Tables } from '../database/tables.ts';
 
@@ -22,20 +24,23 @@ export class RepeatedOutageError extends Error {
 export type Patience = {
   /** Ends the wait. */
   signal: AbortSignal;
-  /** How long each outage may take; as long as it does, unless told. */
-  patienceMs?: number | undefined;
+  /**
+   * What may still be waited, for all outages together: each wait takes from it. As long as they take, unless
+   * given.
+   */
+  patience?: { leftMs: number } | undefined;
 };
 
 /**
  * Does work, and does it again each time that the database was out of reach for it, as soon as the database
  * answers: whoever has a job has nothing better to do than to wait, and its lease is its own for as long as
- * nobody else gets through either.
+ * nobody else gets through either. The log says when a wait begins and when it has ended well.
  * @param work Is told whether it was tried before: what it wrote then may have been written.
  * @throws What the work throws: a DatabaseError DATABASE_UNREACHABLE once the wait is over;
  *   RepeatedOutageError.
  */
 export async function outlastOutages<Result>(
-  db: Kysely<Tables>,
+  { db, log }: { db: Kysely<Tables>; log: Logger },
   work: (isAgain: boolean) => Promise<Result>,
   patience: Patience,
 ): Promise<Result> {
@@ -44,7 +49,11 @@ export async function outlastOutages<Result>(
       return await work(outages > 0);
     } catch (error) {
       if (!isDatabaseOutage(error)) throw error;
+      const since = performance.now();
+      log.warn({ err: error }, 'the database is away, and is waited for');
       if (!(await answersInTime(db, patience))) throw error;
+      const waited_ms = Math.round(performance.now() - since);
+      log.info({ waited_ms }, 'the database answers again');
       if (outages + 1 === MOST_OUTAGES) {
         const message = `The database was out of reach ${MOST_OUTAGES} times for the same work`;
         throw new RepeatedOutageError(message, { cause: error });
@@ -56,13 +65,17 @@ export async function outlastOutages<Result>(
 /** Waits until the database answers. Gives false where that was given up. */
 async function answersInTime(
   db: Kysely<Tables>,
-  { signal, patienceMs = Infinity }: Patience,
+  { signal, patience = { leftMs: Infinity } }: Patience,
 ): Promise<boolean> {
-  const deadline = performance.now() + patienceMs;
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
-    await pause(pauseMs, signal);
-    if (signal.aborted || performance.now() > deadline) return false;
-    if (await answers(db)) return true;
+  const leftMs = countDown(patience.leftMs);
+  try {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
+      await pause(Math.min(pauseMs, leftMs()), signal);
+      if (signal.aborted || leftMs() === 0) return false;
+      if (await answers(db)) return true;
+    }
+  } finally {
+    patience.leftMs = leftMs();
   }
 }
 

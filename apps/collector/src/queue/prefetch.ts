@@ -23,15 +23,15 @@ export type Prefetch = {
 
 /** What is claimed before there is a slot for it. */
 export function createPrefetch(
-  slots: Pick<Slots, 'left' | 'takeWaiting'>,
+  slots: Pick<Slots, 'processed' | 'takeWaiting'>,
   maxWaitMs: number,
 ): Prefetch {
-  /** How many jobs had left their slot when the last claim began. */
-  let leftBefore = 0;
+  /** How many jobs had been processed when the last claim began. */
+  let before = 0;
   return {
     next() {
-      const ended = slots.left - leftBefore;
-      leftBefore = slots.left;
+      const ended = slots.processed - before;
+      before = slots.processed;
       return Math.min(MAX_PREFETCHED, ended);
     },
     takeLate: () => slots.takeWaiting(maxWaitMs),

@@ -21,8 +21,8 @@ export type JobOptions<Input = never> = {
   /** Where the requests to the model are counted, for whoever gives the job back meanwhile. */
   cost?: ModelCost | undefined;
   input?: Input | undefined;
-  /** How long each outage of the database is waited for; as long as it takes, unless told. */
-  patienceMs?: number | undefined;
+  /** How long outages of the database may be waited for, all together; as long as they take, unless given. */
+  patience?: { leftMs: number } | undefined;
 };
 
 /** What a job came to; `postponed` is back to the queue, because what it needs is not there at present. */
@@ -41,8 +41,9 @@ export type JobOutcome = ProcessResult['status'] | 'lost';
 /**
  * Makes the function that does a job's work and writes the one status that it came to. An exception
  * fails the job. The function itself never throws: while the database is away, the status waits to be
- * written, and one that could not be written is left to the rescue of lost leases. `onProcessed` is called
- * where there is nothing left but to write that a job has ended. Specification 001, Raw data status.
+ * written, and one that could not be written, such as where that is what brings the database down, is left to
+ * the rescue of lost leases. `onProcessed` is called where there is nothing left but to write that a job has
+ * ended. Specification 001, Raw data status.
  */
 export function createJobRunner<Input>(deps: {
   db: Kysely<Tables>;
@@ -80,7 +81,7 @@ export function createJobRunner<Input>(deps: {
       const modelUsage = cost.usage();
       if (result.status === 'postponed') {
         const back = await outlastOutages(
-          db,
+          deps,
           () => returnJobs(db, [{ ...job, modelUsage }]),
           options,
         );
@@ -89,7 +90,7 @@ export function createJobRunner<Input>(deps: {
       onProcessed?.();
       const ending = { job, result, modelUsage };
       const isWritten = await outlastOutages(
-        db,
+        deps,
         async (isAgain) => (await finish(ending)) || (isAgain && hasEnded(db, ending)),
         options,
       );

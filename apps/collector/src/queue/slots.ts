@@ -1,3 +1,4 @@
+import { inTime } from '../async/in-time.ts';
 import type { StageRecord } from '../database/tables.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
 import type { Job } from './job.ts';
@@ -17,8 +18,8 @@ export type Slot = {
 export type Slots = {
   /** How many jobs could be begun at once. */
   readonly free: number;
-  /** How many jobs have left their slot so far. */
-  readonly left: number;
+  /** How many jobs have been processed so far. One that went back to the queue says nothing of how fast they end. */
+  readonly processed: number;
   /**
    * Runs a job until it ends, whatever the end: in a free slot, or in the next one that is left.
    * @param work Calls `leave` when nothing but the writing of its end is to be done: the next job need not
@@ -44,7 +45,7 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
   const slots = new Set<Slot>();
   const waiting: Waiting[] = [];
   let working = 0;
-  let left = 0;
+  let processed = 0;
 
   function beginNext(): void {
     while (working < count && waiting.length > 0) {
@@ -57,8 +58,8 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
     get free() {
       return Math.min(count - working, 2 * (count + ahead) - slots.size);
     },
-    get left() {
-      return left;
+    get processed() {
+      return processed;
     },
     run(job, work) {
       const controller = new AbortController();
@@ -75,12 +76,15 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
         if (!inSlot) return;
         inSlot = false;
         working -= 1;
-        left += 1;
         beginNext();
         onFree();
       };
+      const leaveProcessed = (): void => {
+        if (inSlot) processed += 1;
+        leave();
+      };
       const begin = (): void => {
-        void work(slot, leave).finally(() => {
+        void work(slot, leaveProcessed).finally(() => {
           leave();
           end();
         });
@@ -99,10 +103,7 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
       });
     },
     async empty(timeoutMs) {
-      const { promise: late, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, timeoutMs);
-      await Promise.race([late, Promise.all([...slots].map((slot) => slot.done))]);
-      clearTimeout(timer);
+      await inTime(Promise.all([...slots].map((slot) => slot.done)), timeoutMs);
       return slots.size === 0;
     },
   };

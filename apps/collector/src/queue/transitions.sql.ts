@@ -46,7 +46,8 @@ function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
     updated_at = now()`;
 }
 
-const RELEASED = sql`claimed_by = null, lease_expires_at = null, updated_at = now()`;
+const RELEASED = sql`
+  claimed_by = null, lease_expires_at = null, attempt_usage = null, updated_at = now()`;
 
 /**
  * What the attempts have cost of the model, with what one more did: null where that is not known, which adds
@@ -77,7 +78,7 @@ export const ended = sql`
 const interrupted: RawError = {
   code: 'interrupted',
   message:
-    'The model, the database or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
+    'The database or the disk was not available, or the process was stopped. The pictures are gone: send the payload again.',
 };
 
 /**
@@ -103,7 +104,7 @@ const uploadsLost: RawError = {
     'The process that took this payload and its pictures ended before it was done. Send it again.',
 };
 
-/** The job's worker has gone: its attempt counts, and the last one fails it. */
+/** The job's worker has gone: its attempt counts, and so does what is known of its cost; the last one fails it. */
 export function rescued(maxAttempts: number): RawBuilder<unknown> {
   const spent = sql`(inline or attempts >= ${maxAttempts})`;
   return sql`
@@ -111,6 +112,7 @@ export function rescued(maxAttempts: number): RawBuilder<unknown> {
     error = case
       when inline then ${JSON.stringify(uploadsLost)}::jsonb
       when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
+    model_usage = ${costWith(sql`raw_data.attempt_usage`)},
     ${RELEASED}`;
 }
 

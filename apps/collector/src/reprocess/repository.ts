@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { ModelUsage, Tables } from '../database/tables.ts';
 import type { Payload } from '../payload/schema.ts';
 import { FACTS } from '../listings/facts.ts';
+import { type Asked, isOutdatedPicture } from '../images/index.ts';
 import { ofListing } from '../listings/payloads.sql.ts';
 import { costWith } from '../queue/index.ts';
 
@@ -11,33 +12,51 @@ export type Choice = {
   listingId?: number | undefined;
   /** Only listings with a larger id: they are read in the order of their ids. */
   after?: number | undefined;
-  /** Only those that were read by another prompt, or by a model that was asked for by another name. */
-  outdated?: { promptVersion: string; requestedModel: string } | undefined;
+  /** Only those that this prompt and model have not read. */
+  outdated?: ReadBy | undefined;
 };
 
-const provenance = (key: string) => sql<string | null>`provenance.value ->> ${key}`;
+/** What reads payloads: a version of the prompt, and a model by the name by which it is asked for. */
+export type ReadBy = { promptVersion: string; requestedModel: string };
 
-function select(db: Kysely<Tables>, { source, listingId, after, outdated }: Choice) {
+/** The kind of an enrichment that says who found no listing in a payload, and in which. */
+const REFUSAL = 'refusal';
+
+const columnsOf = ({ promptVersion, requestedModel }: ReadBy) =>
+  JSON.stringify({ prompt_version: promptVersion, requested_model: requestedModel });
+
+/**
+ * Whether somebody else has read a listing's payload, or its provenance is not known. A listing also stays
+ * what another has read where this one has found no listing in the payload (see `noteRefusal`): it need not
+ * be asked again.
+ */
+const isOutdated = (current: ReadBy) => sql<boolean>`(
+  not coalesce(provenance.value @> ${columnsOf(current)}::jsonb, false)
+  and not exists (
+    select from listing_enrichments as refusal
+    where refusal.listing_id = listing.id and refusal.kind = ${REFUSAL}
+      and refusal.value @> ${columnsOf(current)}::jsonb
+      and refusal.value ->> 'content_hash' = raw.content_hash))`;
+
+function selectListings(db: Kysely<Tables>, { source, listingId, after }: Choice) {
   return db
     .selectFrom('property_listings as listing')
     .innerJoin('listing_payloads as current', ofListing)
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
+    .$if(source !== undefined, (query) => query.where('listing.source_slug', '=', source ?? ''))
+    .$if(listingId !== undefined, (query) => query.where('listing.id', '=', listingId ?? 0))
+    .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0));
+}
+
+function select(db: Kysely<Tables>, choice: Choice) {
+  const { outdated } = choice;
+  return selectListings(db, choice)
     .leftJoin('listing_enrichments as provenance', (join) =>
       join
         .onRef('provenance.listing_id', '=', 'listing.id')
         .on('provenance.kind', '=', 'provenance'),
     )
-    .$if(source !== undefined, (query) => query.where('listing.source_slug', '=', source ?? ''))
-    .$if(listingId !== undefined, (query) => query.where('listing.id', '=', listingId ?? 0))
-    .$if(after !== undefined, (query) => query.where('listing.id', '>', after ?? 0))
-    .$if(outdated !== undefined, (query) =>
-      query.where((eb) =>
-        eb.or([
-          eb(provenance('prompt_version'), 'is distinct from', outdated?.promptVersion ?? ''),
-          eb(provenance('requested_model'), 'is distinct from', outdated?.requestedModel ?? ''),
-        ]),
-      ),
-    );
+    .where(outdated === undefined ? sql<boolean>`true` : isOutdated(outdated));
 }
 
 /** How many listings a choice is. */
@@ -65,6 +84,38 @@ export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   );
 }
 
+/** A listing with pictures that are outdated, and the payload that it was made from last, if that is kept. */
+export type Pictured = Awaited<ReturnType<typeof listPictured>>[number];
+
+function selectPictured(db: Kysely<Tables>, choice: Choice, asked: Asked) {
+  return selectListings(db, choice).where(
+    sql<boolean>`exists (
+      select from listing_images as shown join images using (sha256)
+      where shown.listing_id = listing.id and ${isOutdatedPicture(asked)})`,
+  );
+}
+
+/** How many listings of a choice have pictures that are outdated. */
+export async function countPictured(
+  db: Kysely<Tables>,
+  choice: Choice,
+  asked: Asked,
+): Promise<number> {
+  const { n } = await selectPictured(db, choice, asked)
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+/** The first of them, in the order of their ids. */
+export function listPictured(db: Kysely<Tables>, choice: Choice, asked: Asked, limit: number) {
+  return selectPictured(db, choice, asked)
+    .select(['listing.id', 'raw.id as raw_id'])
+    .orderBy('listing.id')
+    .limit(limit)
+    .execute();
+}
+
 /** Adds what a reading cost to what the payload has cost so far. */
 export async function addModelUsage(
   db: Kysely<Tables>,
@@ -74,4 +125,23 @@ export async function addModelUsage(
   await sql`
     update raw_data set model_usage = ${costWith(sql`${JSON.stringify(usage)}::jsonb`)}
     where id = ${rawId}`.execute(db);
+}
+
+/**
+ * Notes that no listing was found in a listing's payload. That holds for whatever has the same content: the
+ * same payload may come every day.
+ */
+export async function noteRefusal(
+  db: Kysely<Tables>,
+  { listingId, rawId }: { listingId: number; rawId: number },
+  current: ReadBy,
+): Promise<void> {
+  await sql`
+    insert into listing_enrichments (listing_id, kind, value)
+    select listing.id, ${REFUSAL},
+      ${columnsOf(current)}::jsonb || jsonb_build_object('content_hash', raw.content_hash)
+    from property_listings as listing, raw_data as raw
+    where listing.id = ${listingId} and raw.id = ${rawId}
+    on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()
+  `.execute(db);
 }

@@ -14,7 +14,15 @@ import { readFacts } from '../pipeline/read-facts.ts';
 import { createModelCost } from '../model/cost.ts';
 import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
 import { mapInOrder } from '../async/map-in-order.ts';
-import { addModelUsage, type Chosen, type Choice, countChosen, listChosen } from './repository.ts';
+import {
+  addModelUsage,
+  type Chosen,
+  type Choice,
+  countChosen,
+  listChosen,
+  noteRefusal,
+  type ReadBy,
+} from './repository.ts';
 
 const PAGE = 64;
 
@@ -56,7 +64,8 @@ export type Reprocess = {
   count(choice: Choice): Promise<number>;
   /**
    * Has the model read the kept payloads of the listings again, as many at once as the worker has slots, and
-   * gives them in the order of their ids. It writes nothing but what that cost.
+   * gives them in the order of their ids. It writes nothing but what that cost, and in which payloads this
+   * prompt and model find no listing: those are not outdated any more. A failure is no reading.
    * @param options.limit How many listings at most.
    * @throws ModelError where the server fails after the client's attempts, or on each of many listings.
    */
@@ -67,7 +76,7 @@ export type Reprocess = {
   /** Takes a reading through the pipeline: the model is not asked for it again. */
   write(reading: Reading): Promise<WriteOutcome>;
   /** What `Choice.outdated` compares with. */
-  readonly current: NonNullable<Choice['outdated']>;
+  readonly current: ReadBy;
 };
 
 /**
@@ -85,6 +94,7 @@ export function createReprocess(deps: {
 }): Reprocess {
   const { db, model, jobs, leaseMs, parallel } = deps;
   const worker = processName('reprocess');
+  const current = { promptVersion: extractionPrompt.version, requestedModel: model.chatModel };
 
   async function readOne(chosen: Chosen, signal: AbortSignal): Promise<ReadOutcome> {
     const { id: listingId, raw_id: rawId, payload, status } = chosen;
@@ -103,14 +113,17 @@ export function createReprocess(deps: {
       if (cost.usage().calls > 0) await addModelUsage(db, rawId, cost.usage());
     }
     const reason = refusalOf(extracted);
-    if (reason !== undefined) return { outcome: 'not_a_listing', listingId, reason };
+    if (reason !== undefined) {
+      await noteRefusal(db, { listingId, rawId }, current);
+      return { outcome: 'not_a_listing', listingId, reason };
+    }
     const { facts } = readFacts(rawId, payload, extracted);
     const changes = diffStates(chosen, listingState(payload, facts), READ_FACTS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
   return {
-    current: { promptVersion: extractionPrompt.version, requestedModel: model.chatModel },
+    current,
     count: (choice) => countChosen(db, choice),
 
     async *read(choice, { limit, signal }) {

@@ -15,6 +15,7 @@ type Query = QueryVector & {
   newestId?: number | undefined;
   limit: number;
   exactMatches?: number | undefined;
+  mostForModel?: number | undefined;
 };
 
 /** Up to so many listings that pass the filters, all distances are computed in any case. */
@@ -26,6 +27,12 @@ const INDEX_VIEW = { least: 100, most: 1000 };
 /** So much more than the filters ask for on the average is looked at, so that one look is enough. */
 const RESERVE = 1.25;
 
+/**
+ * So many distances are computed at most only because listings have no embedding of the vector's model yet: a
+ * search must not read a table of a million listings until its backfill has come to an end.
+ */
+const MOST_FOR_MODEL = 100_000;
+
 /** How many distances can be computed in the time in which the index takes one neighbour into view. */
 const INDEX_COST = 8;
 
@@ -35,22 +42,34 @@ const INDEX_COST = 8;
  * The index walks outwards from the vector and knows nothing of the filters: of a filter that one listing in
  * a hundred passes it has to look at a hundred neighbours for each that is found. So where few listings pass,
  * or where it would look at more of them than is worth it, all distances are computed instead; so they are
- * where the index came back with too few.
- * Embeddings of another model than the vector's are left out: distances between models mean nothing.
+ * where the index came back with too few because of the filters.
+ * Embeddings of another model than the vector's are left out: distances between models mean nothing. Where
+ * many listings pass and the index came back with too few because most are still of another model, these few
+ * are what there is.
  * @param vector As PostgreSQL writes it; not the zero vector.
  * @param exclude A listing that is left out.
  * @param newestId Listings that came after this one are left out.
  * @param exactMatches Up to how many candidates the index is not used; `EXACT_MATCHES` unless told.
+ * @param mostForModel `MOST_FOR_MODEL` unless told.
  */
 export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
-  const { limit, filters, exactMatches = EXACT_MATCHES } = query;
+  const { limit, filters, exactMatches = EXACT_MATCHES, mostForModel = MOST_FOR_MODEL } = query;
   const { all, passing } = await estimateListings(db, filters);
   const wanted = Math.ceil((RESERVE * limit * all) / Math.max(1, passing));
   const isExactCheaper = exactMatches > 0 && passing <= wanted * INDEX_COST;
   if (passing <= exactMatches || isExactCheaper) return searchExactly(db, query);
   const view = Math.min(Math.max(INDEX_VIEW.least, wanted), INDEX_VIEW.most);
   const found = await searchIndex(db, query, view);
-  return found.length < limit ? searchExactly(db, query) : found;
+  if (found.length >= limit) return found;
+  const isForModel = passing > mostForModel && (await hasEnoughOfAny(db, query, view));
+  return isForModel ? found : searchExactly(db, query);
+}
+
+/** Whether the index has enough where it does not matter which model made an embedding. */
+async function hasEnoughOfAny(db: Kysely<Tables>, query: Query, view: number): Promise<boolean> {
+  if (query.embeddingModel === null) return false;
+  const found = await searchIndex(db, { ...query, embeddingModel: null }, view);
+  return found.length >= query.limit;
 }
 
 /** What a neighbour must be beside passing the filters. */

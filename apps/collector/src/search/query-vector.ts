@@ -1,5 +1,5 @@
 import { toVector } from '@oselya/db';
-import type { ModelClient } from '@oselya/model';
+import { type ModelClient, ModelError } from '@oselya/model';
 import { problem } from '../errors.ts';
 
 /** What search needs of the model client. */
@@ -24,19 +24,30 @@ export function toDirection(vector: readonly number[]): string | undefined {
 /**
  * Turns a query into a vector.
  * @param text Holds a word at least.
- * @throws ProblemError `model_unavailable` (503) when the model fails.
+ * @throws ProblemError `model_unavailable` (503) where the same search may succeed later; `model_failed` (502)
+ *   where it will not: the model does not take this text, or does not work as it is configured.
+ *   Specification 001, Errors.
  */
 export async function embedQuery(
   model: Embedder,
   text: string,
   signal: AbortSignal,
 ): Promise<QueryVector> {
-  try {
-    const { vectors, model: embeddingModel } = await model.embed([text], { signal });
-    const vector = toDirection(vectors[0] ?? []);
-    if (vector === undefined) throw new Error('The model gave an embedding without a direction');
-    return { vector, embeddingModel };
-  } catch (cause) {
-    throw problem('model_unavailable', { cause, headers: { 'retry-after': '5' } });
-  }
+  const { vectors, model: embeddingModel } = await model
+    .embed([text], { signal })
+    .catch((cause: unknown) => {
+      if (!(cause instanceof ModelError)) throw cause;
+      throw mayPass(cause)
+        ? problem('model_unavailable', { cause, headers: { 'retry-after': '5' } })
+        : problem('model_failed', { cause });
+    });
+  const vector = toDirection(vectors[0] ?? []);
+  if (vector !== undefined) return { vector, embeddingModel };
+  const cause = new Error('The model gave an embedding without a direction');
+  throw problem('model_failed', { cause });
+}
+
+/** Whether somebody who asks again may be answered: a process that stops leaves others. */
+function mayPass({ retryable, code }: ModelError): boolean {
+  return retryable || code === 'MODEL_CLOSED' || code === 'MODEL_ABORTED';
 }

@@ -108,6 +108,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
             'listing_not_embedded',
             422,
             429,
+            'model_failed',
             'model_unavailable',
           ),
         },
@@ -130,7 +131,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         body: fulltextBody,
         response: {
           200: fulltextAnswer,
-          ...problemAnswers(400, 401, 403, 422, 429, 'model_unavailable'),
+          ...problemAnswers(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable'),
         },
       },
     },

@@ -26,7 +26,7 @@ export type SimilarSearch = (
  * rules; Contract 4, Search. A query without a word is near to nothing.
  * @param exactMatches Up to how many candidates the index is not used.
  * @throws ProblemError `validation_failed`, `listing_not_found`, `listing_not_embedded`,
- *   `model_unavailable`.
+ *   `model_unavailable`, `model_failed`.
  */
 export function createSimilarSearch(deps: {
   db: Kysely<Tables>;

@@ -10,6 +10,7 @@ import { registerDuplicateMetrics } from '../../src/duplicates/metrics.ts';
 import { fingerprint } from '../../src/images/fingerprint.ts';
 import { fingerprintStored } from '../../src/images/fingerprint-stored.ts';
 import { openDatabase } from '../support/database.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 import { addListing, FLAT, groupsOf, pairsOf, settle } from './harness.ts';
@@ -24,9 +25,13 @@ const marksLeft = async () =>
   (await db.selectFrom('duplicate_marks').select('listing_id').execute()).length;
 
 /** Starts to look, at what changed just now too. */
-function startSearch(warnings: object[] = [], onLook: () => void = () => undefined) {
+function startSearch(
+  warnings: object[] = [],
+  onLook: (labels: unknown) => void = () => undefined,
+  through: typeof db = db,
+) {
   return startDuplicateSearch({
-    db,
+    db: through,
     images: { fingerprintStored: () => Promise.resolve(undefined) },
     metrics: { duplicateLooks: { inc: onLook } },
     log: Object.assign(Object.create(log), { warn: (fields: object) => warnings.push(fields) }),
@@ -84,6 +89,22 @@ test('what was claimed and not looked at before the end of the process is not lo
   assert.deepEqual(
     marks,
     Array.from({ length: 7 }, () => ({ attempts: 0, claimed_until: null })),
+  );
+});
+
+test('an outage ends the looks, and those that it kept from being made are not made in vain', async () => {
+  for (let nth = 0; nth < 10; nth += 1) await addListing(db, { ...FLAT, floor: nth });
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'pg_advisory_xact_lock_shared', when: 'before', times: 1 });
+  lossy.lose({ statement: 'attempts - 1', when: 'after', times: 1 });
+  const outcomes: unknown[] = [];
+  const search = startSearch([], (labels) => outcomes.push(labels), lossy.db);
+  await until('all to be looked at', async () => (await marksLeft()) === 0);
+  await search.close();
+  assert.ok(lossy.isOver());
+  assert.deepEqual(
+    outcomes,
+    Array.from({ length: 10 }, () => ({ outcome: 'done' })),
   );
 });
 

@@ -133,6 +133,66 @@ test('a listing that changes while it is embedded is left to its worker', async 
   assert.deepEqual([(await backfill(model)).embedded, await countBy('renamed')], [1, LISTINGS]);
 });
 
+/** What the payloads' listings have cost so far, all together. */
+async function costSoFar() {
+  const raws = await db
+    .selectFrom('raw_data')
+    .select(['id', 'model_usage'])
+    .orderBy('id')
+    .execute();
+  const calls = raws.map(({ model_usage: usage }) => usage?.calls ?? 0);
+  return {
+    calls,
+    inputTokens: raws.reduce((sum, { model_usage: usage }) => sum + (usage?.input_tokens ?? 0), 0),
+  };
+}
+
+test('what it cost is added to each payload, what failed and what changed meanwhile too', async () => {
+  let counted = 0;
+  const mock = countedModel();
+  let hasChanged = false;
+  const model = renamedModel(async (texts) => {
+    if (!hasChanged) {
+      hasChanged = true;
+      const title = 'Назва, що змінилася, поки модель думала';
+      await db.updateTable('property_listings').set({ title }).where('id', '=', 1).execute();
+    }
+    await mock.embed(texts, { observe: ({ inputTokens }) => (counted += inputTokens ?? 0) });
+  });
+  const before = await costSoFar();
+  const report = await backfill(model);
+  assert.deepEqual([report.embedded, report.changed], [LISTINGS - 1, 1]);
+  const after = await costSoFar();
+  assert.deepEqual(
+    after.calls,
+    before.calls.map((calls) => calls + 1),
+    'a request that several shared counts for each',
+  );
+  assert.ok(counted > LISTINGS);
+  assert.equal(after.inputTokens - before.inputTokens, counted, 'its tokens are divided');
+  await backfill(model, { dryRun: true });
+  assert.deepEqual(
+    (await costSoFar()).calls.slice(1),
+    after.calls.slice(1),
+    'a dry run asks nothing',
+  );
+});
+
+test('a run that the model ends has cost what it has', async () => {
+  const mock = countedModel();
+  const embed: Embed = async (texts, options) => {
+    await mock.embed(texts, options);
+    throw new ModelError('MODEL_UNREACHABLE', 'gone');
+  };
+  const before = await costSoFar();
+  await assert.rejects(backfill({ embed, embeddingModel: 'renamed' }), ModelError);
+  const after = await costSoFar();
+  assert.deepEqual(
+    after.calls.map((calls, index) => calls - (before.calls[index] ?? 0)),
+    before.calls.map((_, index) => (index < 64 ? 1 : 0)),
+  );
+});
+
 test('a text that the model refuses is named, and the others are filled in', async () => {
   const model = renamedModel((texts) => {
     if (texts.some((text) => text.startsWith('Квартира 7\n'))) {

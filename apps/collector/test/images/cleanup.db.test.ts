@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { watchedDatabase } from '../support/watched-database.ts';
 import { openImages, visionModel } from './harness.ts';
 import { openPictureHost, sha256 } from './picture-host.ts';
 import { picture } from './pictures.ts';
@@ -193,6 +194,25 @@ test('pictures that come and go while others are removed are there whenever a li
 
 // A lock that others wait for needs a second connection.
 if (databaseUrl !== undefined) {
+  test('a picture that was stored long ago is not removed while it is recorded again', async () => {
+    const { sha256: hash, url } = await put('/clean/again.jpg', 'jpeg', { colour: 'sienna' });
+    const listing = await addListing();
+    await open().images.processRemote({ ...listing, urls: [url] });
+    await open().images.processRemote({ ...listing, urls: [] });
+    await age();
+    const cleanUps: Promise<number>[] = [];
+    const watched = watchedDatabase(db, {
+      async after(text) {
+        if (!text.includes('insert into images')) return;
+        cleanUps.push(open().images.cleanUp({ olderThanDays: 1 }));
+        await cleanUps.at(-1);
+      },
+    });
+    await open({ db: watched }).images.processRemote({ ...listing, urls: [url] });
+    assert.equal(cleanUps.length, 1);
+    assert.ok(await store.has(hash));
+  });
+
   test('a picture that is about to be shown is passed by', async () => {
     const { sha256: hash, url } = await put('/clean/soon.jpg', 'jpeg', { colour: 'peru' });
     const { images } = open();

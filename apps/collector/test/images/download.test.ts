@@ -10,6 +10,8 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'nod
 import { createDownload, DOWNLOAD_LIMITS } from '../../src/images/download.ts';
 import { ImageError } from '../../src/images/image-error.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
+import { openDescriptors } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 import { serve } from './server.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-download-'));
@@ -285,6 +287,29 @@ test(
     await assert.rejects(download(slow, abort.signal), (error) => error === reason);
   },
 );
+
+test('twenty aborted downloads leave no descriptor open', { timeout: 120_000 }, async () => {
+  const halting = await serve((_request, response) => {
+    response.writeHead(200);
+    response.write(bytes);
+  });
+  const abortAll = async (count: number, before: number) => {
+    const abort = new AbortController();
+    const work = Array.from({ length: count }, () => download(halting, abort.signal));
+    const ended = Promise.allSettled(work);
+    await until('files', async () => (await readdir(folder)).length === count);
+    // A file and both ends of a connection for each.
+    assert.ok((await openDescriptors()) >= before + 3 * count);
+    abort.abort(new Error('the worker is stopping'));
+    for (const { status } of await ended) assert.equal(status, 'rejected');
+  };
+  // What is opened once and stays is open after this.
+  await abortAll(1, 0);
+  await until('the host to be alone', async () => (await readdir(folder)).length === 0);
+  const before = await openDescriptors();
+  await abortAll(20, before);
+  await until('closed descriptors', async () => (await openDescriptors()) <= before);
+});
 
 test('garbage instead of HTTP is a bad picture', async () => {
   const server = createServer((socket) =>

@@ -65,6 +65,29 @@ test('a listing whose pictures take too long has those that came, and asks for t
   }
 });
 
+test('a host that is silent is not waited for again and again, and others are asked', async () => {
+  const asked = new Set<string>();
+  const silent = await serve((request) => asked.add(request.url ?? ''));
+  const { images } = open({ limits: { totalMs: 300 } });
+  const listing = await addListing();
+  const urls = Array.from({ length: 9 }, (_, nth) => `${silent}/${nth}`);
+  const good = await put('/behind.jpg', 'jpeg', { colour: 'peru' });
+  await images.processRemote({ ...listing, urls: [...urls, good.url] });
+  const rows = await db
+    .selectFrom('listing_images')
+    .select(['sha256', 'error', 'retry_at'])
+    .where('listing_id', '=', listing.listingId)
+    .orderBy('position')
+    .execute();
+  // Three are asked at once, and one more may be before the second of them is given up.
+  assert.ok(asked.size <= 4, `${asked.size} were asked`);
+  for (const { error, retry_at: retryAt } of rows.slice(4, 9)) {
+    assert.match(error ?? '', /host did not send others of the listing in time/);
+    assert.ok(retryAt !== null && retryAt.getTime() > Date.now());
+  }
+  assert.equal(rows[9]?.sha256, good.sha256);
+});
+
 test('a worker that lost its claim writes nothing', async () => {
   const listing = await addListing();
   const { url, sha256: hash } = await put('/fenced.jpg', 'jpeg', { colour: 'linen' });
@@ -91,11 +114,22 @@ test('a worker that lost its claim writes nothing', async () => {
 });
 
 test('a failure of the model propagates, what was fetched stays, and the next attempt goes on', async () => {
-  for (const code of ['MODEL_UNAVAILABLE', 'MODEL_REJECTED', 'MODEL_INVALID_OUTPUT'] as const) {
+  const failures = [
+    new ModelError('MODEL_UNAVAILABLE', 'The model failed.', { status: 500 }),
+    new ModelError('MODEL_BREAKER_OPEN', 'The model is left alone.'),
+    new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
+    // What no status says anything about, or of which it says something that is not of the picture.
+    ...[undefined, 401, 403, 404].map(
+      (status) => new ModelError('MODEL_REJECTED', 'No.', status === undefined ? {} : { status }),
+    ),
+  ];
+  for (const [nth, error] of failures.entries()) {
+    const { code } = error;
+    const path = `/${nth}-${code}.png`;
     const listing = await addListing();
-    const { url } = await put(`/${code}.png`, 'png', { width: 20 + code.length });
+    const { url } = await put(path, 'png', { width: 20 + nth });
     const failing = visionModel(() => {
-      throw new ModelError(code, 'The model failed.');
+      throw error;
     });
     const urls = [url];
     await assert.rejects(
@@ -107,25 +141,8 @@ test('a failure of the model propagates, what was fetched stays, and the next at
     const working = visionModel();
     await open({ model: working.model }).images.processRemote({ ...listing, urls });
     assert.equal(working.shown.length, 1);
-    assert.equal(seen.filter((path) => path === `/${code}.png`).length, 1);
+    assert.equal(seen.filter((one) => one === path).length, 1);
   }
-});
-
-test('a refusal to describe a picture is not swallowed: the picture stays stored', async () => {
-  const listing = await addListing();
-  const { url, sha256: hash } = await put('/refused.jpg', 'jpeg', { colour: 'coral' });
-  const { model } = visionModel(() => {
-    throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
-  });
-  await assert.rejects(open({ model }).images.processRemote({ ...listing, urls: [url] }), {
-    code: 'MODEL_REFUSED',
-  });
-  const image = await db
-    .selectFrom('images')
-    .selectAll()
-    .where('sha256', '=', hash)
-    .executeTakeFirst();
-  assert.deepEqual([image?.sha256, image?.description], [hash, null]);
 });
 
 test('an abort ends the work with its reason', async () => {

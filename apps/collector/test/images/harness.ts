@@ -24,6 +24,7 @@ export function visionModel(
 ) {
   const shown: Shown[] = [];
   const model: Describer = {
+    visionModel: 'eyes',
     async generateObject({ schema, data, image, operation }) {
       shown.push({ data, image, operation });
       await beforeAnswer({ data, image, operation });
@@ -91,6 +92,7 @@ export async function openImages() {
   function open(options: Partial<ImagesOptions> = {}) {
     const events: ImageEvent[] = [];
     const failures: unknown[] = [];
+    const warnings: Record<string, unknown>[] = [];
     const images = createImages({
       db,
       store,
@@ -99,11 +101,12 @@ export async function openImages() {
       onError: (error) => failures.push(error),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
       model: visionModel().model,
+      log: { warn: (fields: Record<string, unknown>) => void warnings.push(fields) },
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },
       ...options,
     });
-    return { images, events, failures };
+    return { images, events, failures, warnings };
   }
 
   const rowsOf = (listingId: number) =>

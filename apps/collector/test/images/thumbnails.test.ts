@@ -46,7 +46,7 @@ const createThumbnails = (store: Parameters<typeof create>[0], errors: unknown[]
 test('two are made at once; what waits has not been read', async () => {
   const { store, asked, open, mostReading } = closedStore();
   const thumbnails = createThumbnails(store);
-  const made = Array.from({ length: 10 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
+  const made = Array.from({ length: 10 }, (_, index) => thumbnails.make(`${index}`, 320));
   await setImmediate();
   assert.deepEqual(asked, ['0', '1']);
   open();
@@ -74,7 +74,7 @@ test('equal copies are made once for all who want them, then and later', async (
   const { store, asked, open } = closedStore();
   const thumbnails = createThumbnails(store);
   const made = Array.from({ length: 30 }, () => thumbnails.makeSoon('a', 320));
-  const other = thumbnails.make('a', 640);
+  const other = thumbnails.makeSoon('a', 640);
   open();
   const copies = await Promise.all(made);
   assert.equal(new Set(copies).size, 1);
@@ -103,26 +103,38 @@ test('while many wait, a copy that is stored is given at once', async () => {
   const { store, open } = closedStore();
   const thumbnails = createThumbnails(store);
   await store.putThumbnail('known', 320, bytes);
-  const made = Array.from({ length: 34 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
+  const made = Array.from({ length: 32 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
   assert.deepEqual(await thumbnails.makeSoon('known', 320), bytes);
   await assert.rejects(thumbnails.makeSoon('unknown', 320), { code: 'unavailable' });
   open();
   await Promise.all(made);
 });
 
-test('behind 32 that wait a request is refused, unless its copy is on its way; a job waits', async () => {
+test('behind 32 others a request is refused, unless its copy is on its way; a job waits', async () => {
   const { store, open } = closedStore();
   const thumbnails = createThumbnails(store);
-  const made = Array.from({ length: 34 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
+  const made = Array.from({ length: 32 }, (_, index) => thumbnails.makeSoon(`${index}`, 320));
   await assert.rejects(thumbnails.makeSoon('one more', 320), {
     code: 'unavailable',
     status: 503,
     headers: { 'retry-after': '2' },
   });
-  const [same, job] = [thumbnails.makeSoon('33', 320), thumbnails.make('a job', 320)];
+  const [same, job] = [thumbnails.makeSoon('31', 320), thumbnails.make('a job', 320)];
   open();
   await Promise.all([...made, same, job]);
   await thumbnails.makeSoon('one more', 320);
+});
+
+test('a request neither waits behind jobs nor is refused for them', async () => {
+  const { store, asked, open } = closedStore();
+  const thumbnails = createThumbnails(store);
+  const jobs = Array.from({ length: 100 }, (_, index) => thumbnails.make(`job ${index}`, 1024));
+  const soon = [320, 1024].map((side) => thumbnails.makeSoon('job 99', side));
+  await setImmediate();
+  assert.deepEqual(asked, ['job 0', 'job 1', 'job 99']);
+  open();
+  const [small] = await Promise.all([...soon, ...jobs]);
+  assert.equal((await sharp(small).metadata()).width, 320);
 });
 
 test('one that fails gives its turn to the next', async () => {

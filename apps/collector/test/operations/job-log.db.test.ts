@@ -7,6 +7,7 @@ import { atEnd } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { start } from '../../src/main.ts';
 import { DIMENSIONS, openDatabase, rawRecord } from '../support/database.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
 import { startModelServer } from '../support/model-server.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
@@ -21,6 +22,7 @@ type Line = {
 };
 
 const database = await openDatabase();
+const lossy = lossyDatabase(database.db);
 const server = await startModelServer();
 const folder = await mkdtemp(join(tmpdir(), 'oselya-log-'));
 const lines: Line[] = [];
@@ -36,7 +38,7 @@ const running = await start(
     MODEL_EMBEDDING: 'embedding',
   },
   {
-    database,
+    database: { ...database, db: lossy.db },
     log: createLogger({
       level: 'info',
       service: 'test',
@@ -114,6 +116,20 @@ test('a job that runs within its request says the same', async () => {
   );
   assert.equal(job.request_id, 'request-three');
   assert.equal((await rawRecord(database.db, id)).request_id, 'request-three');
+});
+
+test('a job that waits for the database says so, and when it goes on', async () => {
+  lossy.lose({ statement: 'set completed_hash =', when: 'before', times: 1 });
+  const id = await send('request-four', 'four');
+  await ended(id);
+  const said = lines.filter(({ raw_id }) => raw_id === id);
+  assert.deepEqual(
+    said.map(({ msg, request_id: request }) => [msg, request]),
+    ['the database is away, and is waited for', 'the database answers again', 'job'].map((msg) => [
+      msg,
+      'request-four',
+    ]),
+  );
 });
 
 test('a request is found by its id in the log, and so is what came of it', () => {

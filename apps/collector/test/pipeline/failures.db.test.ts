@@ -34,6 +34,7 @@ const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_REFUSED', {}, 'failed'],
   // Its pictures came along and will be gone: it cannot wait.
   ['MODEL_UNREACHABLE', { uploads }, 'failed'],
+  ['MODEL_BREAKER_OPEN', { uploads }, 'failed'],
 ];
 
 for (const [code, options, outcome] of modelFailures) {

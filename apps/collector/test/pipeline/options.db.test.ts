@@ -37,6 +37,15 @@ test('pictures that came along take the place of the addresses', async () => {
   assert.equal(seen.length, 2, 'a listing whose last pictures were taken away has none');
 });
 
+test('a payload whose pictures came along before does not ask for the addresses that it names', async () => {
+  const { processRemote } = { processRemote: () => Promise.reject(new Error('not to be touched')) };
+  const harness = createHarness(db, { images: { ...noImages, processRemote } });
+  const rawId = await store(db, payloadOf({ image_urls: ['http://images.example/1.jpg'] }));
+  await db.updateTable('raw_data').set({ uploads: '[]' }).where('id', '=', rawId).execute();
+  assert.equal(await harness.runNext(), 'completed');
+  assert.equal(outcomes(await rawRecord(db, rawId))['images'], 'skipped');
+});
+
 test('an unchanged payload is processed all the same when it is forced', async () => {
   const model = countedModel();
   const harness = createHarness(db, { model });

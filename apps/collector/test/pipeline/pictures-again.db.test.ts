@@ -136,7 +136,7 @@ test('a picture that came late and could not be described is described by the re
   answers.set('/late.png', 503);
   let broken = true;
   const vision = visionModel(() => {
-    if (broken) throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
+    if (broken) throw new ModelError('MODEL_REJECTED', 'A wrong key.', { status: 401 });
   });
   const listing = await begin(['/late.png'], { vision });
   await listing.nextDay();
@@ -153,6 +153,22 @@ test('a picture that came late and could not be described is described by the re
   assert.equal(listing.vision.shown.length, 2);
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 });
   assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+});
+
+test('a picture that came late and is refused is recorded so, once', async () => {
+  answers.set('/late-refused.png', 503);
+  const vision = visionModel(() => {
+    throw new ModelError('MODEL_REFUSED', 'The content filter refused.');
+  });
+  const listing = await begin(['/late-refused.png'], { vision });
+  await listing.nextDay();
+  answers.set('/late-refused.png', await picture('png', { colour: 'maroon' }));
+  const came = await listing.process(listing.payload);
+  assert.deepEqual([came.status, outcomesOf(came)], ['completed', PICTURES_ONLY]);
+  assert.equal((await rowsOf(listing.listingId))[0]?.error, null);
+  const again = await listing.process(listing.payload);
+  assert.deepEqual([again.status, outcomesOf(again)], ['completed', UNCHANGED]);
+  assert.equal(vision.shown.length, 1);
 });
 
 test('the retry of a record that failed asks for its missing pictures at once', async () => {

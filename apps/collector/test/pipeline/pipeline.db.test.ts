@@ -47,6 +47,12 @@ test('a stage that asks the database has longer than an outage takes to be told'
   for (const { name, timeoutMs } of asking) assert.ok(timeoutMs > 2 * told, name);
 });
 
+test('the pictures of a payload may all take as long as the model may, one after another', () => {
+  const modelMs = 120_000;
+  const images = createStages(modelMs).find(({ name }) => name === 'images');
+  assert.ok(images && images.timeoutMs > 50 * modelMs);
+});
+
 test('a payload becomes a listing with facts, words, embedding, snapshot and provenance', async () => {
   const model = countedModel();
   const payload = payloadOf({

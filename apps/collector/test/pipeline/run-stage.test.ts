@@ -21,7 +21,7 @@ const never = () => Promise.reject(new Error('not used'));
 const deps: StageDeps = {
   db: offlineDatabase<Tables>().db,
   model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never),
-  images: { processRemote: never, processUploaded: never, takeDue: never },
+  images: { processRemote: never, processUploaded: never, takeDue: never, describeAll: never },
   log: createLogger({ level: 'silent', service: 'test' }),
 };
 const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({

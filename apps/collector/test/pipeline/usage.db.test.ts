@@ -5,6 +5,7 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
+import { rescueJobs } from '../../src/queue/leases.sql.ts';
 import { createJobRunner, type ProcessJob } from '../../src/queue/run-job.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
@@ -110,16 +111,21 @@ test('an attempt that threw an exception is counted', async () => {
   assert.deepEqual(usage, { calls: 1, input_tokens: 70, output_tokens: 7 });
 });
 
+/** Asks the model once, and then goes on until it is given up. */
+const askAndWait: ProcessJob = (_job, { cost, signal }) => {
+  cost?.observe(event);
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+};
+
 test("an attempt that a shutdown interrupts is counted: a worker's, and a request's own", async () => {
   const id = await store(db, payloadOf());
   const metrics = createMetrics(new Registry());
   let asked = 0;
-  const process: ProcessJob = (_job, { cost, signal }) => {
-    cost?.observe(event);
+  const process: ProcessJob = (job, options) => {
     asked += 1;
-    return new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    });
+    return askAndWait(job, options);
   };
   const usual = { db, process, metrics, log, leaseMs: 60_000 };
   const worker = startWorker({ ...usual, breaker: fakeBreaker(), slots: 1, maxAttempts: 3 });
@@ -140,6 +146,36 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
     ['pending', { calls: 2, input_tokens: 140, output_tokens: 14 }],
   );
   await db.deleteFrom('raw_data').where('id', '=', id).execute();
+});
+
+test('an attempt whose worker is lost has cost what it had when its lease was last renewed', async () => {
+  const id = await store(db, payloadOf());
+  const metrics = createMetrics(new Registry());
+  const process = askAndWait;
+  const usual = { db, process, metrics, log, leaseMs: 3000, breaker: fakeBreaker(), slots: 1 };
+  for (const attempt of [1, 2]) {
+    const worker = startWorker({ ...usual, maxAttempts: 2 });
+    await until('the lease to be renewed', async () => {
+      const { attempt_usage: usage, attempts } = await rawRecord(db, id);
+      return attempts === attempt && usage?.calls === 1;
+    });
+    const { model_usage: before } = await rawRecord(db, id);
+    assert.equal(before?.calls ?? 0, attempt - 1, 'nothing is counted twice while it goes on');
+    // What a killed worker leaves behind: its next renewal would find that the claim is another's.
+    await db
+      .updateTable('raw_data')
+      .set({ lease_expires_at: new Date(0), attempt: attempt * 10 })
+      .where('id', '=', id)
+      .execute();
+    await worker.stop({ timeoutMs: 0 });
+    await rescueJobs(db, 2);
+    const lost = await rawRecord(db, id);
+    assert.deepEqual(
+      [lost.status, lost.model_usage?.calls, lost.attempt_usage],
+      [attempt === 2 ? 'failed' : 'pending', attempt, null],
+    );
+    assert.equal(lost.model_usage?.input_tokens, attempt * event.inputTokens);
+  }
 });
 
 test('a payload that waits has cost nothing that is known', async () => {

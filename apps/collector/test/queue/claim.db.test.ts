@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import type { StageRecord } from '../../src/database/tables.ts';
 import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { createFinish } from '../../src/queue/finish.ts';
@@ -35,7 +36,11 @@ const stage = {
   started_at: '2026-05-04T09:00:00Z',
   duration_ms: 3,
 };
-const inProgress = (job: Job) => ({ ...job, stages: [] });
+const inProgress = (job: Job, stages: StageRecord[] = []) => ({
+  ...job,
+  stages,
+  usage: { calls: 0, input_tokens: 0, output_tokens: 0 },
+});
 
 async function drain(): Promise<void> {
   await db.deleteFrom('raw_data').execute();
@@ -153,7 +158,7 @@ test('renewing keeps the lease, and tells which are lost', async () => {
 test('of a job whose worker was lost for good the stages are known that it had been through', async () => {
   const id = await store(db, payloadOf());
   const job = await claimed();
-  await renewLeases(db, [{ ...job, stages: [stage] }], 60_000);
+  await renewLeases(db, [inProgress(job, [stage])], 60_000);
   assert.deepEqual((await rawRecord(db, id)).stages, [stage], 'also while it is in progress');
   await expire(job);
   await rescueJobs(db, 1);
@@ -182,7 +187,7 @@ test('a worker that lost its claim changes nothing', async () => {
 test('a returned job has cost no attempt, but is another claim', async () => {
   const id = await store(db, payloadOf());
   const job = await claimed();
-  await renewLeases(db, [{ ...job, stages: [stage] }], 60_000);
+  await renewLeases(db, [inProgress(job, [stage])], 60_000);
   assert.equal((await returnJobs(db, [job])).has(job.rawId), true);
   const row = await rawRecord(db, id);
   assert.deepEqual([row.status, row.attempts, row.attempt, row.stages], ['pending', 0, 1, []]);
@@ -214,7 +219,12 @@ if (!database.isExclusive) {
         db,
         jobs.map((job) => ({ job, result: completed })),
       ),
-    'renewed leases': (jobs: Job[]) => renewLeases(db, jobs.map(inProgress), 60_000),
+    'renewed leases': (jobs: Job[]) =>
+      renewLeases(
+        db,
+        jobs.map((job) => inProgress(job)),
+        60_000,
+      ),
   };
   for (const [what, write] of Object.entries(writers)) {
     test(`${what} lock records in the order of their ids, wherever these are`, async () => {

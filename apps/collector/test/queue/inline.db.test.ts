@@ -9,8 +9,10 @@ import { rescueJobs } from '../../src/queue/leases.sql.ts';
 import type { ProcessJob } from '../../src/queue/run-job.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -21,9 +23,13 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map((jobs) => jobs.close({ timeoutMs: 0 })));
 });
 
-function open(process: ProcessJob<string>, leaseMs = 60_000): InlineJobs<string> {
+function open(
+  process: ProcessJob<string>,
+  leaseMs = 60_000,
+  through: typeof db = db,
+): InlineJobs<string> {
   const metrics = createMetrics(new Registry());
-  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs });
+  const jobs = createInlineJobs({ db: through, process, metrics, log, leaseMs });
   opened.push(jobs);
   return jobs;
 }
@@ -48,6 +54,13 @@ const endless: ProcessJob<string> = (_job, { signal }) => {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(signal.reason));
   return promise;
+};
+
+/** Work that has met an outage for as long as it may wait. */
+const impatient: ProcessJob<string> = (_job, { patience }) => {
+  assert.equal(patience?.leftMs, 30_000);
+  patience.leftMs = 0;
+  return Promise.resolve({ status: 'postponed' });
 };
 
 test('a job runs and its outcome is written; what it was given reaches the pipeline', async () => {
@@ -150,6 +163,18 @@ test('whoever waits can give a job up; a postponed one has failed, for nobody el
   for (const { rawId } of [givenUp, postponed]) {
     assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
   }
+});
+
+test('a job that has waited for the database as long as it may does not wait to go back', async () => {
+  const job = await claim();
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'from job as back', when: 'before', times: Infinity });
+  let waits = 0;
+  const counted = watchedDatabase(lossy.db, {
+    before: (text) => (waits += text.includes('select 1') ? 1 : 0),
+  });
+  assert.equal(await open(impatient, 60_000, counted).run(job, {}), 'lost');
+  assert.equal(waits, 0);
 });
 
 test('payloads that waited for a job of their listing can be taken after it', async () => {

@@ -44,11 +44,11 @@ test('a worker without work waits a second for its next look', async (t) => {
 });
 
 test('as many jobs are claimed ahead as ended meanwhile, a hundred at most, and wait a second', () => {
-  const slots = { left: 0, takeWaiting: (forMs?: number) => (waited.push(forMs), []) };
+  const slots = { processed: 0, takeWaiting: (forMs?: number) => (waited.push(forMs), []) };
   const waited: unknown[] = [];
   const prefetch = createPrefetch(slots, MAX_WAIT_MS);
-  const next = (left: number) => {
-    slots.left = left;
+  const next = (processed: number) => {
+    slots.processed = processed;
     return prefetch.next();
   };
   assert.deepEqual([next(0), next(3), next(3), next(1000)], [0, 3, 0, MAX_PREFETCHED]);

@@ -55,7 +55,7 @@ async function play(scenario: typeof scenarios extends fc.Arbitrary<infer S> ? S
 
   const ingest = createIngest({
     db,
-    onAccepted: () => running.forEach((worker) => worker.hint()),
+    onAccepted: () => running.forEach((worker) => worker.notify()),
     log,
   });
   const running = Array.from({ length: workers }, () =>

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { createModelClient, type ModelClientOptions } from '@oselya/model';
+import {
+  createModelClient,
+  listingExtraction,
+  type ModelClient,
+  type ModelClientOptions,
+} from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRetry } from '../../src/operations/raw/retry.ts';
+import type { Payload } from '../../src/payload/schema.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { startCollector } from '../support/collector.ts';
@@ -22,12 +28,30 @@ atEnd(() => Promise.all([server.close(), embedder.close()]).then(() => undefined
 
 beforeEach(async () => {
   for (const { state } of [server, embedder]) {
-    Object.assign(state, { up: true, embeds: true, requests: 0 });
+    Object.assign(state, { up: true, embeds: true, sees: true, requests: 0 });
     delete state.interfere;
     delete state.crashesOn;
   }
   await db.deleteFrom('raw_data').execute();
 });
+
+/** Has the model look at each picture, as the pipeline does once it has fetched them. */
+function lookAt(model: ModelClient): typeof noImages.processRemote {
+  return async ({ urls, signal, observe }) => {
+    for (const url of urls) {
+      await model.generateObject({
+        operation: 'look',
+        ...listingExtraction,
+        system: 'Look.',
+        data: url,
+        image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },
+        signal,
+        observe,
+      });
+    }
+    return [];
+  };
+}
 
 /** A worker before the model server, and the client that it asks with. */
 function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
@@ -44,7 +68,8 @@ function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?:
     ...options,
   });
   const metrics = createMetrics(new Registry());
-  const deps = { db, model, images: noImages, metrics, log, modelTimeoutMs: timeoutMs };
+  const images = { ...noImages, processRemote: lookAt(model) };
+  const deps = { db, model, images, metrics, log, modelTimeoutMs: timeoutMs };
   const worker = startWorker({
     ...deps,
     process: createPipeline(deps),
@@ -62,9 +87,8 @@ function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?:
   return { model, worker, [Symbol.asyncDispose]: dispose };
 }
 
-function add(jobs: number, description?: string): Promise<number[]> {
-  const payload = () => payloadOf(description === undefined ? {} : { description });
-  return Promise.all(Array.from({ length: jobs }, () => store(db, payload())));
+function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
+  return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
 }
 
 async function count(): Promise<Record<'pending' | 'completed' | 'failed', number>> {
@@ -77,13 +101,27 @@ async function count(): Promise<Record<'pending' | 'completed' | 'failed', numbe
   return { pending: 0, completed: 0, failed: 0, ...counted };
 }
 
+/** How many requests the servers have had. */
+const asked = () => server.state.requests + embedder.state.requests;
+
+/** How often a job has been claimed so far, those included that went back. */
+async function countClaims(): Promise<number> {
+  const { claims } = await db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.sum<number>('attempt').as('claims'))
+    .executeTakeFirstOrThrow();
+  return claims;
+}
+
 /** Waits until all jobs have ended, and tells that none failed and what the one with the most cost. */
 async function allCompleted(jobs: number): Promise<void> {
-  const { completed } = await until('all jobs to end', async () => {
-    const counted = await count();
-    return counted.completed + counted.failed === jobs && counted;
-  });
-  assert.equal(completed, jobs);
+  for (let ended = 0; ended < jobs;) {
+    ended = await until('more jobs to end', async () => {
+      const { completed, failed } = await count();
+      return completed + failed > ended && completed + failed;
+    });
+  }
+  assert.equal((await count()).completed, jobs);
   const { most } = await db
     .selectFrom('raw_data')
     .select((eb) => eb.fn.max('attempts').as('most'))
@@ -106,6 +144,13 @@ const outages: [
     {},
     () => (server.state.embeds = false),
     () => (server.state.embeds = true),
+  ],
+  [
+    'an outage of vision alone, where one server does all',
+    40,
+    {},
+    () => (server.state.sees = false),
+    () => (server.state.sees = true),
   ],
   [
     'an outage of the server that embeds',
@@ -133,14 +178,18 @@ const outages: [
 for (const [name, jobs, options, begin, end] of outages) {
   test(`${name} costs none of ${jobs} jobs an attempt`, async () => {
     begin();
-    await add(jobs);
+    await add(jobs, { image_urls: ['https://pictures.example/1.jpg'] });
     await using opened = open(options);
     const { model } = opened;
     await until('the breaker to open', () => model.breaker.state !== 'closed');
-    const reached = server.state.requests;
-    await until('five probes', () => server.state.requests >= reached + 5);
+    const [reached, claimed] = [asked(), await countClaims()];
+    await until('five probes', () => asked() >= reached + 5);
     const { completed, failed } = await count();
     assert.deepEqual([completed, failed], [0, 0]);
+    // Once for each probe, and before the first: what a probe turns away is not claimed again and again meanwhile.
+    const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
+    const most = (options?.slots ?? 4) * (probes + 1);
+    assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
     end();
     await allCompleted(jobs);
   });
@@ -225,7 +274,7 @@ for (const [name, path, slots] of poisons) {
     let jobs = 30;
     server.state.crashesOn = (request) =>
       request.path.endsWith(path) && JSON.stringify(request.body).includes('crash me');
-    const [poison] = await add(1, 'Продам квартиру: crash me, please');
+    const [poison] = await add(1, { description: 'Продам квартиру: crash me, please' });
     await add(jobs);
     await using opened = open({ slots });
     const states: string[] = [];
@@ -244,7 +293,7 @@ for (const [name, path, slots] of poisons) {
       assert.deepEqual(states, [], 'others go first, and show that the server is there');
 
     delete server.state.crashesOn;
-    const retry = createRetry({ db, onRetried: opened.worker.hint });
+    const retry = createRetry({ db, onRetried: opened.worker.notify });
     assert.equal(await retry.all({ status: 'failed' }), 1);
     await allCompleted(jobs + 1);
   });

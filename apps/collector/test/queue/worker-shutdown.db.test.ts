@@ -52,7 +52,8 @@ test('shutdown returns jobs that take too long, at no cost, and they write nothi
   });
   await reach({ processing: 1 });
   await worker.stop(NO_WAIT);
-  assert.ok(aborted);
+  await until('the work to be ended', () => aborted);
+  await reach({ pending: 1 });
   const row = await rawRecord(db, id);
   assert.deepEqual([row.status, row.attempts, row.stages], ['pending', 0, []]);
   await empty();
@@ -77,6 +78,7 @@ test('all that is in progress is returned at shutdown in one statement', async (
   );
   await reach({ processing: 10 });
   await worker.stop(NO_WAIT);
+  await reach({ pending: 10 });
   assert.equal(returns, 1);
   const rows = await db.selectFrom('raw_data').selectAll().execute();
   for (const row of rows) {
@@ -125,3 +127,45 @@ test('a worker has not stopped while jobs are on their way back', async () => {
   assert.deepEqual(Object.keys(await statuses()).toSorted(), ['completed', 'pending']);
   await empty();
 });
+
+/** What a worker waits for that is told to stop, by a part of its text. */
+const awaited = {
+  'a claim': 'with recursive',
+  'a renewal': 'stages = job.stages',
+  'a return': 'from job as back',
+};
+
+for (const [name, statement] of Object.entries(awaited)) {
+  test(`a stop does not wait for ${name} that the database does not answer`, async () => {
+    const { promise: answer, resolve: letGo } = Promise.withResolvers<void>();
+    let asked = 0;
+    let answered = 0;
+    const silent = watchedDatabase(db, {
+      async after(text) {
+        if (!text.includes(statement)) return;
+        asked += 1;
+        await answer;
+        answered += 1;
+      },
+    });
+    await storeMany(1);
+    const worker = start(
+      async (_, { signal }) => {
+        await new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+        return completed;
+      },
+      { db: silent, slots: 1, leaseMs: 300 },
+    );
+    if (name === 'a return') await reach({ processing: 1 });
+    else await until('it to be asked', () => asked > 0);
+    await worker.stop({ timeoutMs: 200 });
+    assert.ok(asked > 0);
+    assert.equal(answered, 0, 'it has stopped all the same');
+    letGo();
+    await until('what was asked to be answered', () => answered === asked);
+    await reach({ pending: 1 });
+    await empty();
+  });
+}

@@ -29,13 +29,13 @@ test('a worker drains the queue, with no more in progress than its slots', async
   await empty();
 });
 
-test('a hint wakes a worker that has nothing to do, and so does the poll', async () => {
-  const hinted = start(async () => completed, { pollMs: 60_000 });
+test('a notification wakes a worker that has nothing to do, and so does the poll', async () => {
+  const notified = start(async () => completed, { pollMs: 60_000 });
   await sleep(20);
   await store(db, payloadOf());
-  hinted.hint();
+  notified.notify();
   await reach({ completed: 1 });
-  await hinted.stop(LONG);
+  await notified.stop(LONG);
 
   const polling = start(async () => completed);
   await store(db, payloadOf());
@@ -44,7 +44,7 @@ test('a hint wakes a worker that has nothing to do, and so does the poll', async
   await empty();
 });
 
-test('a hint that comes while all slots are taken, or while a gate is asked, is not lost', async () => {
+test('a notification that comes while all slots are taken, or while a gate is asked, is not lost', async () => {
   const held = Promise.withResolvers<void>();
   let begun = 0;
   const asked: ((isOpen: boolean) => void)[] = [];
@@ -66,7 +66,7 @@ test('a hint that comes while all slots are taken, or while a gate is asked, is 
   asked[0]?.(true);
   await until('the first job', () => begun === 1);
   await store(db, payloadOf());
-  worker.hint();
+  worker.notify();
   held.resolve();
   await until('the gate to be asked for the second job', () => asked.length === 2);
   asked[1]?.(true);
@@ -74,7 +74,7 @@ test('a hint that comes while all slots are taken, or while a gate is asked, is 
 
   await until('the gate to be asked once more', () => asked.length === 3);
   await store(db, payloadOf());
-  worker.hint();
+  worker.notify();
   asked[2]?.(false);
   await until('the gate to be asked again at once', () => asked.length === 4);
   asked[3]?.(true);

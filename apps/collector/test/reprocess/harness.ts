@@ -32,9 +32,10 @@ export function betterModel(
 export function openReprocess(
   db: Kysely<Tables>,
   model: ReturnType<typeof countedModel>,
+  images = noImages,
 ): Reprocess {
   const metrics = createMetrics(new Registry());
-  const deps = { db, images: noImages, metrics, log };
+  const deps = { db, images, metrics, log };
   const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));

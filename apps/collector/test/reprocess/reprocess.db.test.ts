@@ -112,6 +112,38 @@ test('what the current prompt and model have read is not outdated', async () => 
   assert.equal(await reprocess.count({ outdated: open(countedModel()).current }), 1);
 });
 
+test('what is no listing for the current prompt and model is not read by them again', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf({ external_id: 'refused' });
+  await harness.process(payload);
+  const failing = await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
+  const refuses = betterModel((read) => {
+    if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
+    return { is_listing: false, reason: 'A service.' };
+  });
+  const reprocess = open(refuses);
+  const outdated = reprocess.current;
+  const listings = await db.selectFrom('property_listings').selectAll().execute();
+  assert.equal((await readAll(reprocess, { outdated })).length, 2);
+  assert.deepEqual(
+    (await readAll(reprocess, { outdated })).map(({ outcome, listingId }) => [outcome, listingId]),
+    [['failed', failing.listing_id]],
+    'a failure is no reading',
+  );
+  assert.deepEqual(await db.selectFrom('property_listings').selectAll().execute(), listings);
+
+  // The same again is the same.
+  await harness.process(payload);
+  assert.equal(await reprocess.count({ outdated }), 1);
+  // Another model, another prompt, another payload, or whoever asks for all, has it read.
+  const other = open({ ...refuses, chatModel: 'another' });
+  assert.equal(await other.count({ outdated: other.current }), 2);
+  assert.equal(await reprocess.count({ outdated: { ...outdated, promptVersion: 'v0' } }), 2);
+  assert.equal(await reprocess.count({}), 2);
+  await harness.process({ ...payload, price: 1, currency: 'USD' });
+  assert.equal(await reprocess.count({ outdated }), 2);
+});
+
 test('a source or a listing can be chosen', async () => {
   const harness = createHarness(db);
   const { listing_id: id } = await harness.process(payloadOf());
@@ -179,9 +211,10 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
 test('a server that fails ends the reading, and so does a model that fails on everything', async () => {
   const harness = createHarness(db);
   for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
+  // The slots; and ten in a row, with those that had been begun ahead of the tenth.
   for (const [code, most] of [
     ['MODEL_UNREACHABLE', 4],
-    ['MODEL_REJECTED', 17],
+    ['MODEL_REJECTED', 10 + 2 * 4],
   ] as const) {
     const model = betterModel(() => {
       throw new ModelError(code, 'no');

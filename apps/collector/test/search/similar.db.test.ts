@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sql } from 'kysely';
-import { findNearest } from '../../src/search/nearest.sql.ts';
+import { ModelError } from '@oselya/model';
 import { idsOf, modelOf, openSearch } from './harness.ts';
 
-const { add, serve, db, pool, engine } = await openSearch();
+const { add, serve, pool } = await openSearch();
 const model = modelOf({ 'тиха вулиця': [1, 0, 0], нуль: [0, 0, 0] });
 const { post } = await serve({ model });
 
@@ -91,17 +90,28 @@ test('a text without a word is near to nothing, and the model is not asked', asy
   assert.deepEqual((await ok('similar', { query: '?!…' })).items, []);
 });
 
-test('what the model cannot embed is 503', async () => {
-  for (const query of ['слово, якого модель не знає', 'нуль']) {
+const passing = { status: 503, code: 'model_unavailable', retryAfter: '5' };
+const fatal = { status: 502, code: 'model_failed', retryAfter: undefined };
+
+for (const [name, error, expected] of [
+  ['whose server is away', new ModelError('MODEL_UNREACHABLE', 'secret'), passing],
+  ['that is left alone', new ModelError('MODEL_BREAKER_OPEN', 'secret'), passing],
+  ['of a process that stops', new ModelError('MODEL_CLOSED', 'secret'), passing],
+  ['that does not take the text', new ModelError('MODEL_REJECTED', 'secret'), fatal],
+  ['that is misconfigured', new ModelError('MODEL_MISCONFIGURED', 'secret'), fatal],
+  ['that answers nonsense', new ModelError('MODEL_INVALID_OUTPUT', 'secret'), fatal],
+  ['that gives no direction', undefined, fatal],
+] as const) {
+  test(`a model ${name} is ${expected.status}`, async () => {
+    const failing = { embed: error === undefined ? model.embed : () => Promise.reject(error) };
+    const server = await serve({ model: failing });
     for (const kind of ['similar', 'hybrid']) {
-      const answer = await post(kind, { query });
-      assert.equal(answer.status, 503);
-      assert.equal(answer.body.code, 'model_unavailable');
-      assert.equal(answer.headers['retry-after'], '5');
-      assert.ok(!answer.body.detail.includes('refused'));
+      const { status, body, headers } = await server.post(kind, { query: 'нуль' });
+      assert.deepEqual({ status, code: body.code, retryAfter: headers['retry-after'] }, expected);
+      assert.ok(!body.detail.includes('secret'));
     }
-  }
-});
+  });
+}
 
 test('a listing that is unknown is 404, one without an embedding 409', async () => {
   assert.equal((await post('similar', { listing_id: 999_999 })).body.code, 'listing_not_found');
@@ -139,117 +149,6 @@ for (const [name, body, path] of refused) {
 
 test('NaN is no JSON: 400', async () => {
   assert.equal((await post('similar', '{"embedding":[NaN,0,0]}')).status, 400);
-});
-
-/** Directions that are spread evenly and differ from one another. */
-const scattered = (index: number) => [
-  Math.sin(index * 1.1),
-  Math.cos(index * 2.3),
-  Math.sin(index * 0.7 + 1),
-];
-
-test('through the index and without it the order is that of computing every distance', async () => {
-  const seeds = Array.from({ length: 400 }, (_, index) => ({
-    source_slug: 'scattered',
-    embedding: scattered(Math.floor(index / 2)),
-    price: index,
-  }));
-  const ids = await add(...seeds);
-  const query = [0.3, -0.5, 0.8];
-  const expected = ids
-    .map((id, index) => ({ id, distance: cosineDistance(query, seeds[index]?.embedding ?? []) }))
-    .toSorted((a, b) =>
-      Math.abs(a.distance - b.distance) > 1e-6 ? a.distance - b.distance : a.id - b.id,
-    )
-    .slice(0, 30)
-    .map(({ id }) => id);
-  for (const exactMatches of [0, 1000]) {
-    const body = { embedding: query, source_slug: 'scattered', limit: 30 };
-    const answer = await (await serve({ exactMatches })).post('similar', body);
-    assert.deepEqual(idsOf(answer.body), expected, `exact up to ${exactMatches}`);
-  }
-});
-
-function cosineDistance(a: readonly number[], b: readonly number[]): number {
-  const dot = a.reduce((sum, element, index) => sum + element * (b[index] ?? 0), 0);
-  return 1 - dot / (Math.hypot(...a) * Math.hypot(...b));
-}
-
-test('a selective filter gets all its rows, also where the index gives up before', async () => {
-  const wanted = await add(
-    ...Array.from({ length: 12 }, (_, index) => ({
-      source_slug: 'rare',
-      city: 'Рідкісне',
-      embedding: at(170 + index / 10),
-    })),
-  );
-  // What is nearest to the query are hundreds of others, more than the index keeps in view.
-  await add(
-    ...Array.from({ length: 600 }, (_, index) => ({
-      source_slug: 'crowd',
-      embedding: at(index / 20),
-    })),
-  );
-  const search = {
-    vector: '[1,0,0]',
-    embeddingModel: null,
-    filters: { city: 'рідкісне' },
-    limit: 10,
-  };
-  await db.connection().execute(async (connection) => {
-    await sql`set hnsw.max_scan_tuples = 1; set enable_seqscan = off`.execute(connection);
-    const index = await connection.transaction().execute(async (trx) => {
-      await sql`set local hnsw.ef_search = 100`.execute(trx);
-      return sql`select id from property_listings where city_key = 'рідкісне'
-        order by embedding <=> '[1,0,0]', id limit 10`.execute(trx);
-    });
-    assert.ok(index.rows.length < 10, `the index alone found ${index.rows.length}`);
-    for (const exactMatches of [0, 11, 12]) {
-      const found = await findNearest(connection, { ...search, exactMatches });
-      const ids = found.map(({ id }) => id);
-      assert.deepEqual(ids, wanted.slice(0, 10), `exact up to ${exactMatches}`);
-    }
-    await sql`reset hnsw.max_scan_tuples; reset enable_seqscan`.execute(connection);
-  });
-});
-
-test('an unfiltered search goes through the index', async () => {
-  const vector = '[1,0,0]';
-  await sql`analyze property_listings`.execute(db);
-  const { rows } = await db.transaction().execute(async (trx) => {
-    await sql`set local enable_seqscan = off`.execute(trx);
-    return sql<Record<string, string>>`explain
-      select id, embedding <=> ${vector}::vector as distance from property_listings
-      where archived_at is null and embedding is not null order by distance, id limit 10`.execute(
-      trx,
-    );
-  });
-  const plan = rows.map((row) => Object.values(row).join()).join('\n');
-  assert.match(plan, /Index Scan using property_listings_nearest/);
-});
-
-async function scanSetting(): Promise<string> {
-  const { rows } = await pool.query(`select current_setting('hnsw.iterative_scan', true) as scan`);
-  return rows[0]?.scan || 'off';
-}
-
-test('the settings of a search do not outlive it, nor reach others', async () => {
-  const search = {
-    vector: '[1,0,0]',
-    embeddingModel: null,
-    filters: {},
-    limit: 5,
-    exactMatches: 0,
-  };
-  const rounds = engine === 'pglite' ? 3 : 20;
-  const seen = await Promise.all(
-    Array.from({ length: rounds }, async () => {
-      const before = await scanSetting();
-      assert.equal((await findNearest(db, search)).length, 5);
-      return [before, await scanSetting()];
-    }),
-  );
-  assert.deepEqual(new Set(seen.flat()), new Set(['off']));
 });
 
 test('no connection is held while the model is asked', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerAlike, startModelServer, textsIn } from '@oselya/model/testing';
+import { answerAlike, LISTING, startModelServer, textsIn } from '@oselya/model/testing';
 import { answerParent } from '../../process/child.ts';
 
 /** Requests that have come so far, and the most texts that one of them had to embed. */
@@ -16,10 +16,18 @@ export type ModelServer = {
 const nothing = (): Counts => ({ chat: 0, embed: 0, mostTexts: 0 });
 let counts = nothing();
 
-/** Serves a model that takes its time and reads the same out of every listing. */
+/** Who asks about a listing drops what is about a picture, and the other way round. */
+const LISTING_AND_PICTURE = {
+  ...LISTING,
+  description: 'A room.',
+  room_type: 'bedroom',
+  quality: 'good',
+};
+
+/** Serves a model that takes its time and reads the same out of every listing, and sees it on every picture. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
-  const answer = answerAlike({ vectorOf: () => vector });
+  const answer = answerAlike({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
     const texts = textsIn(request);

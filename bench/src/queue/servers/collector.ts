@@ -1,6 +1,6 @@
 import {
   CHANNEL,
-  createHints,
+  createNotifications,
   createIngest,
   createMetrics,
   migrations,
@@ -20,8 +20,8 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
   const { db, pool } = database;
   await migrate(database, migrations({ EMBEDDING_DIMENSIONS: 16 }));
   const log = createLogger({ level: 'silent', service: 'bench' });
-  const hints = createHints({ db, onError: fail });
-  const ingest = createIngest({ db, onAccepted: hints.raise, log });
+  const notifications = createNotifications({ db, onError: fail });
+  const ingest = createIngest({ db, onAccepted: notifications.send, log });
 
   return {
     async fill(count, groups) {
@@ -51,14 +51,14 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
           onJob(job.externalId);
           return Promise.resolve({ status: 'completed', error: null, stages: [], listingId: null });
         },
-        breaker: { state: 'closed', onChange: () => () => undefined },
+        breaker: { state: 'closed', isProbing: false, onChange: () => () => undefined },
         metrics: createMetrics(new Registry()),
         log,
         slots: concurrency,
         leaseMs: LEASE_MS,
         maxAttempts: 3,
       });
-      await database.listen(CHANNEL, worker.hint);
+      await database.listen(CHANNEL, worker.notify);
       return () => worker.stop({ timeoutMs: 10_000 });
     },
     async countLeft() {

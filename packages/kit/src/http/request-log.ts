@@ -21,13 +21,22 @@ export class RequestLog extends LogController {
     request: FastifyRequest,
     reply: FastifyReply,
   ): void {
-    const line = {
-      method: request.method,
-      route: request.routeOptions.url ?? null,
-      status: reply.statusCode,
-      duration_ms: Math.round(reply.elapsedTime),
-    };
+    const line = requestLine(request, reply);
     if (error) request.log.error({ ...line, err: error }, 'request failed');
     else request.log.info(line, 'request');
   }
+}
+
+/** Logs a request that was answered past Fastify, for which it has no answer, and so no end. */
+export function logAnswered(request: FastifyRequest, reply: FastifyReply, status: number): void {
+  request.log.info({ ...requestLine(request, reply), status }, 'request');
+}
+
+function requestLine(request: FastifyRequest, reply: FastifyReply) {
+  return {
+    method: request.method,
+    route: request.routeOptions.url ?? null,
+    status: reply.statusCode,
+    duration_ms: Math.round(reply.elapsedTime),
+  };
 }

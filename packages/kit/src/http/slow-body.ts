@@ -1,5 +1,7 @@
 import type { onRequestHookHandler } from 'fastify';
+import { commonErrors } from '../common-errors.ts';
 import { refuseConnection } from './malformed-http.ts';
+import { logAnswered } from './request-log.ts';
 
 /**
  * How slowly a body may come: it is whole after so long, or has come at least by so much in each such time. No
@@ -12,7 +14,8 @@ export const SLOWEST_BODY = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
  * A hook that ends a request whose body comes more slowly, with 408 and its connection. It is in place of
  * the limit that Node has, which holds for a request as a whole, however large it is.
  */
-export const refuseSlowBody: onRequestHookHandler = ({ raw, id }, reply, done) => {
+export const refuseSlowBody: onRequestHookHandler = (request, reply, done) => {
+  const { raw, id } = request;
   const { socket } = raw;
   if (hasBody(raw.headers)) {
     let before = socket.bytesRead;
@@ -22,8 +25,12 @@ export const refuseSlowBody: onRequestHookHandler = ({ raw, id }, reply, done) =
       if (raw.complete || received >= SLOWEST_BODY.bytes) return;
       clearInterval(timer);
       // Whoever was answered before the end of the body has nothing more to be told.
-      if (reply.raw.headersSent) socket.destroy();
-      else refuseConnection(socket, 'request_too_slow', id);
+      if (reply.raw.headersSent) {
+        socket.destroy();
+        return;
+      }
+      refuseConnection(socket, 'request_too_slow', id);
+      logAnswered(request, reply, commonErrors.request_too_slow.status);
     }, SLOWEST_BODY.milliseconds);
     timer.unref();
     raw.once('close', () => clearInterval(timer));

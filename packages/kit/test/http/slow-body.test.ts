@@ -6,8 +6,13 @@ import { Type } from 'typebox';
 import { createLogger, createServer, listen } from '../../src/index.ts';
 import { SLOWEST_BODY } from '../../src/http/slow-body.ts';
 
+const lines: string[] = [];
 const app = await createServer({
-  log: createLogger({ level: 'silent', service: 'test' }),
+  log: createLogger({
+    level: 'info',
+    service: 'test',
+    destination: { write: (line) => void lines.push(line) },
+  }),
   bodyLimit: 1024 * 1024,
   openapi: { title: 'Test', description: 'A test.', version: '1' },
 });
@@ -99,13 +104,17 @@ test('one that stalls, or comes more slowly, is 408 and the end of the connectio
   }
 });
 
-test('a body that is read into memory has the time once', async (context) => {
+test('a body that is read into memory has the time once, and the log has its 408', async (context) => {
   const clock = clockOf(context);
+  lines.length = 0;
   const client = await open('/json', 100);
   client.socket.write('{"a": "');
   clock.pass();
   await client.ended;
   assert.match(client.answer, /^HTTP\/1\.1 408 /);
+  const [line, ...others] = lines.map((one) => JSON.parse(one) as Record<string, unknown>);
+  assert.deepEqual([line?.['status'], line?.['route'], others], [408, '/json', []]);
+  assert.ok(client.answer.includes(String(line?.['request_id'])));
 });
 
 test('who was answered and goes on sending is cut off without another answer', async (context) => {

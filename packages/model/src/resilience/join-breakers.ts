@@ -2,7 +2,8 @@ import type { BreakerState, BreakerView } from './breaker.ts';
 
 /**
  * Shows several breakers as one, for whoever needs what is behind all of them: open while any is open,
- * half-open while any may be tried, and closed when all are.
+ * half-open while any may be tried, and closed when all are; probing while any is. Where the probe of one ends
+ * while another may be tried, the state does not change, and nobody is told.
  */
 export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   const listeners = new Set<(state: BreakerState) => void>();
@@ -22,6 +23,9 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
   return {
     get state() {
       return state();
+    },
+    get isProbing() {
+      return breakers.some((breaker) => breaker.isProbing);
     },
     onChange(listener) {
       listeners.add(listener);

@@ -236,13 +236,15 @@ suite('the half-open breaker', () => {
     const answer = Promise.withResolvers<Answer>();
     server.play(() => answer.promise);
     const before = server.requests.length;
+    assert.equal(client.breaker.isProbing, false, 'it may be tried, and nobody does');
 
     const calls = Array.from({ length: 50 }, () => ask(client));
     const [probe, ...others] = calls;
     for (const other of others) await failsWith(other, 'MODEL_BREAKER_OPEN');
-    assert.equal(client.breaker.state, 'half-open');
+    assert.deepEqual([client.breaker.state, client.breaker.isProbing], ['half-open', true]);
     answer.resolve(chat.ollama(FLAT));
     assert.ok(await probe);
+    assert.equal(client.breaker.isProbing, false);
 
     assert.equal(server.requests.length - before, 1);
     assert.equal(client.breaker.state, 'closed');

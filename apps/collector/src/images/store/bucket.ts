@@ -17,6 +17,12 @@ export type BucketSettings = {
 /** The longest wait for a connection, and for an answer to one request, in milliseconds. */
 const TIMEOUTS = { connectionTimeout: 5000, requestTimeout: 60_000 };
 
+/**
+ * The longest wait until an object is gone, attempts included: a picture is removed while its row is locked (see
+ * cleanup.sql.ts), and what is not gone by then is left to the next clean-up.
+ */
+const DELETE_MS = 5000;
+
 /** The client's own number, with its backoff: for 503 SlowDown, other 5xx and broken connections. */
 const ATTEMPTS = 3;
 
@@ -36,7 +42,7 @@ const uploadInTurn = pLimit(PARALLEL_UPLOADS);
 export async function openBucket(
   settings: BucketSettings,
 ): Promise<{ disk: Disk; close: () => void }> {
-  const [{ S3Client }, { S3Driver }, { Disk: BaseDisk }] = await Promise.all([
+  const [{ DeleteObjectCommand, S3Client }, { S3Driver }, { Disk: BaseDisk }] = await Promise.all([
     import('@aws-sdk/client-s3'),
     import('flydrive/drivers/s3'),
     import('flydrive'),
@@ -54,7 +60,13 @@ export async function openBucket(
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
-  const driver = new S3Driver({ client, bucket, visibility: 'private', supportsACL: false });
+  class BucketDriver extends S3Driver {
+    override async delete(key: string): Promise<void> {
+      const command = new DeleteObjectCommand({ Bucket: bucket, Key: key });
+      await client.send(command, { abortSignal: AbortSignal.timeout(DELETE_MS) });
+    }
+  }
+  const driver = new BucketDriver({ client, bucket, visibility: 'private', supportsACL: false });
   class PictureBucket extends BaseDisk {
     override copyFromFs(source: string | URL, key: string): Promise<void> {
       // Read within the turn: what waits is on the disk only.

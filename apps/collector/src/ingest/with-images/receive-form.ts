@@ -3,12 +3,9 @@ import type { FastifyRequest } from 'fastify';
 import { type Disk, isDiskLow } from '../../disk/disk.ts';
 import { problem } from '../../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
-import { BODY_LIMIT, MEBIBYTE } from '../../limits.ts';
+import { BODY_LIMIT, MAX_PICTURES, MEBIBYTE } from '../../limits.ts';
 import { cleanText } from '../../text/clean.ts';
 import type { Payload } from '../../payload/schema.ts';
-
-/** As many as a payload may name. Contract 4, PayloadSchema. */
-export const MAX_FILES = 50;
 
 /** All that one request may send, in bytes: some ten times what a listing's pictures take. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
@@ -21,7 +18,12 @@ const MAX_NAME = 255;
  * hides from that, such as parts without a name.
  */
 const PARSER = {
-  limits: { fileSize: Infinity, files: MAX_FILES + 2, parts: MAX_FILES + 10, headerPairs: 20 },
+  limits: {
+    fileSize: Infinity,
+    files: MAX_PICTURES + 2,
+    parts: MAX_PICTURES + 10,
+    headerPairs: 20,
+  },
   // Everything is read as a stream and by its name, whatever type its sender gives it.
   isPartAFile: () => true,
 };
@@ -104,8 +106,8 @@ async function receiveFile(
 ): Promise<UploadedFile> {
   const name = cleanText(fileName).slice(0, MAX_NAME).toWellFormed();
   const label = JSON.stringify(name);
-  if (index === MAX_FILES) {
-    throw refused('images', `must be at most ${MAX_FILES} files: ${label} is one too many`);
+  if (index === MAX_PICTURES) {
+    throw refused('images', `must be at most ${MAX_PICTURES} files: ${label} is one too many`);
   }
   await disk.need();
   const chunks = orMalformed<Uint8Array>(part.file);

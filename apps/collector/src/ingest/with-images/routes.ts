@@ -25,10 +25,16 @@ export type WithImagesDeps = {
   disk: Disk;
   /** Gives where temporary files go. */
   temporary: () => string;
-  /** How many requests are taken at once: each holds files and a place at the model. */
+  /** How many payloads are processed at once: each holds a place at the model. */
   atOnce: number;
   metrics: Pick<Metrics, 'ingestRequests'>;
 };
+
+/**
+ * For each payload that is processed so many are received, or wait for their turn: a sender may take its time,
+ * and holds nothing but its files meanwhile.
+ */
+const RECEIVED_FOR_EACH = 4;
 
 /**
  * `POST /ingest/with-images`, in a scope of its own, because it reads another type of body than all else.
@@ -39,6 +45,7 @@ export type WithImagesDeps = {
 export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
   const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
   const readMetadata = createReadMetadata(app);
+  const places = pLimit(RECEIVED_FOR_EACH * atOnce);
   const turns = pLimit(atOnce);
   const sources = new WeakMap<FastifyRequest, string>();
   const accepted = new WeakSet<FastifyRequest>();
@@ -87,8 +94,8 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
     },
     async (request, reply) => {
       await refuseEarly(request);
-      if (turns.activeCount >= atOnce) throw problem('uploads_busy');
-      return turns(async () => {
+      if (places.activeCount >= places.concurrency) throw problem('uploads_busy');
+      return places(async () => {
         await using received = new AsyncDisposableStack();
         const form = await receiveForm(request, {
           disk,
@@ -100,21 +107,23 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
               throw problem('forbidden', { detail: 'This API key may not send for this source.' });
             }
             sources.set(request, payload.source_slug);
-            // Past the rate the pictures that follow are not taken, nor is a turn held while they come.
+            // Past the rate the pictures that follow are not taken, nor is a place held while they come.
             reply.headers(await limit(payload.source_slug));
             return payload;
           },
         });
-        // Nothing moves on the connection while the pipeline runs, however long that takes.
+        // Nothing moves on the connection while others are processed and while it is, however long that takes.
         request.raw.setTimeout(0);
-        return await processForm(
-          { ...form, requestId: request.id },
-          request.headers['idempotency-key'],
-          ({ isNew }) => {
-            if (!isNew) reply.header(REPLAYED, 'true');
-            accepted.add(request);
-            countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
-          },
+        return await turns(() =>
+          processForm(
+            { ...form, requestId: request.id },
+            request.headers['idempotency-key'],
+            ({ isNew }) => {
+              if (!isNew) reply.header(REPLAYED, 'true');
+              accepted.add(request);
+              countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
+            },
+          ),
         );
       });
     },

@@ -1,3 +1,4 @@
+import { isDatabaseOutage } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { RawError, Tables, UploadOutcome } from '../../database/tables.ts';
 import { type ErrorCode, errors, problem } from '../../errors.ts';
@@ -57,12 +58,18 @@ export function createProcessForm(deps: {
     });
     onStored(stored);
     const { id: rawId, isNew } = stored;
-    if (isNew) {
-      const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
-      await jobs.run(job, { input: { uploads: hasFiles ? files : undefined } });
+    if (!isNew) return answer(db, rawId, 'still_processing');
+    const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
+    const outcome = await jobs.run(job, { input: { uploads: hasFiles ? files : undefined } });
+    try {
+      // Of one that was processed here just now an end is known, unless its claim was lost to others.
+      return await answer(db, rawId, 'lease_lost');
+    } catch (error) {
+      // Whose end could not be written for an outage cannot be looked up for it either.
+      if (!isDatabaseOutage(error) || (outcome !== 'lost' && outcome !== 'postponed')) throw error;
+      const detail = `The database was away for too long: send the payload again (raw_id ${rawId}).`;
+      throw problem('interrupted', { detail, cause: error });
     }
-    // Of one that was processed here just now an end is known, unless its claim was lost to others.
-    return answer(db, rawId, isNew ? 'lease_lost' : 'still_processing');
   };
 }
 

@@ -6,12 +6,12 @@ import type { StageRun } from '../stage.ts';
 /**
  * Stores and has described the pictures that came with the payload, or fetches those that it names; the
  * listing then has these and no others. A picture that cannot be used is recorded with its reason, and
- * never fails the listing.
+ * never fails the listing; nor does one that the model will not describe. A payload that is only read again
+ * leaves the pictures as they are, but those that have no description are asked for again: the model may be
+ * another one by now, or its prompt. ADR 0017.
  */
 export const images: StageRun = async (context, deps, signal) => {
-  const { uploads, extracted } = context;
-  // The payload is only read again.
-  if (extracted !== undefined) return skipped;
+  const { uploads, extracted, describesAgain = false } = context;
   const urls = product(context, 'payload').image_urls ?? [];
   const { rawId, attempt } = context.job;
   const job = {
@@ -20,6 +20,12 @@ export const images: StageRun = async (context, deps, signal) => {
     signal,
     observe: deps.model.observe,
   };
+  if (extracted !== undefined || describesAgain) {
+    const count = await deps.images.describeAll(job, { outdated: describesAgain });
+    return count > 0 ? done : skipped;
+  }
+  // They came along with an earlier attempt, and the listing keeps them.
+  if (uploads === undefined && product(context, 'hasUploads')) return skipped;
   try {
     if (uploads === undefined) {
       const mayAsk = await takeDueOnce(context, deps, job);

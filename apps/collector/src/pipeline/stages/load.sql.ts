@@ -6,6 +6,8 @@ import { type Fence, heldClaim, type Job, LeaseLostError } from '../../queue/ind
 /** A payload, and what is known of its listing: null where there is none. */
 export type Loaded = {
   payload: Payload;
+  /** Whether pictures came along with it. */
+  hasUploads: boolean;
   listingId: number | null;
   /** The last payload that the listing was made from, or that said the same. */
   currentRawId: number | null;
@@ -18,12 +20,14 @@ export type Loaded = {
 /**
  * Whether a listing has addresses that may be asked again by now (see `takeDue`), or fetched pictures that
  * nobody has described: then its pictures were looked after for an unchanged payload, and the model failed.
+ * One that the model refused is had, as far as it can be.
  */
 const LACKS_PICTURES = sql`exists (
   select from listing_images as shown left join images using (sha256)
   where shown.listing_id = listing.id
     and (shown.retry_at <= now()
-      or shown.url is not null and images.sha256 is not null and images.described_by is null))`;
+      or shown.url is not null and images.sha256 is not null and images.described_by is null
+        and images.describe_error is null))`;
 
 /**
  * The payload of a job, and what is known of its listing.
@@ -31,8 +35,9 @@ const LACKS_PICTURES = sql`exists (
  */
 export async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
   const { rows } = await sql<Loaded>`
-    select raw.payload, listing.id as "listingId", current.raw_id as "currentRawId",
-      current.completed_hash as "completedHash", ${LACKS_PICTURES} as "lacksPictures"
+    select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
+      current.raw_id as "currentRawId", current.completed_hash as "completedHash",
+      ${LACKS_PICTURES} as "lacksPictures"
     from raw_data as raw
     left join property_listings as listing using (source_slug, external_id)
     left join listing_payloads as current using (source_slug, external_id)

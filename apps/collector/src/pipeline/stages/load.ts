@@ -9,13 +9,18 @@ import { loadPayload, noteSeenAgain } from './load.sql.ts';
  * `oselya reprocess` and `oselya backfill-embeddings` are for. Pictures that could not be had then are
  * looked after all the same. Contract 4, Listings.
  */
-export const load: StageRun = async ({ job, products, force }, { db }) => {
-  const { payload, listingId, currentRawId, ...listing } = await loadPayload(db, job);
+export const load: StageRun = async ({ job, products, force, describesAgain }, { db }) => {
+  const { payload, hasUploads, listingId, currentRawId, ...listing } = await loadPayload(db, job);
   products.payload = payload;
+  products.hasUploads = hasUploads;
   if (listingId === null || currentRawId === null) return done;
 
   products.listingId = listingId;
   if (currentRawId > job.rawId) return superseded;
+  if (describesAgain === true) {
+    products.onlyPictures = true;
+    return unchangedText;
+  }
   if (force || listing.completedHash !== job.contentHash) return done;
   // It went through before, and was processed again without being forced.
   const isSame = currentRawId === job.rawId || (await noteSeenAgain(db, job, listingId));

@@ -13,8 +13,6 @@ export type PriorStates = {
   own: State | null;
   /** Before it: by another payload, or by this one when it was read before. */
   before: State | null;
-  /** Whether pictures came along with the payload. */
-  hasUploads: boolean;
 };
 
 /**
@@ -34,8 +32,7 @@ export async function findPriorStates(
       (select listing from listing_snapshots as snapshot
         where listing_id = ${listingId}
           and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
-        order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before,
-      raw.uploads is not null as "hasUploads"
+        order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before
     from raw_data as raw where raw.id = ${job.rawId}`.execute(db);
   const [prior] = rows;
   if (prior === undefined) throw new LeaseLostError(job);

@@ -39,11 +39,11 @@ export const snapshot: StageRun = async (context, { db }) => {
  * The pictures that the payload brings: their addresses, or the SHA-256 of those that came along. A payload
  * that is only read again, or whose pictures came along with its first attempt, leaves them as they were.
  */
-function picturesOf(context: Context, { own, before, hasUploads }: PriorStates): unknown {
+function picturesOf(context: Context, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
   const known = own?.['pictures'] ?? before?.['pictures'];
-  return extracted !== undefined || hasUploads
+  return extracted !== undefined || product(context, 'hasUploads')
     ? known
     : (product(context, 'payload').image_urls ?? []);
 }

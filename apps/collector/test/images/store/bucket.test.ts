@@ -78,6 +78,23 @@ test('what is removed goes with its copies, and may be gone already', async () =
   assert.deepEqual([...bucket.objects.keys()], before);
 });
 
+test('an object that is not gone in five seconds stays, and nobody waits for it', async (context) => {
+  const stuck = 'dd'.repeat(32);
+  await store.put(stuck, source);
+  bucket.state.keepsAll = true;
+  const over = new AbortController();
+  const timeout = context.mock.method(AbortSignal, 'timeout', () => over.signal);
+  const removed = assert.rejects(store.remove(stuck), causedBy('AbortError'));
+  await until('the request', () => bucket.requests.at(-1)?.startsWith('DELETE'));
+  over.abort();
+  await removed;
+  assert.deepEqual(timeout.mock.calls[0]?.arguments, [5000]);
+  timeout.mock.restore();
+  bucket.state.keepsAll = false;
+  assert.equal(await store.has(stuck), true);
+  await store.remove(stuck);
+});
+
 test('what is stored can be listed, page after page', async () => {
   const others = ['1', '2'].map((digit) => `${'ab'.repeat(31)}a${digit}`);
   for (const other of others) await store.put(other, source);

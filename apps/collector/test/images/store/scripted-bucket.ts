@@ -29,6 +29,8 @@ export async function startBucket() {
     slowDowns: 0,
     /** What is put waits for this before it is read. */
     taking: Promise.resolve(),
+    /** Whether it keeps whoever wants to delete waiting. */
+    keepsAll: false,
   };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -57,6 +59,7 @@ export async function startBucket() {
       return;
     }
     if (method === 'DELETE') {
+      if (state.keepsAll) return;
       // As S3 has it: also where there is nothing.
       objects.delete(key);
       response.writeHead(204).end();

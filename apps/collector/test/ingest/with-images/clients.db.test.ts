@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SLOWEST_BODY } from '@oselya/kit';
 import { picture } from '../../images/pictures.ts';
 import { startCollector } from '../../support/collector.ts';
@@ -92,24 +93,60 @@ test('a client that goes away leaves no file, no record and no descriptor', asyn
   assert.equal(await count(), records);
 });
 
-test('past so many at once a request is 503, until one has ended', async () => {
+test('slow senders hold up nobody until there are four for each turn; past those a request is 503', async () => {
   await using busy = await startCollector(database, { ...settings, COLLECTOR_UPLOADS: '1' });
-  const socket = await openSocket(busy.url);
-  const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
-  socket.write(
-    requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': start.length + 100 }),
-  );
-  socket.write(start);
-  await until('a temporary file', async () => (await temporaryFiles(others)).length === 1);
+  const sockets: Awaited<ReturnType<typeof openSocket>>[] = [];
+  for (let slow = 1; slow <= 4; slow += 1) {
+    assert.equal((await sendForm(busy.url, formOf(payloadOf(), []))).status, 200);
+    const socket = await openSocket(busy.url);
+    sockets.push(socket);
+    const start = formBytes([metadata(), image('slow.png', bytes)], { end: '' });
+    socket.write(
+      requestHead(PATH, { 'content-type': FORM_TYPE, 'content-length': start.length + 100 }),
+    );
+    socket.write(start);
+    await until('a temporary file', async () => (await temporaryFiles(others)).length === slow);
+  }
   const refused = await sendForm(busy.url, formOf(payloadOf(), []));
   assert.deepEqual([refused.status, refused.body.code], [503, 'uploads_busy']);
   assert.ok(refused.headers.get('retry-after'));
   const { text } = await busy.get('/metrics');
   assert.match(text, /collector_ingest_requests_total\{source="unknown",outcome="failed"\} 1\n/);
-  socket.destroy();
+  for (const socket of sockets) socket.destroy();
   await until('its turn', async () => {
     return (await sendForm(busy.url, formOf(payloadOf(), []))).status === 200;
   });
+});
+
+test('of what was received as much as COLLECTOR_UPLOADS is processed at once, and the rest waits', async () => {
+  await using server = await startModelServer();
+  const held = Promise.withResolvers<void>();
+  let [asking, most] = [0, 0];
+  server.state.delay = async () => {
+    asking += 1;
+    most = Math.max(most, asking);
+    await held.promise;
+    asking -= 1;
+  };
+  await using one = await startCollector(database, {
+    ...settings,
+    COLLECTOR_UPLOADS: '1',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'm',
+    MODEL_EMBEDDING: 'e',
+  });
+  const forms = [1, 2, 3].map(() =>
+    formOf(payloadOf(), [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]),
+  );
+  const answers = forms.map((form) => sendForm(one.url, form));
+  await until('all to be received', async () => (await temporaryFiles(others)).length === 3);
+  await until('the model to be asked', () => asking > 0);
+  // Long enough for one more to be processed, if it were to be.
+  await sleep(200);
+  held.resolve();
+  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  assert.deepEqual([statuses, most], [[200, 200, 200], 1]);
 });
 
 test('past the rate of its source a form is refused at its metadata, its files not yet sent', async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { rawRecord, store } from '../../support/database.ts';
-import { formOf } from '../../support/form.ts';
+import { formOf, sendForm } from '../../support/form.ts';
+import { hasPicture, startModelServer } from '../../support/model-server.ts';
 import { payloadOf } from '../../support/payload.ts';
 import { until } from '../../support/until.ts';
 import { noPicture, openUploads, pictureFile, sha256Of } from './harness.ts';
@@ -43,6 +44,35 @@ test('a payload with pictures is processed before the answer, whichever comes fi
     );
     assert.equal((await collector.get(`/api/v1/images/${stored.sha256}`)).status, 200);
   }
+});
+
+test('a picture that the model server refuses is told of, and the payload is completed', async () => {
+  await using server = await startModelServer();
+  await using seeing = await start({
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'm',
+    MODEL_VISION: 'v',
+    MODEL_EMBEDDING: 'e',
+  });
+  server.state.refuses = hasPicture;
+  const teal = await pictureFile('teal');
+  const payload = payloadOf();
+  const answer = await sendForm(seeing.url, formOf(payload, [teal]));
+  assert.deepEqual([answer.status, answer.body.status], [200, 'completed']);
+  const address = `/api/v1/listings/${answer.body.listing_id}/images`;
+  const [shown] = (await seeing.get(address)).json<
+    { sha256: string; described_by: string | null; describe_error: Record<string, string> }[]
+  >();
+  assert.deepEqual([shown?.sha256, shown?.described_by], [sha256Of(teal), null]);
+  const { code, message, requested_model: model } = shown?.describe_error ?? {};
+  assert.deepEqual([code, model], ['MODEL_REJECTED', 'v']);
+  assert.match(message ?? '', /400 .*The image is too small/);
+  const metrics = await (await fetch(`${seeing.url}/metrics`)).text();
+  assert.match(metrics, /collector_images_total\{outcome="undescribed"\} 1\n/);
+  const before = server.state.requests;
+  const again = await sendForm(seeing.url, formOf(payload, [teal]));
+  assert.deepEqual([again.status, server.state.requests], [200, before]);
 });
 
 test('metadata may be a JSON part or a file of its own; pictures win over addresses', async () => {

@@ -6,11 +6,11 @@ export const CHANNEL = 'collector_raw';
 
 const INTERVAL_MS = 10;
 
-export type Hints = {
+export type Notifications = {
   /** Says that there may be work. */
-  raise: () => void;
+  send: () => void;
   /** Hears of work that came in through this process, until the returned function is called. */
-  onHint: (listener: () => void) => () => void;
+  subscribe: (listener: () => void) => () => void;
   /** Sends the notification that is still due; no other follows. */
   close: () => Promise<void>;
 };
@@ -21,19 +21,20 @@ export type Hints = {
  * and at most once in 10 ms: PostgreSQL serialises the commits of transactions that notify. They are told
  * while they are busy too: that nobody has a free slot cannot be known here, and the notifications cost less
  * than finding out would (docs/adr/0014-notifications.md).
- * @param onError Told of a notification that failed; it was a hint, and the poll stays.
+ * @param onError Told of a notification that failed; the poll stays.
  */
-export function createHints(deps: {
+export function createNotifications(deps: {
   db: Kysely<Tables>;
   onError: (error: unknown) => void;
   intervalMs?: number;
-}): Hints {
+}): Notifications {
   const { db, onError, intervalMs = INTERVAL_MS } = deps;
   const listeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
   /** While a notification is on its way, and in the pause after it. */
   let isBusy = false;
-  let raisedAgain = false;
+  /** Whether there was more meanwhile. */
+  let isDue = false;
   let closed = false;
   let sending: Promise<void> = Promise.resolve();
 
@@ -44,23 +45,23 @@ export function createHints(deps: {
   /** One at a time, and a pause after each: a slow database is not given more of them. */
   async function notify(): Promise<void> {
     isBusy = true;
-    raisedAgain = false;
+    isDue = false;
     await send();
     timer = setTimeout(() => {
       isBusy = false;
-      if (raisedAgain && !closed) sending = notify();
+      if (isDue && !closed) sending = notify();
     }, intervalMs);
     timer.unref();
   }
 
   return {
-    raise() {
+    send() {
       for (const listener of listeners) listener();
       if (closed) return;
-      if (isBusy) raisedAgain = true;
+      if (isBusy) isDue = true;
       else sending = notify();
     },
-    onHint(listener) {
+    subscribe(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
@@ -68,7 +69,7 @@ export function createHints(deps: {
       closed = true;
       await sending;
       clearTimeout(timer);
-      if (raisedAgain) await send();
+      if (isDue) await send();
     },
   };
 }

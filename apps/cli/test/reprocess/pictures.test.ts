@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { DescribeOutcome, Maintenance } from '@oselya/collector';
+import { type PicturesOptions, reprocessPictures } from '../../src/reprocess/pictures.ts';
+
+const OUTCOMES: readonly DescribeOutcome[] = ['described', 'left', 'described', 'failed'];
+
+/** Runs it over four listings for somebody at a terminal, and gives what was printed and asked. */
+async function runAt(options: Partial<PicturesOptions> & { answer?: boolean; stop?: number } = {}) {
+  const { answer = true, stop, ...rest } = options;
+  const controller = new AbortController();
+  const lines: string[] = [];
+  const questions: string[] = [];
+  const work: Maintenance['reprocessPictures'] = {
+    count: () => Promise.resolve(OUTCOMES.length),
+    async *describe(_choice, { signal }) {
+      for (const [nth, outcome] of OUTCOMES.entries()) {
+        if (nth + 1 === stop) controller.abort();
+        yield await Promise.resolve({ listingId: nth + 1, outcome });
+        if (signal.aborted) return;
+      }
+    },
+  };
+  const run = await reprocessPictures(
+    { reprocessPictures: work },
+    {
+      choice: {},
+      limit: Infinity,
+      dryRun: false,
+      yes: false,
+      signal: controller.signal,
+      print: (line) => lines.push(line),
+      ask: (question) => {
+        questions.push(question);
+        return Promise.resolve(answer);
+      },
+      ...rest,
+    },
+  );
+  return { ...run, lines, questions };
+}
+
+const FOUND = '4 listings have pictures that another prompt or model described, or none.';
+
+test('who is asked and agrees has them described, and is told what became of them', async () => {
+  assert.deepEqual(await runAt(), {
+    done: { described: 2, left: 1, failed: 1 },
+    isStopped: false,
+    lines: [
+      FOUND,
+      'The pictures of 2 listings were described.',
+      '  1 have no payload that is completed, and were left alone',
+      '  1 failed: see their payloads, and the model',
+    ],
+    questions: ['Describe those of 4 listings?'],
+  });
+});
+
+for (const [name, options, questions] of [
+  ['a dry run', { dryRun: true }, 0],
+  ['a no', { answer: false }, 1],
+] as const) {
+  test(`${name} changes nothing`, async () => {
+    const run = await runAt(options);
+    assert.deepEqual(run.lines, [FOUND, 'Nothing was changed.']);
+    assert.deepEqual([run.done.described, run.questions.length], [0, questions]);
+  });
+}
+
+test('who has said yes before is not asked; a stopped run tells what was done by then', async () => {
+  const { questions, isStopped, lines } = await runAt({ yes: true, stop: 1 });
+  assert.deepEqual(
+    [questions, isStopped, lines.at(-1)],
+    [[], true, 'The pictures of 1 listings were described.'],
+  );
+});

@@ -1,0 +1,35 @@
+import { ModelError } from '@oselya/model';
+import type { DescribeError } from '../database/tables.ts';
+import { cleanText } from '../text/clean.ts';
+
+const MAX_MESSAGE = 1000;
+
+/** Statuses of a server that speaks of the request itself: malformed, too large, of a type it does not take. */
+const OF_THE_REQUEST: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
+
+/** What a picture is described with. */
+export type Asked = Pick<DescribeError, 'requested_model' | 'prompt_version'>;
+
+/**
+ * Whether a failure of the model is of the one picture that it was shown. Any other says something of the
+ * server, of its settings or of the way to it, and of no picture. ADR 0017.
+ */
+export function isOfPicture(error: unknown): error is ModelError {
+  if (!(error instanceof ModelError)) return false;
+  const { code, status } = error;
+  return (
+    code === 'MODEL_REFUSED' ||
+    code === 'MODEL_INVALID_OUTPUT' ||
+    (code === 'MODEL_REJECTED' && OF_THE_REQUEST.has(status))
+  );
+}
+
+/** The same as it is recorded with the picture. Messages come from servers, so they may not be storable. */
+export function toDescribeError({ code, message }: ModelError, asked: Asked): DescribeError {
+  return {
+    code,
+    message: cleanText(message.slice(0, MAX_MESSAGE)),
+    ...asked,
+    failed_at: new Date().toISOString(),
+  };
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ModelError } from '@oselya/model';
+import { descriptionPrompt } from '../../src/images/describe.ts';
+import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
+import { payloadOf } from '../support/payload.ts';
+import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
+import { openImages, type Shown, visionModel } from './harness.ts';
+import { openPictureHost } from './picture-host.ts';
+
+const { db, open, addListing, rowsOf } = await openImages();
+const { put } = await openPictureHost();
+
+/** A model that refuses what this says, and otherwise describes. */
+function pickyModel(refusalOf: (shown: Shown) => ModelError | undefined, visionModelName = 'eyes') {
+  const { model, shown } = visionModel((one) => {
+    const refusal = refusalOf(one);
+    if (refusal !== undefined) throw refusal;
+  });
+  return { model: { ...model, visionModel: visionModelName }, shown };
+}
+
+const refused = new ModelError('MODEL_REFUSED', 'The content\0 filter refused.');
+const always = () => refused;
+
+async function imageOf(sha256: string) {
+  return db
+    .selectFrom('images')
+    .select(['described_by', 'describe_error'])
+    .where('sha256', '=', sha256)
+    .executeTakeFirstOrThrow();
+}
+
+test('what the model says of one picture is recorded with it, and the others are described', async () => {
+  const refusals = [
+    refused,
+    new ModelError('MODEL_INVALID_OUTPUT', 'The answer fails its schema.'),
+    ...[400, 413, 415, 422].map(
+      (status) => new ModelError('MODEL_REJECTED', `The server answered ${status}.`, { status }),
+    ),
+  ];
+  for (const [nth, error] of refusals.entries()) {
+    const bad = await put(`/bad-${nth}.png`, 'png', { width: 20 + nth });
+    const good = await put(`/good-${nth}.png`, 'png', { width: 40 + nth });
+    const { model } = pickyModel(({ data }) =>
+      JSON.stringify(data).includes('/bad-') ? error : undefined,
+    );
+    const { images, events, warnings } = open({ model });
+    const listing = await addListing();
+    await images.processRemote({ ...listing, urls: [bad.url, good.url] });
+    assert.deepEqual(
+      (await rowsOf(listing.listingId)).map((row) => [row.sha256, row.error]),
+      [
+        [bad.sha256, null],
+        [good.sha256, null],
+      ],
+    );
+    const { described_by: describedBy, describe_error: recorded } = await imageOf(bad.sha256);
+    assert.equal(describedBy, null);
+    assert.ok(recorded);
+    const { failed_at: failedAt, ...reason } = recorded;
+    assert.deepEqual(reason, {
+      code: error.code,
+      message: error.message.replace('\0', ''),
+      requested_model: 'eyes',
+      prompt_version: descriptionPrompt.version,
+    });
+    assert.ok(Math.abs(Date.now() - Date.parse(failedAt)) < 3_600_000);
+    assert.deepEqual(await imageOf(good.sha256), { described_by: 'eyes-1', describe_error: null });
+    assert.deepEqual(events.toSorted(), ['stored', 'stored', 'undescribed']);
+    const { rawId } = listing.fence;
+    assert.deepEqual(warnings, [
+      { err: error, raw_id: rawId, listing_id: listing.listingId, sha256: bad.sha256 },
+    ]);
+  }
+});
+
+test('a refused picture is not asked for again, in whatever listing, but of another model', async () => {
+  const { url, sha256 } = await put('/logo.png', 'png', { width: 90 });
+  const first = pickyModel(always);
+  await open(first).images.processRemote({ ...(await addListing()), urls: [url] });
+  const same = pickyModel(always);
+  await open(same).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.deepEqual([first.shown.length, same.shown.length], [1, 0]);
+
+  const other = pickyModel(always, 'other-eyes');
+  await open(other).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.equal(other.shown.length, 1);
+  assert.equal((await imageOf(sha256)).describe_error?.requested_model, 'other-eyes');
+  // As if it had been asked for with an earlier prompt.
+  const error = JSON.stringify({ requested_model: 'eyes', prompt_version: 'earlier' });
+  await db.updateTable('images').set({ describe_error: error }).execute();
+  const newer = visionModel();
+  await open(newer).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.equal(newer.shown.length, 1);
+  assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
+});
+
+test('a refusal does not stand over what was described for another listing meanwhile', async () => {
+  const { url, sha256 } = await put('/raced.png', 'png', { width: 91 });
+  const { model } = visionModel(async () => {
+    await open().images.processRemote({ ...(await addListing()), urls: [url] });
+    throw refused;
+  });
+  await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
+  assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
+});
+
+test('with a refused picture a listing is complete, and costs the model nothing until it is reprocessed', async () => {
+  const [bad, good] = [
+    await put('/refused.png', 'png', { width: 92 }),
+    await put('/kept.png', 'png', { width: 93 }),
+  ];
+  const vision = pickyModel(({ data }) =>
+    JSON.stringify(data).includes('/refused.png') ? refused : undefined,
+  );
+  const payload = payloadOf({ image_urls: [bad.url, good.url] });
+  const model = countedModel();
+  const harness = createHarness(db, { model, images: open(vision).images });
+  const raw = await harness.process(payload);
+  assert.deepEqual([raw.status, raw.error, vision.shown.length], ['completed', null, 2]);
+  assert.ok((await listingOf(db, payload))?.embedding);
+  const roomTypes = async () => {
+    const { value } = await db
+      .selectFrom('listing_enrichments')
+      .select('value')
+      .where('listing_id', '=', raw.listing_id ?? 0)
+      .where('kind', '=', 'images')
+      .executeTakeFirstOrThrow();
+    return value;
+  };
+  assert.deepEqual(await roomTypes(), { stored: 2, failed: 0, room_types: { kitchen: 1 } });
+
+  const again = await harness.process(payload);
+  assert.deepEqual([again.status, again.stages.length], ['completed', 1]);
+  assert.deepEqual([model.calls.chat, vision.shown.length], [1, 2]);
+
+  const better = visionModel();
+  const reprocess = openReprocess(db, model, open(better).images);
+  const [reading] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+  assert.ok(reading);
+  assert.equal(better.shown.length, 0, 'a reading asks for no picture');
+  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(
+    better.shown.map(({ data }) => data),
+    [{ hint: bad.url, width: 92, height: 48 }],
+  );
+  assert.deepEqual(await imageOf(bad.sha256), { described_by: 'eyes-1', describe_error: null });
+  assert.deepEqual(await roomTypes(), { stored: 2, failed: 0, room_types: { kitchen: 2 } });
+  // What is described is left alone.
+  const [next] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
+  assert.ok(next);
+  assert.equal(await reprocess.write(next), 'written');
+  assert.equal(better.shown.length, 1);
+});
