@@ -6,6 +6,7 @@ import {
   isLoopback,
   list,
   loadConfig,
+  modelConfig,
   secret,
   text,
 } from '@oselya/kit';
@@ -33,19 +34,13 @@ export const configSchema = Type.Object({
   COLLECTOR_ARCHIVE_CHECK_HOURS: integer({ default: 0, max: 8760 }),
   COLLECTOR_RAW_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
   COLLECTOR_IMAGE_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
-  MODEL_MODE: choice(['mock', 'openai'], { default: 'mock' }),
-  MODEL_BASE_URL: Type.Optional(
-    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
-  ),
+  ...modelConfig,
   MODEL_EMBEDDING_BASE_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
   ),
-  MODEL_API_KEY: secret(),
   MODEL_EMBEDDING_API_KEY: secret(),
-  MODEL_CHAT: text(''),
   MODEL_VISION: text(''),
   MODEL_EMBEDDING: text(''),
-  MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),
   EMBEDDING_DIMENSIONS: integer({ default: 384, min: 1, max: MAX_DIMENSIONS }),
   IMAGE_STORE: choice(['file', 's3'], { default: 'file' }),
   S3_ENDPOINT: Type.Optional(

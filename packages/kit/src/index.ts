@@ -1,4 +1,4 @@
-export { commonConfig, proxyConfig } from './config/common.ts';
+export { commonConfig, modelConfig, proxyConfig } from './config/common.ts';
 export { flag, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';

@@ -21,6 +21,7 @@ export { MODEL_ERRORS, ModelError } from './errors.ts';
 export type { ModelErrorCode, Outage } from './errors.ts';
 export type { BreakerOptions, ModelClientOptions, RetryOptions } from './options.ts';
 export type { BreakerState, BreakerView } from './resilience/breaker.ts';
+export { readWish, type Wish } from './mock/index.ts';
 export type { ModelHealth } from './providers/backend.ts';
 export type { ObjectRequest, ObjectResult } from './structured/generate-object.ts';
 export type { ImageInput } from './structured/prompt.ts';

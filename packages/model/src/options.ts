@@ -18,8 +18,8 @@ export type ModelClientOptions = {
   chat?: string | undefined;
   /** `MODEL_VISION`; the chat model when it is not given. */
   vision?: string | undefined;
-  /** `MODEL_EMBEDDING`. */
-  embedding?: string | undefined;
+  /** `MODEL_EMBEDDING`; false for a client that embeds nothing. */
+  embedding?: string | false | undefined;
   /** `MODEL_TIMEOUT_MS`: the deadline over all attempts of one request. */
   timeoutMs: number;
   /** `EMBEDDING_DIMENSIONS`: the width that every embedding must have. */
@@ -107,7 +107,7 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
   const missing = Object.entries({
     MODEL_BASE_URL: baseUrl,
     MODEL_CHAT: chat,
-    MODEL_EMBEDDING: embedding,
+    ...(embedding !== false && { MODEL_EMBEDDING: embedding }),
   }).flatMap(([name, value]) => (value === '' ? [name] : []));
   if (missing.length > 0) {
     throw misconfigured(
@@ -135,7 +135,8 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
     embeddingServer: isOneServer ? chatServer : embeddingServer,
     chat,
     vision: options.vision || chat,
-    embedding,
+    // Of a client that embeds nothing no embedding is asked.
+    embedding: embedding === false ? '' : embedding,
   };
 }
 

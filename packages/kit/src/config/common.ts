@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import ipaddr from 'ipaddr.js';
-import { text } from './fields.ts';
+import { integer, secret, text } from './fields.ts';
 
 /** Whether a text is an address or a range of addresses, such as 10.0.0.0/8. */
 const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
@@ -30,4 +30,15 @@ export const proxyConfig = {
     description:
       'holds the addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
   }),
+};
+
+/** The language model that both apps ask. Contract 1. */
+export const modelConfig = {
+  MODEL_MODE: Type.Union([Type.Literal('mock'), Type.Literal('openai')], { default: 'mock' }),
+  MODEL_BASE_URL: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  ),
+  MODEL_API_KEY: secret(),
+  MODEL_CHAT: text(''),
+  MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),
 };

@@ -5,3 +5,4 @@ export { embedText } from './embed.ts';
 export { FEATURE_SLUGS } from './features.ts';
 export { readListing } from './read-listing.ts';
 export type { DealType, Language, PropertyType, ReadListing } from './types.ts';
+export { readWish, type Wish } from './read-wish.ts';

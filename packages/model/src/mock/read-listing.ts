@@ -116,37 +116,42 @@ const NOTHING = {
 export function readListing(input: unknown): ReadListing {
   const payload = asPayload(input);
   const text = readText(rawText(payload, 'title'), rawText(payload, 'description'));
-  const { folded, foldedTitle, written } = text;
+  const { namesProperty, ...read } = readFacts(payload, text);
+  const { deal_type: deal, price, language, phones } = read;
+  const reason = whyNoListing({
+    folded: text.folded,
+    namesProperty,
+    hasFacts: deal !== null || price !== null || read.area_total !== null,
+    isStructured: choiceHint(payload, 'deal_type', DEALS) !== null && price !== null,
+  });
+  if (reason !== null) {
+    return { is_listing: false, reason, language, ...NOTHING, phones, features: [] };
+  }
+  const facts = { is_listing: true, reason: null, ...read };
+  return {
+    ...facts,
+    title: cleanTitle(text.title) ?? composeTitle(facts),
+    summary: composeSummary(facts),
+  };
+}
 
+/** What a text says of a property, whether it offers one or looks for one. */
+export function readFacts(payload: Payload, text: ListingText) {
+  const { folded, foldedTitle, written } = text;
   const saidDeal = choiceHint(payload, 'deal_type', DEALS) ?? readDealType(foldedTitle, folded);
   const namedType =
     choiceHint(payload, 'property_type', PROPERTIES) ?? readPropertyType(foldedTitle, folded);
   const { price, currency } = findPrice(payload, folded, saidDeal, namedType);
-  const deal = saidDeal ?? dealTypeOfPrice(price, currency);
   const rooms = findRooms(payload, folded, namedType);
   const areas = findAreas(payload, folded, namedType);
-  const language = readLanguage(folded);
-
-  const reason = whyNoListing({
-    folded,
-    namesProperty: namedType !== null || rooms !== null,
-    hasFacts: deal !== null || price !== null || areas.total !== null,
-    isStructured: choiceHint(payload, 'deal_type', DEALS) !== null && price !== null,
-  });
-  const phones = findPhones(payload, text);
-  if (reason !== null) {
-    return { is_listing: false, reason, language, ...NOTHING, phones, features: [] };
-  }
-
   const type = namedType ?? (rooms === null ? null : 'apartment');
   const cityHint = textHint(payload, 'city');
   const place = readPlace(written, folded, cityHint === null ? null : canonicalCity(cityHint));
   const floors = readFloors(folded, type);
-  const facts = {
-    is_listing: true,
-    reason: null,
-    language,
-    deal_type: deal,
+  return {
+    namesProperty: namedType !== null || rooms !== null,
+    language: readLanguage(folded),
+    deal_type: saidDeal ?? dealTypeOfPrice(price, currency),
     property_type: type,
     price,
     currency,
@@ -160,12 +165,7 @@ export function readListing(input: unknown): ReadListing {
     floor: integerHint(payload, 'floor', -5, 200) ?? floors.floor,
     floors_total: integerHint(payload, 'floors_total', 1, 200) ?? floors.total,
     contact_name: textHint(payload, 'contact_name') ?? readContactName(withoutPhones(written)),
-    phones,
+    phones: findPhones(payload, text),
     features: readFeatures(folded),
-  };
-  return {
-    ...facts,
-    title: cleanTitle(text.title) ?? composeTitle(facts),
-    summary: composeSummary(facts),
   };
 }
