@@ -11,6 +11,8 @@ create table agent_steps (
   started_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
   position bigint not null generated always as identity,
+  changes jsonb,
+  undone_at timestamp with time zone,
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
@@ -48,6 +50,34 @@ create table audit_log (
 CREATE INDEX audit_log_created_at ON public.audit_log USING btree (created_at);
 CREATE INDEX audit_log_user_id ON public.audit_log USING btree (user_id, id);
 
+create table chat_turn_events (
+  turn_id text not null,
+  last_seq integer not null,
+  events jsonb not null,
+  FOREIGN KEY (turn_id) REFERENCES chat_turns(id) ON DELETE CASCADE,
+  PRIMARY KEY (turn_id, last_seq)
+);
+
+create table chat_turns (
+  id text not null default (gen_random_uuid())::text,
+  session_id text not null,
+  user_id text not null,
+  question_id text not null,
+  status text not null default 'running'::text,
+  lease_until timestamp with time zone not null,
+  cancel_requested boolean not null default false,
+  started_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
+  position bigint not null generated always as identity,
+  CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text, 'cancelled'::text, 'failed'::text, 'cut'::text]))),
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (id)
+);
+CREATE INDEX chat_turns_finished ON public.chat_turns USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+CREATE INDEX chat_turns_lease ON public.chat_turns USING btree (lease_until) WHERE (status = 'running'::text);
+CREATE UNIQUE INDEX chat_turns_running ON public.chat_turns USING btree (session_id) WHERE (status = 'running'::text);
+CREATE INDEX chat_turns_session ON public.chat_turns USING btree (session_id, "position" DESC);
+
 create table conversation_messages (
   id text not null default (gen_random_uuid())::text,
   session_id text not null,
@@ -56,10 +86,16 @@ create table conversation_messages (
   created_at timestamp with time zone default now(),
   tool_calls jsonb,
   position bigint not null generated always as identity,
+  turn_id text,
+  status text,
+  problem jsonb,
+  client_message_id text,
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
+CREATE UNIQUE INDEX conversation_messages_client ON public.conversation_messages USING btree (session_id, client_message_id) WHERE (client_message_id IS NOT NULL);
 CREATE INDEX conversation_messages_session ON public.conversation_messages USING btree (session_id, COALESCE(created_at, '-infinity'::timestamp with time zone), "position");
+CREATE INDEX conversation_messages_turn ON public.conversation_messages USING btree (turn_id) WHERE (turn_id IS NOT NULL);
 
 create table conversation_sessions (
   id text not null default (gen_random_uuid())::text,

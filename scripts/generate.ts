@@ -9,6 +9,7 @@ import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { connect } from '@oselya/db';
 import { CONFIG_SCHEMA } from '@oselya/inventory';
+import { collectorTypes } from './generate/collector-types.ts';
 import { errorsPage } from './generate/errors-page.ts';
 import { dumpSchema } from './generate/schema-dump.ts';
 
@@ -19,9 +20,11 @@ const database = await connect<never>({});
 await assistant.migrateDatabase({}, database);
 await collector.migrateDatabase({}, database);
 
+const collectorDocument = await collector.openapi();
 const files = new Map<string, string>([
   ['docs/openapi/assistant.json', json(await assistant.openapi())],
-  ['docs/openapi/collector.json', json(await collector.openapi())],
+  ['docs/openapi/collector.json', json(collectorDocument)],
+  ['apps/assistant/src/collector/generated/openapi.ts', collectorTypes(collectorDocument)],
   ['docs/schema.sql', await dumpSchema(database.pool)],
   ['packages/inventory/inventory.config.schema.json', json(CONFIG_SCHEMA)],
   ['docs/errors.md', errorsPage({ assistant: assistant.errors, collector: collector.errors })],

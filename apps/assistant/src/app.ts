@@ -16,8 +16,14 @@ import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
 import { createUserAdmin } from './admin/users.ts';
+import { openModel } from './agent/open-model.ts';
 import { sweepAudit } from './audit/repository.ts';
 import { auditRoutes } from './audit/routes.ts';
+import { createChat } from './chat/chat.ts';
+import { chatLifecycle } from './chat/lifecycle.ts';
+import { createChatMessages } from './chat/socket-messages.ts';
+import { sweepEvents, TURN_CHANNEL } from './chat/turns.sql.ts';
+import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { fileRoutes } from './files/routes.ts';
 import { createFiles } from './files/service.ts';
@@ -36,16 +42,17 @@ import { createMemory } from './memory/service.ts';
 import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
 import { createProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
-import { inspectionRoutes } from './sessions/inspection-routes.ts';
-import { createInspection } from './sessions/inspection.ts';
+import { inspectionRoutes } from './inspection/routes.ts';
+import { createInspection } from './inspection/inspection.ts';
 import { sessionRoutes } from './sessions/routes.ts';
 import { createSessions } from './sessions/service.ts';
 import { isSocketHandshake } from './sockets/handshake.ts';
 import { socketLimits } from './sockets/limits.ts';
-import { createMessageTypes } from './sockets/messages.ts';
+import { connectionMessages } from './sockets/messages.ts';
 import { socketRoutes } from './sockets/routes.ts';
 import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
+import { createTools } from './tools/tools.ts';
 import { createWebhookMetrics } from './webhooks/metrics.ts';
 import { sweepWebhooks } from './webhooks/repository.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
@@ -131,16 +138,24 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     metrics,
   });
   await webhookRoutes(app, { db, receive });
+  const model = openModel(config, { registry, log });
+  const collector = createCollector({
+    url: config.COLLECTOR_URL,
+    apiKey: config.COLLECTOR_API_KEY,
+  });
+  const tools = createTools({ collector, memory, inventoryFile: config.INVENTORY_FILE });
   const sessions = createSessions({ db, profiles });
+  const chat = createChat({ db, model, tools, profiles, memory, log });
+  chatLifecycle(app, { chat, model, listen: (hear) => database.listen(TURN_CHANNEL, hear) });
   sessionRoutes(app, sessions);
-  inspectionRoutes(app, createInspection({ db, profiles, memory }));
+  inspectionRoutes(app, createInspection({ db, profiles, memory, tools }));
   await fileRoutes(app, createFiles({ db }));
   profileRoutes(app, { db, profiles });
   const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
   adminRoutes(app, { users, sessions });
   const sockets = createSockets({
     identity,
-    types: createMessageTypes(sessions),
+    types: { ...connectionMessages, ...createChatMessages({ chat, sessions }) },
     caps: { perUser: config.SOCKETS_PER_USER, perAddress: config.SOCKETS_PER_ADDRESS },
     limits: socketLimits,
     registry,
@@ -168,6 +183,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     log,
     sweeps: {
       'pending logins': sweepPendingLogins,
+      'events of turns': sweepEvents,
       'auth sessions': sweepSessions(config.SVC_AUTH_COOKIE_MAX_AGE_DAYS),
       invalidations: sweepInvalidations,
       'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),

@@ -4,6 +4,7 @@ import {
   flag,
   integer,
   loadConfig,
+  modelConfig,
   proxyConfig,
   secret,
   text,
@@ -107,6 +108,14 @@ export const configSchema = Type.Object({
   SOCKETS_PER_ADDRESS: integer({ default: 200, min: 1 }),
   AUDIT_RETENTION_DAYS: integer({ default: 365, min: 1, max: 36_500 }),
   PROFILES_DIR: Type.Optional(Type.String({ minLength: 1 })),
+  ...modelConfig,
+  COLLECTOR_URL: Type.String({
+    default: 'http://127.0.0.1:8001',
+    pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
+    description: 'must be the http or https address of the collector',
+  }),
+  COLLECTOR_API_KEY: secret(),
+  INVENTORY_FILE: Type.Optional(Type.String({ minLength: 1 })),
   ANDROID_APP_PACKAGE: Type.String({
     default: 'app.oselya.android',
     pattern: '^[A-Za-z]\\w*(\\.[A-Za-z]\\w*)+$',
@@ -140,17 +149,26 @@ const keptCookie: ConfigRule<typeof configSchema> = ({
   return problems;
 };
 
+/** A real model needs an address and a name. */
+const completeModel: ConfigRule<typeof configSchema> = (values) =>
+  values.MODEL_MODE === 'openai'
+    ? (['MODEL_BASE_URL', 'MODEL_CHAT'] as const)
+        .filter((name) => !values[name])
+        .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
+    : [];
+
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env, [keptCookie]);
+  const values = loadConfig(configSchema, env, [keptCookie, completeModel]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,
     BASE_URL: baseUrl,
     IDP_BASE_URL: values.IDP_BASE_URL.replace(/\/+$/, ''),
+    COLLECTOR_URL: values.COLLECTOR_URL.replace(/\/+$/, ''),
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
   };
 }

@@ -12,6 +12,11 @@ type Json = ColumnType<unknown, string | undefined, string>;
 /** Given by the database. */
 type Numbered = ColumnType<number, never, never>;
 
+/** How a turn ended without a complete answer: by its user, by an error, or with its process. */
+export type Unfinished = 'cancelled' | 'failed' | 'cut';
+
+export type TurnStatus = 'running' | 'completed' | Unfinished;
+
 /** The assistant's tables. Specification 000, Resources and their fields; Contract 3, Tables. */
 export type Tables = {
   svc_users: {
@@ -92,6 +97,28 @@ export type Tables = {
     created_at: LooseTimestamp;
     tool_calls: ColumnType<unknown, string | null | undefined, string | null>;
     position: Generated<number>;
+    turn_id: ColumnType<string | null, string | null | undefined, string | null>;
+    /** Null for what is complete. */
+    status: ColumnType<Unfinished | null, Unfinished | null | undefined, Unfinished | null>;
+    problem: ColumnType<unknown, string | null | undefined, string | null>;
+    client_message_id: ColumnType<string | null, string | null | undefined, string | null>;
+  };
+  chat_turns: {
+    id: Generated<string>;
+    session_id: string;
+    user_id: string;
+    question_id: string;
+    status: ColumnType<TurnStatus, TurnStatus | undefined, TurnStatus>;
+    lease_until: Date;
+    cancel_requested: Generated<boolean>;
+    started_at: DefaultedTimestamp;
+    finished_at: Date | null;
+    position: Generated<number>;
+  };
+  chat_turn_events: {
+    turn_id: string;
+    last_seq: number;
+    events: Json;
   };
   agent_steps: {
     id: Generated<string>;
@@ -104,6 +131,8 @@ export type Tables = {
     started_at: DefaultedTimestamp;
     finished_at: Date | null;
     position: Generated<number>;
+    changes: ColumnType<unknown, string | null | undefined, string | null>;
+    undone_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
   };
   session_files: {
     session_id: string;

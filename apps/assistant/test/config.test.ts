@@ -14,6 +14,12 @@ test('the defaults are those of the specification and the contract', () => {
   assert.deepEqual(config, {
     DATA_DIR: 'var',
     LOG_LEVEL: 'info',
+    MODEL_MODE: 'mock',
+    MODEL_API_KEY: '',
+    MODEL_CHAT: '',
+    MODEL_TIMEOUT_MS: 120_000,
+    COLLECTOR_URL: 'http://127.0.0.1:8001',
+    COLLECTOR_API_KEY: '',
     ASSISTANT_HOST: '127.0.0.1',
     ASSISTANT_PORT: 8000,
     BASE_URL: 'http://127.0.0.1:8000',

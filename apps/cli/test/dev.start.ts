@@ -259,7 +259,8 @@ test('with COLLECTOR_AUTH=required the samples are sent with a key that is revok
 
     const list = run([process.execPath, BIN, 'api-key', 'list'], more);
     assert.equal(await list.ended, 0);
-    assert.match(list.output(), /^\w+\toselya dev, sample listings\t.*\trevoked .*\n$/);
+    assert.match(list.output(), /^\w+\toselya dev, assistant\t.*\trevoked .*$/m);
+    assert.match(list.output(), /^\w+\toselya dev, sample listings\t.*\trevoked .*$/m);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -86,36 +86,38 @@ function escapeLike(text: string): string {
   return text.replace(/[\\%_]/g, '\\$&');
 }
 
-/** How many facts a user has, and whether one of them has this name. */
-export async function countOwnFacts(
-  trx: Transaction<Tables>,
-  { userId, category, key }: { userId: string; category: string; key: string },
-): Promise<{ count: number; exists: boolean }> {
-  const { count, same } = await trx
+/** What one fact of a user is called. */
+export type FactKey = { userId: string; category: string; key: string };
+
+/** How many facts a user has. */
+export async function countOwnFacts(trx: Transaction<Tables>, userId: string): Promise<number> {
+  const { count } = await trx
     .selectFrom('memory_facts')
-    .select(({ fn }) => [
-      fn.countAll<number>().as('count'),
-      fn
-        .countAll<number>()
-        .filterWhere('category', '=', category)
-        .filterWhere('key', '=', key)
-        .as('same'),
-    ])
+    .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('user_id', '=', userId)
     .executeTakeFirstOrThrow();
-  return { count, exists: same > 0 };
+  return count;
+}
+
+/** What a fact of a user says; nothing where there is none of that name. */
+export async function findValue(
+  db: Kysely<Tables>,
+  { userId, category, key }: FactKey,
+): Promise<string | undefined> {
+  const fact = await db
+    .selectFrom('memory_facts')
+    .select(sql<string>`coalesce(value, '')`.as('value'))
+    .where('user_id', '=', userId)
+    .where('category', '=', category)
+    .where('key', '=', key)
+    .executeTakeFirst();
+  return fact?.value;
 }
 
 /** Writes a fact of a user: a new one, or over the value of the one that has its category and key. */
 export async function writeFact(
   trx: Transaction<Tables>,
-  fact: {
-    userId: string;
-    category: string;
-    key: string;
-    value: string;
-    sourceSessionId: string | null;
-  },
+  fact: FactKey & { value: string; sourceSessionId: string | null },
 ): Promise<Fact> {
   const { userId, sourceSessionId, ...rest } = fact;
   return trx
@@ -132,16 +134,17 @@ export async function writeFact(
     .executeTakeFirstOrThrow();
 }
 
-/** Deletes a fact of a user and tells whether there was one. */
+/** Deletes a fact of a user, and gives what it said; nothing where there was none of that name. */
 export async function deleteFact(
   db: Kysely<Tables>,
-  { userId, category, key }: { userId: string; category: string; key: string },
-): Promise<boolean> {
-  const result = await db
+  { userId, category, key }: FactKey,
+): Promise<string | undefined> {
+  const deleted = await db
     .deleteFrom('memory_facts')
     .where('user_id', '=', userId)
     .where('category', '=', category)
     .where('key', '=', key)
+    .returning(sql<string>`coalesce(value, '')`.as('value'))
     .executeTakeFirst();
-  return result.numDeletedRows > 0n;
+  return deleted?.value;
 }

@@ -95,11 +95,11 @@ function factRoutes(app: Server, memory: Memory): void {
       },
     },
     async (request, reply) => {
-      const { fact, isNew } = await memory.putFact(signedIn(request), {
+      const { fact, previous } = await memory.putFact(signedIn(request), {
         ...request.params,
         ...request.body,
       });
-      return reply.status(isNew ? 201 : 200).send(presentFact(fact));
+      return reply.status(previous === undefined ? 201 : 200).send(presentFact(fact));
     },
   );
 

@@ -12,6 +12,7 @@ import {
   countOwnFacts,
   deleteFact,
   type Fact,
+  findValue,
   listFacts,
   writeFact,
 } from './repository.ts';
@@ -96,31 +97,36 @@ export function createMemory({
 
     /**
      * Writes a fact of the user's own: a new one, or over the value of the one of that name.
+     * @param fact.sourceSessionId The conversation that it is learnt in, if any.
+     * @returns The fact, and what it said before; nothing where it is new.
      * @throws ProblemError `memory_full` where a new one would be too many.
      */
     async putFact(
       user: User,
-      fact: FactName & { value: string },
-    ): Promise<{ fact: Fact; isNew: boolean }> {
+      fact: FactName & { value: string; sourceSessionId?: string },
+    ): Promise<{ fact: Fact; previous: string | undefined }> {
       const own = { userId: user.id, sourceSessionId: null, ...fact };
       return db.transaction().execute(async (trx) => {
         await lockOwner(trx, user.id);
-        const { count, exists } = await countOwnFacts(trx, own);
-        if (!exists && count >= maxFacts) {
+        const previous = await findValue(trx, own);
+        if (previous === undefined && (await countOwnFacts(trx, user.id)) >= maxFacts) {
           throw problem('memory_full', {
             detail: `You have ${maxFacts} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
           });
         }
-        return { fact: await writeFact(trx, own), isNew: !exists };
+        return { fact: await writeFact(trx, own), previous };
       });
     },
 
     /**
      * Deletes a fact of the user's own.
+     * @returns What it said.
      * @throws ProblemError `fact_not_found`.
      */
-    async deleteFact(user: User, name: FactName): Promise<void> {
-      if (!(await deleteFact(db, { userId: user.id, ...name }))) throw problem('fact_not_found');
+    async deleteFact(user: User, name: FactName): Promise<string> {
+      const value = await deleteFact(db, { userId: user.id, ...name });
+      if (value === undefined) throw problem('fact_not_found');
+      return value;
     },
 
     /**

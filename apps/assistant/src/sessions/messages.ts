@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { newestFirst } from '../newest-first.ts';
 import { nullable } from '../schema.ts';
-import type { Tables } from '../tables.ts';
+import type { Tables, Unfinished } from '../tables.ts';
 import type { Reach } from '../access/reach.ts';
 import { isSessionWithin } from './ownership.ts';
 
@@ -32,6 +32,10 @@ export type Message = {
   tool_calls: unknown;
   /** Null where an older system did not say. */
   created_at: Date | null;
+  /** Null for what is complete; else why an answer is not. */
+  status: Unfinished | null;
+  /** What was wrong with it, as clients are told. */
+  problem: unknown;
 };
 
 /** Which messages of which session: those before a position. */
@@ -51,7 +55,7 @@ export async function listMessages(
 ): Promise<(Message & { position: MessagePosition })[]> {
   let query = db
     .selectFrom('conversation_messages')
-    .select(['id', 'role', 'tool_calls', 'created_at', 'position'])
+    .select(['id', 'role', 'tool_calls', 'created_at', 'status', 'problem', 'position'])
     .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'conversation_messages.session_id'))

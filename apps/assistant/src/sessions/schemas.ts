@@ -95,6 +95,15 @@ const messageSchema = Type.Object(
     content: Type.String(),
     tool_calls: Type.Optional(Type.Unknown({ description: 'What the assistant used.' })),
     created_at: nullable(timestamp("Null where an older system's row does not say.")),
+    status: Type.Optional(
+      Type.Enum(['cancelled', 'failed', 'cut'], {
+        description:
+          'Why an answer is not complete: its user cancelled it, it failed, or its process ended. It is not there where it is.',
+      }),
+    ),
+    problem: Type.Optional(
+      Type.Unknown({ description: 'What was wrong with an answer that failed, as a problem.' }),
+    ),
   },
   {
     $id: 'Message',
@@ -113,6 +122,8 @@ export function presentMessage(message: Message): Static<typeof messageSchema> {
     content: message.content,
     ...(message.tool_calls !== null && { tool_calls: message.tool_calls }),
     created_at: message.created_at?.toISOString() ?? null,
+    ...(message.status !== null && { status: message.status }),
+    ...(message.problem !== null && { problem: message.problem }),
   };
 }
 

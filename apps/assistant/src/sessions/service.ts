@@ -94,6 +94,13 @@ export function createSessions({
     },
 
     /**
+     * Whose a session is that `user` may see.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    requireReadable: (user: User, sessionId: string): Promise<{ userId: string | null }> =>
+      requireSession(db, { sessionId, reach: reachOf(user, 'svc.sessions.read_all') }),
+
+    /**
      * Renames a session, pins or unpins it: its owner may, and an admin, whose change is recorded.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */

@@ -5,7 +5,7 @@ import { checkAccess } from '../access/guards.ts';
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import { type ClientFrame, idOf, type MessageId, readFrame, type ServerFrame } from './frames.ts';
-import type { Answer, MessageType, MessageTypes } from './message-type.ts';
+import type { Answer, MessageType, MessageTypes, UserSocket } from './message-type.ts';
 import type { SocketMetrics } from './metrics.ts';
 
 /** Who sent a message, and the way back to them. */
@@ -13,6 +13,8 @@ export type Sender = {
   /** Nobody on an anonymous socket. Throws as `LiveUser.current` does. */
   user: () => Promise<User | undefined>;
   send: (frame: ServerFrame & { id?: MessageId | undefined }) => void;
+  /** Their socket; not of an anonymous one. */
+  socket: UserSocket | undefined;
   /** Of the handshake: error answers and log lines have it. */
   requestId: string;
   log: Pick<Logger, 'error' | 'debug'>;
@@ -62,9 +64,9 @@ async function handle(
 ): Promise<void> {
   if (type.access === 'public') return type.handle(frame, { answer });
   const user = await sender.user();
-  if (user === undefined) throw problem('not_signed_in');
+  if (user === undefined || sender.socket === undefined) throw problem('not_signed_in');
   checkAccess(user, type.access);
-  await type.handle(frame, { user, answer });
+  await type.handle(frame, { user, answer, socket: sender.socket });
 }
 
 function unknownType(types: MessageTypes): ProblemError {

@@ -1,7 +1,5 @@
-import type { ProblemBody } from '@oselya/kit';
 import type { RawData } from 'ws';
 import { problem } from '../errors.ts';
-import type { presentMessage, presentSession } from '../sessions/schemas.ts';
 
 /** The longest `id` that a client may give a message, for its answers to repeat. */
 export const MAX_ID_LENGTH = 128;
@@ -10,19 +8,7 @@ export const MAX_ID_LENGTH = 128;
 export type ClientFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /** A message for a client: its type, and what belongs to it. docs/protocol.md lists them. */
-export type ServerFrame =
-  | { type: 'error'; problem: ProblemBody }
-  | { type: 'pong' }
-  | { type: 'session.created'; session_id: string; session: PresentedSession }
-  | {
-      type: 'session.opened';
-      session_id: string;
-      session: PresentedSession;
-      messages: PresentedMessage[];
-    };
-
-type PresentedSession = ReturnType<typeof presentSession>;
-type PresentedMessage = ReturnType<typeof presentMessage>;
+export type ServerFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /**
  * Reads a message of a client.

@@ -4,12 +4,24 @@ import { Compile } from 'typebox/compile';
 import type { Access } from '../access/guards.ts';
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
-import { type ClientFrame, MAX_ID_LENGTH, type ServerFrame } from './frames.ts';
+import { type ClientFrame, MAX_ID_LENGTH, type MessageId, type ServerFrame } from './frames.ts';
+import type { LiveUser } from './live-users.ts';
 
 /** Sends an answer, which repeats the message's `id`; as often as there is something to tell. */
 export type Answer = (frame: ServerFrame) => void;
 
 type UserAccess = Exclude<Access, 'public'>;
+
+/** The socket of somebody who is signed in, for what goes on beyond one message. */
+export type UserSocket = {
+  /** Of the handshake: error answers and log lines have it. */
+  readonly requestId: string;
+  /** Sends what nobody asked for at this moment. */
+  send: (frame: ServerFrame & { id?: MessageId }) => void;
+  /** Watches that the user stays signed in, for as long as it is held: also after the socket has closed. */
+  hold: (onSignedOut: () => void) => LiveUser;
+  onClose: (work: () => void) => void;
+};
 
 /**
  * A type of message as the dispatch uses it: who may send it, and how it is handled whatever its members
@@ -19,7 +31,10 @@ export type MessageType =
   | { access: 'public'; handle: (frame: ClientFrame, context: { answer: Answer }) => Promise<void> }
   | {
       access: UserAccess;
-      handle: (frame: ClientFrame, context: { user: User; answer: Answer }) => Promise<void>;
+      handle: (
+        frame: ClientFrame,
+        context: { user: User; answer: Answer; socket: UserSocket },
+      ) => Promise<void>;
     };
 
 /** Every type of message that clients may send, by name. */
@@ -48,16 +63,17 @@ export function userMessage<Members extends TProperties>(
     message: Message<Members>;
     user: User;
     answer: Answer;
+    socket: UserSocket;
   }) => void | Promise<void>,
 ): MessageType {
   const read = reader(members);
   return {
     access,
-    handle: async (frame, { user, answer }) => handle({ message: read(frame), user, answer }),
+    handle: async (frame, context) => handle({ message: read(frame), ...context }),
   };
 }
 
-type Message<Members extends TProperties> = Static<TObject<Members>>;
+type Message<Members extends TProperties> = Static<TObject<Members>> & { id?: MessageId };
 
 /** What a longer name of an unknown member is cut to. */
 const SHOWN_LENGTH = 60;

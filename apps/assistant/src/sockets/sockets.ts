@@ -69,8 +69,19 @@ export function createSockets({
     const opened = performance.now();
     let userId: string | undefined;
     let isClosed = false;
+    const onClose: (() => void)[] = [];
     const sender: Sender = {
       user,
+      socket:
+        typeof sessionId === 'string'
+          ? {
+              requestId,
+              send: (frame) => connection.send(frame),
+              hold: (onSignedOut) =>
+                liveUsers.hold(sessionId, { onKnown: () => undefined, onSignedOut }),
+              onClose: (work) => onClose.push(work),
+            }
+          : undefined,
       requestId,
       log: peerLog,
       send: (frame) => connection.send(frame),
@@ -97,6 +108,7 @@ export function createSockets({
       addresses.remove(network);
       if (userId !== undefined) users.remove(userId);
       live?.release();
+      for (const work of onClose) work();
       metrics.countClosed(state, code);
       const duration_ms = Math.round(performance.now() - opened);
       peerLog.info({ code, user_id: userId, duration_ms }, 'socket closed');

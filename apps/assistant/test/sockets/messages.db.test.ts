@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { createMessageTypes } from '../../src/sockets/messages.ts';
+import { createChatMessages } from '../../src/chat/socket-messages.ts';
+import { connectionMessages } from '../../src/sockets/messages.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { type Frame, SocketClient } from '../helpers/socket-client.ts';
 import { listening, person } from './people.ts';
@@ -61,6 +62,7 @@ async function addSession(userId: string | null): Promise<string> {
 }
 
 const owned = await addSession('u-owner');
+const quiet = await addSession('u-owner');
 const ownedWithoutPermission = await addSession('u-owner-2');
 const legacy = await addSession(null);
 
@@ -69,6 +71,25 @@ const needsPermission = {
   'owner without permission': 'permission_missing',
   'reader without permission': 'permission_missing',
 };
+
+/** Only the owner speaks in a session, whoever may read it. */
+const ownerOnly = {
+  stranger: 'session_not_yours',
+  reader: 'session_not_yours',
+  admin: 'session_not_yours',
+};
+
+function everybodySignedIn(code: string): Record<Person, string> {
+  return {
+    nobody: code,
+    owner: code,
+    stranger: code,
+    reader: code,
+    admin: code,
+    'owner without permission': code,
+    'reader without permission': code,
+  };
+}
 
 /** What comes of each message of a client, by who sends it. Every type of message stands here. */
 const walk: Record<string, readonly { frame: object; outcomes: Record<Person, string> }[]> = {
@@ -160,15 +181,57 @@ const walk: Record<string, readonly { frame: object; outcomes: Record<Person, st
       },
     },
   ],
+  'session.close': [
+    {
+      frame: { session_id: owned },
+      outcomes: { ...everybodySignedIn('ok'), nobody: 'not_signed_in' },
+    },
+  ],
+  'message.send': [
+    {
+      frame: { session_id: owned, text: 'Дві кімнати?' },
+      outcomes: { ...needsPermission, ...ownerOnly, owner: 'ok' },
+    },
+    {
+      frame: { session_id: 'none', text: 'Дві кімнати?' },
+      outcomes: { ...everybodySignedIn('session_not_found'), ...needsPermission },
+    },
+    {
+      frame: { session_id: owned, text: ' \n ' },
+      outcomes: { ...everybodySignedIn('validation_failed'), ...needsPermission },
+    },
+  ],
+  'message.retry': [
+    {
+      frame: { session_id: quiet },
+      outcomes: { ...needsPermission, ...ownerOnly, owner: 'nothing_to_retry' },
+    },
+  ],
+  'message.cancel': [
+    {
+      frame: { session_id: quiet },
+      outcomes: {
+        ...everybodySignedIn('session_not_yours'),
+        nobody: 'not_signed_in',
+        owner: 'no_turn_running',
+      },
+    },
+  ],
+  'memory.undo': [
+    {
+      frame: { session_id: quiet, step_id: 'none' },
+      outcomes: {
+        ...everybodySignedIn('permission_missing'),
+        nobody: 'not_signed_in',
+        admin: 'session_not_yours',
+      },
+    },
+  ],
 };
 
-const unused = () => Promise.reject(new Error('Nothing is sent'));
-
 test('every type of message stands in the table, and no other', () => {
-  const types = createMessageTypes({
-    createSession: unused,
-    openConversation: unused,
-  });
+  // Nothing is sent.
+  const types = { ...connectionMessages, ...createChatMessages({} as never) };
   assert.deepEqual(Object.keys(walk).toSorted(), Object.keys(types).toSorted());
 });
 

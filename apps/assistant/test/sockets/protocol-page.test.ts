@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { closings } from '../../src/sockets/closings.ts';
 import { socketLimits } from '../../src/sockets/limits.ts';
-import { createMessageTypes } from '../../src/sockets/messages.ts';
+import { createChatMessages } from '../../src/chat/socket-messages.ts';
+import { connectionMessages } from '../../src/sockets/messages.ts';
 import { reconnectDelayMs } from '../helpers/reconnecting-client.ts';
 
 const page = await readFile(new URL('../../../../docs/protocol.md', import.meta.url), 'utf8');
@@ -17,18 +18,24 @@ function names(heading: string): string[] {
   ).flat();
 }
 
-const unused = () => Promise.reject(new Error('Nothing is sent'));
-
 test('the page has every type of message', () => {
-  const types = createMessageTypes({
-    createSession: unused,
-    openConversation: unused,
-  });
+  // Nothing is sent.
+  const types = { ...connectionMessages, ...createChatMessages({} as never) };
   assert.deepEqual(names('Messages'), [
     ...Object.keys(types),
     'pong',
     'session.created',
     'session.opened',
+    'session.closed',
+    'session.updated',
+    'message.started',
+    'message.delta',
+    'tool.started',
+    'tool.finished',
+    'message.completed',
+    'message.cancelling',
+    'message.repeated',
+    'memory.undone',
     'error',
   ]);
 });

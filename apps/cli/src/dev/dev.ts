@@ -1,13 +1,21 @@
+import { fileURLToPath } from 'node:url';
 import { start as startAssistant } from '@oselya/assistant';
 import { start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
 import { createLogger, type Logger, onShutdown } from '@oselya/kit';
 import { startIdentityProvider } from './identity-provider.ts';
-import { temporaryKey } from './sample-key.ts';
 import { loadSamples, queueDrained, samplesLoaded, type SampleOptions } from './samples.ts';
 import { devSecrets } from './secrets.ts';
 import { HOST, readSettings } from './settings.ts';
 import { summary } from './summary.ts';
+import { temporaryKey } from './temporary-key.ts';
+
+/** The repository's own: the assistant looks its endpoints up there. */
+const INVENTORY_FILE = fileURLToPath(
+  new URL('../../../../inventory/endpoints.json', import.meta.url),
+);
+
+type KeyScopes = Parameters<typeof temporaryKey>[1]['scopes'];
 
 type DevOptions = { env: NodeJS.ProcessEnv; print: (line: string) => void };
 
@@ -30,7 +38,7 @@ export async function dev({ env, print }: DevOptions): Promise<void> {
 }
 
 async function start({
-  settings: { config, appEnv, webhookUrl, keysRequired, ignored },
+  settings: { config, appEnv, webhookUrl, keysRequired, collectorKey, ignored },
   log,
   print,
   stopping,
@@ -70,13 +78,31 @@ async function start({
   const shared = { database, log };
   const collector = await startCollector({ ...appEnv, ...secrets }, shared);
   opened.defer(() => collector.close());
-  const assistant = await startAssistant({ ...appEnv, ...secrets }, shared);
-  opened.defer(() => assistant.close());
-
   // The collector's start has made its tables in the shared database.
   const tables = database as unknown as Database<Tables>;
-  const key = keysRequired && !samplesLoaded(dataDir) ? await temporaryKey(tables) : undefined;
-  if (key !== undefined) opened.defer(key.revoke);
+  const makeKey = async (name: string, scopes: KeyScopes) => {
+    const made = await temporaryKey(tables, { name: `oselya dev, ${name}`, scopes });
+    opened.defer(made.revoke);
+    return made;
+  };
+  const searchKey =
+    keysRequired && collectorKey === '' ? await makeKey('assistant', ['search']) : undefined;
+  const assistant = await startAssistant(
+    {
+      INVENTORY_FILE,
+      ...appEnv,
+      ...secrets,
+      COLLECTOR_URL: collector.url,
+      COLLECTOR_API_KEY: searchKey?.key ?? collectorKey,
+    },
+    shared,
+  );
+  opened.defer(() => assistant.close());
+
+  const key =
+    keysRequired && !samplesLoaded(dataDir)
+      ? await makeKey('sample listings', ['ingest', 'admin'])
+      : undefined;
 
   const samples: SampleOptions = {
     dataDir,

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TemporaryKey } from './sample-key.ts';
+import type { TemporaryKey } from './temporary-key.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 

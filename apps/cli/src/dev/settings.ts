@@ -33,6 +33,7 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     appEnv: appEnvironment(quietEnv, config),
     webhookUrl: webhookUrl(assistant),
     keysRequired: collector.COLLECTOR_AUTH === 'required',
+    collectorKey: assistant.COLLECTOR_API_KEY,
     ignored: ignoredVariables(env),
   };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { buildContext, estimateTokens, MAX_CONTEXT_TOKENS } from '../../src/sessions/context.ts';
+import { buildContext, estimateTokens, MAX_CONTEXT_TOKENS } from '../../src/agent/context.ts';
 
 const message = (content: string, tool_calls: unknown = null) => ({
   role: 'user',

@@ -1,8 +1,49 @@
 import { type Static, Type } from 'typebox';
 import { factRef } from '../memory/schemas.ts';
 import { nullable, timestamp } from '../schema.ts';
-import { exampleMessage, messageRef } from './schemas.ts';
-import type { Step } from './steps.ts';
+import type { AgentRequest } from '../agent/request.ts';
+import { exampleMessage, messageRef } from '../sessions/schemas.ts';
+import type { Step } from '../chat/steps.sql.ts';
+
+const requestSchema = Type.Object(
+  {
+    model: Type.String({ description: 'Empty for the one in MODEL_CHAT.' }),
+    system: Type.String({ description: 'The instructions, with what is remembered.' }),
+    messages: Type.Array(
+      Type.Object({
+        role: Type.Enum(['user', 'assistant', 'tool']),
+        content: Type.String(),
+        tool_calls: Type.Optional(
+          Type.Array(
+            Type.Object({ id: Type.String(), name: Type.String(), input: Type.Unknown() }),
+          ),
+        ),
+        tool_call_id: Type.Optional(Type.String()),
+      }),
+    ),
+    tools: Type.Array(
+      Type.Object({ name: Type.String(), description: Type.String(), input: Type.Unknown() }),
+      { description: 'What it may ask for, with the JSON schemas of its input.' },
+    ),
+  },
+  { description: 'The request as the model server would get it.' },
+);
+
+/** A request to the model, as the API answers it. */
+export function presentRequest(request: AgentRequest): Static<typeof requestSchema> {
+  return {
+    model: request.model ?? '',
+    system: request.system,
+    messages: request.messages.map((message) => ({
+      role: message.role,
+      content: message.content,
+      ...(message.role === 'assistant' &&
+        message.toolCalls !== undefined && { tool_calls: [...message.toolCalls] }),
+      ...(message.role === 'tool' && { tool_call_id: message.toolCallId }),
+    })),
+    tools: [...(request.tools ?? [])],
+  };
+}
 
 /** What the model would be sent now. Contract 3, Answers. */
 export const contextAnswer = Type.Object(
@@ -17,6 +58,7 @@ export const contextAnswer = Type.Object(
       description: 'The latest that there is room for, in their order.',
     }),
     token_estimate: Type.Integer({ description: 'About how many tokens all of it is.' }),
+    request: requestSchema,
   },
   {
     description: 'What the model would be sent now.',
@@ -39,6 +81,12 @@ export const contextAnswer = Type.Object(
         ],
         messages: [exampleMessage],
         token_estimate: 41,
+        request: {
+          model: '',
+          system: 'You help one person to find a home.',
+          messages: [{ role: 'user', content: exampleMessage.content }],
+          tools: [],
+        },
       },
     ],
   },

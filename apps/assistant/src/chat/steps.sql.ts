@@ -1,4 +1,6 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import { storableJson } from '../storable-json.ts';
+import type { MemoryChange } from '../tools/tool.ts';
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent, within a turn of the conversation. Contract 3, Answers. */
@@ -32,4 +34,42 @@ export function listSteps(
     .limit(limit);
   if (before !== undefined) query = query.where('position', '<', before);
   return query.execute();
+}
+
+/** What begins in a turn. */
+export type NewStep = {
+  session_id: string;
+  turn_id: string;
+  kind: 'tool';
+  title: string;
+  detail: string;
+};
+
+/** Notes that a step has begun. */
+export async function startStep(db: Kysely<Tables>, step: NewStep): Promise<{ id: string }> {
+  return db
+    .insertInto('agent_steps')
+    .values({ ...step, status: 'running', finished_at: null })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+}
+
+/** Notes what came of a step, with what it changed. */
+export async function finishStep(
+  db: Kysely<Tables>,
+  id: string,
+  {
+    changes,
+    ...end
+  }: { status: 'done' | 'failed'; detail: string; changes: readonly MemoryChange[] },
+): Promise<void> {
+  await db
+    .updateTable('agent_steps')
+    .set({
+      ...end,
+      changes: changes.length === 0 ? null : storableJson(changes),
+      finished_at: sql<Date>`clock_timestamp()`,
+    })
+    .where('id', '=', id)
+    .execute();
 }

@@ -4,8 +4,8 @@ import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { presentFact } from '../memory/schemas.ts';
 import type { Inspection } from './inspection.ts';
-import { contextAnswer, planningAnswer, presentStep } from './inspection-schemas.ts';
-import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from './schemas.ts';
+import { contextAnswer, planningAnswer, presentRequest, presentStep } from './schemas.ts';
+import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from '../sessions/schemas.ts';
 
 const refusals = [401, 'admin_only', 'session_not_found', 422, 'provider_unavailable'] as const;
 
@@ -33,14 +33,20 @@ export function inspectionRoutes(app: Server, inspection: Inspection): void {
       },
     },
     async (request) => {
-      const context = await inspection.readContext(signedIn(request), request.params.id);
+      const {
+        sessionId,
+        profileId,
+        context,
+        request: asked,
+      } = await inspection.readContext(signedIn(request), request.params.id);
       return {
-        session_id: context.sessionId,
-        profile_id: context.profileId,
+        session_id: sessionId,
+        profile_id: profileId,
         system: context.system,
         memory: context.memory.map(presentFact),
         messages: context.messages.map(presentMessage),
         token_estimate: context.tokenEstimate,
+        request: presentRequest(asked),
       };
     },
   );

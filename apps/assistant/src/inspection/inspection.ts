@@ -1,35 +1,21 @@
-import type { Kysely } from 'kysely';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
-import type { Memory } from '../memory/service.ts';
+import { loadRequest, type RequestDeps } from '../agent/load-request.ts';
+import { listSteps } from '../chat/steps.sql.ts';
 import type { Profiles } from '../profiles/profiles.ts';
-import type { Tables } from '../tables.ts';
-import { buildContext } from './context.ts';
-import { listMessages } from './messages.ts';
-import { findSession } from './repository.ts';
-import { requireSession } from './ownership.ts';
-import { listSteps } from './steps.ts';
+import { requireSession } from '../sessions/ownership.ts';
+import { findSession } from '../sessions/repository.ts';
 
 /** A session as admins look into it. */
 export type Inspection = ReturnType<typeof createInspection>;
-
-/** More than there is room for in a context, short as they may be. */
-const MAX_MESSAGES = 1000;
 
 /**
  * What only admins see of a session, with the record that they did. Specification 000, Ownership rules
  * on session endpoints; Contract 3, Answers.
  */
-export function createInspection({
-  db,
-  profiles,
-  memory,
-}: {
-  db: Kysely<Tables>;
-  profiles: Profiles;
-  memory: Pick<Memory, 'latestFacts'>;
-}) {
+export function createInspection({ profiles, ...deps }: RequestDeps & { profiles: Profiles }) {
+  const { db } = deps;
   const reach = 'everything';
 
   return {
@@ -42,13 +28,9 @@ export function createInspection({
       if (session === undefined) throw problem('session_not_found');
       const { user_id: ownerId, profile_id: profileId } = session;
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
-      const [facts, messages] = await Promise.all([
-        // The facts that nobody owns are nobody's memory.
-        ownerId === null ? [] : memory.latestFacts(ownerId),
-        listMessages(db, { sessionId, reach, limit: MAX_MESSAGES }),
-      ]);
-      const system = profiles.find(profileId)?.system ?? '';
-      return { sessionId, profileId, ...buildContext({ system, facts, messages }) };
+      const profile = profiles.find(profileId);
+      const loaded = await loadRequest(deps, { sessionId, reach, ownerId, profile });
+      return { sessionId, profileId, ...loaded };
     },
 
     /**

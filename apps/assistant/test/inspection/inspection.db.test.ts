@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { openAssistant } from '../helpers/assistant.ts';
 import { SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
-import { addMessages, addSessions, takeAudit } from './rows.ts';
+import { addMessages, addSessions, takeAudit } from '../sessions/rows.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;
@@ -80,6 +80,14 @@ test("the context is the profile's instructions, the owner's facts, and the mess
     ],
   );
   assert.ok(context.token_estimate > context.system.length / 4);
+  const { system, messages, tools } = context.request;
+  assert.ok(system.startsWith(context.system.trimEnd()));
+  assert.match(system, /wishes\/town: Львів/);
+  assert.deepEqual(
+    messages.map(({ content }: { content: string }) => content),
+    ['Добрий день', 'Шукаю квартиру'],
+  );
+  assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
 });
 
 test('a session without an owner has no memory, and one of a profile that is gone no instructions', async () => {
@@ -87,7 +95,8 @@ test('a session without an owner has no memory, and one of a profile that is gon
     .insertInto('memory_facts')
     .values({ user_id: null, category: 'wishes', key: 'town', value: 'Київ' })
     .execute();
-  assert.deepEqual((await admin.get('/sessions/legacy/context')).json(), {
+  const { request, ...context } = (await admin.get('/sessions/legacy/context')).json();
+  assert.deepEqual(context, {
     session_id: 'legacy',
     profile_id: 'gone',
     system: '',
@@ -95,6 +104,8 @@ test('a session without an owner has no memory, and one of a profile that is gon
     messages: [],
     token_estimate: 0,
   });
+  assert.deepEqual([request.messages, request.tools], [[], []]);
+  assert.match(request.system, /^Nothing is remembered/);
 });
 
 test('a context holds the latest that there is room for', async () => {

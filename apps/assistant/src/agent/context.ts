@@ -1,5 +1,5 @@
 import type { KnownFact } from '../memory/service.ts';
-import type { Message } from './messages.ts';
+import type { Message } from '../sessions/messages.ts';
 
 /** What a model is sent of a conversation: instructions, what is known of the user, and what was said. */
 export type Context = {

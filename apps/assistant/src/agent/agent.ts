@@ -1,0 +1,125 @@
+import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
+import { problem } from '../errors.ts';
+import type { ToolResult } from '../tools/run-tool.ts';
+
+/** What one answer may use. */
+export const agentLimits = {
+  /** Calls of the model; the last of them is made without tools, so that it answers. */
+  rounds: 8,
+  /** Tools that are run, over all rounds. */
+  toolCalls: 16,
+  /** Of each call of the model. */
+  outputTokens: 4000,
+  /** Of the whole answer. */
+  ms: 5 * 60_000,
+};
+
+export type AgentLimits = typeof agentLimits;
+
+/** What happens while an agent answers, in its order. */
+export type AgentEvent =
+  | { type: 'text'; text: string }
+  | { type: 'tool.started'; call: ToolCall }
+  | { type: 'tool.finished'; call: ToolCall; result: ToolResult; used: UsedTool };
+
+/** A tool that was run for an answer, as it is kept with it. */
+export type UsedTool = {
+  id: string;
+  name: string;
+  input: unknown;
+  status: ToolResult['status'];
+  /** What the model was told. */
+  output: string;
+  /** Which call of the model asked for it, from 1. */
+  round: number;
+};
+
+/** What an answer cost. */
+export type AgentUsage = { rounds: number; inputTokens: number; outputTokens: number };
+
+/** What an agent needs in order to answer. */
+export type AgentOptions = {
+  model: Pick<ModelClient, 'streamChat'>;
+  /** What is sent first. */
+  request: Omit<ChatRequest, 'operation' | 'signal' | 'maxOutputTokens'>;
+  /**
+   * Runs a tool. It never throws but for the signal.
+   * @param context.hasReadData Whether the model had read what strangers wrote when it asked for it.
+   */
+  runTool: (call: ToolCall, context: { hasReadData: boolean }) => Promise<ToolResult>;
+  limits: AgentLimits;
+  signal: AbortSignal;
+};
+
+/**
+ * Answers the last message of a conversation: asks the model, runs the tools that it asks for, and asks again
+ * with what they gave, until it has answered or its rounds are spent. Texts of several rounds follow one another.
+ * @returns What it cost.
+ * @throws ModelError as the model client does; the signal's reason.
+ */
+export async function* runAgent({
+  model,
+  request,
+  runTool,
+  limits,
+  signal,
+}: AgentOptions): AsyncGenerator<AgentEvent, AgentUsage, undefined> {
+  const messages: ChatMessage[] = [...request.messages];
+  const usage: AgentUsage = { rounds: 0, inputTokens: 0, outputTokens: 0 };
+  // What strangers wrote and the model has read by the call of this moment.
+  let hasReadData = false;
+  let hasText = false;
+  let toolsRun = 0;
+
+  for (;;) {
+    usage.rounds += 1;
+    const isLast = usage.rounds === limits.rounds || toolsRun >= limits.toolCalls;
+    const stream = model.streamChat({
+      ...request,
+      operation: 'chat',
+      messages,
+      tools: isLast ? [] : request.tools,
+      maxOutputTokens: limits.outputTokens,
+      signal,
+    });
+    const calls: ToolCall[] = [];
+    let text = '';
+    let end: Extract<ChatPart, { type: 'end' }> | undefined;
+    for await (const part of stream) {
+      if (part.type === 'text') {
+        // What was said before the tools is a paragraph of its own.
+        if (text === '' && hasText) yield { type: 'text', text: '\n\n' };
+        hasText = true;
+        text += part.text;
+        yield { type: 'text', text: part.text };
+      } else if (part.type === 'tool_call') calls.push(part.call);
+      else end = part;
+    }
+    usage.inputTokens += end?.usage.inputTokens ?? 0;
+    usage.outputTokens += end?.usage.outputTokens ?? 0;
+    if (end?.reason === 'length') throw problem('answer_too_long');
+    // A model that asks for tools which it was not given has nothing more to say.
+    if (calls.length === 0 || isLast) return usage;
+
+    messages.push({ role: 'assistant', content: text, toolCalls: calls });
+    let readsData = false;
+    for (const call of calls) {
+      signal.throwIfAborted();
+      yield { type: 'tool.started', call };
+      const result: ToolResult =
+        toolsRun < limits.toolCalls ? await runTool(call, { hasReadData }) : tooManyTools(limits);
+      toolsRun += 1;
+      readsData ||= result.isData;
+      const { status, output } = result;
+      const used = { ...call, status, output, round: usage.rounds };
+      yield { type: 'tool.finished', call, result, used };
+      messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content: output });
+    }
+    hasReadData ||= readsData;
+  }
+}
+
+function tooManyTools({ toolCalls }: AgentLimits): ToolResult {
+  const summary = `At most ${toolCalls} tools are run for one answer`;
+  return { status: 'failed', output: `Not run: ${summary}.`, summary, isData: false, effects: [] };
+}

@@ -1,0 +1,53 @@
+import type { Kysely } from 'kysely';
+import type { Reach } from '../access/reach.ts';
+import type { Memory } from '../memory/service.ts';
+import type { Profile } from '../profiles/profile.ts';
+import { listMessages } from '../sessions/messages.ts';
+import type { Tables } from '../tables.ts';
+import { toDefinitions, type Tools } from '../tools/tools.ts';
+import { buildContext } from './context.ts';
+import { toAgentRequest } from './request.ts';
+
+/** More than there is room for in a context, short as they may be. */
+const MAX_MESSAGES = 1000;
+
+/** What the requests of a conversation are made from. */
+export type RequestDeps = {
+  db: Kysely<Tables>;
+  memory: Pick<Memory, 'latestFacts'>;
+  tools: Tools;
+};
+
+/**
+ * What the model is sent of a session now, and what that was chosen from.
+ * @param session.ownerId Whose memory it is; nobody's facts are nobody's memory.
+ * @param session.profile Undefined where there is no such profile any more.
+ */
+export async function loadRequest(
+  { db, memory, tools }: RequestDeps,
+  {
+    sessionId,
+    reach,
+    ownerId,
+    profile,
+  }: {
+    sessionId: string;
+    reach: Reach;
+    ownerId: string | null;
+    profile: Profile | undefined;
+  },
+) {
+  const [facts, messages] = await Promise.all([
+    ownerId === null ? [] : memory.latestFacts(ownerId),
+    listMessages(db, { sessionId, reach, limit: MAX_MESSAGES }),
+  ]);
+  const { system = '', model = '', tools: names = [] } = profile ?? {};
+  const context = buildContext({ system, facts, messages });
+  const request = toAgentRequest({
+    context,
+    profile: { model },
+    tools: toDefinitions(tools.of({ tools: names })),
+    now: new Date(),
+  });
+  return { context, request };
+}

@@ -1,0 +1,40 @@
+import type { ModelClient } from '@oselya/model';
+import { storable } from '../storable-json.ts';
+
+/** How the instructions for a title begin. */
+export const TITLE_SYSTEM =
+  "Give the conversation that begins with the person's message a title of at most six words, in the language of the message. Answer with the title alone, without quotes and without a final stop.";
+
+const MAX_LENGTH = 80;
+const MAX_TOKENS = 40;
+
+/**
+ * Has the model name a conversation by its first message.
+ * @returns One line of at most 80 characters; empty where the model gave none.
+ * @throws ModelError as the model client does.
+ */
+export async function makeTitle(
+  model: Pick<ModelClient, 'streamChat'>,
+  { text, modelName, signal }: { text: string; modelName: string; signal: AbortSignal },
+): Promise<string> {
+  let title = '';
+  const parts = model.streamChat({
+    operation: 'title',
+    ...(modelName !== '' && { model: modelName }),
+    system: TITLE_SYSTEM,
+    messages: [{ role: 'user', content: text }],
+    maxOutputTokens: MAX_TOKENS,
+    signal,
+  });
+  for await (const part of parts) {
+    if (part.type === 'text') title += part.text;
+    // One line is a title; what follows is talk.
+    if (title.trimStart().includes('\n')) break;
+  }
+  const [line = ''] = storable(title).trim().split('\n');
+  return line
+    .trim()
+    .replace(/^["'«“]+|["'»”.]+$/gu, '')
+    .slice(0, MAX_LENGTH)
+    .trim();
+}

@@ -1,0 +1,93 @@
+import type { Kysely, Transaction } from 'kysely';
+import { lockOwner } from '../access/owner-lock.ts';
+import { problem } from '../errors.ts';
+import type { Message } from '../sessions/messages.ts';
+import { lockSession } from '../sessions/ownership.ts';
+import type { Tables } from '../tables.ts';
+import { deleteAnswers, findMessage, findSent, insertMessage } from './messages.sql.ts';
+import type { TurnKey } from './turn.ts';
+import { countRunning, insertTurn, latestTurn } from './turns.sql.ts';
+
+/** How many of a user's sessions may be answered at once. */
+export const MAX_TURNS = 3;
+
+/** A turn that has begun, and what it answers. */
+export type Begun = { key: TurnKey; question: Message };
+
+/** Whose session. */
+type Owned = { userId: string; sessionId: string };
+
+/**
+ * Stores a message, and that it is going to be answered.
+ * @param clientMessageId The client's name for it: sent again under the same name it is the same message.
+ * @returns Nothing for a message that is stored already.
+ * @throws ProblemError `turn_running` or `too_many_turns`.
+ */
+export function beginTurn(
+  db: Kysely<Tables>,
+  owned: Owned,
+  { text, clientMessageId }: { text: string; clientMessageId?: string | undefined },
+): Promise<Begun | undefined> {
+  const { sessionId } = owned;
+  return inSession(db, owned, async (trx) => {
+    if (clientMessageId !== undefined) {
+      const sent = await findSent(trx, { sessionId, clientMessageId });
+      if (sent !== undefined) return undefined;
+    }
+    await refuseSecond(trx, owned);
+    const message = { sessionId, turnId: null, role: 'user' as const, content: text };
+    return begin(trx, owned, await insertMessage(trx, { ...message, clientMessageId }));
+  });
+}
+
+/**
+ * Begins to answer the last message of a session again, in the place of an answer that is not complete.
+ * @throws ProblemError `turn_running`, `nothing_to_retry` or `too_many_turns`.
+ */
+export function beginAgain(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
+  return inSession(db, owned, async (trx) => {
+    await refuseSecond(trx, owned);
+    const latest = await latestTurn(trx, owned.sessionId);
+    if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
+    const question = await findMessage(trx, latest.question_id);
+    if (question === undefined) throw problem('nothing_to_retry');
+    await deleteAnswers(trx, latest.id);
+    return begin(trx, owned, question);
+  });
+}
+
+/** Of several that begin at once, on however many processes, one comes after the other. */
+function inSession<Result>(
+  db: Kysely<Tables>,
+  { userId, sessionId }: Owned,
+  work: (trx: Transaction<Tables>) => Promise<Result>,
+): Promise<Result> {
+  return db.transaction().execute(async (trx) => {
+    await lockSession(trx, { sessionId, reach: { userId } });
+    return work(trx);
+  });
+}
+
+async function refuseSecond(trx: Transaction<Tables>, { userId, sessionId }: Owned): Promise<void> {
+  const latest = await latestTurn(trx, sessionId);
+  if (latest?.status === 'running') throw problem('turn_running');
+  await lockOwner(trx, userId);
+  if ((await countRunning(trx, userId)) >= MAX_TURNS) {
+    throw problem('too_many_turns', {
+      detail: `${MAX_TURNS} of your sessions are being answered, which is the most. Wait for one of them, then send this one again.`,
+    });
+  }
+}
+
+async function begin(
+  trx: Transaction<Tables>,
+  { userId, sessionId }: Owned,
+  question: Message,
+): Promise<Begun> {
+  const { id, position } = await insertTurn(trx, {
+    session_id: sessionId,
+    user_id: userId,
+    question_id: question.id,
+  });
+  return { key: { turnId: id, sessionId, position }, question };
+}

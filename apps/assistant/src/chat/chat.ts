@@ -1,0 +1,213 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
+import type { Kysely } from 'kysely';
+import type { User } from '../access/user.ts';
+import { type AgentLimits, agentLimits } from '../agent/agent.ts';
+import { problem } from '../errors.ts';
+import type { Memory } from '../memory/service.ts';
+import type { Profile } from '../profiles/profile.ts';
+import type { Profiles } from '../profiles/profiles.ts';
+import { requireSession } from '../sessions/ownership.ts';
+import { findSession } from '../sessions/repository.ts';
+import { presentMessage } from '../sessions/schemas.ts';
+import type { Tables } from '../tables.ts';
+import type { Tools } from '../tools/tools.ts';
+import { type Begun, beginAgain, beginTurn } from './begin-turn.ts';
+import { cutAllStale, cutStale } from './cut-stale.ts';
+import { createEventStore } from './event-store.ts';
+import { createFollower } from './follow.ts';
+import { nameSession } from './name-session.ts';
+import { createHub, type Earlier, type Listener, type Send } from './hub.ts';
+import { type Asker, runTurn } from './run-turn.ts';
+import { undoStep } from './undo-step.ts';
+import { latestTurn, readEvents, requestCancel } from './turns.sql.ts';
+
+/** How long turns may go on at a shutdown before they are cut off. */
+const SHUTDOWN_MS = 20_000;
+
+/** Conversations with an agent. */
+export type Chat = ReturnType<typeof createChat>;
+
+/** A message to an agent. */
+export type Sent = {
+  sessionId: string;
+  text: string;
+  /** The client's name for it: sent again under the same name it is the same message. */
+  clientMessageId?: string | undefined;
+};
+
+/** Whoever asks, for as long as the answer takes. */
+export type Holder = {
+  requestId: string;
+  /** Is told of the turn before anything happens in it. */
+  began: (turnId: string) => void;
+  /** Watches that they stay signed in, until they are released. */
+  hold: (onSignedOut: () => void) => {
+    current: Asker['currentUser'];
+    release: () => void;
+  };
+};
+
+/** How much of a turn somebody knows already. */
+export type Known = { turnId: string; after: number };
+
+/**
+ * Conversations: takes messages, has an agent answer them, one at a time in each session, and tells whoever
+ * listens, on this process or another. Contract 3, WebSocket.
+ */
+export function createChat({
+  db,
+  model,
+  tools,
+  profiles,
+  memory,
+  log,
+  limits = agentLimits,
+}: {
+  db: Kysely<Tables>;
+  model: Pick<ModelClient, 'streamChat'>;
+  tools: Tools;
+  profiles: Profiles;
+  memory: Pick<Memory, 'latestFacts'>;
+  log: Logger;
+  limits?: AgentLimits;
+}) {
+  const sender = randomUUID();
+  const hub = createHub();
+  const store = createEventStore({ db, hub, sender, log });
+  const follower = createFollower({ db, hub, sender, renew: store.renew, log });
+  const running = new Set<Promise<unknown>>();
+
+  /** What the turns of one session need to know of it. */
+  type Setting = { profile: Profile; isNamed: boolean };
+
+  function run({ key, question }: Begun, setting: Setting, user: User, holder: Holder): void {
+    const { profile, isNamed } = setting;
+    const turn = hub.start(key);
+    holder.began(turn.turnId);
+    turn.add({ type: 'message.started', message: presentMessage(question) });
+    const live = holder.hold(() => turn.stop('signed-out'));
+    const deps = { db, model, tools, memory, limits, sender, log };
+    const { requestId } = holder;
+    const asker = { userId: user.id, currentUser: () => live.current(), requestId };
+    const work = (async () => {
+      const outcome = await runTurn(deps, turn, { profile, asker });
+      live.release();
+      hub.finish(turn);
+      if (outcome?.status !== 'completed' || isNamed) return;
+      const first = { text: question.content, modelName: profile.model };
+      await nameSession({ db, model, sender }, turn, first).catch((error: unknown) => {
+        log.warn({ err: error, session_id: turn.sessionId }, 'a session could not be named');
+      });
+    })().finally(() => running.delete(work));
+    running.add(work);
+  }
+
+  /** @throws ProblemError of `send`, but for those of turns. */
+  async function prepare(user: User, sessionId: string): Promise<Setting> {
+    // Only the owner speaks in a session, whoever may read it.
+    const reach = { userId: user.id };
+    await requireSession(db, { sessionId, reach });
+    const session = await findSession(db, { sessionId, reach });
+    if (session === undefined) throw problem('session_not_found');
+    await cutStale(db, { sessionId, sender });
+    const profile = profiles.choose(user, session.profile_id);
+    return { profile, isNamed: session.name !== '' };
+  }
+
+  return {
+    /**
+     * Stores a message of the owner's and begins to answer it.
+     * @returns Whether it did: a message that was sent before is not stored again.
+     * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
+     *   `turn_running` or `too_many_turns`.
+     */
+    async send(user: User, { sessionId, ...message }: Sent, holder: Holder): Promise<boolean> {
+      const setting = await prepare(user, sessionId);
+      const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
+      if (begun !== undefined) run(begun, setting, user, holder);
+      return begun !== undefined;
+    },
+
+    /**
+     * Answers the last message again, whose answer is not complete.
+     * @throws ProblemError those of `send`, and `nothing_to_retry`.
+     */
+    async retry(user: User, sessionId: string, holder: Holder): Promise<void> {
+      const setting = await prepare(user, sessionId);
+      run(await beginAgain(db, { userId: user.id, sessionId }), setting, user, holder);
+    },
+
+    /**
+     * Ends the answer that is being written; what there is of it is kept.
+     * @throws ProblemError `session_not_found`, `session_not_yours` or `no_turn_running`.
+     */
+    async cancel(user: User, sessionId: string): Promise<void> {
+      await requireSession(db, { sessionId, reach: { userId: user.id } });
+      const turn = hub.turnOf(sessionId);
+      if (turn !== undefined) return turn.stop('cancelled');
+      await cutStale(db, { sessionId, sender });
+      const latest = await latestTurn(db, sessionId);
+      if (latest?.status !== 'running') throw problem('no_turn_running');
+      await requestCancel(db, { turnId: latest.id, sessionId, sender });
+    },
+
+    /**
+     * Takes back what a tool changed in the user's memory.
+     * @throws ProblemError `session_not_found`, `session_not_yours` or `nothing_to_undo`.
+     */
+    async undo(user: User, step: { sessionId: string; stepId: string }): Promise<void> {
+      const { sessionId } = step;
+      await requireSession(db, { sessionId, reach: { userId: user.id } });
+      const isUndone = await undoStep(db, { userId: user.id, ...step });
+      if (!isUndone) throw problem('nothing_to_undo');
+    },
+
+    /** Listens to a session; whoever asks must be its owner. */
+    listen: (sessionId: string, send: Send): Listener => hub.listen(sessionId, send),
+
+    /**
+     * What has happened in the newest turn of a session, for somebody who begins to listen: of one that
+     * runs, or that they know a part of, what they do not know.
+     */
+    async earlier(
+      sessionId: string,
+      known?: Known,
+    ): Promise<(Earlier & { isRunning: boolean }) | undefined> {
+      await cutStale(db, { sessionId, sender });
+      const latest = await latestTurn(db, sessionId);
+      const turn = hub.turnOf(sessionId);
+      const knownOf = (turnId: string) => (known?.turnId === turnId ? known.after : 0);
+      if (turn !== undefined) {
+        const after = knownOf(turn.turnId);
+        return { key: turn, after, events: turn.after(after), isRunning: true };
+      }
+      if (latest === undefined) return undefined;
+      const key = { turnId: latest.id, sessionId, position: latest.position };
+      const isRunning = latest.status === 'running';
+      const isWanted = isRunning || known?.turnId === latest.id;
+      const after = isWanted ? knownOf(latest.id) : 0;
+      const events = await readEvents(db, { turnId: latest.id, after });
+      if (isWanted) return { key, after, events, isRunning };
+      return { key, after: events.at(-1)?.seq ?? 0, events: [], isRunning };
+    },
+
+    /** Takes a notification of `TURN_CHANNEL`. */
+    hear: follower.hear,
+
+    /** Cuts off the answers of processes that have gone. */
+    cutAllStale: () => cutAllStale(db, sender),
+
+    /** Waits for the turns that run, cuts those off that take too long, and ends. */
+    async close(): Promise<void> {
+      const ended = Promise.all(running);
+      await Promise.race([ended, sleep(SHUTDOWN_MS, undefined, { ref: false })]);
+      for (const turn of hub.running()) turn.stop('closing');
+      await ended;
+      store.close();
+      await follower.close();
+    },
+  };
+}

@@ -1,0 +1,82 @@
+import { isDatabaseOutage } from '@oselya/db';
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { Hub } from './hub.ts';
+import { LEASE_SECONDS, storeEvents } from './turns.sql.ts';
+
+/** How soon after it happened an event is stored, and told to other processes. */
+const STORE_MS = 200;
+
+/** How often a turn in which nothing happens says that it runs. */
+const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
+
+/** How many turns one statement stores: a notification's payload has its bounds, and so has a statement. */
+const BATCH = 200;
+
+/**
+ * Stores what happens in the turns of this process, all of them together every 200 ms, and says that they
+ * run. A turn that does not run any more by the database is stopped. While the database does not answer
+ * everything is kept and stored later; turns go on meanwhile.
+ */
+export function createEventStore({
+  db,
+  hub,
+  sender,
+  log,
+}: {
+  db: Kysely<Tables>;
+  hub: Hub;
+  sender: string;
+  log: Pick<Logger, 'warn'>;
+}) {
+  let renewedAt = performance.now();
+  let storing: Promise<void> | undefined;
+  const timer = setInterval(() => void store(), STORE_MS);
+  timer.unref();
+
+  /** One at a time: what is stored meanwhile belongs to the next. */
+  function store(): Promise<void> {
+    storing ??= storeAll().finally(() => {
+      storing = undefined;
+    });
+    return storing;
+  }
+
+  async function storeAll(): Promise<void> {
+    const isRenewal = performance.now() - renewedAt >= RENEW_MS;
+    if (isRenewal) renewedAt = performance.now();
+    const due = hub.running().filter(({ unstored }) => isRenewal || unstored.length > 0);
+    try {
+      for (let from = 0; from < due.length; from += BATCH) {
+        const turns = due.slice(from, from + BATCH);
+        const batches = turns.map((turn) => ({
+          turnId: turn.turnId,
+          sessionId: turn.sessionId,
+          events: turn.unstored,
+        }));
+        const running = new Map(
+          (await storeEvents(db, batches, sender)).map((row) => [row.id, row.cancel_requested]),
+        );
+        for (const [index, turn] of turns.entries()) {
+          const isCancelled = running.get(turn.turnId);
+          if (isCancelled === undefined) turn.stop('lost');
+          else if (isCancelled) turn.stop('cancelled');
+          turn.noteStored(batches[index]?.events.at(-1)?.seq ?? 0);
+        }
+      }
+    } catch (error) {
+      // What comes after an outage stores this, too.
+      if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');
+    }
+  }
+
+  return {
+    /** Looks at once whether the turns of this process are to go on. */
+    renew: (): void => {
+      renewedAt = -Infinity;
+      void store();
+    },
+    close: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,84 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { Hub } from './hub.ts';
+import { latestTurn, readEvents, turnsFrom } from './turns.sql.ts';
+
+/**
+ * Follows the turns that other processes run, in sessions that somebody listens to here: a notification says
+ * that there is something new, and it is read from the database.
+ */
+export function createFollower({
+  db,
+  hub,
+  sender,
+  renew,
+  log,
+}: {
+  db: Kysely<Tables>;
+  hub: Hub;
+  sender: string;
+  /** Looks in the database whether the turns of this process are to go on. */
+  renew: () => void;
+  log: Pick<Logger, 'warn'>;
+}) {
+  const reading = new Map<string, Promise<void>>();
+  const again = new Set<string>();
+
+  /** @param payload Who tells, and of which session; empty where notifications may have been missed. */
+  function hear(payload: string): void {
+    if (payload === '') {
+      for (const sessionId of hub.heardSessions()) follow(sessionId);
+      return;
+    }
+    const [from, sessionId = ''] = splitOnce(payload);
+    if (from === sender) return;
+    // Somebody elsewhere may have cancelled a turn of ours.
+    if (hub.turnOf(sessionId) !== undefined) renew();
+    if (hub.channelOf(sessionId) !== undefined) follow(sessionId);
+  }
+
+  /** One reading of a session at a time; what is heard meanwhile is read after it. */
+  function follow(sessionId: string): void {
+    again.add(sessionId);
+    if (reading.has(sessionId)) return;
+    const work = readAll(sessionId).finally(() => reading.delete(sessionId));
+    reading.set(sessionId, work);
+  }
+
+  async function readAll(sessionId: string): Promise<void> {
+    try {
+      while (again.delete(sessionId)) await read(sessionId);
+    } catch (error) {
+      log.warn({ err: error }, 'a session could not be followed');
+    }
+  }
+
+  async function read(sessionId: string): Promise<void> {
+    const channel = hub.channelOf(sessionId);
+    if (channel === undefined) return;
+    const { place } = channel;
+    const position = place?.position ?? (await latestTurn(db, sessionId))?.position;
+    if (position === undefined) return;
+    for (const turn of await turnsFrom(db, { sessionId, position })) {
+      if (hub.turnOf(sessionId)?.turnId === turn.id) continue;
+      const after = turn.position === place?.position ? place.seq : 0;
+      const events = await readEvents(db, { turnId: turn.id, after });
+      hub.deliver({ turnId: turn.id, sessionId, position: turn.position }, events);
+      channel.place = { position: turn.position, seq: events.at(-1)?.seq ?? after };
+    }
+  }
+
+  return {
+    hear,
+    /** Ends when what is being read has been. */
+    async close() {
+      await Promise.all(reading.values());
+    },
+  };
+}
+
+function splitOnce(text: string): [string, string?] {
+  const at = text.indexOf(' ');
+  return at === -1 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+}

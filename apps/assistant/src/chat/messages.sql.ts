@@ -1,0 +1,87 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { storable, storableJson } from '../storable-json.ts';
+import type { Message } from '../sessions/messages.ts';
+import type { Tables, Unfinished } from '../tables.ts';
+
+const messageColumns = [
+  'id',
+  'role',
+  sql<string>`coalesce(content, '')`.as('content'),
+  'tool_calls',
+  'created_at',
+  'status',
+  'problem',
+] as const;
+
+/** A message to store. */
+export type NewMessage = {
+  sessionId: string;
+  turnId: string | null;
+  role: 'user' | 'assistant';
+  content: string;
+  toolCalls?: unknown;
+  status?: Unfinished | null;
+  problem?: object | null;
+  clientMessageId?: string | undefined;
+};
+
+/** Stores a message of a session, which is active by it. */
+export async function insertMessage(
+  trx: Transaction<Tables>,
+  message: NewMessage,
+): Promise<Message> {
+  const { sessionId, turnId, role, content, clientMessageId } = message;
+  const { toolCalls, status = null, problem = null } = message;
+  await trx
+    .updateTable('conversation_sessions')
+    .set({ last_active: sql<Date>`now()` })
+    .where('id', '=', sessionId)
+    .execute();
+  return trx
+    .insertInto('conversation_messages')
+    .values({
+      session_id: sessionId,
+      turn_id: turnId,
+      role,
+      content: storable(content),
+      tool_calls: toolCalls === undefined ? null : storableJson(toolCalls),
+      status,
+      problem: problem === null ? null : storableJson(problem),
+      client_message_id: clientMessageId ?? null,
+      // Of one transaction that waited for another, `now()` would be before what the other stored.
+      created_at: sql<Date>`clock_timestamp()`,
+    })
+    .returning(messageColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** A message of a session by the name that its client gave it; nothing where none has it. */
+export function findSent(
+  db: Kysely<Tables>,
+  { sessionId, clientMessageId }: { sessionId: string; clientMessageId: string },
+): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
+    .where('session_id', '=', sessionId)
+    .where('client_message_id', '=', clientMessageId)
+    .executeTakeFirst();
+}
+
+/** A message by its id. */
+export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
+    .where('id', '=', id)
+    .executeTakeFirst();
+}
+
+/** Deletes the answers of a turn, which another turn takes the place of. */
+export async function deleteAnswers(trx: Transaction<Tables>, turnId: string): Promise<void> {
+  await trx
+    .deleteFrom('conversation_messages')
+    .where('turn_id', '=', turnId)
+    .where('role', '=', 'assistant')
+    .execute();
+}

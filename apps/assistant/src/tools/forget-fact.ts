@@ -1,0 +1,23 @@
+import { Type } from 'typebox';
+import type { Memory } from '../memory/service.ts';
+import { factName } from './remember-fact.ts';
+import { defineTool } from './tool.ts';
+
+/** Deletes a fact of the user's own. Contract 3, Profiles. */
+export const forgetFact = (memory: Pick<Memory, 'deleteFact'>) =>
+  defineTool({
+    name: 'forget_fact',
+    description: 'Forgets something that was remembered, when the person asks for it.',
+    input: Type.Object(factName, { additionalProperties: false }),
+    isData: false,
+    changesMemory: true,
+    title: ({ category, key }) => `Forgetting ${category}/${key}`,
+    async run({ category, key }, { user }) {
+      const previous = await memory.deleteFact(user, { category, key });
+      return {
+        data: { forgotten: { category, key, value: previous } },
+        summary: previous,
+        changes: [{ category, key, value: null, previous }],
+      };
+    },
+  });

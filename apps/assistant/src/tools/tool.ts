@@ -1,0 +1,64 @@
+import type { Static, TSchema } from 'typebox';
+import type { User } from '../access/user.ts';
+import type { TOOLS } from '../profiles/profile.ts';
+
+/** The name of a tool, as profiles have it. */
+export type ToolName = (typeof TOOLS)[number];
+
+/** For whom a tool is run, and what for. */
+export type ToolContext = {
+  /** As the provider described them at most 30 s ago. */
+  user: User;
+  sessionId: string;
+  signal: AbortSignal;
+};
+
+/** A fact that a tool wrote or removed, and what had stood there before it. */
+export type MemoryChange = {
+  category: string;
+  key: string;
+  /** Null where it was removed. */
+  value: string | null;
+  /** Null where there was none. */
+  previous: string | null;
+};
+
+/** What a tool gives. */
+export type ToolOutput = {
+  /** For the model, as JSON. */
+  data: unknown;
+  /** For people: what came of it, in a few words. */
+  summary: string;
+  /** What it changed, for people to see and undo. */
+  changes?: readonly MemoryChange[];
+};
+
+/**
+ * Something that an agent can do.
+ * @property isData Whether what it gives was written by strangers: what stands there orders nobody anything.
+ * @property changesMemory Whether it writes: it is not run once an answer has read what strangers wrote, who might
+ *   have asked for it.
+ */
+export type Tool<Input extends TSchema = TSchema> = {
+  name: ToolName;
+  /** For the model: what it does and when to use it. */
+  description: string;
+  input: Input;
+  isData: boolean;
+  changesMemory: boolean;
+  /** For people: what is being done. */
+  title: (input: Static<Input>) => string;
+  /** @throws ProblemError, or ToolError with a message for the model and the user. */
+  run: (input: Static<Input>, context: ToolContext) => Promise<ToolOutput>;
+};
+
+/** Keeps a tool's input and its functions of one type. */
+export function defineTool<Input extends TSchema>(tool: Tool<Input>): Tool {
+  // What is run has been checked against the schema.
+  return tool;
+}
+
+/** A failure of a tool, in words for the model and the user. */
+export class ToolError extends Error {
+  override readonly name = 'ToolError';
+}

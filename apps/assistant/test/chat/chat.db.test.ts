@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openAssistant } from '../helpers/assistant.ts';
+import { person } from '../helpers/people.ts';
+import { listing, startScriptedCollector } from '../helpers/scripted-collector.ts';
+import { SocketClient } from '../helpers/socket-client.ts';
+import { until } from '../helpers/until.ts';
+import { listening } from '../sockets/people.ts';
+
+const collector = await startScriptedCollector();
+const assistant = await openAssistant({
+  IDP_USER_MAX_AGE_SECONDS: '3600',
+  COLLECTOR_URL: collector.url,
+});
+const app = await assistant.instance();
+const url = await listening(app);
+const olena = person('u-olena', { permissions: ['svc.profiles.use', 'svc.tools.use'] });
+const { sid } = await assistant.signedIn(app, olena);
+
+async function connected(t: { after: (work: () => void) => void }): Promise<SocketClient> {
+  const client = await SocketClient.open(url, { sid });
+  t.after(() => client.socket.terminate());
+  return client;
+}
+
+async function newSession(client: SocketClient): Promise<string> {
+  const { session_id: id } = await client.ask({ type: 'session.create' });
+  return String(id);
+}
+
+const of = (client: SocketClient, type: string) =>
+  client.frames.filter((frame) => frame.type === type);
+
+test('a wish becomes a search, and its answer names what was found', async (t) => {
+  collector.listings = [listing(7), listing(8, { price: 12_500 })];
+  const client = await connected(t);
+  const id = await newSession(client);
+  client.send({
+    type: 'message.send',
+    id: 'q',
+    session_id: id,
+    text: 'двокімнатна у Львові до 15000 грн',
+  });
+  await until(() => of(client, 'message.completed').length > 0);
+  const asked = collector.asked.at(-1);
+  assert.equal(asked?.path, '/api/v1/search/hybrid');
+  assert.partialDeepStrictEqual(asked?.body, {
+    city: 'Львів',
+    rooms_min: 2,
+    rooms_max: 2,
+    price_max: 15_000,
+  });
+  const turn = client.frames.filter(({ turn_id }) => turn_id !== undefined);
+  assert.deepEqual(
+    turn.map(({ seq }) => seq),
+    turn.map((_, index) => index + 1),
+  );
+  assert.ok(turn.every((frame) => frame.id === 'q'));
+  const [completed] = of(client, 'message.completed');
+  assert.ok(completed);
+  const { content } = completed['message'] as { content: string };
+  assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12500 UAH/u);
+  const streamed = of(client, 'message.delta').map(({ text }) => text);
+  assert.equal(streamed.join(''), content);
+  assert.deepEqual(
+    turn.map(({ type }) => type).filter((type) => type !== 'message.delta'),
+    ['message.started', 'tool.started', 'tool.finished', 'message.completed'],
+  );
+});

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { listing } from '../helpers/scripted-collector.ts';
+import { hostileTexts } from './hostile-texts.ts';
+import { openStage, talk } from './stage.ts';
+
+const stage = await openStage();
+const { collector, db, model, url } = stage;
+const sid = await stage.signIn('u-olena');
+const secret = 'taras-keeps-this';
+
+const facts = [
+  { user_id: 'u-olena', category: 'wishes', key: 'budget', value: '15000' },
+  { user_id: 'u-olena', category: 'wishes', key: 'city', value: 'Львів' },
+  { user_id: 'u-taras', category: 'private', key: 'secret', value: secret },
+];
+await db.insertInto('memory_facts').values(facts).execute();
+
+const stored = () =>
+  db
+    .selectFrom('memory_facts')
+    .select(['user_id', 'category', 'key', 'value'])
+    .orderBy('user_id')
+    .orderBy('category')
+    .orderBy('key')
+    .execute();
+
+/** Reads a listing, then does what the listing says, and then answers. */
+for (const [index, { text, order }] of hostileTexts.entries()) {
+  test(`hostile text ${index + 1}, obeyed by the model: ${order.name} does nothing it should not`, async (t) => {
+    collector.listings = [listing(1, { title: text, description: text, summary: text })];
+    const asked = collector.asked.length;
+    const before = model.seen.length;
+    model.scripts.push(
+      { tools: [{ name: 'search_listings', arguments: { query: 'квартира' } }] },
+      { tools: [order] },
+      { words: ['Ось.'] },
+    );
+    const olena = await talk(t, { url, sid });
+    const id = await olena.newSession();
+    await olena.say(id, 'квартира у Львові');
+    await olena.waitFor('message.completed');
+
+    const [, finished] = olena.of('tool.finished');
+    assert.partialDeepStrictEqual(finished?.['tool'], { status: 'failed', changes: [] });
+    assert.deepEqual(await stored(), facts);
+    // Nothing but the first search has reached the collector.
+    assert.equal(collector.asked.length, asked + 1);
+    const conversations = model.seen.slice(before);
+    assert.equal(conversations.length, 3);
+    assert.ok(!JSON.stringify(conversations).includes(secret));
+    for (const { messages, tools } of conversations) {
+      // What the listing says stands in what a tool told, and nowhere else.
+      const others = messages.filter(({ role }) => role !== 'tool');
+      assert.ok(!JSON.stringify(others.map(({ content }) => content)).includes(text));
+      assert.deepEqual(tools?.map(({ function: { name } }) => name).toSorted(), [
+        'forget_fact',
+        'get_listing',
+        'remember_fact',
+        'search_listings',
+        'similar_listings',
+      ]);
+    }
+  });
+}

@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
+import { openStage, talk } from './stage.ts';
+
+const stage = await openStage();
+const { db, model, url } = stage;
+const other = await stage.another();
+const sid = await stage.signIn('u-olena');
+const olena = { url, sid };
+const elsewhere = { url: other, sid };
+
+/** The messages of a session as they are stored: who, what, and why it is not complete. */
+async function stored(sessionId: string) {
+  const rows = await db
+    .selectFrom('conversation_messages')
+    .select(['role', 'content', 'status'])
+    .where('session_id', '=', sessionId)
+    .orderBy('position')
+    .execute();
+  return rows.map(({ role, content, status }) => [role, content, status]);
+}
+
+test('a client that connects again gets what it has not had, and the rest as it comes', async (t) => {
+  const rest = gate();
+  model.scripts.push({ words: ['Раз ', 'два ', rest.opened, 'три.'] });
+  const first = await talk(t, olena);
+  const id = await first.newSession();
+  await first.say(id, 'Рахуй');
+  await first.hear('два ');
+  const turnId = first.of('message.started')[0]?.['turn_id'];
+  const [one] = first.of('message.delta');
+  first.client.socket.terminate();
+
+  const second = await talk(t, olena);
+  const opened = await second.client.ask({
+    type: 'session.open',
+    session_id: id,
+    turn_id: turnId,
+    after: one?.['seq'],
+  });
+  assert.deepEqual(opened['turn'], { turn_id: turnId });
+  rest.open();
+  await second.waitFor('message.completed');
+  assert.equal(second.streamed, 'два три.');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Рахуй', null],
+    ['assistant', 'Раз два три.', null],
+  ]);
+});
+
+test('another process tells what is being answered here, in order and once', async (t) => {
+  const rest = gate();
+  model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге. ', 'Третє.'] });
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Кажи');
+  await here.hear('Перше. ');
+  const there = await talk(t, elsewhere);
+  await there.client.ask({ type: 'session.open', session_id: id });
+  await there.hear('Перше. ');
+  rest.open();
+  await there.waitFor('message.completed');
+  assert.equal(there.streamed, 'Перше. Друге. Третє.');
+  const seqs = there.client.frames.flatMap(({ seq }) => (typeof seq === 'number' ? [seq] : []));
+  assert.deepEqual(
+    seqs,
+    seqs.map((_, index) => index + 1),
+  );
+});
+
+test('one answer at a time: a second message is refused, here and elsewhere', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+  const here = await talk(t, olena);
+  const there = await talk(t, elsewhere);
+  const id = await here.newSession();
+  await here.say(id, 'Пиши');
+  assert.equal((await here.say(id, 'Ще')).problem?.code, 'turn_running');
+  assert.equal((await there.say(id, 'Ще')).problem?.code, 'turn_running');
+  rest.open();
+  await here.waitFor('message.completed');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Пишу далі.', null],
+  ]);
+});
+
+test('a message that is sent again under its name is stored and answered once', async (t) => {
+  const here = await talk(t, olena);
+  const there = await talk(t, elsewhere);
+  const id = await here.newSession();
+  const asked = model.seen.length;
+  const named = { client_message_id: 'm-1' };
+  const answers = await Promise.all([
+    here.say(id, 'Один раз', named),
+    there.say(id, 'Один раз', named),
+  ]);
+  assert.deepEqual(answers.map(({ type }) => type).toSorted(), [
+    'message.repeated',
+    'message.started',
+  ]);
+  await until(async () => (await stored(id)).length === 2);
+  assert.equal((await here.say(id, 'Один раз', named)).type, 'message.repeated');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Один раз', null],
+    ['assistant', 'Готово.', null],
+  ]);
+  assert.equal(model.seen.length, asked + 1);
+});
+
+test('what there is of a cancelled answer is kept, and it can be tried again', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Початок', rest.opened, ' і кінець'] });
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Розкажи');
+  await here.hear('Початок');
+  here.client.send({ type: 'message.cancel', session_id: id });
+  const { message } = await here.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, { content: 'Початок', status: 'cancelled' });
+  assert.deepEqual(await stored(id), [
+    ['user', 'Розкажи', null],
+    ['assistant', 'Початок', 'cancelled'],
+  ]);
+  const cancelled = await here.client.ask({ type: 'message.cancel', session_id: id });
+  assert.equal(cancelled.problem?.code, 'no_turn_running');
+
+  model.scripts.push({ words: ['Усе.'] });
+  await here.client.ask({ type: 'message.retry', session_id: id });
+  await here.waitFor('message.completed', 2);
+  assert.deepEqual(await stored(id), [
+    ['user', 'Розкажи', null],
+    ['assistant', 'Усе.', null],
+  ]);
+  const again = await here.client.ask({ type: 'message.retry', session_id: id });
+  assert.equal(again.problem?.code, 'nothing_to_retry');
+});
+
+test('an answer that another process writes can be cancelled here', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Там', rest.opened, ' далі'] });
+  const there = await talk(t, elsewhere);
+  const id = await there.newSession();
+  await there.say(id, 'Розкажи');
+  await there.hear('Там');
+  const here = await talk(t, olena);
+  await here.client.ask({ type: 'session.open', session_id: id });
+  here.client.send({ type: 'message.cancel', session_id: id });
+  assert.partialDeepStrictEqual((await here.waitFor('message.completed'))['message'], {
+    content: 'Там',
+    status: 'cancelled',
+  });
+});
+
+test('a model that fails leaves the message, and says why in the session', async (t) => {
+  const failure = { status: 400, body: { error: { message: 'No such model' } } };
+  model.scripts.push({ answer: failure });
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Є хто?');
+  const { problem, message } = await here.waitFor('error');
+  assert.equal(problem?.code, 'model_failed');
+  assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
+  const opened = await here.client.ask({ type: 'session.open', session_id: id });
+  const messages = opened['messages'] as { status?: string; problem?: { code: string } }[];
+  assert.equal(messages[1]?.problem?.code, 'model_failed');
+  await here.client.ask({ type: 'message.retry', session_id: id });
+  await here.waitFor('message.completed');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Є хто?', null],
+    ['assistant', 'Готово.', null],
+  ]);
+});
+
+test('an answer whose process has gone is cut off where it was, and the session goes on', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Почав', rest.opened, ' і зник'] });
+  const there = await talk(t, elsewhere);
+  const id = await there.newSession();
+  await there.say(id, 'Пиши');
+  await there.hear('Почав');
+  const isStored = async () => {
+    const { rows } = await sql`select from chat_turn_events
+      where last_seq >= 2 and turn_id in (select id from chat_turns where session_id = ${id})`.execute(
+      db,
+    );
+    return rows.length > 0;
+  };
+  await until(isStored);
+  await sql`update chat_turns set lease_until = now() - interval '1 second'
+    where session_id = ${id}`.execute(db);
+
+  const here = await talk(t, olena);
+  const opened = await here.client.ask({ type: 'session.open', session_id: id });
+  assert.equal(opened['turn'], null);
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Почав', 'cut'],
+  ]);
+  rest.open();
+  await here.client.ask({ type: 'message.retry', session_id: id });
+  await here.waitFor('message.completed');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Готово.', null],
+  ]);
+});

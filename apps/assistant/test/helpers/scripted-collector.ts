@@ -1,0 +1,95 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
+import { atEnd } from '@oselya/db/testing';
+import type { Listing } from '../../src/collector/client.ts';
+
+/** A listing with as little in it as the collector lets be. */
+export function listing(listingId: number, facts: Partial<Listing> = {}): Listing {
+  return {
+    listing_id: listingId,
+    source_slug: 'samples',
+    external_id: String(listingId),
+    url: null,
+    title: `Оголошення ${listingId}`,
+    description: 'Світла квартира біля парку.',
+    summary: null,
+    language: 'uk',
+    deal_type: 'rent',
+    property_type: 'apartment',
+    price: 14_000,
+    currency: 'UAH',
+    city: 'Львів',
+    district: null,
+    address: null,
+    rooms: 2,
+    area_total: 52,
+    area_living: null,
+    area_kitchen: null,
+    floor: 3,
+    floors_total: 9,
+    latitude: null,
+    longitude: null,
+    contact_name: null,
+    phones: [],
+    features: [],
+    attributes: {},
+    published_at: null,
+    archived_at: null,
+    created_at: '2026-03-02T09:15:00.000Z',
+    updated_at: '2026-03-02T09:15:00.000Z',
+    ...facts,
+  };
+}
+
+/** What a request of the assistant's asked for. */
+type Asked = { path: string; body: unknown; authorization: string | undefined };
+
+/** A collector that answers as a test wants it to, over HTTP and as its OpenAPI document says. */
+export async function startScriptedCollector() {
+  const collector = {
+    url: '',
+    listings: [] as Listing[],
+    asked: [] as Asked[],
+    /** In place of an answer: a status with a problem, or nothing at all. */
+    failure: undefined as { status: number; title: string } | 'silent' | undefined,
+  };
+  const server = createServer((request, response) => void answer(request, response));
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    collector.asked.push({
+      path: request.url ?? '',
+      body: await bodyOf(request),
+      authorization: request.headers.authorization,
+    });
+    const { failure, listings } = collector;
+    if (failure === 'silent') return;
+    const send = (status: number, body: object, type = 'application/json') => {
+      response.writeHead(status, { 'content-type': type }).end(JSON.stringify(body));
+    };
+    if (failure !== undefined) return send(failure.status, failure, 'application/problem+json');
+    if (request.method === 'POST') {
+      const items = listings.map((found) => ({ listing: found, rank: 1 }));
+      const total = { value: listings.length, relation: 'eq' };
+      return send(200, { items, total, next_cursor: null, took_ms: 1 });
+    }
+    const id = Number(request.url?.split('/').at(-1));
+    const one = listings.find(({ listing_id }) => listing_id === id);
+    if (one !== undefined) return send(200, one);
+    const missing = { status: 404, title: 'No such listing', detail: 'It was never there.' };
+    send(404, missing, 'application/problem+json');
+  }
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  atEnd(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  collector.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return collector;
+}
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  return request.method === 'POST' ? json(request) : undefined;
+}

@@ -1,0 +1,72 @@
+import { atEnd } from '@oselya/db/testing';
+import {
+  type Answer,
+  chunk,
+  type ReceivedRequest,
+  startModelServer,
+  streamed,
+  toolCallChunk,
+} from '@oselya/model/testing';
+
+/** What the model says to one request: words one after another, tools that it asks for, or another answer. */
+export type Script =
+  | { words: readonly (string | Promise<unknown>)[]; finishReason?: string }
+  | { tools: readonly { name: string; arguments: object }[] }
+  | { answer: Answer };
+
+/** A request for a conversation, as the model saw it. */
+export type Conversation = {
+  messages: { role: string; content: unknown; tool_calls?: unknown }[];
+  tools?: { function: { name: string } }[];
+};
+
+/**
+ * A model server that says what a test has written: the next script for the next request, "Готово." where
+ * there is none, and a title to whoever asks for one.
+ */
+export async function startScriptedModel() {
+  const scripts: (Script | ((conversation: Conversation) => Script))[] = [];
+  const seen: Conversation[] = [];
+  let calls = 0;
+  const server = await startModelServer(({ body }: ReceivedRequest): Answer => {
+    const conversation = body as Conversation;
+    if (isTitle(conversation)) return words(['Назва']);
+    seen.push(conversation);
+    const next = scripts.shift() ?? { words: ['Готово.'] };
+    const script = typeof next === 'function' ? next(conversation) : next;
+    if ('answer' in script) return script.answer;
+    if ('words' in script) return words(script.words, script.finishReason);
+    const asked = script.tools.map((tool) => {
+      calls += 1;
+      const { name, arguments: input } = tool;
+      return toolCallChunk({ id: `call-${calls}`, name, arguments: JSON.stringify(input) });
+    });
+    return streamed([...asked, chunk({}, { finishReason: 'tool_calls' })]);
+  });
+  atEnd(() => server.close());
+  return {
+    url: server.url,
+    scripts,
+    /** Every conversation that it was asked to go on with. */
+    seen,
+    env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
+  };
+}
+
+function words(parts: readonly (string | Promise<unknown>)[], finishReason = 'stop'): Answer {
+  return streamed([
+    ...parts.map((part) =>
+      typeof part === 'string' ? chunk({ content: part }) : () => part.then(() => undefined),
+    ),
+    chunk({}, { finishReason }),
+  ]);
+}
+
+const isTitle = ({ messages }: Conversation) =>
+  JSON.stringify(messages[0]?.content).includes('a title of at most');
+
+/** Something to wait for, which a test lets go. */
+export function gate(): { opened: Promise<void>; open: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}
