@@ -53,6 +53,8 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
     'agent_steps',
     'assistant_rate_limits',
     'audit_log',
+    'chat_turn_events',
+    'chat_turns',
     'conversation_messages',
     'conversation_sessions',
     'invalidations',

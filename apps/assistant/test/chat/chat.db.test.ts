@@ -41,7 +41,8 @@ test('a wish becomes a search, and its answer names what was found', async (t) =
     session_id: id,
     text: 'двокімнатна у Львові до 15000 грн',
   });
-  await until(() => of(client, 'message.completed').length > 0);
+  // A session that has no name gets one after the answer.
+  await until(() => of(client, 'session.updated').length > 0);
   const asked = collector.asked.at(-1);
   assert.equal(asked?.path, '/api/v1/search/hybrid');
   assert.partialDeepStrictEqual(asked?.body, {
@@ -64,6 +65,6 @@ test('a wish becomes a search, and its answer names what was found', async (t) =
   assert.equal(streamed.join(''), content);
   assert.deepEqual(
     turn.map(({ type }) => type).filter((type) => type !== 'message.delta'),
-    ['message.started', 'tool.started', 'tool.finished', 'message.completed'],
+    ['message.started', 'tool.started', 'tool.finished', 'message.completed', 'session.updated'],
   );
 });

@@ -291,12 +291,12 @@ test('a user with five thousand sessions gets no more', async () => {
 });
 
 test('an opened session comes as GET /sessions/{id} gives it', async () => {
-  const opened = await ask('owner', { type: 'session.open', session_id: owned });
+  const opened = await ask('owner', { type: 'session.open', session_id: quiet });
   assert.equal(opened.type, 'session.opened');
   const browser = await signedIn(app, people.owner);
-  const { messages, ...session } = (await browser.get(`/sessions/${owned}`)).json();
+  const { messages, ...session } = (await browser.get(`/sessions/${quiet}`)).json();
   assert.deepEqual(opened['session'], session);
-  assert.equal(opened['session_id'], owned);
+  assert.equal(opened['session_id'], quiet);
   assert.deepEqual(opened['messages'], messages);
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content),
