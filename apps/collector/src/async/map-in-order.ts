@@ -6,7 +6,7 @@ const AHEAD = 2;
 /**
  * Maps values with at most `parallel` of them in progress, and gives each result as soon as those before
  * it have been given. A slow one holds up those that are far behind it. After a failure, or when nobody asks
- * any more, nothing new begins.
+ * any more, nothing new begins, and what has begun is waited for.
  */
 export async function* mapInOrder<Value, Result>(
   values: readonly Value[],
@@ -16,14 +16,17 @@ export async function* mapInOrder<Value, Result>(
   const limit = pLimit(parallel);
   const rest = values.values();
   const begun: Promise<Result>[] = [];
+  const inProgress = new Set<Promise<unknown>>();
   const begin = (count: number) => {
     for (const value of rest.take(count)) {
-      const result = limit(() =>
-        map(value).catch((error: unknown) => {
+      const result = limit(() => {
+        const work = map(value).catch((error: unknown) => {
           limit.clearQueue();
           throw error;
-        }),
-      );
+        });
+        inProgress.add(work);
+        return work.finally(() => inProgress.delete(work));
+      });
       // Whoever waits for the first failure is told of it; nobody waits for those after it.
       result.catch(() => undefined);
       begun.push(result);
@@ -38,5 +41,6 @@ export async function* mapInOrder<Value, Result>(
     }
   } finally {
     limit.clearQueue();
+    await Promise.allSettled(inProgress);
   }
 }

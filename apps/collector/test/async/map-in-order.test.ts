@@ -32,27 +32,40 @@ test('what is ahead of a slow one is bounded, and comes in its order', async () 
   assert.deepEqual(await Array.fromAsync(results), values.slice(1));
 });
 
-test('after a failure nothing new begins', async () => {
+test('after a failure nothing new begins, and what has begun is waited for', async () => {
   const { begun, values, map, ends } = work(10);
   const results = mapInOrder(values, 2, map);
-  const first = results.next();
+  let isOver = false;
+  const first = results.next().finally(() => {
+    isOver = true;
+  });
   await turn();
   ends[0]?.reject(new Error('broken'));
-  await assert.rejects(first, /broken/);
-  ends[1]?.resolve(1);
   await turn();
+  assert.equal(isOver, false);
+  ends[1]?.resolve(1);
+  await assert.rejects(first, /broken/);
   assert.deepEqual(begun, [0, 1]);
 });
 
-test('when nobody asks any more nothing new begins', async () => {
+test('when nobody asks any more nothing new begins, and what has begun is waited for', async () => {
   const { begun, values, map, end } = work(10);
-  const results = mapInOrder(values, 1, map);
+  const results = mapInOrder(values, 2, map);
   const first = results.next();
   await turn();
   end(0);
   await first;
-  await results.return(0);
+  await turn();
+  assert.deepEqual(begun, [0, 1, 2]);
+  let isOver = false;
+  const ended = results.return(0).finally(() => {
+    isOver = true;
+  });
+  await turn();
   end(1);
   await turn();
-  assert.ok(begun.length <= 2, begun.join());
+  assert.equal(isOver, false);
+  end(2);
+  await ended;
+  assert.deepEqual(begun, [0, 1, 2]);
 });
