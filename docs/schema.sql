@@ -371,6 +371,7 @@ create table session_files (
   content bytea not null,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  media_type text,
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (session_id, name)
 );

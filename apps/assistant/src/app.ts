@@ -39,6 +39,7 @@ import { maintain } from './maintenance/maintenance.ts';
 import { adminMemoryRoutes } from './memory/admin-routes.ts';
 import { memoryRoutes } from './memory/routes.ts';
 import { createMemory } from './memory/service.ts';
+import { ownDataRoutes } from './own-data/routes.ts';
 import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
 import { createProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
@@ -63,7 +64,7 @@ import { createVerifier } from './webhooks/signature.ts';
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The assistant's database, as far as it is used. */
-export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen'>;
+export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
 type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 
@@ -143,14 +144,27 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     url: config.COLLECTOR_URL,
     apiKey: config.COLLECTOR_API_KEY,
   });
-  const tools = createTools({ collector, memory, inventoryFile: config.INVENTORY_FILE });
+  const files = createFiles({ db });
+  const tools = createTools({
+    collector,
+    memory,
+    files,
+    inventoryFile: config.INVENTORY_FILE,
+  });
   const sessions = createSessions({ db, profiles });
   const chat = createChat({ db, model, tools, profiles, memory, log });
-  chatLifecycle(app, { chat, model, listen: (hear) => database.listen(TURN_CHANNEL, hear) });
+  const { isExclusive } = database;
+  chatLifecycle(app, {
+    chat,
+    model,
+    isExclusive,
+    listen: (hear) => database.listen(TURN_CHANNEL, hear),
+  });
   sessionRoutes(app, sessions);
   inspectionRoutes(app, createInspection({ db, profiles, memory, tools }));
-  await fileRoutes(app, createFiles({ db }));
+  await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
+  ownDataRoutes(app, db);
   const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
   adminRoutes(app, { users, sessions });
   const sockets = createSockets({

@@ -3,9 +3,13 @@
  * of surrogate pairs, which `jsonb` refuses.
  */
 export function storableJson(value: unknown): string {
-  return JSON.stringify(value, (_key, member: unknown) =>
-    typeof member === 'string' ? storable(member) : member,
-  );
+  return JSON.stringify(value, (_key, member: unknown) => {
+    if (typeof member === 'string') return storable(member);
+    if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;
+    return Object.fromEntries(
+      Object.entries(member).map(([name, entry]) => [storable(name), entry]),
+    );
+  });
 }
 
 /** A text that PostgreSQL stores. */

@@ -140,6 +140,7 @@ export type Tables = {
     size_bytes: number;
     sha256: string;
     content: Buffer;
+    media_type: string | null;
     created_at: DefaultedTimestamp;
     updated_at: DefaultedTimestamp;
   };

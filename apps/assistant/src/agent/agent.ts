@@ -1,6 +1,6 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
 import { problem } from '../errors.ts';
-import type { ToolResult } from '../tools/run-tool.ts';
+import { refused, type ToolResult } from '../tools/run-tool.ts';
 
 /** What one answer may use. */
 export const agentLimits = {
@@ -28,7 +28,7 @@ export type UsedTool = {
   name: string;
   input: unknown;
   status: ToolResult['status'];
-  /** What the model was told. */
+  /** What the model is told of it in the answers after this one. */
   output: string;
   /** Which call of the model asked for it, from 1. */
   round: number;
@@ -99,7 +99,10 @@ export async function* runAgent({
     usage.outputTokens += end?.usage.outputTokens ?? 0;
     if (end?.reason === 'length') throw problem('answer_too_long');
     // A model that asks for tools which it was not given has nothing more to say.
-    if (calls.length === 0 || isLast) return usage;
+    if (calls.length === 0 || isLast) {
+      if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
+      return usage;
+    }
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
     let readsData = false;
@@ -107,19 +110,16 @@ export async function* runAgent({
       signal.throwIfAborted();
       yield { type: 'tool.started', call };
       const result: ToolResult =
-        toolsRun < limits.toolCalls ? await runTool(call, { hasReadData }) : tooManyTools(limits);
+        toolsRun < limits.toolCalls
+          ? await runTool(call, { hasReadData })
+          : refused(`at most ${limits.toolCalls} tools are run for one answer`);
       toolsRun += 1;
       readsData ||= result.isData;
-      const { status, output } = result;
-      const used = { ...call, status, output, round: usage.rounds };
+      const { status, output, kept } = result;
+      const used = { ...call, status, output: kept, round: usage.rounds };
       yield { type: 'tool.finished', call, result, used };
       messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content: output });
     }
     hasReadData ||= readsData;
   }
-}
-
-function tooManyTools({ toolCalls }: AgentLimits): ToolResult {
-  const summary = `At most ${toolCalls} tools are run for one answer`;
-  return { status: 'failed', output: `Not run: ${summary}.`, summary, isData: false, effects: [] };
 }

@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely';
 import type { Reach } from '../access/reach.ts';
+import { listFiles } from '../files/repository.ts';
+import { MAX_FILES } from '../files/service.ts';
 import type { Memory } from '../memory/service.ts';
 import type { Profile } from '../profiles/profile.ts';
 import { listMessages } from '../sessions/messages.ts';
@@ -19,7 +21,7 @@ export type RequestDeps = {
 };
 
 /**
- * What the model is sent of a session now, and what that was chosen from.
+ * What the model is sent of a session now, what that was chosen from, and the tools that it may ask for.
  * @param session.ownerId Whose memory it is; nobody's facts are nobody's memory.
  * @param session.profile Undefined where there is no such profile any more.
  */
@@ -37,17 +39,20 @@ export async function loadRequest(
     profile: Profile | undefined;
   },
 ) {
-  const [facts, messages] = await Promise.all([
+  const [facts, messages, files] = await Promise.all([
     ownerId === null ? [] : memory.latestFacts(ownerId),
     listMessages(db, { sessionId, reach, limit: MAX_MESSAGES }),
+    listFiles(db, { sessionId, reach, limit: MAX_FILES }),
   ]);
   const { system = '', model = '', tools: names = [] } = profile ?? {};
+  const own = tools.of({ tools: names }, { hasFiles: files.length > 0 });
   const context = buildContext({ system, facts, messages });
   const request = toAgentRequest({
     context,
     profile: { model },
-    tools: toDefinitions(tools.of({ tools: names })),
+    tools: toDefinitions(own),
+    files,
     now: new Date(),
   });
-  return { context, request };
+  return { context, request, tools: own };
 }

@@ -21,6 +21,9 @@ export const auditActions = [
   /** Somebody read or changed what is another's. */
   'others_data_read',
   'others_data_changed',
+  /** Somebody took all of their own data along, or had it deleted. */
+  'own_data_exported',
+  'own_data_deleted',
   /** Somebody asked for another availability of a profile, which its file decides. */
   'profile_availability_asked',
 ] as const;

@@ -4,7 +4,7 @@ import { problem } from '../errors.ts';
 import type { Message } from '../sessions/messages.ts';
 import { lockSession } from '../sessions/ownership.ts';
 import type { Tables } from '../tables.ts';
-import { deleteAnswers, findMessage, findSent, insertMessage } from './messages.sql.ts';
+import { findAnswer, findMessage, findSent, insertMessage } from './messages.sql.ts';
 import type { TurnKey } from './turn.ts';
 import { countRunning, insertTurn, latestTurn } from './turns.sql.ts';
 
@@ -12,7 +12,12 @@ import { countRunning, insertTurn, latestTurn } from './turns.sql.ts';
 export const MAX_TURNS = 3;
 
 /** A turn that has begun, and what it answers. */
-export type Begun = { key: TurnKey; question: Message };
+export type Begun = {
+  key: TurnKey;
+  question: Message;
+  /** The answer that it takes the place of once it has ended. */
+  replaces?: string | undefined;
+};
 
 /** Whose session. */
 type Owned = { userId: string; sessionId: string };
@@ -51,8 +56,8 @@ export function beginAgain(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
     if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
     const question = await findMessage(trx, latest.question_id);
     if (question === undefined) throw problem('nothing_to_retry');
-    await deleteAnswers(trx, latest.id);
-    return begin(trx, owned, question);
+    const replaces = await findAnswer(trx, latest.id);
+    return { ...(await begin(trx, owned, question)), replaces: replaces?.id };
   });
 }
 
@@ -63,7 +68,9 @@ function inSession<Result>(
   work: (trx: Transaction<Tables>) => Promise<Result>,
 ): Promise<Result> {
   return db.transaction().execute(async (trx) => {
-    await lockSession(trx, { sessionId, reach: { userId } });
+    const session = await lockSession(trx, { sessionId, reach: { userId } });
+    // It was deleted since it was looked at.
+    if (session === undefined) throw problem('session_not_found');
     return work(trx);
   });
 }

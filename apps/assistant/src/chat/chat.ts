@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '@oselya/kit';
+import { commonProblem, type Logger, problemBody } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { User } from '../access/user.ts';
@@ -15,14 +15,16 @@ import { presentMessage } from '../sessions/schemas.ts';
 import type { Tables } from '../tables.ts';
 import type { Tools } from '../tools/tools.ts';
 import { type Begun, beginAgain, beginTurn } from './begin-turn.ts';
-import { cutAllStale, cutStale } from './cut-stale.ts';
+import { createCutter } from './cut-stale.ts';
+import { isEnd } from './events.ts';
 import { createEventStore } from './event-store.ts';
 import { createFollower } from './follow.ts';
 import { nameSession } from './name-session.ts';
 import { createHub, type Earlier, type Listener, type Send } from './hub.ts';
 import { type Asker, runTurn } from './run-turn.ts';
 import { undoStep } from './undo-step.ts';
-import { latestTurn, readEvents, requestCancel } from './turns.sql.ts';
+import type { Turn, TurnKey } from './turn.ts';
+import { findTurn, latestTurn, readEvents, requestCancel } from './turns.sql.ts';
 
 /** How long turns may go on at a shutdown before they are cut off. */
 const SHUTDOWN_MS = 20_000;
@@ -42,7 +44,7 @@ export type Sent = {
 export type Holder = {
   requestId: string;
   /** Is told of the turn before anything happens in it. */
-  began: (turnId: string) => void;
+  began: (key: TurnKey) => void;
   /** Watches that they stay signed in, until they are released. */
   hold: (onSignedOut: () => void) => {
     current: Asker['currentUser'];
@@ -78,16 +80,32 @@ export function createChat({
   const hub = createHub();
   const store = createEventStore({ db, hub, sender, log });
   const follower = createFollower({ db, hub, sender, renew: store.renew, log });
+  const cutter = createCutter({ db, hub, sender, log });
   const running = new Set<Promise<unknown>>();
+  const closing = new AbortController();
+
+  /** One may begin while another is waited for. */
+  async function allEnded(): Promise<void> {
+    while (running.size > 0) await Promise.all(running);
+  }
 
   /** What the turns of one session need to know of it. */
   type Setting = { profile: Profile; isNamed: boolean };
 
-  function run({ key, question }: Begun, setting: Setting, user: User, holder: Holder): void {
+  function run(
+    { key, question, replaces }: Begun,
+    setting: Setting,
+    user: User,
+    holder: Holder,
+  ): void {
     const { profile, isNamed } = setting;
     const turn = hub.start(key);
-    holder.began(turn.turnId);
-    turn.add({ type: 'message.started', message: presentMessage(question) });
+    holder.began(key);
+    turn.add({
+      type: 'message.started',
+      message: presentMessage(question),
+      ...(replaces !== undefined && { replaces }),
+    });
     const live = holder.hold(() => turn.stop('signed-out'));
     const deps = { db, model, tools, memory, limits, sender, log };
     const { requestId } = holder;
@@ -96,13 +114,34 @@ export function createChat({
       const outcome = await runTurn(deps, turn, { profile, asker });
       live.release();
       hub.finish(turn);
+      if (outcome === undefined) await tellEnd(turn, requestId);
       if (outcome?.status !== 'completed' || isNamed) return;
       const first = { text: question.content, modelName: profile.model };
-      await nameSession({ db, model, sender }, turn, first).catch((error: unknown) => {
+      const naming = { db, model, sender, signal: closing.signal };
+      await nameSession(naming, turn, first).catch((error: unknown) => {
         log.warn({ err: error, session_id: turn.sessionId }, 'a session could not be named');
       });
     })().finally(() => running.delete(work));
     running.add(work);
+  }
+
+  /** Of a turn that was not this process's to end tells whoever listens how it did end. */
+  async function tellEnd(turn: Turn, requestId: string): Promise<void> {
+    try {
+      const row = await findTurn(db, turn.turnId);
+      if (row === undefined) {
+        const gone = problemBody(problem('session_not_found'), requestId);
+        hub.deliver(turn, [{ type: 'error', problem: gone, seq: turn.lastSeq + 1 }]);
+      } else {
+        const events = await readEvents(db, { turnId: turn.turnId, after: 0 });
+        hub.deliver(
+          turn,
+          events.filter((event) => isEnd(event) || event.seq > turn.lastSeq),
+        );
+      }
+    } catch (error) {
+      log.warn({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be told');
+    }
   }
 
   /** @throws ProblemError of `send`, but for those of turns. */
@@ -112,9 +151,11 @@ export function createChat({
     await requireSession(db, { sessionId, reach });
     const session = await findSession(db, { sessionId, reach });
     if (session === undefined) throw problem('session_not_found');
-    await cutStale(db, { sessionId, sender });
-    const profile = profiles.choose(user, session.profile_id);
-    return { profile, isNamed: session.name !== '' };
+    if (closing.signal.aborted) throw commonProblem('unavailable');
+    await cutter.cutStale(sessionId);
+    // Sessions of an older system name none, and a profile may have been removed.
+    const known = profiles.find(session.profile_id)?.profile_id;
+    return { profile: profiles.choose(user, known), isNamed: session.name !== '' };
   }
 
   return {
@@ -148,7 +189,7 @@ export function createChat({
       await requireSession(db, { sessionId, reach: { userId: user.id } });
       const turn = hub.turnOf(sessionId);
       if (turn !== undefined) return turn.stop('cancelled');
-      await cutStale(db, { sessionId, sender });
+      await cutter.cutStale(sessionId);
       const latest = await latestTurn(db, sessionId);
       if (latest?.status !== 'running') throw problem('no_turn_running');
       await requestCancel(db, { turnId: latest.id, sessionId, sender });
@@ -176,13 +217,13 @@ export function createChat({
       sessionId: string,
       known?: Known,
     ): Promise<(Earlier & { isRunning: boolean }) | undefined> {
-      await cutStale(db, { sessionId, sender });
+      await cutter.cutStale(sessionId);
       const latest = await latestTurn(db, sessionId);
       const turn = hub.turnOf(sessionId);
       const knownOf = (turnId: string) => (known?.turnId === turnId ? known.after : 0);
       if (turn !== undefined) {
         const after = knownOf(turn.turnId);
-        return { key: turn, after, events: turn.after(after), isRunning: true };
+        return { key: turn, after, knowsEnd: false, events: turn.after(after), isRunning: true };
       }
       if (latest === undefined) return undefined;
       const key = { turnId: latest.id, sessionId, position: latest.position };
@@ -190,22 +231,23 @@ export function createChat({
       const isWanted = isRunning || known?.turnId === latest.id;
       const after = isWanted ? knownOf(latest.id) : 0;
       const events = await readEvents(db, { turnId: latest.id, after });
-      if (isWanted) return { key, after, events, isRunning };
-      return { key, after: events.at(-1)?.seq ?? 0, events: [], isRunning };
+      if (isWanted) return { key, after, knowsEnd: false, events, isRunning };
+      // It stands in the messages.
+      return { key, after: events.at(-1)?.seq ?? 0, knowsEnd: true, events: [], isRunning };
     },
 
     /** Takes a notification of `TURN_CHANNEL`. */
     hear: follower.hear,
 
     /** Cuts off the answers of processes that have gone. */
-    cutAllStale: () => cutAllStale(db, sender),
+    cutAllStale: (options?: { all?: boolean }) => cutter.cutAllStale(options),
 
     /** Waits for the turns that run, cuts those off that take too long, and ends. */
     async close(): Promise<void> {
-      const ended = Promise.all(running);
-      await Promise.race([ended, sleep(SHUTDOWN_MS, undefined, { ref: false })]);
+      closing.abort();
+      await Promise.race([allEnded(), sleep(SHUTDOWN_MS, undefined, { ref: false })]);
       for (const turn of hub.running()) turn.stop('closing');
-      await ended;
+      await allEnded();
       store.close();
       await follower.close();
     },

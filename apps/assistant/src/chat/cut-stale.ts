@@ -1,43 +1,73 @@
+import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { cutTurn } from './finish-turn.ts';
+import type { Hub } from './hub.ts';
 import { latestTurn, readEvents, staleTurns, type TurnRow } from './turns.sql.ts';
 
 /** How many turns one look cuts off. */
 const BATCH = 100;
 
 /**
- * Cuts off the turn of a session whose process has gone, so that the session can go on.
- * @param sender Of this process: the others are told.
+ * Cuts off answers whose process has gone, so that their sessions can go on, and tells of it: whoever listens
+ * here, and by a notification the other processes.
  */
-export async function cutStale(
-  db: Kysely<Tables>,
-  { sessionId, sender }: { sessionId: string; sender: string },
-): Promise<void> {
-  const latest = await latestTurn(db, sessionId);
-  if (latest?.is_stale === true) await cut(db, latest, sender);
-}
+export function createCutter({
+  db,
+  hub,
+  sender,
+  log,
+}: {
+  db: Kysely<Tables>;
+  hub: Hub;
+  sender: string;
+  log: Pick<Logger, 'info' | 'warn'>;
+}) {
+  /** A turn of this process is its own to end, however long the database was away. */
+  const isOwn = ({ id, session_id: sessionId }: TurnRow) => hub.turnOf(sessionId)?.turnId === id;
 
-/** As `cutStale`, in all sessions: nobody may open them again. */
-export async function cutAllStale(db: Kysely<Tables>, sender: string): Promise<number> {
-  const stale = await staleTurns(db, BATCH);
-  for (const turn of stale) await cut(db, turn, sender);
-  return stale.length;
-}
+  return {
+    /** The turn of a session. */
+    async cutStale(sessionId: string): Promise<void> {
+      const latest = await latestTurn(db, sessionId);
+      if (latest === undefined || isOwn(latest)) return;
+      if (latest.is_stale) await cut(latest);
+    },
 
-/** What was streamed and stored of the answer is its text. */
-async function cut(db: Kysely<Tables>, turn: TurnRow, sender: string): Promise<void> {
-  const { id: turnId, session_id: sessionId } = turn;
-  const events = await readEvents(db, { turnId, after: 0 });
-  let content = '';
-  let seq = 0;
-  for (const event of events) {
-    // Some may have been stored twice.
-    if (event.seq <= seq) continue;
-    seq = event.seq;
-    if (event.type === 'message.delta') content += event.text;
+    /**
+     * Those of all sessions: nobody may open them again.
+     * @param options.all Also those whose process is still believed to run them, since it cannot.
+     */
+    async cutAllStale({ all = false } = {}): Promise<void> {
+      let count = 0;
+      for (const turn of await staleTurns(db, { limit: BATCH, all })) {
+        if (isOwn(turn)) continue;
+        try {
+          await cut(turn);
+          count += 1;
+        } catch (error) {
+          // The others need not wait for it.
+          log.warn({ err: error, turn_id: turn.id }, 'an answer could not be cut off');
+        }
+      }
+      if (count > 0) log.info({ count }, 'answers whose process has gone were cut off');
+    },
+  };
+
+  /** What was streamed and stored of the answer is its text. */
+  async function cut({ id: turnId, session_id: sessionId, position }: TurnRow): Promise<void> {
+    const events = await readEvents(db, { turnId, after: 0 });
+    let content = '';
+    let seq = 0;
+    for (const event of events) {
+      // Some may have been stored twice.
+      if (event.seq <= seq) continue;
+      seq = event.seq;
+      if (event.type === 'message.delta') content += event.text;
+    }
+    const end = await db
+      .transaction()
+      .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, seq: seq + 1, sender }));
+    if (end !== undefined) hub.deliver({ turnId, sessionId, position }, [end]);
   }
-  await db
-    .transaction()
-    .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, seq: seq + 1, sender }));
 }

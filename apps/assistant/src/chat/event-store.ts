@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
@@ -11,7 +12,10 @@ const STORE_MS = 200;
 /** How often a turn in which nothing happens says that it runs. */
 const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
-/** How many turns one statement stores: a notification's payload has its bounds, and so has a statement. */
+/** How long a store is waited for: a connection may have died without a word, and the next is tried. */
+const STORE_LIMIT_MS = 5000;
+
+/** How many turns one statement stores. */
 const BATCH = 200;
 
 /**
@@ -35,17 +39,20 @@ export function createEventStore({
   const timer = setInterval(() => void store(), STORE_MS);
   timer.unref();
 
-  /** One at a time: what is stored meanwhile belongs to the next. */
+  /** One at a time: what happens meanwhile belongs to the next. */
   function store(): Promise<void> {
-    storing ??= storeAll().finally(() => {
+    storing ??= Promise.race([
+      storeAll(),
+      sleep(STORE_LIMIT_MS, undefined, { ref: false }),
+    ]).finally(() => {
       storing = undefined;
     });
     return storing;
   }
 
   async function storeAll(): Promise<void> {
-    const isRenewal = performance.now() - renewedAt >= RENEW_MS;
-    if (isRenewal) renewedAt = performance.now();
+    const began = performance.now();
+    const isRenewal = began - renewedAt >= RENEW_MS;
     const due = hub.running().filter(({ unstored }) => isRenewal || unstored.length > 0);
     try {
       for (let from = 0; from < due.length; from += BATCH) {
@@ -65,6 +72,7 @@ export function createEventStore({
           turn.noteStored(batches[index]?.events.at(-1)?.seq ?? 0);
         }
       }
+      if (isRenewal) renewedAt = began;
     } catch (error) {
       // What comes after an outage stores this, too.
       if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');

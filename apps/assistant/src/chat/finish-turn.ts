@@ -5,56 +5,53 @@ import type { Kysely, Transaction } from 'kysely';
 import type { UsedTool } from '../agent/agent.ts';
 import { presentMessage } from '../sessions/schemas.ts';
 import type { Tables } from '../tables.ts';
-import type { TurnEvent } from './events.ts';
-import { insertMessage } from './messages.sql.ts';
+import type { NumberedEvent, TurnEvent } from './events.ts';
+import { deleteEarlierAnswers, insertMessage } from './messages.sql.ts';
 import type { Outcome } from './outcome.ts';
 import type { Turn, TurnKey } from './turn.ts';
-import { endTurn, insertEvents, tell } from './turns.sql.ts';
+import { endTurn, insertEvents, storeAllEvents, tell } from './turns.sql.ts';
 
-/** How long the end of a turn waits for a database that does not answer. */
-const PATIENCE_MS = 60_000;
+/** How long the end of a turn waits for a database that does not answer; at a shutdown nobody waits. */
+const PATIENCE_MS = 10 * 60_000;
 const RETRY_MS = 1000;
 
 /** An answer, as far as it came. */
 export type Answer = { content: string; used: readonly UsedTool[] };
 
+/** How a turn ends, who tells of it, and which request it goes back to. */
+export type Ending = { outcome: Outcome; answer: Answer; sender: string; requestId: string };
+
 /**
  * Ends a turn: its answer, and that it has ended, are stored together, and only then it is told. While the
- * database does not answer this is tried again for a minute.
+ * database does not answer this is tried again.
  * @returns Whether it was this turn's to end: another process may have taken it for dead.
  * @throws What the database throws otherwise, or at the end of that time.
  */
-export async function finishTurn(
-  db: Kysely<Tables>,
-  turn: Turn,
-  { outcome, answer, sender, requestId }: { outcome: Outcome; answer: Answer } & Told,
-): Promise<boolean> {
+export async function finishTurn(db: Kysely<Tables>, turn: Turn, ending: Ending): Promise<boolean> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     try {
-      const end = await db
-        .transaction()
-        .execute((trx) => storeEnd(trx, turn, { outcome, answer, sender, requestId }));
+      const end = await db.transaction().execute((trx) => storeEnd(trx, turn, ending));
       if (end !== undefined) turn.add(end);
       return end !== undefined;
     } catch (error) {
-      if (!isDatabaseOutage(error) || performance.now() >= deadline) throw error;
+      const isOver = performance.now() >= deadline || turn.stopReason === 'closing';
+      if (!isDatabaseOutage(error) || isOver) throw error;
       await sleep(RETRY_MS);
     }
   }
 }
 
-/** Who tells of the end, and which request it goes back to. */
-type Told = { sender: string; requestId: string };
-
 async function storeEnd(
   trx: Transaction<Tables>,
   turn: Turn,
-  { outcome, answer, sender, requestId }: { outcome: Outcome; answer: Answer } & Told,
+  { outcome, answer, sender, requestId }: Ending,
 ): Promise<TurnEvent | undefined> {
   const { turnId, sessionId } = turn;
-  if (!(await endTurn(trx, { turnId, status: outcome.status }))) return undefined;
+  const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
+  if (ended === undefined) return undefined;
   const body = outcome.status === 'failed' ? problemBody(outcome.problem, requestId) : undefined;
+  await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
   const message = await insertMessage(trx, {
     sessionId,
     turnId,
@@ -69,23 +66,24 @@ async function storeEnd(
     body === undefined
       ? { type: 'message.completed', message: presented }
       : { type: 'error', problem: body, message: presented };
-  const events = [...turn.unstored, { ...end, seq: turn.lastSeq + 1 }];
-  await insertEvents(trx, { turnId, events });
+  const events = [...turn.after(0), { ...end, seq: turn.lastSeq + 1 }];
+  await storeAllEvents(trx, { turnId, events });
   await tell(trx, { sessionId, sender });
   return end;
 }
 
 /**
  * Cuts off a turn whose process has gone: what was streamed and stored of its answer stays, and says so.
- * @returns Whether it was still running.
+ * @returns The end; nothing where it did not run any more.
  */
 export async function cutTurn(
   trx: Transaction<Tables>,
-  key: Omit<TurnKey, 'position'>,
+  { turnId, sessionId }: Omit<TurnKey, 'position'>,
   { content, seq, sender }: { content: string; seq: number; sender: string },
-): Promise<boolean> {
-  const { turnId, sessionId } = key;
-  if (!(await endTurn(trx, { turnId, status: 'cut' }))) return false;
+): Promise<NumberedEvent | undefined> {
+  const ended = await endTurn(trx, { turnId, sessionId, status: 'cut' });
+  if (ended === undefined) return undefined;
+  await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
   const message = await insertMessage(trx, {
     sessionId,
     turnId,
@@ -96,5 +94,5 @@ export async function cutTurn(
   const end = { type: 'message.completed' as const, message: presentMessage(message), seq };
   await insertEvents(trx, { turnId, events: [end] });
   await tell(trx, { sessionId, sender });
-  return true;
+  return end;
 }

@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { Hub } from './hub.ts';
 import { latestTurn, readEvents, turnsFrom } from './turns.sql.ts';
+
+/** How soon a reading that failed is done again. */
+const RETRY_MS = 1000;
 
 /**
  * Follows the turns that other processes run, in sessions that somebody listens to here: a notification says
@@ -24,6 +28,7 @@ export function createFollower({
 }) {
   const reading = new Map<string, Promise<void>>();
   const again = new Set<string>();
+  let isClosing = false;
 
   /** @param payload Who tells, and of which session; empty where notifications may have been missed. */
   function hear(payload: string): void {
@@ -47,10 +52,16 @@ export function createFollower({
   }
 
   async function readAll(sessionId: string): Promise<void> {
-    try {
-      while (again.delete(sessionId)) await read(sessionId);
-    } catch (error) {
-      log.warn({ err: error }, 'a session could not be followed');
+    while (again.delete(sessionId)) {
+      try {
+        await read(sessionId);
+      } catch (error) {
+        log.warn({ err: error }, 'a session could not be followed');
+        // What was told of is still to be read.
+        again.add(sessionId);
+        await sleep(RETRY_MS, undefined, { ref: false });
+        if (isClosing || hub.channelOf(sessionId) === undefined) again.delete(sessionId);
+      }
     }
   }
 
@@ -73,6 +84,7 @@ export function createFollower({
     hear,
     /** Ends when what is being read has been. */
     async close() {
+      isClosing = true;
       await Promise.all(reading.values());
     },
   };

@@ -1,4 +1,4 @@
-import type { NumberedEvent, TurnFrame } from './events.ts';
+import { isEnd, joined, type NumberedEvent, type TurnFrame } from './events.ts';
 import { Turn, type TurnKey } from './turn.ts';
 
 /** Sends what happens in a session to whoever listens. */
@@ -9,6 +9,8 @@ export type Earlier = {
   key: TurnKey;
   /** The last event that the listener knows of; 0 for none. */
   after: number;
+  /** Whether they know how it ended. */
+  knowsEnd: boolean;
   /** Those after it, as far as they are known. */
   events: readonly NumberedEvent[];
 };
@@ -38,6 +40,8 @@ export function createHub() {
   return {
     /** Begins a turn that this process runs. */
     start(key: TurnKey): Turn {
+      // One that another process has cut off, and this one not heard of yet.
+      turns.get(key.sessionId)?.stop('lost');
       const turn = new Turn(key, (started, event) => deliver(started, [event]));
       turns.set(key.sessionId, turn);
       return turn;
@@ -73,6 +77,11 @@ export function createHub() {
     /** What is known here of a session that somebody listens to; nothing where nobody does. */
     channelOf: (sessionId: string): Pick<Channel, 'place'> | undefined => channels.get(sessionId),
 
+    /** How many sessions somebody listens to. */
+    get size() {
+      return channels.size;
+    },
+
     /** The sessions that somebody listens to. */
     heardSessions: (): string[] => [...channels.keys()],
 
@@ -95,9 +104,10 @@ class Inbox {
   readonly #send: Send;
   /** Null once it has begun. */
   #waiting: { key: TurnKey; events: readonly NumberedEvent[] }[] | null = [];
-  /** The turn, by its place in the session, and the event in it that it was told last. */
+  /** The turn, by its place in the session, the event in it that was told last, and whether it has ended. */
   #position = 0;
   #seq = 0;
+  #hasEnded = false;
 
   constructor(sessionId: string, send: Send) {
     this.#sessionId = sessionId;
@@ -108,9 +118,11 @@ class Inbox {
     const waiting = this.#waiting ?? [];
     this.#waiting = null;
     if (earlier !== undefined) {
-      this.#position = earlier.key.position;
+      this.#turnTo(earlier.key);
       this.#seq = earlier.after;
-      this.#pass(earlier.key, earlier.events);
+      this.#hasEnded = earlier.knowsEnd;
+      // All of them at once: texts are one.
+      this.#pass(earlier.key, joined(earlier.events));
     }
     for (const { key, events } of waiting) this.#pass(key, events);
   }
@@ -120,16 +132,28 @@ class Inbox {
     else this.#waiting.push({ key, events });
   }
 
-  #pass({ turnId, position }: TurnKey, events: readonly NumberedEvent[]): void {
-    if (position < this.#position) return;
-    if (position > this.#position) {
-      this.#position = position;
-      this.#seq = 0;
-    }
+  #pass(key: TurnKey, events: readonly NumberedEvent[]): void {
+    if (key.position > this.#position) this.#turnTo(key);
+    const isCurrent = key.position === this.#position;
     for (const event of events) {
-      if (event.seq <= this.#seq) continue;
-      this.#seq = event.seq;
-      this.#send({ ...event, session_id: this.#sessionId, turn_id: turnId });
+      if (isCurrent ? this.#isNew(event) : event.type === 'session.updated') {
+        this.#send({ ...event, session_id: this.#sessionId, turn_id: key.turnId });
+      }
     }
+  }
+
+  #turnTo({ position }: TurnKey): void {
+    this.#position = position;
+    this.#seq = 0;
+    this.#hasEnded = false;
+  }
+
+  #isNew(event: NumberedEvent): boolean {
+    // The end of an answer whose process has gone is numbered after what had been stored of it, which may be
+    // less than was told.
+    const isNew = isEnd(event) ? !this.#hasEnded : event.seq > this.#seq;
+    this.#hasEnded ||= isEnd(event);
+    this.#seq = Math.max(this.#seq, event.seq);
+    return isNew;
   }
 }

@@ -14,41 +14,47 @@ export function chatLifecycle(
   {
     chat,
     model,
+    isExclusive,
     listen,
   }: {
     chat: Pick<Chat, 'hear' | 'cutAllStale' | 'close'>;
     model: Pick<ModelClient, 'close'>;
+    /** Whether no other process can work on the database: what runs when this one starts has no process. */
+    isExclusive: boolean;
     listen: (hear: (payload: string) => void) => Promise<() => Promise<void>>;
   },
 ): void {
   let stopListening: (() => Promise<void>) | undefined;
-  let looking = Promise.resolve();
-  const look = () => {
-    looking = looking.then(cutOff);
+  let looking: Promise<void> | undefined;
+  /** One look at a time: where the database is slow, the next one is for the next time. */
+  const look = (options = {}) => {
+    looking ??= cutOff(options).finally(() => {
+      looking = undefined;
+    });
   };
   let timer: NodeJS.Timeout | undefined;
   app.addHook('onReady', async () => {
     stopListening = await listen(chat.hear);
   });
   app.addHook('onListen', (done) => {
-    look();
-    timer = setInterval(look, CUT_MS).unref();
+    look({ all: isExclusive });
+    timer = setInterval(() => look(), CUT_MS).unref();
     done();
   });
   app.addHook('onClose', async () => {
     clearInterval(timer);
     await looking;
-    await stopListening?.();
+    // Until the last turn has ended somebody may be signed out, or cancel.
     await chat.close();
+    await stopListening?.();
     await model.close();
   });
 
-  async function cutOff(): Promise<void> {
+  async function cutOff(options: { all?: boolean }): Promise<void> {
     try {
-      const cut = await chat.cutAllStale();
-      if (cut > 0) app.log.info({ cut }, 'answers of processes that have gone were cut off');
+      await chat.cutAllStale(options);
     } catch (error) {
-      app.log.warn({ err: error }, 'answers of processes that have gone could not be cut off');
+      app.log.warn({ err: error }, 'answers whose process has gone could not be looked for');
     }
   }
 }

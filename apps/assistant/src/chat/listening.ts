@@ -3,6 +3,7 @@ import type { MessageId } from '../sockets/frames.ts';
 import type { UserSocket } from '../sockets/message-type.ts';
 import type { Chat } from './chat.ts';
 import type { Listener } from './hub.ts';
+import type { TurnKey } from './turn.ts';
 
 /** How many sessions one socket may listen to. */
 const MAX_OPEN = 100;
@@ -20,30 +21,26 @@ export function createListening(chat: Pick<Chat, 'listen' | 'earlier'>) {
 
   /** Listens to a session anew; nothing is sent before the listener begins. */
   function begin(socket: UserSocket, sessionId: string): Open {
-    const sessions = sockets.get(socket) ?? watch(socket);
+    const sessions = sockets.get(socket) ?? keep(socket);
+    const before = sessions.get(sessionId);
     end(socket, sessionId);
-    if (sessions.size >= MAX_OPEN) {
-      throw problem('too_many_open', {
-        detail: `This connection has ${MAX_OPEN} sessions open, which is the most. Close one with \`session.close\`.`,
-      });
-    }
+    checkRoom(socket);
     const open: Open = {
       listener: chat.listen(sessionId, (frame) => {
         const { asked } = open;
         socket.send(asked?.turnId === frame.turn_id ? { ...frame, id: asked.messageId } : frame);
       }),
-      asked: undefined,
+      asked: before?.asked,
     };
     sessions.set(sessionId, open);
+    // It may have closed while the message was being handled.
+    socket.onClose(() => open.listener.end());
     return open;
   }
 
-  function watch(socket: UserSocket): Map<string, Open> {
+  function keep(socket: UserSocket): Map<string, Open> {
     const sessions = new Map<string, Open>();
     sockets.set(socket, sessions);
-    socket.onClose(() => {
-      for (const { listener } of sessions.values()) listener.end();
-    });
     return sessions;
   }
 
@@ -53,26 +50,40 @@ export function createListening(chat: Pick<Chat, 'listen' | 'earlier'>) {
     sessions?.delete(sessionId);
   }
 
+  /** @throws ProblemError `too_many_open`. */
+  function checkRoom(socket: UserSocket): void {
+    if ((sockets.get(socket)?.size ?? 0) < MAX_OPEN) return;
+    throw problem('too_many_open', {
+      detail: `This connection has ${MAX_OPEN} sessions open, which is the most. Close one with \`session.close\`.`,
+    });
+  }
+
   return {
     begin,
     end,
+    checkRoom,
 
     /**
      * Does what begins a turn, and listens to it: who speaks in a session hears what is answered.
      * @param work Is given what is to be told of the turn as soon as it has begun.
+     * @throws What the work throws; and ProblemError `too_many_open`, before the work.
      */
     async during<Result>(
       socket: UserSocket,
       { sessionId, messageId }: { sessionId: string; messageId: MessageId | undefined },
-      work: (began: (turnId: string) => void) => Promise<Result>,
+      work: (began: (key: TurnKey) => void) => Promise<Result>,
     ): Promise<Result> {
       const heard = sockets.get(socket)?.get(sessionId);
       const open = heard ?? begin(socket, sessionId);
       try {
-        const result = await work((turnId) => {
-          if (messageId !== undefined) open.asked = { turnId, messageId };
+        let hasBegun = heard !== undefined;
+        const result = await work((key) => {
+          if (messageId !== undefined) open.asked = { turnId: key.turnId, messageId };
+          if (hasBegun) return;
+          hasBegun = true;
+          open.listener.begin({ key, after: 0, knowsEnd: false, events: [] });
         });
-        if (heard === undefined) open.listener.begin(await chat.earlier(sessionId));
+        if (!hasBegun) open.listener.begin(await chat.earlier(sessionId));
         return result;
       } catch (error) {
         if (heard === undefined) end(socket, sessionId);

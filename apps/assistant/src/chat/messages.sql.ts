@@ -11,6 +11,7 @@ const messageColumns = [
   'created_at',
   'status',
   'problem',
+  'client_message_id',
 ] as const;
 
 /** A message to store. */
@@ -77,11 +78,30 @@ export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | u
     .executeTakeFirst();
 }
 
-/** Deletes the answers of a turn, which another turn takes the place of. */
-export async function deleteAnswers(trx: Transaction<Tables>, turnId: string): Promise<void> {
-  await trx
-    .deleteFrom('conversation_messages')
+/** The answer of a turn; nothing where it has none. */
+export function findAnswer(db: Kysely<Tables>, turnId: string): Promise<Message | undefined> {
+  return db
+    .selectFrom('conversation_messages')
+    .select(messageColumns)
     .where('turn_id', '=', turnId)
     .where('role', '=', 'assistant')
+    .executeTakeFirst();
+}
+
+/** Deletes the earlier answers to a message, which the one of a turn takes the place of. */
+export async function deleteEarlierAnswers(
+  trx: Transaction<Tables>,
+  { questionId, turnId }: { questionId: string; turnId: string },
+): Promise<void> {
+  await trx
+    .deleteFrom('conversation_messages')
+    .where('role', '=', 'assistant')
+    .where('turn_id', 'in', (eb) =>
+      eb
+        .selectFrom('chat_turns')
+        .select('id')
+        .where('question_id', '=', questionId)
+        .where('id', '<>', turnId),
+    )
     .execute();
 }

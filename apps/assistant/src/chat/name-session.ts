@@ -20,12 +20,18 @@ export async function nameSession(
     db,
     model,
     sender,
-  }: { db: Kysely<Tables>; model: Pick<ModelClient, 'streamChat'>; sender: string },
+    signal: closing,
+  }: {
+    db: Kysely<Tables>;
+    model: Pick<ModelClient, 'streamChat'>;
+    sender: string;
+    signal: AbortSignal;
+  },
   turn: Turn,
   { text, modelName }: { text: string; modelName: string },
 ): Promise<void> {
   const { turnId, sessionId } = turn;
-  const signal = AbortSignal.timeout(TITLE_MS);
+  const signal = AbortSignal.any([closing, AbortSignal.timeout(TITLE_MS)]);
   const name = await makeTitle(model, { text, modelName, signal });
   if (name === '') return;
   const named = await db

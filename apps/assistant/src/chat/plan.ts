@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { ToolCall } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { finishStep, startStep } from './steps.sql.ts';
-import { storableJson } from '../storable-json.ts';
+import { storable, storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolBox, ToolResult } from '../tools/run-tool.ts';
 import type { Turn } from './turn.ts';
@@ -26,7 +26,7 @@ export function createPlan(
 
   return {
     async start(call: ToolCall): Promise<void> {
-      const title = box.title(call);
+      const title = storable(box.title(call));
       const detail = storableJson({ tool: call.name, input: call.input });
       const step = { session_id, turn_id, kind: 'tool' as const, title, detail };
       const { id } = await outlast(() => startStep(db, step), signal);
@@ -35,13 +35,14 @@ export function createPlan(
       turn.add({ type: 'tool.started', tool });
     },
 
-    async finish(call: ToolCall, { status, summary, output, effects }: ToolResult): Promise<void> {
+    async finish(call: ToolCall, { status, summary, output, changes }: ToolResult): Promise<void> {
       const tool = steps.get(call);
       if (tool === undefined) throw new Error('A step that did not begin cannot end');
       const detail = storableJson({ tool: call.name, input: call.input, output });
-      const end = { status, detail, changes: effects };
+      const end = { status, detail, changes };
+      // Also of one that was stopped meanwhile: what it did is shown, and can be undone.
       await outlast(() => finishStep(db, tool.step_id, end), signal);
-      turn.add({ type: 'tool.finished', tool: { ...tool, status, summary, changes: effects } });
+      turn.add({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
     },
   };
 }

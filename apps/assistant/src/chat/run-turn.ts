@@ -75,8 +75,8 @@ async function answerInto(
   const { sessionId } = turn;
   const { userId: ownerId, currentUser } = asker;
   const reach = { userId: ownerId };
-  const { request } = await loadRequest(deps, { sessionId, reach, ownerId, profile });
-  const box = createToolBox({ tools: deps.tools.of(profile), sessionId, currentUser, log });
+  const { request, tools } = await loadRequest(deps, { sessionId, reach, ownerId, profile });
+  const box = createToolBox({ tools, sessionId, currentUser, log });
   const plan = createPlan(deps, turn, { box, signal });
   const events = runAgent({
     model,
@@ -86,8 +86,8 @@ async function answerInto(
     runTool: (call, seen) => box.run(call, { ...seen, signal }),
   });
   for await (const event of events) {
-    signal.throwIfAborted();
     if (event.type === 'text') {
+      signal.throwIfAborted();
       answer.content += event.text;
       turn.add({ type: 'message.delta', text: event.text });
     } else if (event.type === 'tool.started') {

@@ -3,7 +3,6 @@ import type { User } from '../access/user.ts';
 import { storableText } from '../schema.ts';
 import type { MessagePage } from '../sessions/messages.ts';
 import {
-  MESSAGES_PAGE,
   presentMessage,
   presentSession,
   sessionChanges,
@@ -21,13 +20,16 @@ const useProfiles = { permission: 'svc.profiles.use' } as const;
 /** The longest message of a user, in characters. */
 const MAX_TEXT_LENGTH = 16_000;
 
+/** How many of the latest messages an opened session comes with: a page of HTTP has ten times as many. */
+const OPENED_MESSAGES = 100;
+
 const sessionId = { session_id: sessionParams.properties.id };
 
 const text = Type.String({
   minLength: 1,
   maxLength: MAX_TEXT_LENGTH,
   // Something to read, and nothing that PostgreSQL does not store.
-  pattern: '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$',
+  pattern: '^(?![^]*\\u0000)\\s*\\S',
 });
 
 const clientMessageId = Type.Optional(storableText({ minLength: 1, maxLength: 100 }));
@@ -49,6 +51,7 @@ export function createChatMessages({
         name: sessionChanges.properties.name,
       },
       async ({ message: { profile_id: profileId, name }, user, answer, socket }) => {
+        listening.checkRoom(socket);
         const session = await sessions.createSession(user, { profileId, name });
         listening.begin(socket, session.session_id).listener.begin();
         answer({
@@ -68,7 +71,7 @@ export function createChatMessages({
       },
       async ({ message, user, answer, socket }) => {
         const { session_id: id, turn_id: turnId, after = 0 } = message;
-        const page = { sessionId: id, limit: MESSAGES_PAGE.limit };
+        const page = { sessionId: id, limit: OPENED_MESSAGES };
         const { userId } = await sessions.requireReadable(user, id);
         // Others may read what was said, and do not hear what is being said.
         if (userId !== user.id) return answer(await opened(user, page));

@@ -2,13 +2,18 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { storableJson } from '../storable-json.ts';
 import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
+import { lockSession } from '../sessions/ownership.ts';
 import type { NumberedEvent } from './events.ts';
+import type { TurnKey } from './turn.ts';
 
 /** Processes hear of what happened in sessions here; `tell` makes the payload. */
 export const TURN_CHANNEL = 'assistant_turns';
 
-/** How long a process that does not say that it runs a turn is believed to. */
-export const LEASE_SECONDS = 30;
+/**
+ * How long a process that does not say that it runs a turn is believed to: longer than a connection that has
+ * died without a word is waited for, and another one after it.
+ */
+export const LEASE_SECONDS = 90;
 
 const lease = sql<Date>`now() + ${LEASE_SECONDS}::integer * interval '1 second'`;
 
@@ -45,17 +50,12 @@ export function latestTurn(db: Kysely<Tables>, sessionId: string): Promise<TurnR
     .executeTakeFirst();
 }
 
-/** The newest turn that answers a message. */
-export function turnOfQuestion(
-  db: Kysely<Tables>,
-  questionId: string,
-): Promise<TurnRow | undefined> {
+/** A turn; nothing where its session was deleted. */
+export function findTurn(db: Kysely<Tables>, turnId: string): Promise<TurnRow | undefined> {
   return db
     .selectFrom('chat_turns')
     .select(turnColumns)
-    .where('question_id', '=', questionId)
-    .orderBy('position', 'desc')
-    .limit(1)
+    .where('id', '=', turnId)
     .executeTakeFirst();
 }
 
@@ -66,6 +66,7 @@ export async function countRunning(trx: Transaction<Tables>, userId: string): Pr
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('user_id', '=', userId)
     .where('status', '=', 'running')
+    .where('lease_until', '>', sql<Date>`now()`)
     .executeTakeFirstOrThrow();
   return count;
 }
@@ -123,6 +124,15 @@ export async function storeEvents(
   return running.map(({ id, cancel_requested }) => ({ id, cancel_requested }));
 }
 
+/** Stores what happened in a turn that ends, all of it, in the place of what was stored a little at a time. */
+export async function storeAllEvents(
+  trx: Transaction<Tables>,
+  { turnId, events }: Omit<EventBatch, 'sessionId'>,
+): Promise<void> {
+  await trx.deleteFrom('chat_turn_events').where('turn_id', '=', turnId).execute();
+  await insertEvents(trx, { turnId, events });
+}
+
 /** Stores what happened in a turn, in a transaction with what it belongs to. */
 export async function insertEvents(
   trx: Transaction<Tables>,
@@ -174,21 +184,30 @@ export function turnsFrom(
 }
 
 /**
- * Ends a turn that runs; whoever does it first says how.
- * @returns Whether it ran.
+ * Ends a turn that runs, and the steps that it had not finished; whoever does it first says how. The session is
+ * locked first, as by everybody else.
+ * @returns Whether it ran, and what it answers.
  */
 export async function endTurn(
   trx: Transaction<Tables>,
-  { turnId, status }: { turnId: string; status: 'completed' | Unfinished },
-): Promise<boolean> {
+  { turnId, sessionId, status }: Omit<TurnKey, 'position'> & { status: 'completed' | Unfinished },
+): Promise<{ question_id: string } | undefined> {
+  await lockSession(trx, { sessionId, reach: 'everything' });
   const ended = await trx
     .updateTable('chat_turns')
     .set({ status, finished_at: sql<Date>`now()` })
     .where('id', '=', turnId)
     .where('status', '=', 'running')
-    .returning('id')
+    .returning('question_id')
     .executeTakeFirst();
-  return ended !== undefined;
+  if (ended === undefined) return undefined;
+  await trx
+    .updateTable('agent_steps')
+    .set({ status: 'failed', finished_at: sql<Date>`clock_timestamp()` })
+    .where('turn_id', '=', turnId)
+    .where('status', '=', 'running')
+    .execute();
+  return ended;
 }
 
 /** Asks the process that runs a turn to end it. */
@@ -212,16 +231,22 @@ export async function tell(
   await sql`select pg_notify(${TURN_CHANNEL}, ${sender} || ' ' || ${sessionId})`.execute(trx);
 }
 
-/** Turns whose process has gone, so that their answers are cut off. */
-export function staleTurns(db: Kysely<Tables>, limit: number): Promise<TurnRow[]> {
-  return db
+/**
+ * Turns whose process has gone, so that their answers are cut off.
+ * @param options.all Those that run by the database, however long they may.
+ */
+export function staleTurns(
+  db: Kysely<Tables>,
+  { limit, all }: { limit: number; all: boolean },
+): Promise<TurnRow[]> {
+  let query = db
     .selectFrom('chat_turns')
     .select(turnColumns)
     .where('status', '=', 'running')
-    .where('lease_until', '<', sql<Date>`now()`)
     .orderBy('lease_until')
-    .limit(limit)
-    .execute();
+    .limit(limit);
+  if (!all) query = query.where('lease_until', '<', sql<Date>`now()`);
+  return query.execute();
 }
 
 /** Deletes what was streamed of turns that ended a while ago: who connects now reads the messages. */

@@ -3,6 +3,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Reach } from '../access/reach.ts';
 import { isOwnerWithin, isSessionWithin } from '../sessions/ownership.ts';
 import type { Tables } from '../tables.ts';
+import { UNKNOWN_TYPE } from './media-type.ts';
 
 /** What a file is, without its content. */
 export type FileInfo = {
@@ -10,6 +11,8 @@ export type FileInfo = {
   size_bytes: number;
   /** Of the content, in hex. */
   sha256: string;
+  /** By the content. */
+  media_type: string;
   created_at: Date;
   updated_at: Date;
 };
@@ -20,7 +23,16 @@ export type FileKey = { sessionId: string; name: string; reach: Reach };
 /** Which files of which session. */
 export type FilePage = { sessionId: string; after?: string | undefined; limit: number };
 
-const infoColumns = ['name', 'size_bytes', 'sha256', 'created_at', 'updated_at'] as const;
+const mediaType = sql<string>`coalesce(session_files.media_type, ${UNKNOWN_TYPE})`.as('media_type');
+
+const infoColumns = [
+  'name',
+  'size_bytes',
+  'sha256',
+  mediaType,
+  'session_files.created_at',
+  'session_files.updated_at',
+] as const;
 
 /**
  * The files of a session within reach, by their names.
@@ -46,11 +58,11 @@ export function listFiles(
 export function findFile(
   db: Kysely<Tables>,
   { sessionId, name, reach }: FileKey,
-): Promise<{ content: Buffer; user_id: string | null } | undefined> {
+): Promise<{ content: Buffer; media_type: string; user_id: string | null } | undefined> {
   return db
     .selectFrom('session_files')
     .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
-    .select(['session_files.content', 'conversation_sessions.user_id'])
+    .select(['session_files.content', mediaType, 'conversation_sessions.user_id'])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
     .where(isOwnerWithin(reach))
@@ -91,17 +103,19 @@ export async function sumOtherFiles(
 /** Stores a file, over the one of that name where there is one. */
 export function writeFile(
   trx: Transaction<Tables>,
-  { sessionId, name, content }: { sessionId: string; name: string; content: Buffer },
+  file: { sessionId: string; name: string; content: Buffer; mediaType: string },
 ): Promise<FileInfo> {
-  const file = { size_bytes: content.length, sha256: hash('sha256', content), content };
+  const { sessionId: session_id, name, content, mediaType: media_type } = file;
+  const values = { size_bytes: content.length, sha256: hash('sha256', content), content };
   return trx
     .insertInto('session_files')
-    .values({ session_id: sessionId, name, ...file })
+    .values({ session_id, name, media_type, ...values })
     .onConflict((conflict) =>
       conflict.columns(['session_id', 'name']).doUpdateSet((eb) => ({
         size_bytes: eb.ref('excluded.size_bytes'),
         sha256: eb.ref('excluded.sha256'),
         content: eb.ref('excluded.content'),
+        media_type: eb.ref('excluded.media_type'),
         updated_at: sql<Date>`now()`,
       })),
     )

@@ -84,7 +84,7 @@ export async function fileRoutes(
         response: {
           200: {
             description: 'The file, as an attachment.',
-            content: { 'application/octet-stream': { schema: bytes } },
+            content: { '*/*': { schema: bytes } },
           },
           ...problemAnswers(...refusals, 'file_not_found', 'unavailable'),
         },
@@ -92,7 +92,7 @@ export async function fileRoutes(
     },
     async (request, reply) => {
       const name = toFileName(request.params.name);
-      const content = await files.readFile(signedIn(request), {
+      const { content, mediaType } = await files.readFile(signedIn(request), {
         sessionId: request.params.id,
         name,
       });
@@ -104,7 +104,7 @@ export async function fileRoutes(
           'x-content-type-options': 'nosniff',
           'cache-control': 'private, no-store',
         })
-        .type('application/octet-stream')
+        .type(mediaType)
         .send(content);
     },
   );

@@ -21,6 +21,7 @@ const info = {
   name: Type.String({ description: 'In the normal form C.' }),
   size_bytes: Type.Integer(),
   sha256: Type.String({ description: 'Of the content, in hex.' }),
+  media_type: Type.String({ description: 'What it is, by its content.' }),
   updated_at: timestamp(),
 };
 
@@ -28,6 +29,7 @@ const example = {
   name: 'план квартири.pdf',
   size_bytes: 48_213,
   sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  media_type: 'application/pdf',
   updated_at: '2026-03-04T17:42:10.000Z',
 };
 
@@ -49,6 +51,7 @@ export function presentStored(file: FileInfo): Static<typeof storedFile> {
     name: file.name,
     size_bytes: file.size_bytes,
     sha256: file.sha256,
+    media_type: file.media_type,
     updated_at: file.updated_at.toISOString(),
   };
 }

@@ -6,6 +6,7 @@ import { problem } from '../errors.ts';
 import { reachOf } from '../access/reach.ts';
 import { lockSession, requireSession } from '../sessions/ownership.ts';
 import type { Tables } from '../tables.ts';
+import { mediaTypeOf } from './media-type.ts';
 import {
   countFiles,
   deleteFile,
@@ -58,10 +59,13 @@ export function createFiles({
     },
 
     /**
-     * The content of a file.
+     * The content of a file, and what it is.
      * @throws ProblemError `file_not_found`.
      */
-    async readFile(user: User, { sessionId, name }: FileName): Promise<Buffer> {
+    async readFile(
+      user: User,
+      { sessionId, name }: FileName,
+    ): Promise<{ content: Buffer; mediaType: string }> {
       const reach = reachOf(user, 'svc.files.read_all');
       const file = await findFile(db, { sessionId, name, reach });
       if (file === undefined) {
@@ -73,7 +77,7 @@ export function createFiles({
         ownerId: file.user_id,
         details: { data: 'session_file', session_id: sessionId, name },
       });
-      return file.content;
+      return { content: file.content, mediaType: file.media_type };
     },
 
     /** Refuses who may not write into a session; `writeFile` asks again. */
@@ -86,11 +90,12 @@ export function createFiles({
      * @throws ProblemError `too_many_files` where a new one would be, and `too_much_stored` where all
      * files of the session's owner together would be.
      */
-    writeFile(
+    async writeFile(
       user: User,
       { sessionId, name, content }: FileName & { content: Buffer },
     ): Promise<{ file: FileInfo; isNew: boolean }> {
       const reach = reachOf(user);
+      const mediaType = await mediaTypeOf(content);
       return db.transaction().execute(async (trx) => {
         const session = await lockSession(trx, { sessionId, reach });
         if (session === undefined) {
@@ -106,7 +111,7 @@ export function createFiles({
         const { user_id: userId } = session;
         // What nobody owns yet counts for nobody.
         if (userId !== null) await checkRoom(trx, { userId, sessionId, name, content });
-        const file = await writeFile(trx, { sessionId, name, content });
+        const file = await writeFile(trx, { sessionId, name, content, mediaType });
         await recordOthersData(trx, 'others_data_changed', {
           actorId: user.id,
           ownerId: userId,

@@ -36,6 +36,8 @@ export type Message = {
   status: Unfinished | null;
   /** What was wrong with it, as clients are told. */
   problem: unknown;
+  /** The name that its client gave it. */
+  client_message_id: string | null;
 };
 
 /** Which messages of which session: those before a position. */
@@ -55,7 +57,16 @@ export async function listMessages(
 ): Promise<(Message & { position: MessagePosition })[]> {
   let query = db
     .selectFrom('conversation_messages')
-    .select(['id', 'role', 'tool_calls', 'created_at', 'status', 'problem', 'position'])
+    .select([
+      'id',
+      'role',
+      'tool_calls',
+      'created_at',
+      'status',
+      'problem',
+      'client_message_id',
+      'position',
+    ])
     .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'conversation_messages.session_id'))

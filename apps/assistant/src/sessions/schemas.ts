@@ -101,6 +101,9 @@ const messageSchema = Type.Object(
           'Why an answer is not complete: its user cancelled it, it failed, or its process ended. It is not there where it is.',
       }),
     ),
+    client_message_id: Type.Optional(
+      Type.String({ description: 'The name that its client gave it, where it did.' }),
+    ),
     problem: Type.Optional(
       Type.Unknown({ description: 'What was wrong with an answer that failed, as a problem.' }),
     ),
@@ -124,6 +127,7 @@ export function presentMessage(message: Message): Static<typeof messageSchema> {
     created_at: message.created_at?.toISOString() ?? null,
     ...(message.status !== null && { status: message.status }),
     ...(message.problem !== null && { problem: message.problem }),
+    ...(message.client_message_id !== null && { client_message_id: message.client_message_id }),
   };
 }
 

@@ -20,6 +20,7 @@ export type UserSocket = {
   send: (frame: ServerFrame & { id?: MessageId }) => void;
   /** Watches that the user stays signed in, for as long as it is held: also after the socket has closed. */
   hold: (onSignedOut: () => void) => LiveUser;
+  /** Calls a function when the socket closes: at once where it has. */
   onClose: (work: () => void) => void;
 };
 

@@ -79,7 +79,7 @@ export function createSockets({
               send: (frame) => connection.send(frame),
               hold: (onSignedOut) =>
                 liveUsers.hold(sessionId, { onKnown: () => undefined, onSignedOut }),
-              onClose: (work) => onClose.push(work),
+              onClose: (work) => (isClosed ? work() : onClose.push(work)),
             }
           : undefined,
       requestId,

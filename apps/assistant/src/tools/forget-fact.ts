@@ -11,6 +11,7 @@ export const forgetFact = (memory: Pick<Memory, 'deleteFact'>) =>
     input: Type.Object(factName, { additionalProperties: false }),
     isData: false,
     changesMemory: true,
+    permission: 'svc.memory.read_own',
     title: ({ category, key }) => `Forgetting ${category}/${key}`,
     async run({ category, key }, { user }) {
       const previous = await memory.deleteFact(user, { category, key });

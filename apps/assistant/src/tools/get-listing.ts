@@ -17,6 +17,10 @@ export const getListing = (collector: Pick<Collector, 'findListing'>) =>
     title: ({ listing_id: listingId }) => `Reading listing ${listingId}`,
     async run({ listing_id: listingId }, { signal }) {
       const listing = await collector.findListing(listingId, signal);
-      return { data: detailed(listing), summary: listing.title ?? `listing ${listingId}` };
+      return {
+        data: detailed(listing),
+        kept: { listing_id: listingId },
+        summary: listing.title ?? `listing ${listingId}`,
+      };
     },
   });

@@ -1,11 +1,12 @@
 import type { Found, Listing } from '../collector/client.ts';
+import type { ToolOutput } from './tool.ts';
 
 /** How much of a listing's text the model sees in a list, and where it asked for the one. */
 const EXCERPT_LENGTH = 240;
 const TEXT_LENGTH = 6000;
 
 /** A listing in a list, for the model: what people compare. What the source does not say is left out. */
-export function brief(listing: Listing) {
+function brief(listing: Listing) {
   return present({
     ...facts(listing),
     text: cut(listing.summary ?? listing.description, EXCERPT_LENGTH),
@@ -27,20 +28,20 @@ export function detailed(listing: Listing) {
   });
 }
 
-/** What was found, for the model. */
-export function presentFound({ listings, total }: Found) {
+/** What was found: for the model, for the answers after this one, and for people. */
+export function describeFound({ listings, total }: Found): ToolOutput {
+  const ids = listings.map(({ listing_id }) => listing_id);
+  const all = total === undefined ? undefined : describeTotal(total);
   return {
-    ...(total !== undefined && { total: describeTotal(total) }),
-    listings: listings.map(brief),
+    data: { ...(all !== undefined && { total: all }), listings: listings.map(brief) },
+    kept: { listing_ids: ids },
+    summary: summarize(ids.length, all),
   };
 }
 
-/** What was found, for people. */
-export function summarizeFound({ listings, total }: Found): string {
-  if (listings.length === 0) return 'nothing found';
-  return total === undefined
-    ? `${listings.length} found`
-    : `${listings.length} of ${describeTotal(total)}`;
+function summarize(count: number, all: string | undefined): string {
+  if (count === 0) return 'nothing found';
+  return all === undefined ? `${count} found` : `${count} of ${all}`;
 }
 
 function describeTotal({ value, relation }: NonNullable<Found['total']>): string {

@@ -29,6 +29,7 @@ export const rememberFact = (memory: Pick<Memory, 'putFact'>) =>
     ),
     isData: false,
     changesMemory: true,
+    permission: 'svc.memory.read_own',
     title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
     async run({ category, key, value }, { user, sessionId }) {
       const fact = { category, key, value, sourceSessionId: sessionId };

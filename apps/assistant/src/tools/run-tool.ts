@@ -1,21 +1,23 @@
 import { type Logger, ProblemError } from '@oselya/kit';
 import type { ToolCall } from '@oselya/model';
-import { Compile } from 'typebox/compile';
 import { hasPermission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import { CollectorError } from '../collector/client.ts';
-import { type MemoryChange, type Tool, ToolError } from './tool.ts';
+import { type DefinedTool, type MemoryChange, ToolError } from './tool.ts';
 
 /** What came of a call of a tool. */
 export type ToolResult = {
   status: 'done' | 'failed';
   /** For the model. */
   output: string;
+  /** For the model in the answers after this one. */
+  kept: string;
   /** For people. */
   summary: string;
   /** Whether the output was written by strangers. */
   isData: boolean;
-  effects: readonly MemoryChange[];
+  /** What it changed in the user's memory. */
+  changes: readonly MemoryChange[];
 };
 
 /** How long a tool may take, and how much it may tell the model. */
@@ -44,22 +46,21 @@ export function createToolBox({
   log,
   limits = toolLimits,
 }: {
-  tools: readonly Tool[];
+  tools: readonly DefinedTool[];
   sessionId: string;
   currentUser: () => Promise<User>;
   log: Pick<Logger, 'warn'>;
   limits?: typeof toolLimits;
 }): ToolBox {
-  const byName = new Map<string, Checked>(tools.map((tool) => [tool.name, checked(tool)]));
+  const byName = new Map<string, DefinedTool>(tools.map((tool) => [tool.name, tool]));
 
   async function run(
     call: ToolCall,
     { hasReadData, signal }: { hasReadData: boolean; signal: AbortSignal },
   ): Promise<ToolResult> {
-    const found = byName.get(call.name);
-    if (found === undefined) return refused(`there is no tool ${shorten(call.name)} here`);
-    const { tool, faultsOf } = found;
-    const faults = faultsOf(call.input);
+    const tool = byName.get(call.name);
+    if (tool === undefined) return refused(`there is no tool ${shorten(call.name)} here`);
+    const faults = tool.faultsOf(call.input);
     if (faults.length > 0) return refused(`its input is not valid: ${faults.join('; ')}`);
     if (tool.changesMemory && hasReadData) {
       return refused(
@@ -69,9 +70,14 @@ export function createToolBox({
     const late = AbortSignal.timeout(limits.ms);
     try {
       const user = await currentUser();
-      if (!hasPermission(user, 'svc.tools.use')) return refused('it needs svc.tools.use');
+      for (const permission of ['svc.tools.use', tool.permission] as const) {
+        if (permission !== undefined && !hasPermission(user, permission)) {
+          return refused(`it needs ${permission}`);
+        }
+      }
       const {
         data,
+        kept = data,
         summary,
         changes = [],
       } = await tool.run(call.input, {
@@ -82,9 +88,10 @@ export function createToolBox({
       return {
         status: 'done',
         output: bounded(JSON.stringify(data), limits.outputBytes),
+        kept: bounded(JSON.stringify(kept), limits.outputBytes),
         summary,
         isData: tool.isData,
-        effects: changes,
+        changes,
       };
     } catch (error) {
       signal.throwIfAborted();
@@ -100,36 +107,18 @@ export function createToolBox({
 
   return {
     title: (call) => {
-      const found = byName.get(call.name);
-      if (found === undefined || found.faultsOf(call.input).length > 0) return shorten(call.name);
-      return found.tool.title(call.input);
+      const tool = byName.get(call.name);
+      if (tool === undefined || tool.faultsOf(call.input).length > 0) return shorten(call.name);
+      return tool.title(call.input);
     },
     run,
   };
 }
 
-type Checked = { tool: Tool; faultsOf: (input: unknown) => string[] };
-
-function checked(tool: Tool): Checked {
-  const validator = Compile(tool.input);
-  return {
-    tool,
-    faultsOf: (input: unknown): string[] =>
-      validator
-        .Errors(input)
-        .slice(0, 5)
-        .map(({ instancePath, message }) => `${instancePath || 'it'} ${message}`),
-  };
-}
-
-function refused(reason: string): ToolResult {
-  return {
-    status: 'failed',
-    output: JSON.stringify({ error: reason }),
-    summary: reason,
-    isData: false,
-    effects: [],
-  };
+/** A call that came to nothing, and why. */
+export function refused(reason: string): ToolResult {
+  const output = JSON.stringify({ error: reason });
+  return { status: 'failed', output, kept: output, summary: reason, isData: false, changes: [] };
 }
 
 /** What a longer name is cut to, which a model made up. */

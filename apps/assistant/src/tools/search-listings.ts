@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { Collector } from '../collector/client.ts';
 import { describeFilters, listingFilters } from './listing-filters.ts';
-import { presentFound, summarizeFound } from './present-listing.ts';
+import { describeFound } from './present-listing.ts';
 import { defineTool } from './tool.ts';
 
 const LIMIT = 5;
@@ -39,6 +39,6 @@ export const searchListings = (collector: Pick<Collector, 'searchWords' | 'searc
         mode === 'words'
           ? await collector.searchWords(asked, signal)
           : await collector.searchBoth(asked, signal);
-      return { data: presentFound(found), summary: summarizeFound(found) };
+      return describeFound(found);
     },
   });

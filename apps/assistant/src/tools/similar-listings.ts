@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { Collector } from '../collector/client.ts';
 import { describeFilters, listingFilters } from './listing-filters.ts';
-import { presentFound, summarizeFound } from './present-listing.ts';
+import { describeFound } from './present-listing.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 const LIMIT = 5;
@@ -38,6 +38,6 @@ export const similarListings = (collector: Pick<Collector, 'searchSimilar'>) =>
         { ...search, limit, fold_duplicates: true },
         signal,
       );
-      return { data: presentFound(found), summary: summarizeFound(found) };
+      return describeFound(found);
     },
   });

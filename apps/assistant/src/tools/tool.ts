@@ -1,9 +1,11 @@
 import type { Static, TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Permission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import type { TOOLS } from '../profiles/profile.ts';
 
-/** The name of a tool, as profiles have it. */
-export type ToolName = (typeof TOOLS)[number];
+/** The name of a tool: as profiles have it, or of one that every profile has. */
+export type ToolName = (typeof TOOLS)[number] | 'read_file';
 
 /** For whom a tool is run, and what for. */
 export type ToolContext = {
@@ -27,6 +29,11 @@ export type MemoryChange = {
 export type ToolOutput = {
   /** For the model, as JSON. */
   data: unknown;
+  /**
+   * What the answers after this one are told of it, where that is less: nothing that strangers wrote, since what
+   * they wrote would order things one answer later.
+   */
+  kept?: unknown;
   /** For people: what came of it, in a few words. */
   summary: string;
   /** What it changed, for people to see and undo. */
@@ -46,16 +53,36 @@ export type Tool<Input extends TSchema = TSchema> = {
   input: Input;
   isData: boolean;
   changesMemory: boolean;
+  /** What it needs beside `svc.tools.use`. */
+  permission?: Permission;
   /** For people: what is being done. */
   title: (input: Static<Input>) => string;
   /** @throws ProblemError, or ToolError with a message for the model and the user. */
   run: (input: Static<Input>, context: ToolContext) => Promise<ToolOutput>;
 };
 
-/** Keeps a tool's input and its functions of one type. */
-export function defineTool<Input extends TSchema>(tool: Tool<Input>): Tool {
+/** A tool that has been defined, with the check of its input. */
+export type DefinedTool = Tool & {
+  /** What is wrong with an input, in words; nothing where it is valid. */
+  faultsOf: (input: unknown) => string[];
+};
+
+/** How many faults of an input are told. */
+const MOST_FAULTS = 5;
+
+/** Keeps a tool's input and its functions of one type, and compiles the check of its input. */
+export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedTool {
+  const validator = Compile(tool.input);
   // What is run has been checked against the schema.
-  return tool;
+  const checked = tool as unknown as Tool;
+  return {
+    ...checked,
+    faultsOf: (input: unknown): string[] =>
+      validator
+        .Errors(input)
+        .slice(0, MOST_FAULTS)
+        .map(({ instancePath, message }) => `${instancePath || 'it'} ${message}`),
+  };
 }
 
 /** A failure of a tool, in words for the model and the user. */

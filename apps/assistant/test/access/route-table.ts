@@ -235,6 +235,8 @@ const admin: Row[] = [
     expect: holders(200),
     reveals: ['holder', 'admin'],
   },
+  { route: 'GET /me/export', expect: signedIn(200), reveals: ['owner'] },
+  { route: 'DELETE /me/data', expect: signedIn(200) },
   { route: 'GET /profiles', holds: 'svc.profiles.use', expect: users(200) },
   { route: 'GET /admin/profiles', holds: 'svc.profiles.manage', expect: holders(200) },
   {

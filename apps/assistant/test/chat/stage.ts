@@ -8,7 +8,7 @@ import { until } from '../helpers/until.ts';
 import { listening } from '../sockets/people.ts';
 
 /** What a conversation needs. */
-export const SPEAKER = ['svc.profiles.use', 'svc.tools.use'] as const;
+export const SPEAKER = ['svc.profiles.use', 'svc.tools.use', 'svc.memory.read_own'] as const;
 
 /** An assistant with a scripted model and collector, and people who talk to it. */
 export async function openStage(env: Record<string, string> = {}) {

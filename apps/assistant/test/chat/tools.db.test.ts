@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { until } from '../helpers/until.ts';
-import { openStage, SPEAKER, talk } from './stage.ts';
+import { openStage, talk } from './stage.ts';
 
 const stage = await openStage();
 const { collector, db, model, url } = stage;
@@ -21,7 +21,7 @@ const factsOf = (userId: string) =>
     .execute();
 
 test('what a tool remembers is shown, known by the next answer, and can be undone once', async (t) => {
-  const sid = await stage.signIn('u-iryna', [...SPEAKER, 'svc.memory.read_own']);
+  const sid = await stage.signIn('u-iryna');
   const iryna = await talk(t, { url, sid });
   const id = await iryna.newSession();
   model.scripts.push(remember('pets', 'кіт'));
@@ -41,7 +41,7 @@ test('what a tool remembers is shown, known by the next answer, and can be undon
 });
 
 test('what has been changed since is not undone, and what stood there before comes back', async (t) => {
-  const sid = await stage.signIn('u-maria', [...SPEAKER, 'svc.memory.read_own']);
+  const sid = await stage.signIn('u-maria');
   const maria = await talk(t, { url, sid });
   const id = await maria.newSession();
   const steps: string[] = [];
@@ -61,8 +61,57 @@ test('what has been changed since is not undone, and what stood there before com
   assert.deepEqual(await factsOf('u-maria'), []);
 });
 
+test('what a tool changed while it was cancelled is shown, and can be undone', async (t) => {
+  const sid = await stage.signIn('u-larysa');
+  const larysa = await talk(t, { url, sid });
+  const id = await larysa.newSession();
+  const rest = gate();
+  t.after(rest.open);
+  // The answer after the tool is waited for: cancelled there, the tool has done its work.
+  model.scripts.push(remember('garden', 'так'), { words: [rest.opened, 'Добре'] });
+  await larysa.say(id, 'Хочу сад');
+  const { tool } = await larysa.waitFor('tool.finished');
+  larysa.client.send({ type: 'message.cancel', session_id: id });
+  const { message } = await larysa.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, {
+    status: 'cancelled',
+    tool_calls: [{ name: 'remember_fact', status: 'done' }],
+  });
+  const { step_id: stepId } = tool as { step_id: string };
+  const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
+  assert.equal(await larysa.client.outcome(undo), 'ok');
+  assert.deepEqual(await factsOf('u-larysa'), []);
+});
+
+test('texts that PostgreSQL does not store lose no answer', async (t) => {
+  collector.listings = [listing(1)];
+  const sid = await stage.signIn('u-marta');
+  const marta = await talk(t, { url, sid });
+  const id = await marta.newSession();
+  const nul = String.fromCharCode(0);
+  const half = String.fromCharCode(0xd800);
+  model.scripts.push(
+    { tools: [{ name: 'search_listings', arguments: { query: `дім${nul}${half}` } }] },
+    { tools: [{ name: `no${nul}tool`, arguments: { [`a${nul}b${half}`]: `${half}${nul}` } }] },
+    { words: [`Ось${nul}`, ` і все${half}`] },
+  );
+  await marta.say(id, 'дім');
+  const { message } = await marta.waitFor('message.completed');
+  assert.match((message as { content: string }).content, /^Ось і все/);
+});
+
+test('a model that says nothing has failed', async (t) => {
+  const sid = await stage.signIn('u-nadia');
+  const nadia = await talk(t, { url, sid });
+  const id = await nadia.newSession();
+  model.scripts.push({ words: [] });
+  await nadia.say(id, 'Є хто?');
+  const { problem } = await nadia.waitFor('error');
+  assert.equal(problem?.code, 'model_failed');
+});
+
 test('nobody else undoes a step', async (t) => {
-  const sid = await stage.signIn('u-nina', [...SPEAKER, 'svc.memory.read_own']);
+  const sid = await stage.signIn('u-nina');
   const nina = await talk(t, { url, sid });
   const id = await nina.newSession();
   model.scripts.push(remember('floor', '3'));
@@ -71,7 +120,7 @@ test('nobody else undoes a step', async (t) => {
   const { step_id: stepId } = tool as { step_id: string };
   const foreign = await talk(t, {
     url,
-    sid: await stage.signIn('u-oleh', [...SPEAKER, 'svc.memory.read_own']),
+    sid: await stage.signIn('u-oleh'),
   });
   const own = await foreign.newSession();
   const undo = (sessionId: string) =>
@@ -158,8 +207,13 @@ test('a session without a name gets one by its first message; one that has a nam
   assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
   const named = await vira.client.ask({ type: 'session.create', name: 'Моя' });
   const second = String(named['session_id']);
+  const titles = model.titles;
   await vira.say(second, 'Шукаю дім');
   await vira.waitFor('message.completed', 2);
+  // A second answer comes after the naming that would follow the first.
+  await vira.say(second, 'Дешевше');
+  await vira.waitFor('message.completed', 3);
+  assert.equal(model.titles, titles);
   const { name } = await db
     .selectFrom('conversation_sessions')
     .select('name')

@@ -178,7 +178,7 @@ test('a model that fails leaves the message, and says why in the session', async
   ]);
 });
 
-test('an answer whose process has gone is cut off where it was, and the session goes on', async (t) => {
+test('an answer whose process has gone is cut off where it was, and who listens is told', async (t) => {
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Почав', rest.opened, ' і зник'] });
@@ -194,21 +194,51 @@ test('an answer whose process has gone is cut off where it was, and the session 
     return rows.length > 0;
   };
   await until(isStored);
+  // One that had more of it than was stored, and one that opens it anew.
+  const here = await talk(t, olena);
+  const turnId = there.of('message.started')[0]?.['turn_id'];
+  const known = { type: 'session.open', session_id: id, turn_id: turnId, after: 40 };
+  assert.deepEqual((await here.client.ask(known))['turn'], { turn_id: turnId });
   await sql`update chat_turns set lease_until = now() - interval '1 second'
     where session_id = ${id}`.execute(db);
 
-  const here = await talk(t, olena);
-  const opened = await here.client.ask({ type: 'session.open', session_id: id });
+  const second = await talk(t, olena);
+  const opened = await second.client.ask({ type: 'session.open', session_id: id });
   assert.equal(opened['turn'], null);
+  const { message } = await here.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, { content: 'Почав', status: 'cut' });
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
   ]);
+  // The process that was taken for dead tells its own, too, and goes on with nothing.
   rest.open();
-  await here.client.ask({ type: 'message.retry', session_id: id });
-  await here.waitFor('message.completed');
+  assert.partialDeepStrictEqual((await there.waitFor('message.completed'))['message'], {
+    status: 'cut',
+  });
+  await second.client.ask({ type: 'message.retry', session_id: id });
+  await second.waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
     ['assistant', 'Готово.', null],
   ]);
+});
+
+test('a session that is deleted in the middle of an answer ends it, and who listens is told', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Розкажи');
+  await here.hear('Ще ');
+  const deleted = await stage.app.inject({
+    method: 'DELETE',
+    url: `/sessions/${id}`,
+    cookies: { svc_auth_session: sid },
+  });
+  assert.equal(deleted.statusCode, 200);
+  rest.open();
+  const { problem } = await here.waitFor('error');
+  assert.equal(problem?.code, 'session_not_found');
 });

@@ -38,7 +38,7 @@ test('a file comes back as it went in, as an attachment that no browser runs or 
   const name = 'план "квартири" №5.html';
   const stored = await upload(app, owner, path(name), { content, type: 'text/html' });
   assert.equal(stored.statusCode, 201);
-  const { updated_at, ...rest } = stored.json();
+  const { updated_at, media_type, ...rest } = stored.json();
   assert.deepEqual(rest, { name, size_bytes: 100_000, sha256: sha256(content) });
   assert.equal(new Date(updated_at).toISOString(), updated_at);
 
@@ -46,7 +46,7 @@ test('a file comes back as it went in, as an attachment that no browser runs or 
   assert.equal(answer.statusCode, 200);
   assert.ok(answer.rawPayload.equals(content));
   const { headers } = answer;
-  assert.equal(headers['content-type'], 'application/octet-stream');
+  assert.equal(headers['content-type'], media_type);
   assert.equal(headers['x-content-type-options'], 'nosniff');
   assert.equal(headers['content-security-policy'], "default-src 'none'; sandbox");
   assert.equal(headers['cache-control'], 'private, no-store');
@@ -64,6 +64,7 @@ test('a file that is sent again replaces the one of its name', async () => {
   assert.equal(more.length, 0);
   assert.deepEqual(Object.keys(file).toSorted(), [
     'created_at',
+    'media_type',
     'name',
     'sha256',
     'size_bytes',

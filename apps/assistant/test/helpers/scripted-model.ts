@@ -30,7 +30,10 @@ export async function startScriptedModel() {
   let calls = 0;
   const server = await startModelServer(({ body }: ReceivedRequest): Answer => {
     const conversation = body as Conversation;
-    if (isTitle(conversation)) return words(['Назва']);
+    if (isTitle(conversation)) {
+      model.titles += 1;
+      return words(['Назва']);
+    }
     seen.push(conversation);
     const next = scripts.shift() ?? { words: ['Готово.'] };
     const script = typeof next === 'function' ? next(conversation) : next;
@@ -44,13 +47,16 @@ export async function startScriptedModel() {
     return streamed([...asked, chunk({}, { finishReason: 'tool_calls' })]);
   });
   atEnd(() => server.close());
-  return {
+  const model = {
     url: server.url,
+    /** How many titles were asked for. */
+    titles: 0,
     scripts,
     /** Every conversation that it was asked to go on with. */
     seen,
     env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
   };
+  return model;
 }
 
 function words(parts: readonly (string | Promise<unknown>)[], finishReason = 'stop'): Answer {

@@ -74,13 +74,14 @@ export function fileCases({ app, db, secrets, signedIn, play, cases }: HostileAs
       if (![200, 201].includes(stored.statusCode)) {
         return assert.ok([400, 404, 422].includes(stored.statusCode), stored.body);
       }
-      const kept: string = stored.json().name;
+      const { name: kept, media_type: mediaType } = stored.json();
       assert.doesNotMatch(kept, /[/\\\p{Cc}]|^[.\s]|[.\s]$/u);
       assert.equal(kept, kept.normalize('NFC'));
 
       const got = await play({ url, headers });
       assert.deepEqual(got.rawPayload, payload);
-      assert.equal(got.headers['content-type'], 'application/octet-stream');
+      assert.equal(got.headers['content-type'], mediaType);
+      assert.doesNotMatch(mediaType, /html|xml|script/);
       assert.equal(got.headers['x-content-type-options'], 'nosniff');
       const disposition = String(got.headers['content-disposition']);
       assert.match(disposition, /^attachment; filename[=*][\t\x20-\x7e\x80-\xff]+$/);

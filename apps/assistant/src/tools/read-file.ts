@@ -1,0 +1,41 @@
+import { Type } from 'typebox';
+import { TEXT_TYPE } from '../files/media-type.ts';
+import type { Files } from '../files/service.ts';
+import { defineTool, ToolError } from './tool.ts';
+
+/** How much of a file one call gives, in characters. */
+const PART_LENGTH = 6000;
+
+/** Reads a text file of the session's own. Every profile has it in a session that has files. */
+export const readFile = (files: Pick<Files, 'readFile'>) =>
+  defineTool({
+    name: 'read_file',
+    description: `Reads a text file that the person attached, ${PART_LENGTH} characters at a time.`,
+    input: Type.Object(
+      {
+        name: Type.String({ minLength: 1, maxLength: 200 }),
+        from: Type.Optional(
+          Type.Integer({ minimum: 0, description: 'the character to begin with, 0 without it' }),
+        ),
+      },
+      { additionalProperties: false },
+    ),
+    // Who attached it may not have written it.
+    isData: true,
+    changesMemory: false,
+    title: ({ name }) => `Reading ${name}`,
+    async run({ name, from = 0 }, { user, sessionId }) {
+      const { content, mediaType } = await files.readFile(user, { sessionId, name });
+      if (mediaType !== TEXT_TYPE) {
+        throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
+      }
+      const text = content.toString();
+      const part = text.slice(from, from + PART_LENGTH);
+      const next = from + part.length;
+      return {
+        data: { name, text: part, ...(next < text.length && { next, length: text.length }) },
+        kept: { name },
+        summary: `${part.length} of ${text.length} characters`,
+      };
+    },
+  });
