@@ -14,6 +14,7 @@ export const agentLimits = {
   ms: 5 * 60_000,
 };
 
+/** See {@link agentLimits}. */
 export type AgentLimits = typeof agentLimits;
 
 /** What happens while an agent answers, in its order. */
@@ -34,9 +35,6 @@ export type UsedTool = {
   round: number;
 };
 
-/** What an answer cost. */
-export type AgentUsage = { rounds: number; inputTokens: number; outputTokens: number };
-
 /** What an agent needs in order to answer. */
 export type AgentOptions = {
   model: Pick<ModelClient, 'streamChat'>;
@@ -54,7 +52,6 @@ export type AgentOptions = {
 /**
  * Answers the last message of a conversation: asks the model, runs the tools that it asks for, and asks again
  * with what they gave, until it has answered or its rounds are spent. Texts of several rounds follow one another.
- * @returns What it cost.
  * @throws ModelError as the model client does; the signal's reason.
  */
 export async function* runAgent({
@@ -63,17 +60,15 @@ export async function* runAgent({
   runTool,
   limits,
   signal,
-}: AgentOptions): AsyncGenerator<AgentEvent, AgentUsage, undefined> {
+}: AgentOptions): AsyncGenerator<AgentEvent, void, undefined> {
   const messages: ChatMessage[] = [...request.messages];
-  const usage: AgentUsage = { rounds: 0, inputTokens: 0, outputTokens: 0 };
   // What strangers wrote and the model has read by the call of this moment.
   let hasReadData = false;
   let hasText = false;
   let toolsRun = 0;
 
-  for (;;) {
-    usage.rounds += 1;
-    const isLast = usage.rounds === limits.rounds || toolsRun >= limits.toolCalls;
+  for (let round = 1; ; round += 1) {
+    const isLast = round === limits.rounds || toolsRun >= limits.toolCalls;
     const stream = model.streamChat({
       ...request,
       operation: 'chat',
@@ -95,13 +90,11 @@ export async function* runAgent({
       } else if (part.type === 'tool_call') calls.push(part.call);
       else end = part;
     }
-    usage.inputTokens += end?.usage.inputTokens ?? 0;
-    usage.outputTokens += end?.usage.outputTokens ?? 0;
     if (end?.reason === 'length') throw problem('answer_too_long');
     // A model that asks for tools which it was not given has nothing more to say.
     if (calls.length === 0 || isLast) {
       if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
-      return usage;
+      return;
     }
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
@@ -116,7 +109,7 @@ export async function* runAgent({
       toolsRun += 1;
       readsData ||= result.isData;
       const { status, output, kept } = result;
-      const used = { ...call, status, output: kept, round: usage.rounds };
+      const used = { ...call, status, output: kept, round };
       yield { type: 'tool.finished', call, result, used };
       messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content: output });
     }

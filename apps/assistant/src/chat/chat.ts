@@ -24,7 +24,7 @@ import { createHub, type Earlier, type Listener, type Send } from './hub.ts';
 import { type Asker, runTurn } from './run-turn.ts';
 import { undoStep } from './undo-step.ts';
 import type { Turn, TurnKey } from './turn.ts';
-import { findTurn, latestTurn, readEvents, requestCancel } from './turns.sql.ts';
+import { findTurn, lastStored, latestTurn, readEvents, requestCancel } from './turns.sql.ts';
 
 /** How long turns may go on at a shutdown before they are cut off. */
 const SHUTDOWN_MS = 20_000;
@@ -229,11 +229,14 @@ export function createChat({
       const key = { turnId: latest.id, sessionId, position: latest.position };
       const isRunning = latest.status === 'running';
       const isWanted = isRunning || known?.turnId === latest.id;
-      const after = isWanted ? knownOf(latest.id) : 0;
+      if (!isWanted) {
+        // It stands in the messages.
+        const after = await lastStored(db, latest.id);
+        return { key, after, knowsEnd: true, events: [], isRunning };
+      }
+      const after = knownOf(latest.id);
       const events = await readEvents(db, { turnId: latest.id, after });
-      if (isWanted) return { key, after, knowsEnd: false, events, isRunning };
-      // It stands in the messages.
-      return { key, after: events.at(-1)?.seq ?? 0, knowsEnd: true, events: [], isRunning };
+      return { key, after, knowsEnd: false, events, isRunning };
     },
 
     /** Takes a notification of `TURN_CHANNEL`. */

@@ -169,6 +169,16 @@ export async function readEvents(
   );
 }
 
+/** The number of the last event of a turn that is stored; 0 where none is. */
+export async function lastStored(db: Kysely<Tables>, turnId: string): Promise<number> {
+  const { seq } = await db
+    .selectFrom('chat_turn_events')
+    .select(({ fn }) => fn.coalesce(fn.max('last_seq'), sql<number>`0`).as('seq'))
+    .where('turn_id', '=', turnId)
+    .executeTakeFirstOrThrow();
+  return seq;
+}
+
 /** The turns of a session from one on, the oldest first. */
 export function turnsFrom(
   db: Kysely<Tables>,
