@@ -24,6 +24,7 @@ export type RequestDeps = {
  * What the model is sent of a session now, what that was chosen from, and the tools that it may ask for.
  * @param session.ownerId Whose memory it is; nobody's facts are nobody's memory.
  * @param session.profile Undefined where there is no such profile any more.
+ * @param session.answering Whether it is to be answered now: an answer that is to be replaced is no part of it.
  */
 export async function loadRequest(
   { db, memory, tools }: RequestDeps,
@@ -32,11 +33,13 @@ export async function loadRequest(
     reach,
     ownerId,
     profile,
+    answering,
   }: {
     sessionId: string;
     reach: Reach;
     ownerId: string | null;
     profile: Profile | undefined;
+    answering: boolean;
   },
 ) {
   const [facts, messages, files] = await Promise.all([
@@ -46,7 +49,10 @@ export async function loadRequest(
   ]);
   const { system = '', model = '', tools: names = [] } = profile ?? {};
   const own = tools.of({ tools: names }, { hasFiles: files.length > 0 });
-  const context = buildContext({ system, facts, messages });
+  // The newest come first.
+  const asked = messages.findIndex(({ role }) => role === 'user');
+  const said = answering ? messages.slice(Math.max(0, asked)) : messages;
+  const context = buildContext({ system, facts, messages: said });
   const request = toAgentRequest({
     context,
     profile: { model },

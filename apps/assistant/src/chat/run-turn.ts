@@ -75,7 +75,13 @@ async function answerInto(
   const { sessionId } = turn;
   const { userId: ownerId, currentUser } = asker;
   const reach = { userId: ownerId };
-  const { request, tools } = await loadRequest(deps, { sessionId, reach, ownerId, profile });
+  const { request, tools } = await loadRequest(deps, {
+    sessionId,
+    reach,
+    ownerId,
+    profile,
+    answering: true,
+  });
   const box = createToolBox({ tools, sessionId, currentUser, log });
   const plan = createPlan(deps, turn, { box, signal });
   const events = runAgent({

@@ -29,7 +29,13 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
       const { user_id: ownerId, profile_id: profileId } = session;
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
       const profile = profiles.find(profileId);
-      const loaded = await loadRequest(deps, { sessionId, reach, ownerId, profile });
+      const loaded = await loadRequest(deps, {
+        sessionId,
+        reach,
+        ownerId,
+        profile,
+        answering: false,
+      });
       return { sessionId, profileId, ...loaded };
     },
 

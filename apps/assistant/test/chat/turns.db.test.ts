@@ -133,6 +133,12 @@ test('what there is of a cancelled answer is kept, and it can be tried again', a
   model.scripts.push({ words: ['Усе.'] });
   await here.client.ask({ type: 'message.retry', session_id: id });
   await here.waitFor('message.completed', 2);
+  // What is to be replaced is no part of what the model is asked.
+  const [, ...said] = model.seen.at(-1)?.messages ?? [];
+  assert.deepEqual(
+    said.map(({ role }) => role),
+    ['user'],
+  );
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],
     ['assistant', 'Усе.', null],
