@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
+import { compilersFactory } from './compilers.ts';
 import { describeAnswers } from './describe-answers.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { iconRoute } from './icon.ts';
@@ -15,7 +16,6 @@ import { RequestLog } from './request-log.ts';
 import { nameRetryTime } from './retry-after.ts';
 import { securityHeaders } from './security-headers.ts';
 import { refuseSlowBody } from './slow-body.ts';
-import { compilersFactory } from './validator.ts';
 import { passOverUndeclaredBody } from './without-body.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only

@@ -1,6 +1,6 @@
 import { Ajv, type AnySchemaObject, type Options } from 'ajv';
 import formats from 'ajv-formats';
-import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify';
+import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 
 const SHARED: Options = {
@@ -12,19 +12,6 @@ const SHARED: Options = {
   strict: true,
   strictTypes: false,
   keywords: ['example'],
-};
-
-type CompilersFactory = NonNullable<
-  NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']
->;
-
-/**
- * Builds the validators of a server. Fastify builds one anew for each scope that adds schemas, so that
- * the scope's routes can refer to them.
- */
-export const compilersFactory: CompilersFactory = {
-  // Fastify's types describe another shape than what it calls: a route's schema and which part it is.
-  buildValidator: createValidatorCompiler as unknown as CompilersFactory['buildValidator'],
 };
 
 /**
