@@ -46,6 +46,13 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
     },
   ],
   [
+    'chat',
+    {
+      summary: 'answers over a thousand sockets, token by token: the assistant and a bare relay',
+      run: async (context) => (await import('./chat/chat.ts')).measureChat(context),
+    },
+  ],
+  [
     'inventory',
     {
       summary:

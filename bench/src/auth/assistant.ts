@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { type Remote, startProcess } from '../process/parent.ts';
+import type { Server } from '../process/server.ts';
 import type { Place, Variant } from '../load/variant.ts';
 import { Browser } from './browser.ts';
 import type { AssistantSettings } from './servers/assistant.ts';
 import type { Provider } from './servers/provider.ts';
-import type { Server } from './servers/server.ts';
 import { forUsers, userOf } from './users.ts';
 
 /** How the assistant and its provider are set up. */
@@ -17,6 +17,8 @@ export type AssistantSetup = {
   firstTokenSeconds?: number;
   /** How many processes serve the same database; one unless told. */
   processes?: number;
+  /** Settings beside those. */
+  env?: Readonly<Record<string, string>>;
 };
 
 /** The assistant, running: its processes, which share a database, and their provider. */
@@ -33,7 +35,13 @@ const CLIENT = { id: 'oselya', secret: 'the secret of the benchmark' };
 export async function startAssistants(
   scope: AsyncDisposableStack,
   { databaseUrl, signal }: Pick<Place, 'databaseUrl' | 'signal'>,
-  { providerMs, userMaxAgeSeconds, firstTokenSeconds = 3600, processes = 1 }: AssistantSetup,
+  {
+    providerMs,
+    userMaxAgeSeconds,
+    firstTokenSeconds = 3600,
+    processes = 1,
+    env: more = {},
+  }: AssistantSetup,
 ): Promise<Assistants> {
   const provider = scope.use(startProcess<Provider>(PROVIDER, signal));
   const settings = { clientId: CLIENT.id, answerMs: providerMs, firstTokenSeconds };
@@ -45,6 +53,7 @@ export async function startAssistants(
     IDP_USER_MAX_AGE_SECONDS: String(userMaxAgeSeconds),
     SVC_AUTH_COOKIE_SECURE: 'true',
     SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+    ...more,
   };
   const servers: Assistants['servers'] = [];
   for (let nth = 0; nth < processes; nth += 1) {

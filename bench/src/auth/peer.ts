@@ -1,6 +1,6 @@
 import { startProcess } from '../process/parent.ts';
 import type { Running } from '../load/variant.ts';
-import type { Server } from './servers/server.ts';
+import type { Server } from '../process/server.ts';
 
 /**
  * Starts a peer in a process of its own. No peer calls another service.

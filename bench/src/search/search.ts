@@ -43,7 +43,7 @@ const CLIENTS = 8;
 const QUESTIONS = 960;
 const SEED = 20_260_102;
 
-const FULL = { listings: [100_000, 1_000_000], recallQuestions: 30, rankingQuestions: 4 };
+const FULL = { listings: [100_000, 1_000_000], recallQuestions: 50, rankingQuestions: 4 };
 const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
 
 const LOAD = new URL('load.ts', import.meta.url);

@@ -22,7 +22,7 @@ type Query = QueryVector & {
 export const EXACT_MATCHES = 2000;
 
 /** How many neighbours the index keeps in view: more find more of the true nearest, and take longer. */
-const INDEX_VIEW = { least: 100, most: 1000 };
+const INDEX_VIEW = { least: 200, most: 1000 };
 
 /** So much more than the filters ask for on the average is looked at, so that one look is enough. */
 const RESERVE = 1.25;

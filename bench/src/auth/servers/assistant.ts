@@ -1,5 +1,5 @@
 import { start } from '@oselya/assistant';
-import { serve } from './server.ts';
+import { serve } from '../../process/server.ts';
 
 export type AssistantSettings = { databaseUrl: string; env: Record<string, string> };
 

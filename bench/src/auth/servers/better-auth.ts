@@ -5,7 +5,8 @@ import { betterAuth, type BetterAuthOptions } from 'better-auth';
 import { getMigrations } from 'better-auth/db/migration';
 import { toNodeHandler } from 'better-auth/node';
 import pg from 'pg';
-import { KEEP_ALIVE_MS, POOL_SIZE, serve } from './server.ts';
+import { serve } from '../../process/server.ts';
+import { KEEP_ALIVE_MS, POOL_SIZE } from './settings.ts';
 
 export type BetterAuthSettings = {
   databaseUrl: string;

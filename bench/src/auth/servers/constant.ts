@@ -1,7 +1,8 @@
 import fastify from 'fastify';
 import pg from 'pg';
 import { userOf } from '../users.ts';
-import { POOL_SIZE, serve } from './server.ts';
+import { serve } from '../../process/server.ts';
+import { POOL_SIZE } from './settings.ts';
 
 export type ConstantSettings = { databaseUrl: string; users: number };
 

@@ -4,7 +4,8 @@ import connectPgSimple from 'connect-pg-simple';
 import fastify from 'fastify';
 import pg from 'pg';
 import { userOf } from '../users.ts';
-import { POOL_SIZE, serve } from './server.ts';
+import { serve } from '../../process/server.ts';
+import { POOL_SIZE } from './settings.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerParent } from '../../process/child.ts';
 import { userOf } from '../users.ts';
-import { KEEP_ALIVE_MS } from './server.ts';
+import { KEEP_ALIVE_MS } from './settings.ts';
 
 export type ProviderSettings = {
   clientId: string;
@@ -100,7 +100,12 @@ function userInfo(index: number, clientId: string): string {
       {
         client_id: clientId,
         role_ids: ['svc_user'],
-        permission_ids: ['svc.sessions.read_own', 'svc.memory.read_own', 'svc.tools.use'],
+        permission_ids: [
+          'svc.profiles.use',
+          'svc.sessions.read_own',
+          'svc.memory.read_own',
+          'svc.tools.use',
+        ],
       },
     ],
   });

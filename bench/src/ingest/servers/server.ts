@@ -1,4 +1,5 @@
 import { answerParent } from '../../process/child.ts';
+import { cpuMs } from '../../process/resources.ts';
 
 /** Where a server stores what it takes in, and with how many connections. */
 export type Settings = { databaseUrl: string; poolSize: number };
@@ -22,10 +23,6 @@ function methodsOf(start: (settings: Settings) => Promise<Served>) {
       return served.url;
     },
     countStored: () => served.countStored(),
-    /** The processor time that the process has used, in milliseconds. */
-    cpuMs(): number {
-      const { user, system } = process.cpuUsage();
-      return (user + system) / 1000;
-    },
+    cpuMs,
   };
 }

@@ -1,5 +1,6 @@
 import { start } from '@oselya/collector';
 import { answerParent } from '../../process/child.ts';
+import { cpuMs } from '../../process/resources.ts';
 
 const methods = {
   /** As `oselya collector` starts it beside workers of their own. Gives its address. */
@@ -7,11 +8,7 @@ const methods = {
     const { url } = await start({ ...env, COLLECTOR_PORT: '0', COLLECTOR_WORKER: 'false' });
     return url;
   },
-  /** The processor time that the process has used, in milliseconds. */
-  cpuMs(): number {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1000;
-  },
+  cpuMs,
 };
 export type ApiServer = typeof methods;
 answerParent(methods);

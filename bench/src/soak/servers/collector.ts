@@ -1,9 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { type Running, start as startCollector } from '@oselya/collector';
 import { answerParent } from '../../process/child.ts';
+import { memory } from '../../process/resources.ts';
 
 /** What a process holds. */
 export type Holdings = {
@@ -18,10 +17,6 @@ export type Holdings = {
 
 const MIB = 2 ** 20;
 
-// The one way to ask for a collection in a process that was not started for it.
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
 let running: Running | undefined;
 let incoming = '';
 
@@ -33,10 +28,9 @@ const methods = {
     return running.url;
   },
   async holdings(): Promise<Holdings> {
-    collectGarbage();
-    const { rss, heapUsed } = process.memoryUsage();
+    const { rss, heap } = memory();
     const descriptors = (await readdir('/proc/self/fd')).length;
-    return { rssMiB: rss / MIB, heapMiB: heapUsed / MIB, descriptors, ...(await inProgress()) };
+    return { rssMiB: rss / MIB, heapMiB: heap / MIB, descriptors, ...(await inProgress()) };
   },
   stop: () => running?.close(),
 };

@@ -1,0 +1,114 @@
+import { orderOf } from '../load/rounds.ts';
+import { type Remote, startProcess } from '../process/parent.ts';
+import type { Server } from '../process/server.ts';
+import type { Context, Report } from '../suite.ts';
+import type { Answers, Clients } from './clients.ts';
+import { judge } from './goals.ts';
+import { reportText } from './report.ts';
+import type { ModelServer } from './servers/model.ts';
+import { startVariant, VARIANTS, type VariantName } from './variants.ts';
+
+/** What answers at the same time cost, in one round. */
+export type Sample = Answers & {
+  variant: VariantName;
+  round: number;
+  seconds: number;
+  /** Of the server's process. */
+  cpuMs: number;
+};
+
+/** What open sockets hold, in bytes for each of them. */
+export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
+
+/** What is said of one run, for readers. */
+export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
+
+const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
+const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };
+
+const CLIENTS = new URL('clients.ts', import.meta.url);
+const MODEL = new URL('servers/model.ts', import.meta.url);
+
+type Running = { server: Remote<Server<never>>; clients: Remote<Clients> };
+
+/**
+ * Measures answers that many people get at the same time over sockets, token by token, what a socket holds
+ * while nothing happens, and counts what was stored.
+ */
+export async function measureChat(context: Context): Promise<Report> {
+  const { options, results, signal, tell } = context;
+  const setup = options.smoke ? SMOKE : FULL;
+  await using scope = new AsyncDisposableStack();
+  const model = scope.use(startProcess<ModelServer>(MODEL, signal));
+  const modelUrl = await model.ask('start');
+  const failures: string[] = [];
+  const idle: Idle[] = [];
+  const running = new Map<VariantName, Running>();
+  for (const variant of VARIANTS) {
+    tell(`${setup.sockets} sockets are opened: ${variant}`);
+    const started = await startVariant(variant, scope, { ...setup, ...context, modelUrl });
+    const clients = scope.use(startProcess<Clients>(CLIENTS, signal));
+    running.set(variant, { server: started.server, clients });
+    const held = { variant, ...(await measureIdle(started, clients)) };
+    idle.push(held);
+    await results.keep('idle', held);
+    tell(`${variant}: ${(held.rss / 1000).toFixed(1)} kB for each idle socket`);
+  }
+
+  const samples: Sample[] = [];
+  await model.ask('setPace', paceOf(setup, options.seconds * 0.4));
+  for (const { clients } of running.values()) await clients.ask('ask', setup.streams);
+  await model.ask('setPace', paceOf(setup, options.seconds));
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const variant of orderOf(round, VARIANTS)) {
+      const one = running.get(variant);
+      if (one === undefined) continue;
+      const sample = { variant, round, ...(await measure(one, setup.streams)) };
+      samples.push(sample);
+      failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
+      await results.keep('sample', sample);
+      tell(`round ${round}: ${variant}: p99 ${sample.p99.toFixed(1)} ms`);
+    }
+  }
+
+  const assistant = running.get('assistant');
+  const counted = (await assistant?.clients.ask('checkStored')) ?? { stored: 0, failures: [] };
+  await results.keep('stored', counted);
+  failures.push(...counted.failures);
+  const said = 2 * setup.streams * (options.rounds + 1);
+  if (counted.stored !== said) failures.push(`${counted.stored} of ${said} messages are stored`);
+  for (const { clients } of running.values()) await clients.ask('close');
+
+  const goals = judge({ samples, idle, stored: counted.stored, said, smoke: options.smoke });
+  for (const goal of goals) await results.keep('goal', goal);
+  const text = reportText({ setup, options, samples, idle, goals, stored: counted.stored, said });
+  return { text, failures: [...new Set(failures)].slice(0, 10) };
+}
+
+const paceOf = ({ tokensPerSecond }: Setup, seconds: number) => ({
+  tokens: Math.ceil(tokensPerSecond * seconds),
+  perSecond: tokensPerSecond,
+});
+
+/** What the server holds with every socket open, less what it held before. */
+async function measureIdle(
+  { server, seats }: Awaited<ReturnType<typeof startVariant>>,
+  clients: Remote<Clients>,
+): Promise<Omit<Idle, 'variant'>> {
+  // What the first sockets bring about is no part of what each one holds.
+  const [first, rest] = [seats.slice(0, 10), seats.slice(10)];
+  await clients.ask('open', first);
+  const before = await server.ask('memory');
+  await clients.ask('open', rest);
+  const after = await server.ask('memory');
+  const each = (of: 'rss' | 'heap') => (after[of] - before[of]) / rest.length;
+  return { sockets: seats.length, rss: each('rss'), heap: each('heap') };
+}
+
+async function measure({ server, clients }: Running, streams: number) {
+  const cpuBefore = await server.ask('cpuMs');
+  const begun = performance.now();
+  const answers = await clients.ask('ask', streams);
+  const seconds = (performance.now() - begun) / 1000;
+  return { ...answers, seconds, cpuMs: (await server.ask('cpuMs')) - cpuBefore };
+}

@@ -1,0 +1,98 @@
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import { ageOfTokens } from './stamp.ts';
+
+/** How to reach a server: the cookie of whoever is signed in, where it knows people. */
+export type Seat = { url: string; cookie: string | undefined };
+
+/** What came of one message. */
+export type Answered = {
+  /** How long ago each token was written when it came, in milliseconds. */
+  ages: number[];
+  /** What the client would show, and what the server says that it stored. */
+  content: string;
+  failures: string[];
+};
+
+type Frame = {
+  type: string;
+  session_id?: string;
+  seq?: number;
+  text?: string;
+  message?: { content: string };
+};
+
+/** A client of a conversation that checks each frame as it comes. */
+export class ChatClient {
+  readonly sessionId: string;
+  readonly #socket: WebSocket;
+
+  private constructor(socket: WebSocket, sessionId: string) {
+    this.#socket = socket;
+    this.sessionId = sessionId;
+  }
+
+  /** Connects, and begins a session where the server has sessions. */
+  static async open({ url, cookie }: Seat): Promise<ChatClient> {
+    const headers = cookie === undefined ? {} : { cookie };
+    const address = `${url.replace('http', 'ws')}/ws`;
+    const socket = new WebSocket(address, { headers, perMessageDeflate: false });
+    await once(socket, 'open');
+    if (cookie === undefined) return new ChatClient(socket, 'none');
+    const created = nextFrame(socket);
+    socket.send(JSON.stringify({ type: 'session.create' }));
+    const { type, session_id: sessionId } = await created;
+    if (sessionId === undefined) throw new Error(`A session was asked for, and ${type} came`);
+    return new ChatClient(socket, sessionId);
+  }
+
+  /** Sends a message and waits for the end of its answer; every event of it has to come once and in order. */
+  ask(text: string): Promise<Answered> {
+    const { promise, resolve, reject } = Promise.withResolvers<Answered>();
+    const answered: Answered = { ages: [], content: '', failures: [] };
+    let seq = 0;
+    const onMessage = (data: unknown) => {
+      const frame = readFrame(data);
+      // A session gets its name beside the answer, sometimes after its end.
+      if (frame.type === 'session.updated') {
+        if (frame.seq === seq + 1) seq += 1;
+        return;
+      }
+      seq += 1;
+      if (frame.seq !== seq) answered.failures.push(`event ${frame.seq} came in place of ${seq}`);
+      if (frame.type === 'message.delta') {
+        answered.content += frame.text ?? '';
+        answered.ages.push(...ageOfTokens(frame.text ?? ''));
+      } else if (frame.type === 'message.completed') {
+        if (frame.message?.content !== answered.content) {
+          answered.failures.push('what was streamed is not what was stored');
+        }
+        end(() => resolve(answered));
+      } else if (frame.type !== 'message.started') {
+        end(() => reject(new Error(`In place of an answer came ${String(data)}`)));
+      }
+    };
+    const onClose = (code: number) => {
+      end(() => reject(new Error(`The socket closed with ${code} before the answer`)));
+    };
+    const end = (settle: () => void) => {
+      this.#socket.off('message', onMessage).off('close', onClose);
+      settle();
+    };
+    this.#socket.on('message', onMessage).on('close', onClose);
+    this.#socket.send(JSON.stringify({ type: 'message.send', session_id: this.sessionId, text }));
+    return promise;
+  }
+
+  close(): void {
+    this.#socket.terminate();
+  }
+}
+
+async function nextFrame(socket: WebSocket): Promise<Frame> {
+  const [data] = (await once(socket, 'message')) as unknown[];
+  return readFrame(data);
+}
+
+// What it holds is judged by its members.
+const readFrame = (data: unknown): Frame => JSON.parse(String(data)) as Frame;

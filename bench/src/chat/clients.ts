@@ -1,0 +1,78 @@
+import { answerParent } from '../process/child.ts';
+import { percentiles } from '../statistics.ts';
+import { ChatClient, type Seat } from './client.ts';
+
+/** What came of so many messages that were sent at the same time. */
+export type Answers = {
+  tokens: number;
+  /** From when the model wrote a token until a client had it, in milliseconds. */
+  p50: number;
+  p99: number;
+  max: number;
+  failures: string[];
+};
+
+/** So many sockets are opened at a time. */
+const AT_ONCE = 20;
+
+const clients: { client: ChatClient; seat: Seat; asked: string[]; answered: string[] }[] = [];
+
+const methods = {
+  /** Opens a socket at each seat, and keeps it. */
+  async open(seats: readonly Seat[]): Promise<void> {
+    for (let first = 0; first < seats.length; first += AT_ONCE) {
+      const opened = seats.slice(first, first + AT_ONCE).map(async (seat) => {
+        return { client: await ChatClient.open(seat), seat, asked: [], answered: [] };
+      });
+      clients.push(...(await Promise.all(opened)));
+    }
+  },
+
+  /** Sends one message over each of the first so many sockets, and waits for all answers. */
+  async ask(streams: number): Promise<Answers> {
+    const answers = await Promise.all(
+      clients.slice(0, streams).map(async (one, nth) => {
+        const text = `Question ${one.asked.length + 1} of client ${nth + 1}`;
+        one.asked.push(text);
+        const answered = await one.client.ask(text);
+        one.answered.push(answered.content);
+        return answered;
+      }),
+    );
+    const ages = answers.flatMap((answer) => answer.ages);
+    const [p50 = 0, p99 = 0, max = 0] = percentiles(ages, [0.5, 0.99, 1]);
+    const failures = answers.flatMap((answer) => answer.failures);
+    return { tokens: ages.length, p50, p99, max, failures };
+  },
+
+  /** Compares what was said over each socket with what the server has of its session. */
+  async checkStored(): Promise<{ stored: number; failures: string[] }> {
+    let stored = 0;
+    const failures: string[] = [];
+    for (const { client, seat, asked, answered } of clients.filter((one) => one.asked.length > 0)) {
+      const found = await readMessages(seat, client.sessionId);
+      stored += found.length;
+      const said = asked.flatMap((text, nth) => [text, answered[nth] ?? '']);
+      if (JSON.stringify(found) !== JSON.stringify(said)) {
+        failures.push(
+          `a session has ${found.length} messages, not just the ${said.length} that were said`,
+        );
+      }
+    }
+    return { stored, failures };
+  },
+
+  close(): void {
+    for (const { client } of clients.splice(0)) client.close();
+  },
+};
+export type Clients = typeof methods;
+answerParent(methods);
+
+/** The texts of a session in the order in which they were said. */
+async function readMessages({ url, cookie = '' }: Seat, sessionId: string): Promise<string[]> {
+  const response = await fetch(`${url}/sessions/${sessionId}`, { headers: { cookie } });
+  if (response.status !== 200) throw new Error(`A session answered ${response.status}`);
+  const { messages } = (await response.json()) as { messages: { content: string }[] };
+  return messages.map(({ content }) => content);
+}

@@ -1,0 +1,45 @@
+import type { Goal } from '../goal.ts';
+import { figure, spread } from '../markdown.ts';
+import { summarize } from '../statistics.ts';
+import type { Idle, Sample } from './chat.ts';
+
+const MOST_MS = 20;
+/** As the goal has it, in kilobytes of a thousand. */
+const MOST_BYTES = 50_000;
+
+/** What answers and sockets have to keep to. Times and sizes are not judged in a smoke run. */
+export function judge({
+  samples,
+  idle,
+  stored,
+  said,
+  smoke,
+}: {
+  samples: readonly Sample[];
+  idle: readonly Idle[];
+  stored: number;
+  said: number;
+  smoke: boolean;
+}): Goal[] {
+  const own = samples.filter(({ variant }) => variant === 'assistant');
+  const failures = own.flatMap((sample) => sample.failures);
+  const counted: Goal = {
+    goal: 'no message and no token is lost or doubled',
+    measured: `${figure(stored)} of ${figure(said)} messages stored, ${failures.length} wrong events`,
+    met: stored === said && failures.length === 0,
+  };
+  if (smoke) return [counted];
+  const p99 = summarize(own.map((sample) => sample.p99));
+  const late: Goal = {
+    goal: `added latency of a token: p99 at most ${MOST_MS} ms`,
+    measured: `${spread(p99, 1)} ms`,
+    met: p99.median <= MOST_MS,
+  };
+  const bytes = idle.find(({ variant }) => variant === 'assistant')?.rss ?? Number.NaN;
+  const held: Goal = {
+    goal: `memory of an idle socket: at most ${figure(MOST_BYTES / 1000)} kB`,
+    measured: `${figure(bytes / 1000, 1)} kB`,
+    met: bytes <= MOST_BYTES,
+  };
+  return [late, held, counted];
+}

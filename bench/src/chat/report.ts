@@ -1,0 +1,54 @@
+import { type Goal, goalsTable } from '../goal.ts';
+import { figure, spread, table } from '../markdown.ts';
+import type { Options } from '../options.ts';
+import { median, summarize } from '../statistics.ts';
+import type { Idle, Sample, Setup } from './chat.ts';
+import { VARIANTS } from './variants.ts';
+
+/** What was found, as Markdown. */
+export function reportText(found: {
+  setup: Setup;
+  options: Options;
+  samples: readonly Sample[];
+  idle: readonly Idle[];
+  goals: readonly Goal[];
+  stored: number;
+  said: number;
+}): string {
+  const { setup, options, samples, idle, goals, stored, said } = found;
+  return [
+    `${figure(setup.sockets)} open sockets on one process; over ${setup.streams} of them answers of ` +
+      `${setup.tokensPerSecond} tokens a second at the same time. Rounds: ${options.rounds}, of ${options.seconds} s. ` +
+      'Medians, with the least and the most.' +
+      (options.smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
+    '## From the model to the client, token by token',
+    latencyTable(samples),
+    '## An idle socket',
+    idleTable(idle),
+    `${figure(stored)} of ${figure(said)} messages that were said are stored.`,
+    '## Goals',
+    goalsTable(goals),
+  ].join('\n\n');
+}
+
+function latencyTable(samples: readonly Sample[]): string {
+  const rows = VARIANTS.map((variant) => {
+    const own = samples.filter((sample) => sample.variant === variant);
+    const of = (name: 'p50' | 'p99' | 'max') => spread(summarize(own.map((one) => one[name])), 1);
+    const perToken = median(own.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
+    return [variant, of('p50'), of('p99'), of('max'), figure(perToken)];
+  });
+  return table(['', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
+}
+
+function idleTable(idle: readonly Idle[]): string {
+  return table(
+    ['', 'sockets', 'process kB each', 'heap kB each'],
+    idle.map(({ variant, sockets, rss, heap }) => [
+      variant,
+      figure(sockets),
+      figure(rss / 1000, 1),
+      figure(heap / 1000, 1),
+    ]),
+  );
+}

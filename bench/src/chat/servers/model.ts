@@ -1,0 +1,44 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, chunk, startModelServer, streamed, writeEvent } from '@oselya/model/testing';
+import { answerParent } from '../../process/child.ts';
+import { stampToken } from '../stamp.ts';
+
+/** How an answer is written. */
+type Pace = { tokens: number; perSecond: number };
+
+let pace: Pace = { tokens: 0, perSecond: 1 };
+
+const methods = {
+  /** Starts a model server that answers whatever it is asked with stamped tokens. Gives MODEL_BASE_URL. */
+  async start(): Promise<string> {
+    const { url } = await startModelServer(({ body }): Answer =>
+      asksForTitle(body) ? streamed([chunk({ content: 'Title' }), END]) : streamed([write, END]),
+    );
+    return url;
+  },
+  /** How answers are written from now on. */
+  setPace(next: Pace): void {
+    pace = next;
+  },
+};
+export type ModelServer = typeof methods;
+answerParent(methods);
+
+const END = chunk({}, { finishReason: 'stop' });
+
+/** A late token is written at once, and the next ones when they are due: the rate holds. */
+async function write(response: ServerResponse): Promise<void> {
+  const { tokens, perSecond } = pace;
+  const begun = performance.now();
+  for (let nth = 0; nth < tokens && !response.destroyed; nth += 1) {
+    const waitMs = begun + (nth * 1000) / perSecond - performance.now();
+    if (waitMs > 0) await sleep(waitMs);
+    writeEvent(response, chunk({ content: stampToken() }));
+  }
+}
+
+/** The assistant asks for a session's title beside its first answer. */
+function asksForTitle(body: unknown): boolean {
+  return JSON.stringify(body).includes('a title of at most');
+}

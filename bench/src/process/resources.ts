@@ -1,0 +1,22 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+// The one way to ask for a collection in a process that was not started for it.
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** What a process holds, in bytes. */
+export type Memory = { rss: number; heap: number };
+
+/** What this process holds once all garbage is collected; the heap is what is in use of it, buffers included. */
+export function memory(): Memory {
+  collectGarbage();
+  const { rss, heapUsed, external } = process.memoryUsage();
+  return { rss, heap: heapUsed + external };
+}
+
+/** The processor time that this process has used, in milliseconds. */
+export function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Sample } from '../../src/chat/chat.ts';
+import { judge } from '../../src/chat/goals.ts';
+
+const sample = (changes: Partial<Sample>): Sample => ({
+  variant: 'assistant',
+  round: 1,
+  seconds: 5,
+  cpuMs: 1,
+  tokens: 25_000,
+  p50: 1,
+  p99: 10,
+  max: 20,
+  failures: [],
+  ...changes,
+});
+const idle = { variant: 'assistant' as const, sockets: 1000, rss: 50_000, heap: 1 };
+const right = {
+  samples: [sample({}), sample({ round: 2, p99: 20 }), sample({ round: 3, p99: 60 })],
+  idle: [idle],
+  stored: 800,
+  said: 800,
+  smoke: false,
+};
+const met = (changes: Partial<typeof right>) =>
+  judge({ ...right, ...changes }).map((one) => one.met);
+
+test('the median of the rounds is judged, and nothing of the relay', () => {
+  assert.deepEqual(met({}), [true, true, true]);
+  const relay = sample({ variant: 'relay', p99: 500, failures: ['event 3 came in place of 2'] });
+  assert.deepEqual(met({ samples: [...right.samples, relay, relay, relay, relay] }), [
+    true,
+    true,
+    true,
+  ]);
+  assert.deepEqual(met({ samples: [sample({ p99: 20.1 })] }), [false, true, true]);
+});
+
+test('a socket that holds more, or was not looked at, is not met', () => {
+  assert.deepEqual(met({ idle: [{ ...idle, rss: 50_001 }] }), [true, false, true]);
+  assert.deepEqual(met({ idle: [] }), [true, false, true]);
+});
+
+test('a message too few or too many, or an event out of turn, is not met, also of a short run', () => {
+  assert.deepEqual(met({ stored: 799, smoke: true }), [false]);
+  assert.deepEqual(met({ stored: 801, smoke: true }), [false]);
+  const samples = [sample({ failures: ['event 3 came in place of 2'] })];
+  assert.deepEqual(met({ samples, smoke: true }), [false]);
+});
