@@ -24,6 +24,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/** How the command is used, in a line. */
 export const USAGE =
   'npm run bench -- SUITE [--rounds N] [--seconds S] [--connections C] [--smoke] [--out FILE] [--listings N,N] [--keep] [--minutes M]';
 

@@ -35,4 +35,5 @@ export function payloadOf(source: string, id: string) {
   };
 }
 
+/** The source of the payload of a number: they take turns. */
 export const sourceOf = (index: number): string => `source-${index % SOURCES}`;

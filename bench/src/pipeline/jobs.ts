@@ -14,6 +14,7 @@ export type Jobs = AsyncDisposable & {
 
 const POLL_MS = 50;
 
+/** Opens what the database knows of the jobs of a run. */
 export async function openJobs(databaseUrl: string): Promise<Jobs> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

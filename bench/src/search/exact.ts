@@ -26,6 +26,7 @@ const CONDITIONS: Record<string, string> = {
   rooms_max: 'rooms <=',
 };
 
+/** Connects to a database of listings; leaving the scope that uses it ends the connection. */
 export async function openExact(databaseUrl: string): Promise<Exact> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

@@ -3,6 +3,7 @@ import { connect, migrate } from '@oselya/db';
 import { loadListings } from '../listings/load.ts';
 import type { Context } from '../suite.ts';
 
+/** Numbers of a vector, as many as the collector has by default. */
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 

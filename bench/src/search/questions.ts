@@ -2,6 +2,7 @@ import { createRandom, type Random } from '../listings/random.ts';
 import { createVectors, type Vectors } from '../listings/vector.ts';
 import { wordOf } from '../listings/words.ts';
 
+/** The kinds of search, as the addresses of the API have them. */
 export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
 export type Kind = (typeof KINDS)[number];
 

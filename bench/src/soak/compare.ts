@@ -40,6 +40,7 @@ const GROWING: ReadonlySet<Table> = new Set(['raw_data', 'listing_snapshots']);
 /** As a straight line through all samples has it: two ends alone may be on the two sides of a vacuum. */
 const STEADY = 0.1;
 
+/** What is compared, in the order of the table. */
 export const FIGURES: readonly Figure[] = [
   { name: 'claim', unit: 'ms', of: ({ claimMs }) => claimMs, most: 1.5, mostPerHour: STEADY },
   { name: 'ingest p95', unit: 'ms', of: ({ ingestP95 }) => ingestP95, most: 1.5 },

@@ -47,6 +47,7 @@ const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
   content_hash: String(nth),
 }));
 
+/** Connects to the database of a run; leaving the scope that uses it ends the connection. */
 export async function openWatcher(url: string): Promise<Watcher> {
   const database = await connect<Tables>({ url, maxConnections: 1 });
   const { db, pool } = database;

@@ -16,10 +16,12 @@ export type Tallies = Record<Field, Tally>;
 /** A field that was read in another way than it should be. */
 export type Difference = { field: Field; expected: unknown; found: unknown };
 
+/** A tally before anything is counted. */
 export function emptyTally(): Tally {
   return { right: 0, wrong: 0, missed: 0 };
 }
 
+/** A tally of each field before anything is counted. */
 export function emptyTallies(): Tallies {
   // Each field has its tally, which the type of `fromEntries` cannot say.
   return Object.fromEntries(GOLDEN_FIELDS.map((field) => [field, emptyTally()])) as Tallies;

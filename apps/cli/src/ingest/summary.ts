@@ -15,6 +15,7 @@ export type Counts = {
   failed: number;
 };
 
+/** The counts before anything is sent. */
 export function emptyCounts(): Counts {
   return { read: 0, accepted: 0, known: 0, refused: 0, failed: 0 };
 }
