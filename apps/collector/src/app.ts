@@ -11,6 +11,7 @@ import { createIngest } from './ingest/service.ts';
 import { withImagesRoutes } from './ingest/with-images/routes.ts';
 import { createProcessForm } from './ingest/with-images/service.ts';
 import { BODY_LIMIT } from './limits.ts';
+import { changeRoutes } from './listings/changes/routes.ts';
 import { listingRoutes } from './listings/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { operationPages } from './operations/pages.ts';
@@ -77,6 +78,7 @@ export async function createApp(
         metrics,
       });
       listingRoutes(api, { db });
+      changeRoutes(api, { db, limit: limit('changes', config.COLLECTOR_FULLTEXT_PER_MINUTE) });
       imageRoutes(api, images);
       searchRoutes(api, {
         db,

@@ -24,7 +24,7 @@ export { errors } from './errors.ts';
 export { type Maintenance, openMaintenance } from './commands/maintenance.ts';
 export type { BackfillReport } from './embeddings/backfill.ts';
 export type { Choice } from './reprocess/repository.ts';
-export { type DescribeOutcome, PicturesFailedError } from './reprocess/pictures.ts';
+export type { Described } from './reprocess/pictures.ts';
 export type { Reading, ReadOutcome, WriteOutcome } from './reprocess/reprocess.ts';
 export { normaliseText } from './text/normalise.ts';
 export type { Shared } from './services.ts';

@@ -132,8 +132,14 @@ export async function createServices(
   };
 }
 
-/** The jobs that run for whoever waits for them. */
-export function openInlineJobs(config: Config, services: Services): InlineJobs<JobInput> {
+/**
+ * The jobs that run for whoever waits for them.
+ * @typeParam Input What `services.process` takes along with a job.
+ */
+export function openInlineJobs<Input>(
+  config: Config,
+  services: Pick<Services, 'database' | 'metrics' | 'log'> & { process: ProcessJob<Input> },
+): InlineJobs<Input> {
   const { database, process, metrics, log } = services;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   return createInlineJobs({ db: database.db, process, metrics, log, leaseMs });

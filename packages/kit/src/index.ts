@@ -6,7 +6,7 @@ export { createServer, type Server, type ServerOptions } from './http/server.ts'
 export { SLOWEST_BODY } from './http/slow-body.ts';
 export { createValidatorCompiler } from './http/validator.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
-export { type ProblemBody, problemBody } from './http/problem-body.ts';
+export { type ProblemBody, problemBody, problemSchema } from './http/problem-body.ts';
 export { isCrossSiteChange, isForeignOrigin } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
 export { isLoopback } from './http/loopback.ts';

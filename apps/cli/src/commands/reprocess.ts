@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
+import type { Stop } from '../reprocess/walk.ts';
 import { oneLine } from '../terminal.ts';
 
 type Options = {
@@ -53,7 +54,7 @@ export function addReprocessCommand(
     if (!dryRun && !yes && !stdin.isTTY) {
       command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
     }
-    const { ModelError, openMaintenance, PicturesFailedError } = await import('@oselya/collector');
+    const { ModelError, openMaintenance } = await import('@oselya/collector');
     const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
     const { ask } = await import('../reprocess/ask.ts');
     const { reprocessPictures } = await import('../reprocess/pictures.ts');
@@ -63,26 +64,26 @@ export function addReprocessCommand(
     const chosen = { source: options.source, listingId: options.listing, after: options.after };
     const limit = options.limit ?? Infinity;
     const how = { limit, dryRun, yes, signal, print, ask };
-    if (options.pictures === true) {
-      try {
-        const run = { choice: chosen, ...how };
-        const { done, isStopped } = await reprocessPictures(maintenance, run);
-        if (isStopped) print('It was stopped: give the command again to go on.');
-        if (isStopped || done.failed > 0) exitWith(isStopped ? INTERRUPTED : 1);
-        return;
-      } catch (error) {
-        if (!(error instanceof PicturesFailedError)) throw error;
-        throw new CommandError(
-          `${error.message} Their payloads say why: mend it, then give the command again to go on`,
-          { cause: error },
-        );
+
+    /** @returns How many listings failed, and what stopped it. */
+    async function run(): Promise<{ failed: number; stopped: Stop | undefined }> {
+      if (options.pictures === true) {
+        const { summary, stopped } = await reprocessPictures(maintenance, {
+          choice: chosen,
+          ...how,
+        });
+        return { failed: summary.failed, stopped };
       }
+      const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
+      const choice = { ...chosen, outdated };
+      const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
+      const { read, written } = summary;
+      return { failed: read.failed + written.failed + written.kept, stopped };
     }
-    const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
-    const choice = { ...chosen, outdated };
-    const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
+
+    const { failed, stopped } = await run();
     if (stopped === undefined) {
-      if (summary.read.failed + summary.written.failed > 0) exitWith(1);
+      if (failed > 0) exitWith(1);
       return;
     }
     const { after, error } = stopped;

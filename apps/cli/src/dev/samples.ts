@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseRetryAfter } from '@oselya/kit/retry-after';
 import type { TemporaryKey } from './temporary-key.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
@@ -74,8 +75,7 @@ async function ingest(
     const text = await answer.text();
     if (answer.status !== 429)
       throw new Error(`${idempotencyKey} was refused with ${answer.status}: ${text}`);
-    const seconds = Number(answer.headers.get('retry-after') ?? 1);
-    await sleep(seconds * 1000, undefined, { signal });
+    await sleep(parseRetryAfter(answer.headers.get('retry-after')) ?? 1000, undefined, { signal });
   }
 }
 

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import {
@@ -11,7 +12,7 @@ import {
   UnreachableError,
 } from '../collector-client.ts';
 import { CommandError } from '../command-error.ts';
-import { type Pause, retryAfterMs } from './pause.ts';
+import type { Pause } from './pause.ts';
 
 /** What became of a record; `failed` may go well another time. */
 export type Delivery =
@@ -60,7 +61,9 @@ export async function deliver(
     const settled = settle(answer, collector.url);
     if (settled !== undefined) return settled;
     const reason = describe(answer);
-    const askedMs = isAnswer(answer) ? retryAfterMs(answer.headers, Date.now()) : undefined;
+    const askedMs = isAnswer(answer)
+      ? parseRetryAfter(answer.headers.get('retry-after'))
+      : undefined;
     if (isAnswer(answer) && answer.status === 429 && askedMs !== undefined) {
       heldBack += 1;
       if (heldBack > MAX_HELD_BACK) return { outcome: 'failed', reason };

@@ -51,7 +51,7 @@ export async function reprocess(
     const isPrinting = verbose && process.stdout.isTTY;
     const progress = isPrinting ? noProgress : showProgress({ what: 'listings', total });
     const stop = await walk(
-      work.read(choice, { limit, signal }),
+      work.read(choice, { limit, signal, dryRun }),
       async (reading) => {
         countReading(summary, reading);
         if (verbose) for (const line of describeReading(reading)) print(line);

@@ -1,4 +1,4 @@
-import type { ReadOutcome, WriteOutcome } from '@oselya/collector';
+import type { Described, ReadOutcome, WriteOutcome } from '@oselya/collector';
 import { oneLine } from '../terminal.ts';
 
 /** A value in a line of changes has so many characters at most. */
@@ -19,7 +19,7 @@ export function emptySummary(): Summary {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
     changing: 0,
     fields: {},
-    written: { written: 0, changed: 0, queued: 0, failed: 0 },
+    written: { written: 0, changed: 0, queued: 0, kept: 0, failed: 0 },
   };
 }
 
@@ -63,7 +63,20 @@ export function describeWritten({ written }: Summary): string[] {
     `${written.written} listings were written.`,
     ...some(written.changed, 'have another payload meanwhile, and were left alone'),
     ...some(written.queued, 'are back in the queue, for a worker'),
+    ...some(written.kept, 'the model failed on: they are as they were'),
     ...some(written.failed, 'failed: see their payloads, and put them back with the retry'),
+  ];
+}
+
+/** What became of listings whose pictures were to be described again. */
+export type PicturesSummary = Record<Described['outcome'], number>;
+
+/** What was described, as lines for a terminal. */
+export function describePictures({ described, left, failed }: PicturesSummary): string[] {
+  return [
+    `The pictures of ${described} listings were described.`,
+    ...some(left, 'have no payload that is completed, and were left alone'),
+    ...some(failed, 'the model failed on: they are as they were'),
   ];
 }
 

@@ -178,7 +178,7 @@ test('reprocess --pictures: there are none; and it is told what it may not be us
   assert.match(wrong.stderr, /'--pictures' cannot be used with option '--outdated'/);
 });
 
-test('reprocess: what would change; Ctrl-C, and on from there; then nothing that is outdated', async () => {
+test('reprocess: what would change; a wrong setting; Ctrl-C, and on from there; then nothing that is outdated', async () => {
   const dry = await run(['reprocess', '--dry-run', '--verbose', '--limit', '5'], server.variables);
   const { status, lines, stderr } = await dry.end();
   assert.equal(status, 0, stderr);
@@ -189,6 +189,14 @@ test('reprocess: what would change; Ctrl-C, and on from there; then nothing that
   assert.ok(lines.includes('5 listings were read again: 5 would change.'));
   assert.ok(lines.includes('  rooms: 5'));
   assert.equal(lines.at(-1), 'Nothing was changed.');
+
+  server.state.up = false;
+  server.state.requests = 0;
+  const refused = await (await run(['reprocess', '--yes'], server.variables)).end();
+  server.state.up = true;
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /oselya: the model failed: .*no such model.*Mend it/);
+  assert.ok(server.state.requests <= 4, `the slots, not all listings: ${server.state.requests}`);
 
   server.state.requests = 0;
   let readings = 0;

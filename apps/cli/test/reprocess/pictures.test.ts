@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DescribeOutcome, Maintenance } from '@oselya/collector';
+import type { Described, Maintenance } from '@oselya/collector';
 import { type PicturesOptions, reprocessPictures } from '../../src/reprocess/pictures.ts';
 
-const OUTCOMES: readonly DescribeOutcome[] = ['described', 'left', 'described', 'failed'];
+const REFUSED = new Error('The model server answered 500.');
+const OUTCOMES: readonly Described[] = [
+  { listingId: 1, outcome: 'described' },
+  { listingId: 2, outcome: 'left' },
+  { listingId: 3, outcome: 'described' },
+  { listingId: 4, outcome: 'failed', error: REFUSED },
+];
 
 /** Runs it over four listings for somebody at a terminal, and gives what was printed and asked. */
 async function runAt(options: Partial<PicturesOptions> & { answer?: boolean; stop?: number } = {}) {
@@ -16,7 +22,7 @@ async function runAt(options: Partial<PicturesOptions> & { answer?: boolean; sto
     async *describe(_choice, { signal }) {
       for (const [nth, outcome] of OUTCOMES.entries()) {
         if (nth + 1 === stop) controller.abort();
-        yield await Promise.resolve({ listingId: nth + 1, outcome });
+        yield await Promise.resolve(outcome);
         if (signal.aborted) return;
       }
     },
@@ -44,13 +50,13 @@ const FOUND = '4 listings have pictures that another prompt or model described, 
 
 test('who is asked and agrees has them described, and is told what became of them', async () => {
   assert.deepEqual(await runAt(), {
-    done: { described: 2, left: 1, failed: 1 },
-    isStopped: false,
+    summary: { described: 2, left: 1, failed: 1 },
+    stopped: undefined,
     lines: [
       FOUND,
       'The pictures of 2 listings were described.',
       '  1 have no payload that is completed, and were left alone',
-      '  1 failed: see their payloads, and the model',
+      '  1 the model failed on: they are as they were',
     ],
     questions: ['Describe those of 4 listings?'],
   });
@@ -63,14 +69,14 @@ for (const [name, options, questions] of [
   test(`${name} changes nothing`, async () => {
     const run = await runAt(options);
     assert.deepEqual(run.lines, [FOUND, 'Nothing was changed.']);
-    assert.deepEqual([run.done.described, run.questions.length], [0, questions]);
+    assert.deepEqual([run.summary.described, run.questions.length], [0, questions]);
   });
 }
 
 test('who has said yes before is not asked; a stopped run tells what was done by then', async () => {
-  const { questions, isStopped, lines } = await runAt({ yes: true, stop: 1 });
+  const { questions, stopped, lines } = await runAt({ yes: true, stop: 1 });
   assert.deepEqual(
-    [questions, isStopped, lines.at(-1)],
-    [[], true, 'The pictures of 1 listings were described.'],
+    [questions, stopped, lines.at(-1)],
+    [[], { after: 1 }, 'The pictures of 1 listings were described.'],
   );
 });

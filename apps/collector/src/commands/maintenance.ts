@@ -6,6 +6,7 @@ import {
   type BackfillReport,
   backfillEmbeddings,
 } from '../embeddings/backfill.ts';
+import { keepCompleted } from '../reprocess/keep-completed.ts';
 import { createReprocessPictures, type ReprocessPictures } from '../reprocess/pictures.ts';
 import { createReprocess, type Reprocess } from '../reprocess/reprocess.ts';
 import { openInlineJobs, openServices, type Shared } from '../services.ts';
@@ -41,7 +42,8 @@ export async function openMaintenance(
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
-  const jobs = openInlineJobs(config, services);
+  const process = keepCompleted(services.process);
+  const jobs = openInlineJobs(config, { ...services, process });
   opened.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const running = opened.move();
   return {

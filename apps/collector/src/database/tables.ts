@@ -1,3 +1,4 @@
+import type { ListingExtraction } from '@oselya/model';
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
 import type { RAW_STATUSES } from '../schemas/raw.ts';
 
@@ -24,7 +25,7 @@ export type RawError = { code: string; message: string; stage?: string };
 /** What the model was asked for a payload, and what of it its server counted: 0 where it does not. */
 export type ModelUsage = { calls: number; input_tokens: number; output_tokens: number };
 
-/** Why the model would not describe a picture, what it was asked with, and when. */
+/** Why a picture could not be described, what the model was asked with, and when. */
 export type DescribeError = {
   code: string;
   message: string;
@@ -49,6 +50,9 @@ export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictur
 
 /** One reason, and its part of the score: below zero it speaks against. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
+
+/** What may become of a listing, for those who follow what a search finds. */
+export type ChangeKind = 'new' | 'price_changed' | 'returned';
 
 /** The collector's tables. Specification 001, Resources and their fields; Contract 4, Tables. */
 export type Tables = {
@@ -139,6 +143,8 @@ export type Tables = {
     error: string | null;
     /** From when on its address may be asked again; null where that would be of no use. */
     retry_at: NullableTimestamp;
+    /** The payload whose turn it is to ask it again, until what became of it is recorded. */
+    turn_raw_id: number | null;
     created_at: Timestamp;
   };
   listing_enrichments: {
@@ -174,6 +180,14 @@ export type Tables = {
     created_at: Timestamp;
     updated_at: Timestamp;
   };
+  raw_readings: {
+    raw_id: number;
+    revision: number;
+    extraction: JSONColumnType<ListingExtraction>;
+    model: string;
+    requested_model: string;
+    prompt_version: string;
+  };
   listing_checks: {
     listing_id: number;
     checked_at: NullableTimestamp;
@@ -195,6 +209,19 @@ export type Tables = {
     marked_at: Timestamp;
     claimed_until: NullableTimestamp;
     attempts: Generated<number>;
+  };
+  listing_changes: {
+    id: Generated<number>;
+    /** Null until it was given one: then it is committed. */
+    position: number | null;
+    listing_id: number;
+    source_slug: string;
+    kind: ChangeKind;
+    price_from: number | null;
+    price_to: number | null;
+    currency_from: string | null;
+    currency_to: string | null;
+    created_at: Timestamp;
   };
   upkeep_turns: { name: string; taken_at: Timestamp; done_at: NullableTimestamp };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };

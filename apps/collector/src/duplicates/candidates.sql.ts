@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { COPY_BITS } from '../images/index.ts';
 import type { Compared } from './compared.ts';
-import { MAX_PICTURES } from './compared.sql.ts';
+import { MAX_COMPARED_PICTURES } from './compared.sql.ts';
 import { AREA_RATIO, PRICE_RATIO } from './ratios.ts';
 
 /** How many listings each look gives at most. Nearer areas come first. */
@@ -76,7 +76,7 @@ export function samePictures(listingId: number): RawBuilder<{ id: number }> {
         select listing_id from listing_images
         where sha256 = own.sha256 and listing_id <> ${listingId} limit ${MAX_SHOWN + 1}) as uses) as shown
     join property_listings on property_listings.id = shown.listing_id and archived_at is null
-    where own.listing_id = ${listingId} and own.position < ${MAX_PICTURES}
+    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_PICTURES}
       and shown.times <= ${MAX_SHOWN})`;
 }
 
@@ -99,7 +99,7 @@ export function similarPictures(listingId: number): RawBuilder<{ id: number }> {
         where listing_images.listing_id <> ${listingId}
         limit ${MAX_SHOWN + 1}) as uses) as shown
     join property_listings on property_listings.id = shown.listing_id and archived_at is null
-    where own.listing_id = ${listingId} and own.position < ${MAX_PICTURES}
+    where own.listing_id = ${listingId} and own.position < ${MAX_COMPARED_PICTURES}
       and shown.times <= ${MAX_SHOWN})`;
 }
 

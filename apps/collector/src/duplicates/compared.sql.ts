@@ -4,7 +4,7 @@ import { type Compared, COMPARED_COLUMNS } from './compared.ts';
 import { TEXT_LENGTH } from './text-similarity.ts';
 
 /** Pictures of one listing that are compared: the first ones. */
-export const MAX_PICTURES = 20;
+export const MAX_COMPARED_PICTURES = 20;
 
 type PictureRow = { sha256: string; fingerprint: string | null };
 
@@ -24,7 +24,7 @@ export async function loadCompared(
           select distinct on (images.sha256) images.sha256, images.fingerprint::text
           from listing_images join images on images.sha256 = listing_images.sha256
           where listing_images.listing_id = property_listings.id
-            and listing_images.position < ${MAX_PICTURES}) as shown)`.as('pictures'),
+            and listing_images.position < ${MAX_COMPARED_PICTURES}) as shown)`.as('pictures'),
     )
     .where('id', 'in', ids)
     .execute();

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { createModelCost } from '../model/cost.ts';
 import {
-  addModelUsage,
+  addEmbeddingCosts,
   type Candidate,
   countListings,
   listCandidates,
@@ -62,7 +62,7 @@ export async function backfillEmbeddings(
     });
     const results = await embedTogether(model, wanted);
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
-    await addModelUsage(db, costs);
+    await addEmbeddingCosts(db, costs);
     const errors = results.filter((result) => result instanceof Error);
     const [first] = errors;
     const isServers = errors.length === results.length && results.length > 1;

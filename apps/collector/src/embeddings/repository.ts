@@ -80,7 +80,7 @@ export function storeEmbeddings(db: Kysely<Tables>, fillings: readonly Filling[]
  * cleaned up has no record to add it to. The records are locked in the order of their ids, as by all who
  * lock several.
  */
-export async function addModelUsage(
+export async function addEmbeddingCosts(
   db: Kysely<Tables>,
   costs: readonly { listingId: number; usage: ModelUsage }[],
 ): Promise<void> {

@@ -50,12 +50,19 @@ async function inspect(path: string): Promise<Picture> {
 /**
  * Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its
  * metadata.
+ * @throws ImageError where the content is broken: what is in the store was whole when it came.
  */
-export function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
-  return sharp(content, OPTIONS)
-    .autoOrient()
-    .resize({ width: side, height: side, fit: 'inside', withoutEnlargement: true })
-    .flatten({ background: 'white' })
-    .jpeg({ quality: 85 })
-    .toBuffer();
+export async function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
+  try {
+    return await sharp(content, OPTIONS)
+      .autoOrient()
+      .resize({ width: side, height: side, fit: 'inside', withoutEnlargement: true })
+      .flatten({ background: 'white' })
+      .jpeg({ quality: 85 })
+      .toBuffer();
+  } catch (cause) {
+    throw new ImageError('It is broken in the image store: it could not be decoded to its end', {
+      cause,
+    });
+  }
 }

@@ -5,6 +5,7 @@ import { mapParallel } from '../async/map-parallel.ts';
 import type { Tables } from '../database/tables.ts';
 import { readPrompt } from '../model/prompt.ts';
 import { cleanText } from '../text/clean.ts';
+import { CONTROL_SIZE, controlPicture } from './control-picture.ts';
 import { VISION_SIDE } from './decode.ts';
 import {
   findOutdatedOf,
@@ -16,8 +17,10 @@ import {
 } from './descriptions.sql.ts';
 import { AT_ONCE, type ListingJob } from './listing-job.ts';
 import type { ImageEvent } from './outcome.ts';
-import { type Asked, isOfPicture, toDescribeError } from './refusal.ts';
+import { ImageError } from './image-error.ts';
+import { type Asked, toDescribeError } from './refusal.ts';
 import type { Thumbnails } from './thumbnails.ts';
+import { createAskForPicture } from './trials.ts';
 
 /** Its version is recorded with every description, so that one made with an older prompt can be told. */
 export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
@@ -29,9 +32,10 @@ export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 
 /**
  * Has the vision model describe stored pictures, each for all listings that have it. One that two listings
- * have at the same moment is described for both; the later description is kept. One that the model refuses is
- * recorded with its reason; every other failure of the model propagates, as in all that uses it: then the next
- * attempt goes on with those that are left. Specification 001, Errors; Contract 4, Images; ADR 0017.
+ * have at the same moment is described for both; the later description is kept. One that the model refuses, that
+ * its server fails on while it answers others, or that cannot be decoded any more is recorded with its reason; every
+ * other failure of the model propagates, as in all that uses it: then the next attempt goes on with those that are
+ * left. Specification 001, Errors; Contract 4, Images; ADR 0017.
  */
 export type Describe = {
   /**
@@ -61,28 +65,58 @@ export function createDescribe(deps: {
   observe: (event: ImageEvent) => void;
 }): Describe {
   const { db, thumbnails, model, log, observe } = deps;
+  const askForPicture = createAskForPicture();
   const asked = {
     requested_model: model.visionModel,
     prompt_version: descriptionPrompt.version,
   };
 
-  async function describe(
-    { listingId, fence, signal, observe: onModelCall }: ListingJob,
+  /** Shows the model a JPEG. */
+  function show(
+    { signal, observe: onModelCall }: ListingJob,
+    { bytes, data, onRequest }: { bytes: Uint8Array; data: object; onRequest?: () => void },
+  ) {
+    signal.throwIfAborted();
+    return model.generateObject({
+      operation: imageDescription.schemaName,
+      ...imageDescription,
+      system: descriptionPrompt.text,
+      data,
+      image: { bytes, mediaType: 'image/jpeg' },
+      signal,
+      observe(event) {
+        onRequest?.();
+        onModelCall?.(event);
+      },
+    });
+  }
+
+  async function ask(
+    job: ListingJob,
     { sha256, width, height }: Undescribed,
     hint: string | undefined,
-  ): Promise<void> {
-    signal.throwIfAborted();
+  ) {
     const bytes = await thumbnails.make(sha256, VISION_SIDE);
-    try {
-      const { value, model: describedBy } = await model.generateObject({
-        operation: imageDescription.schemaName,
-        ...imageDescription,
-        system: descriptionPrompt.text,
-        data: { hint, width, height },
-        image: { bytes, mediaType: 'image/jpeg' },
-        signal,
-        observe: onModelCall,
-      });
+    return askForPicture(sha256, {
+      ask: (onRequest) => show(job, { bytes, data: { hint, width, height }, onRequest }),
+      control: async () => show(job, { bytes: await controlPicture(), data: CONTROL_SIZE }),
+    });
+  }
+
+  async function describe(
+    job: ListingJob,
+    one: Undescribed,
+    hint: string | undefined,
+  ): Promise<void> {
+    const { listingId, fence, signal } = job;
+    const { sha256 } = one;
+    signal.throwIfAborted();
+    const verdict = await ask(job, one, hint).catch((error: unknown) => {
+      if (error instanceof ImageError) return { refusal: error };
+      throw error;
+    });
+    if ('answer' in verdict) {
+      const { value, model: describedBy } = verdict.answer;
       await saveDescription(db, fence, {
         ...value,
         sha256,
@@ -90,15 +124,15 @@ export function createDescribe(deps: {
         described_by: describedBy,
         ...asked,
       });
-    } catch (error) {
-      if (!isOfPicture(error)) throw error;
-      await saveRefusal(db, fence, { sha256, error: toDescribeError(error, asked) });
-      observe('undescribed');
-      log.warn(
-        { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
-        'the model would not describe a picture',
-      );
+      return;
     }
+    const { refusal } = verdict;
+    await saveRefusal(db, fence, { sha256, error: toDescribeError(refusal, asked) });
+    observe('undescribed');
+    log.warn(
+      { err: refusal, raw_id: fence.rawId, listing_id: listingId, sha256 },
+      'a picture could not be described',
+    );
   }
 
   return {

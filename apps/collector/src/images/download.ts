@@ -6,10 +6,10 @@ import {
   createInflate,
   createZstdDecompress,
 } from 'node:zlib';
+import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../limits.ts';
 import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
 import { ImageError } from './image-error.ts';
-import { parseRetryAfter } from './retry-time.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
@@ -91,7 +91,8 @@ export function createDownload(options: {
 function checkHeaders({ status, headers }: Answer, maxBytes: number): void {
   if (status !== 200) {
     const retryable = status === 408 || status === 429 || status >= 500;
-    const retryAt = retryable ? parseRetryAfter(firstOf(headers['retry-after'])) : undefined;
+    const retryMs = retryable ? parseRetryAfter(firstOf(headers['retry-after'])) : undefined;
+    const retryAt = retryMs === undefined ? undefined : new Date(Date.now() + retryMs);
     throw new ImageError(`The address answered with status ${status}`, { retryable, retryAt });
   }
   if (Number(firstOf(headers['content-length'])) > maxBytes) throw tooLarge(maxBytes);

@@ -4,7 +4,7 @@ import { inspectPicture } from './decode.ts';
 import type { Download } from './download.ts';
 import { ImageError } from './image-error.ts';
 import type { Result } from './listing-picture.ts';
-import type { Patience } from './patience.ts';
+import type { HostPatience } from './patience.ts';
 import { missOf, type StoredImage } from './repository.ts';
 import { retryTime } from './retry-time.ts';
 import type { ImageStore } from './store/store.ts';
@@ -13,7 +13,7 @@ import type { TemporaryFile } from './temporary-file.ts';
 /** Stores pictures, one at a time. A bad picture is a result; anything else that fails is a failure. */
 export type Gather = {
   /** Stores the bytes that an address gives, while there is patience with it. */
-  fetch(url: string, options: { signal: AbortSignal; patience: Patience }): Promise<Result>;
+  fetch(url: string, options: { signal: AbortSignal; patience: HostPatience }): Promise<Result>;
   /** Stores a file's bytes; the file stays. */
   keep(file: TemporaryFile): Promise<Result>;
 };
@@ -33,7 +33,7 @@ export function createGather(deps: {
 
   async function fetchAndKeep(
     url: string,
-    { signal, patience }: { signal: AbortSignal; patience: Patience },
+    { signal, patience }: { signal: AbortSignal; patience: HostPatience },
   ): Promise<StoredImage> {
     patience.check(url);
     await disk.need();

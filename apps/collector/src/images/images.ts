@@ -39,7 +39,7 @@ export type Images = {
   ): Promise<ImageOutcome[]>;
   /**
    * For a payload that names the addresses which the listing has: takes those that failed and may be asked
-   * again by now. See `takeDue` of the repository.
+   * again by now. Its next attempt gets them too, unless `processRemote` has recorded what became of them.
    */
   takeDue(job: Pick<ListingJob, 'listingId' | 'fence'>): Promise<ReadonlySet<string>>;
   /**

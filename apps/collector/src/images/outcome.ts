@@ -12,6 +12,6 @@ export type ImageOutcome = { position: number; url: string | null } & (UploadOut
 
 /**
  * For metrics: new bytes, known ones, an address that was not fetched again, and a bad picture; and one more
- * for a stored picture that the model would not describe.
+ * for a stored picture that could not be described.
  */
 export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';

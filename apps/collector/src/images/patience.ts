@@ -7,7 +7,7 @@ const MOST_TIMEOUTS = 2;
  * How long the pictures of one listing are waited for: a host that holds each of them up is not waited for
  * fifty times over. Those that are left are asked for another time.
  */
-export type Patience = {
+export type HostPatience = {
   /** @throws ImageError where the address is not to be asked. */
   check(url: string): void;
   /** Is told why an address could not be had. */
@@ -15,7 +15,7 @@ export type Patience = {
 };
 
 /** @param listingMs After so long no further picture is asked for. */
-export function createPatience(listingMs: number): Patience {
+export function createPatience(listingMs: number): HostPatience {
   const endsAt = performance.now() + listingMs;
   const timeouts = new Map<string, number>();
   return {

@@ -1,6 +1,7 @@
 import { ModelError } from '@oselya/model';
 import type { DescribeError } from '../database/tables.ts';
 import { cleanText } from '../text/clean.ts';
+import { ImageError } from './image-error.ts';
 
 const MAX_MESSAGE = 1000;
 
@@ -20,14 +21,16 @@ export function isOfPicture(error: unknown): error is ModelError {
   return (
     code === 'MODEL_REFUSED' ||
     code === 'MODEL_INVALID_OUTPUT' ||
+    code === 'MODEL_TRUNCATED' ||
     (code === 'MODEL_REJECTED' && OF_THE_REQUEST.has(status))
   );
 }
 
-/** The same as it is recorded with the picture. Messages come from servers, so they may not be storable. */
-export function toDescribeError({ code, message }: ModelError, asked: Asked): DescribeError {
+/** Why a picture has no description, as it is recorded with it. Messages of servers may not be storable. */
+export function toDescribeError(error: ModelError | ImageError, asked: Asked): DescribeError {
+  const { message } = error;
   return {
-    code,
+    code: error instanceof ImageError ? 'IMAGE_UNREADABLE' : error.code,
     message: cleanText(message.slice(0, MAX_MESSAGE)),
     ...asked,
     failed_at: new Date().toISOString(),

@@ -75,8 +75,9 @@ export function missOf(error: string, retryAt: Date | null): Miss {
 }
 
 /**
- * Takes the addresses of a listing's pictures that may be asked again by now: nobody else gets them before
- * `RETRY_AFTER_MS` are over, whatever becomes of them here.
+ * Takes the addresses of a listing's pictures that may be asked again by now: no other payload gets them before
+ * `RETRY_AFTER_MS` are over, whatever becomes of them here. Until that is recorded (see `replaceImages`) they are
+ * this payload's: an attempt after a kill, a stop or a full disk gets them too.
  * @returns None where the claim is lost, or the listing was made from a newer payload meanwhile.
  */
 export async function takeDue(
@@ -86,9 +87,11 @@ export async function takeDue(
 ): Promise<Set<string>> {
   const { rows } = await sql<{ url: string }>`
     with claim as materialized (${heldListing(fence)})
-    update listing_images set retry_at = now() + ${RETRY_AFTER_MS} * interval '1 millisecond'
+    update listing_images set turn_raw_id = ${fence.rawId},
+      retry_at = now() + ${RETRY_AFTER_MS} * interval '1 millisecond'
     from claim
-    where claim.is_current and listing_id = ${listingId} and retry_at <= now()
+    where claim.is_current and listing_id = ${listingId}
+      and (retry_at <= now() or turn_raw_id = ${fence.rawId})
     returning url`.execute(db);
   return new Set(rows.map(({ url }) => url));
 }

@@ -22,15 +22,3 @@ export function retryTime({ retryable, retryAt }: ImageError, now = Date.now()):
   const wanted = retryAt === undefined ? RETRY_AFTER_MS : retryAt.getTime() - now;
   return new Date(now + Math.min(Math.max(wanted, SOONEST_MS), LATEST_MS));
 }
-
-/**
- * The time that a host names in `Retry-After`, as seconds or as a date (RFC 9110 §10.2.3).
- * @returns Undefined where it says nothing, or nothing that can be understood.
- */
-export function parseRetryAfter(header: string, now = Date.now()): Date | undefined {
-  const value = header.trim();
-  if (/^\d{1,10}$/.test(value)) return new Date(now + Number(value) * 1000);
-  // An HTTP date begins with the name of its day; `Date.parse` would guess at much else.
-  const time = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(time) ? undefined : new Date(time);
-}

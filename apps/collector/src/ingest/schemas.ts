@@ -43,6 +43,11 @@ export const rawSchema = Type.Object({
       started_at: Type.String({ format: 'date-time' }),
       duration_ms: Type.Number(),
     }),
+    {
+      description:
+        'The stages that it has been through, each as it was when it last ran, in the order of these ' +
+        'times. One that an attempt has not come to yet, or did not need, is as an earlier attempt left it.',
+    },
   ),
   listing_id: nullable(Type.Integer()),
   model_usage: nullable(

@@ -33,7 +33,7 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
     tags: ['listings'],
     params: listingParams,
   };
-  const problems = problemAnswers(401, 403, 'listing_not_found', 422);
+  const problems = problemAnswers(401, 403, 'listing_not_found', 422, 503);
 
   app.get(
     '/listings/:id',

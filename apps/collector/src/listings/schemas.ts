@@ -121,7 +121,7 @@ export const imagesSchema = Type.Array(
           prompt_version: Type.String(),
           failed_at: Type.String({ format: 'date-time' }),
         },
-        { description: 'Why the model would not describe it, and what it was asked with.' },
+        { description: 'Why it could not be described, and what the model was asked with.' },
       ),
     ),
   }),

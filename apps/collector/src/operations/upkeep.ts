@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
+import { removeOldChanges } from '../listings/changes/service.ts';
 import { repeat } from '../async/repeat.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
@@ -17,15 +18,16 @@ const CHECKS = 1000;
 const RHYTHMS = {
   archive_check: { everySeconds: 60, retrySeconds: 60 },
   raw_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
+  change_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
   image_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
 } as const satisfies Record<string, Rhythm>;
 
 export type Upkeep = { close: () => Promise<void> };
 
 /**
- * Does what else an admin has to ask for, where the configuration says so: the archive check, a run after
- * another with a minute or two between them, and the removal of old payloads and of pictures that no
- * listing shows, once a day. The processes take turns: what one of them does, however long it takes, no other
+ * Removes changes that nobody is to ask for any more, and does what else an admin has to ask for, where the
+ * configuration says so: the archive check, a run after another with a minute or two between them, and the
+ * removal of old payloads and of pictures that no listing shows, once a day. The processes take turns: what one of them does, however long it takes, no other
  * begins.
  */
 export function startUpkeep(deps: {
@@ -82,12 +84,18 @@ export function startUpkeep(deps: {
     if (deleted > 0) log.info({ deleted }, 'old payloads were removed');
   }
 
+  async function removeFollowed(): Promise<void> {
+    const deleted = await removeOldChanges(db, signal);
+    if (deleted > 0) log.info({ deleted }, 'old changes of listings were removed');
+  }
+
   async function removeUnshown(): Promise<void> {
     const deleted = await images.cleanUp({ olderThanDays: imageDays, signal });
     if (deleted > 0) log.info({ deleted }, 'pictures that no listing shows were removed');
   }
 
   const works = [
+    comeAround('change_cleanup', removeFollowed),
     ...(hours > 0 ? [comeAround('archive_check', checkArchive)] : []),
     ...(days > 0 ? [comeAround('raw_cleanup', removeOld)] : []),
     ...(imageDays > 0 ? [comeAround('image_cleanup', removeUnshown)] : []),

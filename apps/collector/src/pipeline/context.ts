@@ -1,6 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
+import type { Embedded } from '../embeddings/batches.ts';
 import type { Images, UploadedFile } from '../images/index.ts';
 import type { Payload } from '../payload/schema.ts';
 import type { Job } from '../queue/index.ts';
@@ -23,6 +24,8 @@ export type Products = {
   payload: Payload;
   /** load: whether pictures came along with the payload, with this attempt or an earlier one */
   hasUploads: boolean;
+  /** load: what an earlier attempt has read out of the payload, by the same prompt and model */
+  kept: Extracted;
   /** validate */
   extracted: Extracted;
   /** normalize */
@@ -33,8 +36,6 @@ export type Products = {
   listingId: number;
   /** load: the payload says nothing new, but some of its pictures are not had yet */
   onlyPictures: true;
-  /** images: the addresses of pictures that failed before and are this job's to ask again */
-  due: ReadonlySet<string>;
 };
 
 /** What a job may bring along, beside what is stored of it. */
@@ -45,6 +46,10 @@ export type JobInput = {
   readonly force?: boolean | undefined;
   /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
   readonly extracted?: Extracted | undefined;
+  /** The embedding of the text that the listing will have, where it was made before. */
+  readonly embedded?: (Embedded & { hash: string }) | undefined;
+  /** Told of what makes a stage fail, whatever becomes of the job. */
+  readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether nothing is done but to have the listing's outdated pictures described again. */
   readonly describesAgain?: boolean | undefined;
 };

@@ -9,7 +9,7 @@ const MOST_OUTAGES = 5;
 const MAX_JOBS = 10_000;
 
 /** What a process knows of the jobs that its model failed. */
-export type Outages = {
+export type ModelOutages = {
   /** Says whether a job met an outage, rather than made it. */
   isVictim(rawId: number, outage: Outage): boolean;
   /** Whether a job has met an outage, and has not ended since. */
@@ -19,7 +19,7 @@ export type Outages = {
 };
 
 /** Tells jobs that an outage kept from the model from those that make the model server fail. */
-export function createOutages(): Outages {
+export function createModelOutages(): ModelOutages {
   const met = new Map<number, { count: number; last: Outage }>();
   return {
     isVictim(rawId, outage) {

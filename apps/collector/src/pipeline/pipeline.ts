@@ -6,7 +6,8 @@ import { createEmbeddingBatches } from '../embeddings/batches.ts';
 import type { Context, StageDeps, JobInput } from './context.ts';
 import { createJobModel } from './job-model.ts';
 import { completed, failure } from './outcome.ts';
-import { createOutages } from './outages.ts';
+import { createModelOutages } from './outages.ts';
+import { keepReading } from './readings.sql.ts';
 import { runStage } from './run-stage.ts';
 import type { Stage, StageResult } from './stage.ts';
 import { embed } from './stages/embed.ts';
@@ -63,7 +64,18 @@ export function createPipeline(
 ): ProcessJob<JobInput> {
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createEmbeddingBatches(deps.model);
-  const outages = createOutages();
+  const outages = createModelOutages();
+
+  /** What the model has read is not read again at the next attempt; where it cannot be kept, it is. */
+  async function keepRead({ job, products: { extracted, kept } }: Context): Promise<void> {
+    if (extracted === undefined || extracted === kept) return;
+    try {
+      await keepReading(deps.db, job, extracted);
+    } catch (error) {
+      if (error instanceof LeaseLostError) throw error;
+      deps.log.warn({ err: error, raw_id: job.rawId }, 'what was read could not be kept');
+    }
+  }
 
   return async (job, options) => {
     const { signal, patience, input, cost, stages: records = [] } = options;
@@ -82,10 +94,13 @@ export function createPipeline(
       ).catch((error: unknown): StageResult => {
         // The claim is gone, or is about to be returned: that is not for the stages to record.
         if (error instanceof LeaseLostError || signal.aborted) throw error;
+        context.onFailure?.(error);
         deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
         // Pictures that came along are gone when whoever sent them has been answered.
         const canWait = context.uploads === undefined;
-        const isVictim = (outage: Outage) => outages.isVictim(job.rawId, outage);
+        // Whether it is a picture that the server fails on is told for each of them (see images/trials.ts).
+        const isVictim = (outage: Outage) =>
+          stage.name === 'images' || outages.isVictim(job.rawId, outage);
         return failure(error, stage.name, { canWait, isVictim });
       });
       const duration_ms = Date.now() - startedAt.getTime();
@@ -96,6 +111,7 @@ export function createPipeline(
         duration_ms,
       });
       deps.metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
+      if (ending?.status === 'postponed') await keepRead(context);
       if (ending !== undefined) return end(ending);
     }
     return end(completed);

@@ -1,16 +1,21 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Job } from './job.ts';
-import { isProcessed } from './processed.sql.ts';
+import { isBehind, isProcessed } from './processed.sql.ts';
+import type { Room } from './room.ts';
 import { type Claimant, claimed } from './transitions.sql.ts';
 
 export type ClaimOptions = Claimant & {
   /** How many jobs at most. */
   count: number;
-  /** The source that was taken from last: the round goes on after it. */
+  /** The source that was taken from last: of those that have equally much in progress, the ones after it come first. */
   lastSource?: string | undefined;
   /** A job to leave alone: what a failing model is tried with next is then another payload. */
   except?: number | undefined;
+  /** How many jobs the claimant may take of one source; as many as it takes of all, unless given. */
+  room?: Room | undefined;
+  /** Jobs with so many attempts behind them are left to {@link claimAlone}; none, unless given. */
+  aloneFrom?: number | undefined;
 };
 
 /**
@@ -18,19 +23,28 @@ export type ClaimOptions = Claimant & {
  */
 const MAX_SOURCES = 16;
 
+/** Most jobs in progress that a claim counts: far more than there are slots anywhere. */
+const MAX_COUNTED = 10_000;
+
+/** No job has so many attempts behind it. */
+const NEVER = 2 ** 31 - 1;
+
 /**
- * Claims pending jobs, an equal share of each source that has any and the oldest of each source first,
- * beginning after the source that was taken from last: a source with 100,000 of them does not hold up
- * another's single one. It is one statement, so no two workers get the same job, and it goes on from
- * source to source only until it has enough, however many sources and payloads there are. The next claim
- * goes on where this one ended.
+ * Claims pending jobs for the sources that have the fewest in progress, over all processes, and levels these
+ * numbers out; the oldest of each source first. So a source with 100,000 pending does not hold up another's single
+ * one, however long its jobs take. Among equals the round goes on after the source that was taken from last.
+ *
+ * It is one statement, so no two workers get the same job. It counts what is in progress, which is as much as there
+ * are slots, and goes on from source to source only until it has enough: it looks at no more sources than those it
+ * takes from and those that have something in progress, however many sources and payloads there are.
  *
  * The payloads of a listing are taken in the order in which they came: none is claimed while an earlier
  * one is pending or any is processed. Almost all that this would refuse are marked with `waits` and not
  * looked at (see release.sql.ts). `offset 0` keeps the look at one listing from becoming a join over all
  * of them, and `id + 0` is what the indexes for these looks are made of. Specification 001, Raw data status;
- * Contract 4, Queue.
- * @returns The jobs, in the order of the round. None says that there are none, fewer than asked for do not.
+ * Contract 4, Queue; docs/adr/0021-fair-share.md.
+ * @returns The jobs, those of the sources with the fewest in progress first. None says that there are none that may
+ *   be taken, fewer than asked for do not.
  */
 export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Promise<Job[]> {
   return (await claimStatement(options).execute(db)).rows;
@@ -38,9 +52,23 @@ export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Prom
 
 /** The statement alone, for whoever wants to see its plan. */
 export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
-  const { count, lastSource = '', except = null, ...claimant } = options;
+  const {
+    count,
+    lastSource = '',
+    except = null,
+    room = { ofOne: count, left: {} },
+    aloneFrom = NEVER,
+    ...claimant
+  } = options;
+  const roomOf = (source: RawBuilder<unknown>) => sql`
+    coalesce((${JSON.stringify(room.left)}::jsonb ->> ${source})::integer, ${room.ofOne}::integer)`;
   return sql<Job>`
     with recursive
+    busy as materialized (
+      select source_slug, count(*)::integer as jobs from (
+        select source_slug from raw_data where status = 'processing'
+        order by source_slug limit ${MAX_COUNTED}) as job
+      group by source_slug),
     after as (
       (${nextSource(sql`${lastSource}`)})
       union all
@@ -52,27 +80,39 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
       select next.source_slug from before
       cross join lateral (${nextSource(sql`before.source_slug`)}) as next
       where next.source_slug <= ${lastSource}),
-    round as materialized (
-      select source_slug from after
+    candidate_source as materialized (
+      select source_slug, 0 as jobs from (
+        select source_slug from after
+        union all
+        select source_slug from before where source_slug <= ${lastSource}) as round
+      where source_slug <> all (array(select source_slug from busy))
+        and ${roomOf(sql`source_slug`)} > 0
       union all
-      select source_slug from before where source_slug <= ${lastSource}),
+      select source_slug, jobs from (
+        select source_slug, jobs from busy
+        order by jobs, source_slug <= ${lastSource}, source_slug offset 0) as round
+      where ${roomOf(sql`source_slug`)} > 0 and exists (
+        select from raw_data as job
+        where job.source_slug = round.source_slug and status = 'pending' and not waits
+        order by id + 0 offset 0)),
+    level as materialized (
+      select ceil(min((${count}::numeric + below) / sources)) as jobs from (
+        select row_number() over () as sources,
+          sum(jobs) over (rows unbounded preceding) as below
+        from (select jobs from candidate_source limit ${Math.min(count, MAX_SOURCES)}) as first) as step),
     chosen as materialized (
       select id, row_number() over () as turn from (
-        select job.id from round
+        select job.id from candidate_source as source
         cross join lateral (
           select id from raw_data as candidate
-          where source_slug = round.source_slug and status = 'pending' and not waits
+          where source_slug = source.source_slug and status = 'pending' and not waits
+            and attempts < ${aloneFrom}
             and id is distinct from ${except}::bigint
             and not ${isProcessed(sql`candidate`)}
-            and not exists (
-              select from raw_data as other
-              where other.source_slug = candidate.source_slug
-                and other.external_id = candidate.external_id
-                and other.status = 'pending' and other.id + 0 < candidate.id offset 0)
+            and not ${isBehind(sql`candidate`)}
           order by id + 0
-          limit (
-            select ceil(${count}::numeric / count(*))
-            from (select from round limit ${Math.min(count, MAX_SOURCES)}) as source)
+          limit least(
+            greatest(1, (select jobs from level) - source.jobs), ${roomOf(sql`source.source_slug`)})
           for update skip locked) as job
         limit ${count}) as taken),
     claimed as (

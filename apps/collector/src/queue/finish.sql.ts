@@ -5,16 +5,16 @@ import type { Job, JobResult } from './job.ts';
 import { ended } from './transitions.sql.ts';
 
 /** A job, how it ended, and what it cost of the model; that is not there where none could be asked. */
-export type Ending = { job: Job; result: JobResult; modelUsage?: ModelUsage };
+export type JobEnding = { job: Job; result: JobResult; modelUsage?: ModelUsage };
 
 /**
  * Writes how jobs ended. A listing whose payload went through every stage remembers the payload's hash in
- * the same statement: the same payload then needs no model.
+ * the same statement: the same payload then needs no model. What an attempt that went back has read goes.
  * @returns For each, in order, whether it was written: not where the claim was lost.
  */
 export async function finishJobs(
   db: Kysely<Tables>,
-  endings: readonly Ending[],
+  endings: readonly JobEnding[],
 ): Promise<boolean[]> {
   const items = endings.map(({ job, result, modelUsage }) => ({
     id: job.rawId,
@@ -37,6 +37,8 @@ export async function finishJobs(
       where raw_data.id = ending.id
       returning raw_data.id, raw_data.source_slug, raw_data.external_id, raw_data.content_hash,
         raw_data.status),
+    forgotten as (
+      delete from raw_readings using written where raw_readings.raw_id = written.id),
     completed as (
       update listing_payloads as current set completed_hash = written.content_hash
       from written
@@ -50,7 +52,7 @@ export async function finishJobs(
 }
 
 /** Whether a job has ended so: for whoever wrote it and did not hear of it. */
-export async function hasEnded(db: Kysely<Tables>, { job, result }: Ending): Promise<boolean> {
+export async function hasEnded(db: Kysely<Tables>, { job, result }: JobEnding): Promise<boolean> {
   const found = await db
     .selectFrom('raw_data')
     .select('id')

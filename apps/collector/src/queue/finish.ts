@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { createGroupCommit } from '../async/group-commit.ts';
 import { release } from './release.sql.ts';
-import { type Ending, finishJobs } from './finish.sql.ts';
+import { type JobEnding, finishJobs } from './finish.sql.ts';
 
 /** Most jobs whose ends one statement writes. */
 const MAX_GROUP = 100;
@@ -19,9 +19,9 @@ const MAX_IN_FLIGHT = 2;
 export function createFinish(deps: {
   db: Kysely<Tables>;
   log: Logger;
-}): (ending: Ending) => Promise<boolean> {
+}): (ending: JobEnding) => Promise<boolean> {
   const { db, log } = deps;
-  return createGroupCommit<Ending, boolean>({
+  return createGroupCommit<JobEnding, boolean>({
     maxItems: MAX_GROUP,
     maxInFlight: MAX_IN_FLIGHT,
     async write(endings) {

@@ -1,6 +1,6 @@
 /** The queue, as everybody else uses it. */
 
-export { claimAgain } from './claim-again.sql.ts';
+export { claimAgain, isAwaited, type JobAgain } from './claim-again.sql.ts';
 export { claimJobs } from './claim.sql.ts';
 export { heldClaim, heldListing } from './fence.sql.ts';
 export { queueReads } from './figures.sql.ts';
@@ -20,6 +20,6 @@ export {
   type RetryStatus,
 } from './put-back.sql.ts';
 export { release } from './release.sql.ts';
-export type { ProcessJob } from './run-job.ts';
+export type { ProcessJob, ProcessResult } from './run-job.ts';
 export { costWith } from './transitions.sql.ts';
 export { startWorker } from './worker.ts';

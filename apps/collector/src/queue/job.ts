@@ -54,3 +54,14 @@ export class LeaseLostError extends Error {
     super(`The claim of raw record ${rawId}, attempt ${attempt}, was lost`);
   }
 }
+
+/** The job went back to the queue while it was in progress: its worker ends. */
+export class ReturnedError extends Error {
+  override readonly name = 'ReturnedError';
+
+  constructor({ rawId, attempt }: Fence) {
+    super(
+      `Raw record ${rawId}, attempt ${attempt}, went back to the queue: the worker is shutting down`,
+    );
+  }
+}

@@ -3,7 +3,7 @@ import type { ModelUsage, RawStatus, StageRecord, Tables } from '../database/tab
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, Job } from './job.ts';
 import { release } from './release.sql.ts';
-import { rescued } from './transitions.sql.ts';
+import { rescued, stagesWith } from './transitions.sql.ts';
 
 /** A job whose lease is renewed, how far it has come, and what that cost. */
 export type InProgress = Fence & { stages: readonly StageRecord[]; usage: ModelUsage };
@@ -31,7 +31,7 @@ export async function renewLeases(
     held as materialized (${lockHeld})
     update raw_data set
       lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-      stages = job.stages,
+      stages = ${stagesWith(sql`job.stages`)},
       attempt_usage = job.usage
     from job join held using (id)
     where raw_data.id = job.id
@@ -51,13 +51,19 @@ export type Rescued = Pick<Job, 'rawId' | 'attempt' | 'sourceSlug' | 'externalId
  */
 export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<Rescued[]> {
   const { rows } = await sql<Rescued>`
-    update raw_data set ${rescued(maxAttempts)}
-    where id in (
-      select id from raw_data
-      where status = 'processing' and lease_expires_at < now()
-      for update skip locked)
-    returning id as "rawId", attempt, source_slug as "sourceSlug",
-      external_id as "externalId", request_id as "requestId", status`.execute(db);
+    with back as (
+      update raw_data set ${rescued(maxAttempts)}
+      where id in (
+        select id from raw_data
+        where status = 'processing' and lease_expires_at < now()
+        for update skip locked)
+      returning id, attempt, source_slug, external_id, request_id, status),
+    forgotten as (
+      delete from raw_readings using back
+      where raw_readings.raw_id = back.id and back.status = 'failed')
+    select id as "rawId", attempt, source_slug as "sourceSlug",
+      external_id as "externalId", request_id as "requestId", status
+    from back`.execute(db);
   await release(
     db,
     rows.filter(({ status }) => status === 'failed'),

@@ -15,3 +15,14 @@ export function isProcessed(of: RawBuilder<unknown>): RawBuilder<boolean> {
     where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
       and other.status in ('pending', 'processing') and other.status > 'pending' offset 0)`;
 }
+
+/**
+ * Whether an earlier payload of the listing is pending.
+ * @param of A row of `raw_data`.
+ */
+export function isBehind(of: RawBuilder<unknown>): RawBuilder<boolean> {
+  return sql<boolean>`exists (
+    select from raw_data as other
+    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
+      and other.status = 'pending' and other.id + 0 < ${of}.id offset 0)`;
+}

@@ -5,7 +5,7 @@ import type { Metrics } from '../metrics.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
 import { hasEnded } from './finish.sql.ts';
 import { createFinish } from './finish.ts';
-import { type Job, type JobResult, LeaseLostError, logFieldsOf } from './job.ts';
+import { type Job, type JobResult, LeaseLostError, logFieldsOf, ReturnedError } from './job.ts';
 import { outlastOutages } from './outlast-outages.ts';
 import { returnJobs } from './return.sql.ts';
 
@@ -36,7 +36,8 @@ export type ProcessJob<Input = never> = (
   options: JobOptions<Input>,
 ) => Promise<ProcessResult>;
 
-export type JobOutcome = ProcessResult['status'] | 'lost';
+/** How a claim ended; `returned` is back to the queue because the worker ends, and `lost` was nobody's to write. */
+export type JobOutcome = ProcessResult['status'] | 'returned' | 'lost';
 
 /**
  * Makes the function that does a job's work and writes the one status that it came to. An exception
@@ -94,10 +95,10 @@ export function createJobRunner<Input>(deps: {
         async (isAgain) => (await finish(ending)) || (isAgain && hasEnded(db, ending)),
         options,
       );
-      return isWritten ? result.status : 'lost';
+      return isWritten ? result.status : givenUp(options.signal);
     } catch (error) {
       log.warn({ err: options.signal.reason ?? error }, 'a job was given up');
-      return 'lost';
+      return givenUp(options.signal);
     }
   }
 
@@ -105,8 +106,13 @@ export function createJobRunner<Input>(deps: {
     withLogFields(logFieldsOf(job), async () => {
       const startedAt = performance.now();
       const outcome = await settled(job, options, onProcessed);
-      metrics.jobs.inc({ outcome });
+      // Whatever sent it back, the queue has it again, at no cost.
+      metrics.jobs.inc({ outcome: outcome === 'postponed' ? 'returned' : outcome });
       log.info({ outcome, duration_ms: Math.round(performance.now() - startedAt) }, 'job');
       return outcome;
     });
+}
+
+function givenUp({ reason }: AbortSignal): 'returned' | 'lost' {
+  return reason instanceof ReturnedError ? 'returned' : 'lost';
 }

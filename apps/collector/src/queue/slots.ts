@@ -18,6 +18,8 @@ export type Slot = {
 export type Slots = {
   /** How many jobs could be begun at once. */
   readonly free: number;
+  /** Whether all have ended. */
+  readonly isEmpty: boolean;
   /** How many jobs have been processed so far. One that went back to the queue says nothing of how fast they end. */
   readonly processed: number;
   /**
@@ -28,6 +30,10 @@ export type Slots = {
   run(job: Job, work: (slot: Slot, leave: () => void) => Promise<void>): void;
   /** All that have not ended. */
   all(): Slot[];
+  /** How many of each source are worked on. */
+  workingOf(): ReadonlyMap<string, number>;
+  /** Whether as many of a source are worked on as may be: further ones wait, even if a slot is free. */
+  hasItsShare(source: string): boolean;
   /** Takes out the jobs that have waited for a slot for so long, or all that wait; they will not be run. */
   takeWaiting(forMs?: number): Job[];
   /** Waits until every job has ended, at most so long. Gives whether they have. */
@@ -39,24 +45,47 @@ type Waiting = { job: Job; since: number; begin: () => void; end: () => void };
 /**
  * The jobs of one process: at most `count` are worked on at once. Where their ends cannot be written as
  * fast as they come, no slot is free.
- * @param ahead How many may wait for a slot.
+ * @param options.ahead How many may wait for a slot.
+ * @param options.mostOfOne How many of one source are worked on at once; its others wait, and let those of other
+ *   sources go ahead.
  */
-export function createSlots(count: number, onFree: () => void, ahead = 0): Slots {
+export function createSlots(
+  count: number,
+  onFree: () => void,
+  options: { ahead?: number; mostOfOne?: () => number } = {},
+): Slots {
+  const { ahead = 0, mostOfOne = () => Infinity } = options;
   const slots = new Set<Slot>();
   const waiting: Waiting[] = [];
   let working = 0;
+  /** Of each source. */
+  const workingOf = new Map<string, number>();
   let processed = 0;
 
+  function countWork({ sourceSlug }: Job, change: 1 | -1): void {
+    working += change;
+    const jobs = (workingOf.get(sourceSlug) ?? 0) + change;
+    if (jobs === 0) workingOf.delete(sourceSlug);
+    else workingOf.set(sourceSlug, jobs);
+  }
+
   function beginNext(): void {
-    while (working < count && waiting.length > 0) {
-      working += 1;
-      waiting.shift()?.begin();
+    const most = mostOfOne();
+    while (working < count) {
+      const next = waiting.findIndex(({ job }) => (workingOf.get(job.sourceSlug) ?? 0) < most);
+      const [begun] = next === -1 ? [] : waiting.splice(next, 1);
+      if (begun === undefined) return;
+      countWork(begun.job, 1);
+      begun.begin();
     }
   }
 
   return {
     get free() {
       return Math.min(count - working, 2 * (count + ahead) - slots.size);
+    },
+    get isEmpty() {
+      return slots.size === 0;
     },
     get processed() {
       return processed;
@@ -75,7 +104,7 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
       const leave = (): void => {
         if (!inSlot) return;
         inSlot = false;
-        working -= 1;
+        countWork(job, -1);
         beginNext();
         onFree();
       };
@@ -94,6 +123,8 @@ export function createSlots(count: number, onFree: () => void, ahead = 0): Slots
       beginNext();
     },
     all: () => [...slots],
+    workingOf: () => workingOf,
+    hasItsShare: (source) => (workingOf.get(source) ?? 0) >= mostOfOne(),
     takeWaiting(forMs = 0) {
       const before = performance.now() - forMs;
       const patient = waiting.findIndex(({ since }) => since > before);

@@ -42,7 +42,6 @@ function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
     claimed_by = ${worker},
     lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
     error = null,
-    stages = '[]',
     updated_at = now()`;
 }
 
@@ -62,6 +61,25 @@ export function costWith(usage: RawBuilder<unknown>): RawBuilder<unknown> {
 }
 
 /**
+ * The stages that a payload has been through, each as it was when it last ran, in the order of these times: those
+ * of an attempt, and of the others what earlier attempts have left. So a payload that waits for another attempt
+ * tells which stage had failed.
+ * @param attempt The records of an attempt, a JSON array.
+ */
+export function stagesWith(attempt: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`(
+    select coalesce(jsonb_agg(record order by record ->> 'started_at', nth), '[]')
+    from (
+      select record, nth from jsonb_array_elements(${attempt}) with ordinality as own (record, nth)
+      union all
+      select record, nth
+      from jsonb_array_elements(raw_data.stages) with ordinality as earlier (record, nth)
+      where not exists (
+        select from jsonb_array_elements(${attempt}) as newer
+        where newer ->> 'stage' = record ->> 'stage')) as known)`;
+}
+
+/**
  * The job has ended as `ending` says, a row with `status`, `error`, `stages`, `listing_id` and
  * `model_usage`. What its attempts cost of the model is added up. An inline one that is completed has its
  * pictures stored, and is as any other from then on.
@@ -69,7 +87,7 @@ export function costWith(usage: RawBuilder<unknown>): RawBuilder<unknown> {
 export const ended = sql`
   status = ending.status,
   error = ending.error,
-  stages = ending.stages,
+  stages = ${stagesWith(sql`ending.stages`)},
   listing_id = coalesce(ending.listing_id, raw_data.listing_id),
   model_usage = ${costWith(sql`ending.model_usage`)},
   inline = raw_data.inline and ending.status <> 'completed',
@@ -89,7 +107,6 @@ export const returned = sql`
   status = case when inline then 'failed' else 'pending' end,
   error = case when inline then ${JSON.stringify(interrupted)}::jsonb end,
   attempts = case when inline then attempts else attempts - 1 end,
-  stages = case when inline then stages else '[]' end,
   model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
 
@@ -116,6 +133,6 @@ export function rescued(maxAttempts: number): RawBuilder<unknown> {
     ${RELEASED}`;
 }
 
-/** The payload waits as if it had just come: with all its attempts, and nothing of the last end. */
+/** The payload waits as if it had just come, with all its attempts. What became of its stages is known until they run again. */
 export const putBack = sql`
-  status = 'pending', attempts = 0, error = null, stages = '[]', updated_at = now()`;
+  status = 'pending', attempts = 0, error = null, updated_at = now()`;

@@ -8,18 +8,22 @@ import type { Metrics } from '../metrics.ts';
 import { countDown, inTime } from '../async/in-time.ts';
 import { pause, repeat } from '../async/repeat.ts';
 import { createAutoResetEvent } from './auto-reset-event.ts';
-import { claimJobs } from './claim.sql.ts';
+import { type ClaimStep, createAgenda, type WaitStep } from './agenda.ts';
+import { createClaims } from './claims.ts';
 import { createGiveBack } from './give-back.ts';
-import type { Job } from './job.ts';
+import { type Job, ReturnedError } from './job.ts';
 import { createOutages, keepLeases, rescueLostJobs } from './leases.ts';
 import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
 import { processName } from './process-name.ts';
 import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
+import { mostOfOne } from './room.ts';
 import { createSlots } from './slots.ts';
+import { createSourceWatch } from './source-watch.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
-const MAX_BACKOFF_MS = 30_000;
+/** After a claim that failed a word is not listened to for so long: there may be many while the database is away. */
+const UNHEARD_MS = 100;
 /**
  * How long a stop may take beyond the time that jobs have: for returning those that took longer, and for them to
  * notice.
@@ -63,103 +67,86 @@ export type Worker = {
  * Specification 001, Raw data status; Contract 4, Queue.
  */
 export function startWorker(options: WorkerOptions): Worker {
+  const { db, breaker, log, metrics, leaseMs, maxAttempts } = options;
   const {
-    db,
-    breaker,
     mayClaim = () => Promise.resolve(true),
-    log,
-    leaseMs,
-    maxAttempts,
     pollMs = POLL_MS,
     maxWaitMs = MAX_WAIT_MS,
   } = options;
   const name = processName(randomUUID().slice(0, 8));
   const wake = createAutoResetEvent();
-  const slots = createSlots(options.slots, wake.set, MAX_PREFETCHED);
-  const prefetch = createPrefetch(slots, maxWaitMs);
-  const runJob = createJobRunner(options);
   const stopping = new AbortController();
   const ended = new AbortController();
-  const back = createGiveBack({ db, log, worker: name }, stopping.signal);
-  /**
-   * A job that went back, because what it needs was not there: others go first, once, since it may be what
-   * the model fails on.
-   */
-  let postponed: number | undefined;
-  let restUntil = 0;
-  /** Where the round over the sources stands. */
-  let lastSource: string | undefined;
+  const sources = createSourceWatch(db);
+  const most = mostOfOne(options.slots);
+  const share = { mostOfOne: () => (sources.areSeveral ? most : Infinity) };
+  const slots = createSlots(options.slots, wake.set, { ahead: MAX_PREFETCHED, ...share });
+  const prefetch = createPrefetch(slots, maxWaitMs);
+  const claimant = { worker: name, leaseMs };
+  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, ...share });
+  const agenda = createAgenda({ slots, breaker, stopping: stopping.signal, pollMs });
+  const runJob = createJobRunner(options);
+  const back = createGiveBack({ db, log, metrics, worker: name }, stopping.signal);
 
   async function work(job: Job, jobOptions: JobOptions, leave: () => void): Promise<void> {
     const outcome = await runJob(job, jobOptions, leave);
     if (outcome !== 'postponed') return;
-    // What it needs was not there. Asking again at once would only turn in a circle.
-    restUntil = Date.now() + pollMs;
-    postponed = job.rawId;
-    if (isKeptBack()) await back.give(slots.takeWaiting());
+    agenda.postponed(job.rawId);
+    if (agenda.isKeptBack()) await back.give(slots.takeWaiting());
   }
 
-  /**
-   * Whether the model keeps jobs back. Half-open, it keeps none until one has met the probe and came back: those
-   * that ask another of the servers go on. That is looked up and not remembered, so that a probe which ended
-   * before the job was back keeps nothing, nor does one whose end nobody told, for longer than a poll.
-   */
-  function isKeptBack(): boolean {
-    return breaker.state === 'open' || (postponed !== undefined && breaker.isProbing);
-  }
-
-  /** Claims jobs for the free slots, and starts them. False where there are none. */
-  async function claimNext(): Promise<boolean> {
-    const spared = postponed;
-    const more = prefetch.next();
-    await back.strays(slots.all());
-    const jobs = await claimJobs(db, {
-      worker: name,
-      leaseMs,
-      count: slots.free + more,
-      lastSource,
-      except: spared,
-    });
-    // Where only that job is left, it is as good as any. Another may have come back meanwhile.
-    if (postponed === spared) postponed = undefined;
+  /** Starts what was claimed, unless that may not be any more. */
+  async function begin(jobs: readonly Job[]): Promise<void> {
     // While the claim was on its way.
-    if (stopping.signal.aborted || isKeptBack()) {
+    if (stopping.signal.aborted || agenda.isKeptBack()) {
+      agenda.refused();
       await back.give(jobs);
-      return false;
+      return;
     }
     for (const job of jobs) {
       slots.run(job, ({ controller: { signal }, stages, cost }, leave) =>
         work(job, { signal, stages, cost }, leave),
       );
     }
-    lastSource = jobs.at(-1)?.sourceSlug;
-    return jobs.length > 0 || spared !== undefined;
   }
 
-  /** Whether there is a slot for a job, and the model for it. */
-  function isReady(): boolean {
-    if (stopping.signal.aborted || slots.free <= 0 || Date.now() < restUntil) return false;
-    return !isKeptBack();
-  }
-
-  async function canClaim(): Promise<boolean> {
+  async function claim(step: ClaimStep): Promise<void> {
     // The answer may take a moment.
-    return isReady() && (await mayClaim()) && isReady();
+    if (!(await mayClaim())) return agenda.refused();
+    if (agenda.next().do !== step.do) return;
+    await sources.look();
+    await back.strays(slots.all());
+    const { spared } = agenda;
+    const jobs = await (step.do === 'claim' ? claims.next(spared) : claims.alone(spared));
+    const isEmpty = jobs.length === 0;
+    if (step.do === 'claim') agenda.claimed({ isEmpty, spared });
+    else agenda.claimedAlone({ isEmpty });
+    if (!isEmpty) await begin(jobs);
+    // What was claimed tells that no other source has anything for the slots that are reserved.
+    if (!isEmpty && jobs.every(({ sourceSlug }) => slots.hasItsShare(sourceSlug)))
+      agenda.reserved();
+  }
+
+  async function tryClaim(step: ClaimStep): Promise<void> {
+    try {
+      await claim(step);
+    } catch (error) {
+      agenda.failed();
+      if (isDatabaseOutage(error)) back.noteOutage();
+      log.error({ err: error }, 'a job could not be claimed');
+    }
+  }
+
+  async function wait({ do: kind, ms }: WaitStep): Promise<void> {
+    const unheardMs = kind === 'pause' ? Math.min(ms, UNHEARD_MS) : 0;
+    if (unheardMs > 0) await pause(unheardMs, stopping.signal);
+    await wake.wait(ms - unheardMs);
+    agenda.woke();
   }
 
   async function loop(): Promise<void> {
-    let failures = 0;
-    while (!stopping.signal.aborted) {
-      try {
-        while ((await canClaim()) && (await claimNext()));
-        failures = 0;
-        if (!stopping.signal.aborted) await wake.wait(pollMs);
-      } catch (error) {
-        failures += 1;
-        if (isDatabaseOutage(error)) back.noteOutage();
-        log.error({ err: error }, 'a job could not be claimed');
-        await pause(Math.min(MAX_BACKOFF_MS, pollMs * 2 ** (failures - 1)), stopping.signal);
-      }
+    for (let step = agenda.next(); step.do !== 'stop'; step = agenda.next()) {
+      await ('ms' in step ? wait(step) : tryClaim(step));
     }
   }
 
@@ -168,9 +155,15 @@ export function startWorker(options: WorkerOptions): Worker {
     const current = slots.all();
     const jobs = current.map(({ job, cost }) => ({ ...job, modelUsage: cost.usage() }));
     // Returned first: once its work is aborted nothing that it still tries can be written.
-    await inTime(back.give(jobs), leftMs());
-    for (const { controller } of current) {
-      controller.abort(new Error('The worker is shutting down'));
+    let returned: ReadonlySet<number> = new Set();
+    await inTime(
+      back.giveBegun(jobs).then((ids) => (returned = ids)),
+      leftMs(),
+    );
+    for (const { job, controller } of current) {
+      controller.abort(
+        returned.has(job.rawId) ? new ReturnedError(job) : new Error('The worker is shutting down'),
+      );
     }
     await slots.empty(leftMs());
   }
@@ -179,10 +172,17 @@ export function startWorker(options: WorkerOptions): Worker {
     if (state === 'open') void back.give(slots.takeWaiting());
     wake.set();
   });
+  const onAlone = () => {
+    agenda.aloneIsDue();
+    wake.set();
+  };
   const outages = createOutages();
   const background = [
     keepLeases({ db, slots, log, leaseMs, outages }, ended.signal),
-    rescueLostJobs({ db, log, leaseMs, maxAttempts, outages, onRescued: wake.set }, ended.signal),
+    rescueLostJobs(
+      { db, log, leaseMs, maxAttempts, outages, onRescued: wake.set, onAlone },
+      ended.signal,
+    ),
     repeat(maxWaitMs, () => back.give(prefetch.takeLate()), {
       signal: ended.signal,
       onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),

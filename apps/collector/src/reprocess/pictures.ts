@@ -1,60 +1,50 @@
 import type { Kysely } from 'kysely';
-import { mapInOrder } from '../async/map-in-order.ts';
+import { toError } from '../async/to-error.ts';
 import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
-import type { JobInput } from '../pipeline/context.ts';
 import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
+import type { AgainInput } from './keep-completed.ts';
 import { type Choice, countPictured, listPictured, type Pictured } from './repository.ts';
-
-const PAGE = 64;
-
-/** A model that fails on so many in a row fails on all, for a reason of its own. */
-const MAX_FAILED_IN_A_ROW = 10;
+import { walkListings } from './walk.ts';
 
 /** What became of a listing whose pictures were to be described again. */
-export type DescribeOutcome =
-  /** Or refused by the model, which is recorded with them. */
-  | 'described'
-  /** Its payload is no longer kept, has failed, or another one is on its way. */
-  | 'left'
-  /** The model is away, or failed: its payload says why, or is done with by a worker. */
-  | 'failed';
+export type Described = { listingId: number } & (
+  | {
+      /**
+       * `described`: or refused by the model, which is recorded with them. `left`: its payload is no longer kept,
+       * has failed, or another one is on its way.
+       */
+      outcome: 'described' | 'left';
+    }
+  /** The payload, and those pictures that were not described by then, are as they were. */
+  | { outcome: 'failed'; error: Error }
+);
 
 export type ReprocessPictures = {
   /** How many listings of a choice have pictures that another prompt or model described, or none. */
   count(choice: Choice): Promise<number>;
   /**
-   * Has these pictures described again, of as many listings at once as the worker has slots. What is written is
-   * found to be done the next time, so a run that was ended, however it was, is gone on with by another.
+   * Has these pictures described again, of as many listings at once as the worker has slots, in the order of
+   * the listings' ids. What is written is found to be done the next time, so a run that was ended, however it was,
+   * is gone on with by another.
    * @param options.signal Ends it: what has begun goes on.
-   * @throws PicturesFailedError where the model fails on many in a row.
+   * @throws ModelError, or what else fails on listing after listing, as `walkListings` says.
    */
   describe(
     choice: Choice,
     options: { limit: number; signal: AbortSignal },
-  ): AsyncGenerator<{ listingId: number; outcome: DescribeOutcome }>;
+  ): AsyncGenerator<Described>;
 };
-
-/** The model fails on the pictures of listing after listing. */
-export class PicturesFailedError extends Error {
-  override readonly name = 'PicturesFailedError';
-
-  constructor(listingId: number) {
-    super(
-      `The model failed on the pictures of ${MAX_FAILED_IN_A_ROW} listings in a row, the last one ${listingId}.`,
-    );
-  }
-}
 
 /**
  * Has pictures described again, under the current prompt and model. Each listing's goes through the pipeline
- * under a claim of its last payload, which stays as it was read.
+ * under a claim of its last payload, which stays as it was read, and completed, whatever comes of it.
  * @param parallel Of how many listings at once.
  */
 export function createReprocessPictures(deps: {
   db: Kysely<Tables>;
   images: Pick<Images, 'describedWith'>;
-  jobs: Pick<InlineJobs<JobInput>, 'run'>;
+  jobs: Pick<InlineJobs<AgainInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }): ReprocessPictures {
@@ -62,35 +52,32 @@ export function createReprocessPictures(deps: {
   const asked = images.describedWith;
   const worker = processName('reprocess');
 
-  async function describeOne({ id, raw_id: rawId }: Pictured): Promise<DescribeOutcome> {
-    if (rawId === null) return 'left';
-    const target = { rawId, listingId: id };
+  async function describeOne({ id: listingId, raw_id: rawId }: Pictured): Promise<Described> {
+    if (rawId === null) return { listingId, outcome: 'left' };
+    const target = { rawId, listingId };
     const job = await claimAgain(db, target, { worker, leaseMs }, { onlyPictures: true });
-    if (job === undefined) return 'left';
-    const outcome = await jobs.run(job, { input: { describesAgain: true } });
-    return outcome === 'completed' ? 'described' : 'failed';
+    if (job === undefined) return { listingId, outcome: 'left' };
+    let failure: unknown;
+    const onFailure = (error: unknown) => (failure = error);
+    const input = { before: job.before, describesAgain: true, onFailure };
+    const outcome = await jobs.run(job, { input });
+    if (failure !== undefined) return { listingId, outcome: 'failed', error: toError(failure) };
+    return outcome === 'completed'
+      ? { listingId, outcome: 'described' }
+      : { listingId, outcome: 'failed', error: new Error(`Its payload is ${outcome}.`) };
   }
 
   return {
     count: (choice) => countPictured(db, choice, asked),
-
-    async *describe(choice, { limit, signal }) {
-      let failedInARow = 0;
-      for (let [{ after }, left] = [choice, limit]; left > 0;) {
-        const page = await listPictured(db, { ...choice, after }, asked, Math.min(PAGE, left));
-        const described = mapInOrder(page, parallel, async (one) => ({
-          listingId: one.id,
-          outcome: await describeOne(one),
-        }));
-        for await (const one of described) {
-          yield one;
-          if (signal.aborted) return;
-          failedInARow = one.outcome === 'failed' ? failedInARow + 1 : 0;
-          if (failedInARow === MAX_FAILED_IN_A_ROW) throw new PicturesFailedError(one.listingId);
-        }
-        after = page.at(-1)?.id ?? Infinity;
-        left = page.length < PAGE ? 0 : left - page.length;
-      }
-    },
+    describe: (choice, { limit, signal }) =>
+      walkListings({
+        after: choice.after,
+        limit,
+        parallel,
+        signal,
+        list: (after, count) => listPictured(db, { ...choice, after }, asked, count),
+        work: describeOne,
+        failureOf: (one) => (one.outcome === 'failed' ? one.error : undefined),
+      }),
   };
 }

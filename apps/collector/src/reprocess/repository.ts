@@ -1,10 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 import type { ModelUsage, Tables } from '../database/tables.ts';
+import type { EmbeddingState } from '../embeddings/text.ts';
 import type { Payload } from '../payload/schema.ts';
 import { FACTS } from '../listings/facts.ts';
 import { type Asked, isOutdatedPicture } from '../images/index.ts';
 import { ofListing } from '../listings/payloads.sql.ts';
-import { costWith } from '../queue/index.ts';
+import { costWith, isAwaited } from '../queue/index.ts';
 
 /** Which listings to process again. */
 export type Choice = {
@@ -74,7 +75,8 @@ export type Chosen = Awaited<ReturnType<typeof listChosen>>[number];
 export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
   return (
     select(db, choice)
-      .select(['listing.id', 'current.raw_id', 'raw.status'])
+      .select(['listing.id', 'current.raw_id'])
+      .select(isAwaited(sql`listing`).as('is_awaited'))
       .select(FACTS.map((key) => `listing.${key}` as const))
       // The ingest has checked it.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
@@ -116,8 +118,24 @@ export function listPictured(db: Kysely<Tables>, choice: Choice, asked: Asked, l
     .execute();
 }
 
+/** A listing's payload, and of what its embedding is; undefined where it is gone or another one is the last. */
+export function findWritten(
+  db: Kysely<Tables>,
+  { listingId, rawId }: { listingId: number; rawId: number },
+): Promise<(EmbeddingState & { payload: Payload }) | undefined> {
+  return (
+    selectListings(db, { listingId })
+      .select(['listing.embedding_model', 'listing.embedding_text_hash'])
+      .select(sql<boolean>`listing.embedding is not null`.as('is_embedded'))
+      // The ingest has checked it.
+      .select(sql<Payload>`raw.payload`.as('payload'))
+      .where('raw.id', '=', rawId)
+      .executeTakeFirst()
+  );
+}
+
 /** Adds what a reading cost to what the payload has cost so far. */
-export async function addModelUsage(
+export async function addReadingCost(
   db: Kysely<Tables>,
   rawId: number,
   usage: ModelUsage,

@@ -9,25 +9,24 @@ import {
   refusalOf,
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
-import type { JobInput } from '../pipeline/context.ts';
 import { readFacts } from '../pipeline/read-facts.ts';
+import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts';
+import { embeddingText, isEmbedded } from '../embeddings/text.ts';
+import { sha256 } from '../text/sha256.ts';
 import { createModelCost } from '../model/cost.ts';
 import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
-import { mapInOrder } from '../async/map-in-order.ts';
 import {
-  addModelUsage,
+  addReadingCost,
   type Chosen,
   type Choice,
   countChosen,
+  findWritten,
   listChosen,
   noteRefusal,
   type ReadBy,
 } from './repository.ts';
-
-const PAGE = 64;
-
-/** A model that fails on so many in a row fails on all, for a reason of its own. */
-const MAX_FAILED_IN_A_ROW = 10;
+import type { AgainInput } from './keep-completed.ts';
+import { isOfAll, walkListings } from './walk.ts';
 
 /** What the model reads out of a payload that could change with the prompt. */
 const READ_FACTS = [...SHARED_FACTS, ...MODEL_FACTS];
@@ -56,6 +55,8 @@ export type WriteOutcome =
   | 'changed'
   /** The payload is back in the queue, and a worker goes on with it. */
   | 'queued'
+  /** The model failed, or the pipeline did before it wrote: the listing and its payload are as they were. */
+  | 'kept'
   /** The payload has failed, and says why. */
   | 'failed';
 
@@ -67,13 +68,19 @@ export type Reprocess = {
    * gives them in the order of their ids. It writes nothing but what that cost, and in which payloads this
    * prompt and model find no listing: those are not outdated any more. A failure is no reading.
    * @param options.limit How many listings at most.
-   * @throws ModelError where the server fails after the client's attempts, or on each of many listings.
+   * @param options.dryRun Write nothing at all.
+   * @throws ModelError where the server fails after the client's attempts, where its settings are wrong, or
+   *   where it fails on each of many listings.
    */
   read(
     choice: Choice,
-    options: { limit: number; signal: AbortSignal },
+    options: { limit: number; signal: AbortSignal; dryRun: boolean },
   ): AsyncGenerator<ReadOutcome>;
-  /** Takes a reading through the pipeline: the model is not asked for it again. */
+  /**
+   * Takes a reading through the pipeline: the model is not asked for it again. The embedding of what the
+   * listing will say is made before, so that a model that fails leaves all as it was.
+   * @throws ModelError that another listing would meet too, as `isOfAll` says.
+   */
   write(reading: Reading): Promise<WriteOutcome>;
   /** What `Choice.outdated` compares with. */
   readonly current: ReadBy;
@@ -87,8 +94,8 @@ export type Reprocess = {
  */
 export function createReprocess(deps: {
   db: Kysely<Tables>;
-  model: Pick<ModelClient, 'generateObject' | 'chatModel'>;
-  jobs: Pick<InlineJobs<JobInput>, 'run'>;
+  model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embed' | 'embeddingModel'>;
+  jobs: Pick<InlineJobs<AgainInput>, 'run'>;
   leaseMs: number;
   parallel: number;
 }): Reprocess {
@@ -96,25 +103,28 @@ export function createReprocess(deps: {
   const worker = processName('reprocess');
   const current = { promptVersion: extractionPrompt.version, requestedModel: model.chatModel };
 
-  async function readOne(chosen: Chosen, signal: AbortSignal): Promise<ReadOutcome> {
-    const { id: listingId, raw_id: rawId, payload, status } = chosen;
+  const embedText = createEmbeddingBatches(model);
+
+  async function readOne(
+    chosen: Chosen,
+    { signal, dryRun }: { signal: AbortSignal; dryRun: boolean },
+  ): Promise<ReadOutcome> {
+    const { id: listingId, raw_id: rawId, payload, is_awaited: isAwaited } = chosen;
+    if (isAwaited) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    if (status === 'pending' || status === 'processing') {
-      return { outcome: 'in_progress', listingId };
-    }
     const cost = createModelCost();
     let extracted: Extracted;
     try {
       extracted = await extractListing(model, payload, { signal, observe: cost.observe });
     } catch (error) {
-      if (signal.aborted || !(error instanceof ModelError) || error.retryable) throw error;
+      if (signal.aborted || !(error instanceof ModelError)) throw error;
       return { outcome: 'failed', listingId, error };
     } finally {
-      if (cost.usage().calls > 0) await addModelUsage(db, rawId, cost.usage());
+      if (!dryRun && cost.usage().calls > 0) await addReadingCost(db, rawId, cost.usage());
     }
     const reason = refusalOf(extracted);
     if (reason !== undefined) {
-      await noteRefusal(db, { listingId, rawId }, current);
+      if (!dryRun) await noteRefusal(db, { listingId, rawId }, current);
       return { outcome: 'not_a_listing', listingId, reason };
     }
     const { facts } = readFacts(rawId, payload, extracted);
@@ -122,33 +132,56 @@ export function createReprocess(deps: {
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 
+  /** The embedding of what a listing will say; undefined where it has that, or its payload is not the last. */
+  async function embedAhead(reading: Reading): Promise<(Embedded & { hash: string }) | undefined> {
+    const { rawId, extracted } = reading;
+    const listing = await findWritten(db, reading);
+    if (listing === undefined) return undefined;
+    const { facts } = readFacts(rawId, listing.payload, extracted);
+    const text = embeddingText(listingState(listing.payload, facts));
+    const hash = sha256(text);
+    if (isEmbedded(listing, { hash, model: model.embeddingModel })) return undefined;
+    const cost = createModelCost();
+    try {
+      // It ends with its own deadline: what has begun to be written is written.
+      const { signal } = new AbortController();
+      return { ...(await embedText({ text, signal, observe: cost.observe })), hash };
+    } finally {
+      if (cost.usage().calls > 0) await addReadingCost(db, rawId, cost.usage());
+    }
+  }
+
   return {
     current,
     count: (choice) => countChosen(db, choice),
 
-    async *read(choice, { limit, signal }) {
-      let failedInARow = 0;
-      for (let [{ after }, left] = [choice, limit]; left > 0;) {
-        const page = await listChosen(db, { ...choice, after }, Math.min(PAGE, left));
-        for await (const outcome of mapInOrder(page, parallel, (one) => readOne(one, signal))) {
-          if (outcome.outcome === 'failed') {
-            failedInARow += 1;
-            if (failedInARow === MAX_FAILED_IN_A_ROW) throw outcome.error;
-          } else {
-            failedInARow = 0;
-          }
-          yield outcome;
-        }
-        after = page.at(-1)?.id ?? Infinity;
-        left = page.length < PAGE ? 0 : left - page.length;
-      }
-    },
+    read: (choice, { limit, ...how }) =>
+      walkListings({
+        after: choice.after,
+        limit,
+        parallel,
+        signal: how.signal,
+        list: (after, count) => listChosen(db, { ...choice, after }, count),
+        work: (chosen) => readOne(chosen, how),
+        failureOf: (one) => (one.outcome === 'failed' ? one.error : undefined),
+      }),
 
-    async write({ listingId, rawId, extracted }) {
+    async write(reading) {
+      const { listingId, rawId, extracted } = reading;
+      let embedded;
+      try {
+        embedded = await embedAhead(reading);
+      } catch (error) {
+        if (!(error instanceof ModelError) || isOfAll(error)) throw error;
+        return 'kept';
+      }
       const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
       if (job === undefined) return 'changed';
-      const outcome = await jobs.run(job, { input: { force: true, extracted } });
-      if (outcome === 'completed') return 'written';
+      let isKept = false;
+      const onKept = () => void (isKept = true);
+      const input = { before: job.before, force: true, extracted, embedded, onKept };
+      const outcome = await jobs.run(job, { input });
+      if (outcome === 'completed') return isKept ? 'kept' : 'written';
       return outcome === 'postponed' || outcome === 'lost' ? 'queued' : 'failed';
     },
   };

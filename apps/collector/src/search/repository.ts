@@ -1,6 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { type Listing, listingColumns, presentListing } from '../listings/present.ts';
+import { matchesFilters } from './filters.sql.ts';
+import type { SearchFilters } from './schemas.ts';
 
 /** The listings with these ids, each under its id; one deleted meanwhile is missing. */
 export async function loadListings(
@@ -14,6 +16,30 @@ export async function loadListings(
     .where('id', 'in', ids)
     .execute();
   return new Map(rows.map((row) => [row.id, presentListing(row)]));
+}
+
+/**
+ * Which of some listings pass filters and have all words.
+ * @param text A normalised query that has a word; undefined where the filters alone decide.
+ */
+export async function listMatching(
+  db: Kysely<Tables>,
+  {
+    ids,
+    text,
+    filters,
+  }: { ids: readonly number[]; text: string | undefined; filters: SearchFilters },
+): Promise<Listing[]> {
+  const rows = await db
+    .selectFrom('property_listings')
+    .select(listingColumns)
+    .where('id', 'in', ids)
+    .where(matchesFilters(filters))
+    .$if(text !== undefined, (query) =>
+      query.where(sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`),
+    )
+    .execute();
+  return rows.map(presentListing);
 }
 
 /** A listing's embedding and the model that made it; undefined where there is no such listing. */

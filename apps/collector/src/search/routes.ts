@@ -1,12 +1,13 @@
 import type { Database } from '@oselya/db';
-import { clientNetwork, type RateLimit, type Server, whenAbandoned } from '@oselya/kit';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type RateLimit, type Server, whenAbandoned } from '@oselya/kit';
 import { Type } from 'typebox';
+import { limitedBy } from '../access/limited-by.ts';
 import type { Tables } from '../database/tables.ts';
 import { problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { createFulltextSearch } from './fulltext.ts';
 import { createHybridSearch } from './hybrid.ts';
+import { findMatching } from './matches.ts';
 import type { Embedder } from './query-vector.ts';
 import {
   type FulltextSearchRequest,
@@ -15,6 +16,10 @@ import {
   fulltextSearchResponse,
   fulltextSearchResult,
   HYBRID_DEPTH,
+  type MatchesRequest,
+  matchesRequest,
+  type MatchesResponse,
+  matchesResponse,
   RANKED_MATCHES,
   type SimilarSearchRequest,
   similarSearchRequest,
@@ -30,7 +35,7 @@ export type SearchDeps = {
   dimensions: number;
   /**
    * The limits on searches; the key is the API key's id, or the client's network without one. Hybrid searches
-   * count as full-text ones.
+   * and looks at what matches count as full-text ones.
    */
   limits: { fulltext: RateLimit; similar: RateLimit };
   metrics: Pick<Metrics, 'searchDuration'>;
@@ -41,7 +46,7 @@ export type SearchDeps = {
 };
 
 /**
- * `POST /search/fulltext`, `/search/similar` and `/search/hybrid`. Specification 001, Endpoints;
+ * `POST /search/fulltext`, `/search/similar`, `/search/hybrid` and `/search/matches`. Specification 001, Endpoints;
  * Contract 4, Search.
  */
 export function searchRoutes(app: Server, deps: SearchDeps): void {
@@ -66,6 +71,8 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     fulltextSearchResponse,
     similarSearchRequest(deps.dimensions),
     similarSearchResponse,
+    matchesRequest,
+    matchesResponse,
   ]) {
     app.addSchema(schema);
   }
@@ -75,7 +82,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     '/search/fulltext',
     {
       config,
-      onRequest: limited(limits.fulltext),
+      onRequest: limitedBy(limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words',
@@ -83,7 +90,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
           `Ranks the ${RANKED_MATCHES} newest listings that match, the best first. Where more match, ` +
           'the older ones are not found and `total.relation` is `gte`: narrow the search by filters.',
         body: fulltextBody,
-        response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429) },
+        response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429, 503) },
       },
     },
     ({ body }, reply) => timed('fulltext', () => fulltext(body, whenAbandoned(reply))),
@@ -93,7 +100,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     '/search/similar',
     {
       config,
-      onRequest: limited(limits.similar),
+      onRequest: limitedBy(limits.similar),
       schema: {
         tags: ['search'],
         summary: 'Find listings near to a text, an embedding or a listing',
@@ -110,6 +117,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
             429,
             'model_failed',
             'model_unavailable',
+            503,
           ),
         },
       },
@@ -121,7 +129,7 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
     '/search/hybrid',
     {
       config,
-      onRequest: limited(limits.fulltext),
+      onRequest: limitedBy(limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words and their meaning together',
@@ -131,16 +139,32 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         body: fulltextBody,
         response: {
           200: fulltextAnswer,
-          ...problemAnswers(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable'),
+          ...problemAnswers(400, 401, 403, 422, 429, 'model_failed', 'model_unavailable', 503),
         },
       },
     },
     ({ body }, reply) => timed('hybrid', () => hybrid(body, whenAbandoned(reply))),
   );
-}
 
-function limited(limit: RateLimit) {
-  return async (request: FastifyRequest, reply: FastifyReply) => {
-    reply.headers(await limit(request.apiKey?.id ?? clientNetwork(request.ip)));
-  };
+  app.post(
+    '/search/matches',
+    {
+      config,
+      onRequest: limitedBy(limits.fulltext),
+      schema: {
+        tags: ['search'],
+        summary: 'Which of some listings a search finds now',
+        description:
+          'For whoever keeps searches: give it the listings that `GET /listings/changes` names. A listing ' +
+          'is among the answer where the full-text search of the same words and filters would find it, ' +
+          'however many newer ones it finds. A query without a word finds nothing.',
+        body: Type.Unsafe<MatchesRequest>(Type.Ref('SearchMatchesRequest')),
+        response: {
+          200: Type.Unsafe<MatchesResponse>(Type.Ref('SearchMatchesResponse')),
+          ...problemAnswers(400, 401, 403, 422, 429, 503),
+        },
+      },
+    },
+    ({ body }) => timed('matches', () => findMatching(deps.db, body)),
+  );
 }

@@ -142,6 +142,42 @@ export type FulltextSearchResponse = {
   took_ms: number;
 };
 
+/** How many listings one request may ask about. */
+const MAX_IDS = 100;
+
+export const matchesRequest = Type.Object(
+  {
+    ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
+      minItems: 1,
+      maxItems: MAX_IDS,
+      uniqueItems: true,
+      description: 'The listings to look at.',
+    }),
+    query: Type.Optional(query),
+    ...filters,
+  },
+  {
+    $id: 'SearchMatchesRequest',
+    additionalProperties: false,
+    description: 'A full-text search without its pages; without `query` the filters alone decide.',
+    examples: [{ ids: [640, 812], query: 'балкон', city: 'Львів', price_max: 60_000 }],
+  },
+);
+
+export type MatchesRequest = Static<typeof matchesRequest>;
+
+export const matchesResponse = Type.Object(
+  {
+    items: Type.Array(Type.Object({ listing: listingSchema }), {
+      description: 'Those of the listings that the search finds now, in the order of `ids`.',
+    }),
+    took_ms: tookMs,
+  },
+  { $id: 'SearchMatchesResponse' },
+);
+
+export type MatchesResponse = Static<typeof matchesResponse>;
+
 /** @param dimensions Width of the embeddings that are stored. */
 export const similarSearchRequest = (dimensions: number) =>
   Type.Object(

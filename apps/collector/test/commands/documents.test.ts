@@ -25,6 +25,8 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
     'FulltextSearchResponse',
     'FulltextSearchResult',
     'PayloadSchema',
+    'SearchMatchesRequest',
+    'SearchMatchesResponse',
     'SimilarSearchRequest',
     'SimilarSearchResponse',
   ]);
@@ -33,6 +35,7 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
     ['/api/v1/search/fulltext', 'FulltextSearchRequest'],
     ['/api/v1/search/hybrid', 'FulltextSearchRequest'],
     ['/api/v1/search/similar', 'SimilarSearchRequest'],
+    ['/api/v1/search/matches', 'SearchMatchesRequest'],
   ] as const) {
     const content = paths[path]?.['post']?.requestBody?.content;
     const $ref = `#/components/schemas/${name}`;
@@ -41,6 +44,7 @@ test('the OpenAPI document has every route, and names the schemas of the specifi
   }
   for (const path of [
     '/api/v1/raw/{raw_id}',
+    '/api/v1/listings/changes',
     '/api/v1/listings/{id}',
     '/api/v1/listings/{id}/history',
     '/api/v1/listings/{id}/images',

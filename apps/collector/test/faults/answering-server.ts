@@ -27,9 +27,12 @@ const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
  * A model server that reads listings, refuses what repairs telephones, describes pictures and embeds.
  * @param moment Tells of a moment, at which it calls a function; the first such request has no answer before
  *   it.
+ * @returns With how many requests it has had.
  */
-export function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
-  return startModelServer((request) => {
+export async function startAnsweringServer(moment?: CallMoment & { onMoment: () => void }) {
+  const state = { requests: 0 };
+  const server = await startModelServer((request) => {
+    state.requests += 1;
     const answer = answerTo(request);
     if (moment === undefined || !isMoment(request, moment)) return answer;
     if (moment.when === 'before') {
@@ -43,6 +46,7 @@ export function startAnsweringServer(moment?: CallMoment & { onMoment: () => voi
       },
     };
   });
+  return { ...server, state };
 }
 
 function isMoment(request: ReceivedRequest, { asked, about = '' }: CallMoment): boolean {

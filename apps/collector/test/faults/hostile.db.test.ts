@@ -4,13 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
+import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/map-parallel.ts';
 import { PayloadSchema } from '../../src/payload/schema.ts';
 import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase } from '../support/database.ts';
+import { watchLeftovers } from '../support/leftovers.ts';
 import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
 import { countRaws, untilEnded } from './count-raws.ts';
+import { startHostilePictures } from './hostile-pictures.ts';
 import { hostileBodies } from './hostile-values.ts';
 
 const database = await openDatabase();
@@ -31,8 +36,13 @@ const SHOWN = 5;
 const PATIENCE_MS = 300_000;
 const REFUSALS = [400, 413, 422];
 
+/** This share of payloads has a picture at a host that does what no host should. */
+const PICTURES = 1 / 3;
+const host = await startHostilePictures();
+
 const collector = await startCollector(database, {
   DATA_DIR: folder,
+  SSRF_ALLOW: host.address,
   COLLECTOR_INGEST_PER_MINUTE: '0',
   COLLECTOR_FULLTEXT_PER_MINUTE: '0',
   COLLECTOR_WORKERS: '8',
@@ -82,16 +92,49 @@ const goodPayload = (random: () => number) => ({
   title: some(random, 'Квартира', 'Дім'),
   price: Math.floor(random() * 100_000),
   currency: 'USD',
+  ...(random() < PICTURES ? { image_urls: [host.addressOf(random)] } : {}),
 });
+
+/** Sees what became of the pictures: one that cannot be had is recorded, and none is stored that is none. */
+async function judgePictures(): Promise<string> {
+  const rows = await db
+    .selectFrom('listing_images')
+    .select(['url', 'sha256', 'error'])
+    .where('url', 'like', `${host.url}%`)
+    .execute();
+  const wrong = rows.filter(
+    ({ url, sha256, error }) =>
+      (sha256 === null) === (error === null) || (sha256 !== null) !== host.isGood(url ?? ''),
+  );
+  assert.deepEqual(wrong.slice(0, SHOWN), []);
+  const had = rows.filter(({ sha256 }) => sha256 !== null).length;
+  assert.ok(had > 0 && had < rows.length / 2);
+  return `${rows.length} pictures of ${host.asked.size} behaviours, ${had} stored`;
+}
+
+/** Waits until the search for duplicates, which begins when jobs have ended, has nothing more to look at. */
+async function untilDuplicatesAreFound(): Promise<void> {
+  const left = db.selectFrom('duplicate_marks').select('id').limit(1);
+  await until(
+    'the duplicates to be found',
+    async () => (await left.executeTakeFirst()) === undefined,
+    PATIENCE_MS,
+  );
+}
 
 const kind = database.engine === 'postgres' ? 'PostgreSQL' : 'the embedded database';
 
 test(`of ${PAYLOADS} hostile payloads on ${kind} each is refused, or ends in one right state`, async (context) => {
   const bodies = hostileBodies(PAYLOADS, { seed: SEED, good: goodPayload, schema: PayloadSchema });
+  // What is opened once and stays is open after this.
+  const warm = JSON.stringify(payloadOf({ image_urls: [`${host.url}/0/0`] }));
   const accepted: number[] = [];
-  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, (answer) => {
-    accepted.push(answer.json<{ raw_id: number }>().raw_id);
-  });
+  const note = (answer: Answer) => void accepted.push(answer.json<{ raw_id: number }>().raw_id);
+  await sendAll('/api/v1/ingest', [warm], { success: 202 }, note);
+  await untilEnded(db, PATIENCE_MS);
+  await untilDuplicatesAreFound();
+  const untilNoMoreIsOpen = await watchLeftovers({ database, dataDir: folder, host });
+  const answers = await sendAll('/api/v1/ingest', bodies, { success: 202 }, note);
   await untilEnded(db, PATIENCE_MS);
   const counts = await countRaws(db, { ids: accepted });
   context.diagnostic(
@@ -118,9 +161,18 @@ test(`of ${PAYLOADS} hostile payloads on ${kind} each is refused, or ends in one
     named,
   });
   assert.equal(new Set(accepted).size, accepted.length);
+  const { pictured } = await db
+    .selectFrom('raw_data')
+    .select((eb) => eb.fn.countAll<number>().as('pictured'))
+    .where(sql`payload ->> 'image_urls'`, 'like', `%${host.url}%`)
+    .executeTakeFirstOrThrow();
+  assert.ok(pictured > accepted.length / 4, `${pictured} of ${accepted.length} have a picture`);
+  context.diagnostic(`${pictured} accepted with a picture: ${await judgePictures()}`);
   assert.ok(invalid > 0 && completed > PAYLOADS / 20, 'enough got through to say something');
   assert.ok((answers.get(422) ?? 0) > PAYLOADS / 10 && (answers.get(400) ?? 0) > 0);
-  await untilNothingIsLeft({ database, folder });
+  await untilDuplicatesAreFound();
+  await untilNothingIsLeft({ database, servers: [host], folder });
+  await untilNoMoreIsOpen();
 });
 
 const goodSearch = (random: () => number) => ({

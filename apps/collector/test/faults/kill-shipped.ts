@@ -17,7 +17,8 @@ const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
 /** Payloads that kill whoever has the model read them, and how many kills of the default that is. */
 const DEADLY = 2;
 const MAX_ATTEMPTS = 3;
-const AT_RANDOM = 4;
+/** Fewer than there are attempts: nobody else may die of it. */
+const AT_RANDOM = MAX_ATTEMPTS - 1;
 const OTHERS = 60;
 const MOST_WORK_MS = 300;
 /** What the deadly ones say; the model is asked to read it. */

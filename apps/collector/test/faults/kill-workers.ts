@@ -11,15 +11,15 @@ import { STATEMENTS } from './statements.ts';
 import { type Moment, startWatchingProxy } from './watching-proxy.ts';
 
 const AT_ONCE = 3;
-/** Kills at any moment; more are of a worker as it is shipped. */
-const AT_RANDOM = 40;
+/** Kills at any moment. */
+const AT_RANDOM = 50;
 const MOST_WORK_MS = 400;
 /** How long a worker may take to come to its point. */
 const PATIENCE_MS = 60_000;
 
 const SIDES = ['before', 'after'] as const;
 
-/** Before and after each statement. */
+/** Before and after each statement: the boundaries of all stages that write, and of the claim. */
 const STATEMENT_MOMENTS = Object.entries(STATEMENTS).flatMap(([name, statement]) =>
   SIDES.map((when) => ({ name, statement, when, nth: 1 })),
 );
@@ -37,11 +37,12 @@ export const KILLS = STATEMENT_MOMENTS.length + CALL_MOMENTS.length + AT_RANDOM;
 /**
  * Kills workers before and after each stage's statements and calls to the model, and at any moment, while
  * others go on.
+ * @returns How often at each point, and the ids of the payloads that were accepted meanwhile.
  */
 export async function killWorkers(
   db: Kysely<Tables>,
   given: { url: string; folder: string; modelUrl: string; pictures: string },
-): Promise<Map<string, number>> {
+): Promise<{ kills: Map<string, number>; accepted: number[] }> {
   const { pictures, ...settings } = given;
   const anywhere = Array.from({ length: AT_RANDOM }, () => 'anywhere' as const);
   const waiting = [...STATEMENT_MOMENTS, ...CALL_MOMENTS, ...anywhere]
@@ -49,14 +50,14 @@ export async function killWorkers(
     .toSorted((one, other) => one.place - other.place)
     .map(({ what }) => what);
   const kills = new Map<string, number>();
-  let stored = 0;
+  const accepted: number[] = [];
   const over = new AbortController();
 
   async function feed(): Promise<void> {
     while (!over.signal.aborted) {
       if ((await countLeft(db)) < 12) {
         for (let more = 0; more < 6; more += 1) {
-          await store(db, nextPayload((stored += 1), pictures));
+          accepted.push(await store(db, nextPayload(accepted.length + 1, pictures)));
         }
       }
       await sleep(20);
@@ -124,5 +125,5 @@ export async function killWorkers(
   await until('the queue to be empty', async () => (await countLeft(db)) === 0);
   last.child.kill('SIGKILL');
   await last.ended;
-  return kills;
+  return { kills, accepted };
 }

@@ -4,7 +4,7 @@ import type { Payload } from '../../src/payload/schema.ts';
 import type { Tables } from '../../src/database/tables.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { keptOf } from './kept-of.ts';
-import { openModel } from './model.ts';
+import { openModel } from '../support/model-worker.ts';
 import { openPictures } from './open-pictures.ts';
 import { randomOf } from './random.ts';
 

@@ -11,14 +11,15 @@ import { migrations } from '../../src/database/migrations.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { countConnections, named } from '../support/connections.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
-import { startModelServer } from '../support/model-server.ts';
 import { untilNothingIsLeft } from '../support/nothing-left.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 import { startAnsweringServer } from './answering-server.ts';
+import { countRaws } from './count-raws.ts';
 import { KILLS, killWorkers } from './kill-workers.ts';
 import { countLeft, judge, nextPayload, random } from './killed-load.ts';
-import { openModel } from './model.ts';
+import { openModel } from '../support/model-worker.ts';
+import { openPictures } from './open-pictures.ts';
 import { servePictures } from './serve-pictures.ts';
 import { startWorkerProcess } from './start-worker.ts';
 
@@ -27,15 +28,16 @@ type Db = Database<Tables>['db'];
 /** By this the server tells the connections of the workers from those of the test. */
 const NAME = 'worker-to-be-killed';
 
-const FOLDER_KILLS = 6;
+const FOLDER_KILLS = 10;
+const FOLDER_PAYLOADS = 60;
 
 /** Kills the one process that has the embedded database, some time after a request to the model. */
 async function killByRequests(
-  folder: string,
-  server: Awaited<ReturnType<typeof startModelServer>>,
+  folders: { dataDir: string; folder: string },
+  server: Awaited<ReturnType<typeof startAnsweringServer>>,
 ) {
   for (let kill = 0; kill < FOLDER_KILLS; kill += 1) {
-    const worker = startWorkerProcess({ dataDir: folder, modelUrl: server.url });
+    const worker = startWorkerProcess({ ...folders, modelUrl: server.url });
     const wanted = server.state.requests + 1 + Math.floor(random() * 8);
     await until('requests to the model', () => server.state.requests >= wanted);
     await sleep(random() * 15);
@@ -46,6 +48,25 @@ async function killByRequests(
 
 const database = await openDatabase();
 const { url } = database;
+
+/** Sees that what was accepted is stored once and in one right state. Gives the counts, for people. */
+async function judgeCounts(db: Db, accepted: readonly number[]): Promise<string> {
+  const counts = await countRaws(db, { source: 'killed', ids: accepted });
+  const { invalid, completed, named: listings } = counts;
+  assert.deepEqual(counts, {
+    stored: accepted.length,
+    known: new Set(accepted).size,
+    unfinished: 0,
+    completed: accepted.length - invalid,
+    invalid,
+    failed: 0,
+    held: 0,
+    listings,
+    current: listings,
+    named: listings,
+  });
+  return `${accepted.length} accepted and stored, 0 lost, 0 doubled, ${completed} completed, ${invalid} invalid`;
+}
 
 async function openFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
@@ -64,7 +85,7 @@ if (url !== undefined) {
       const folder = join(dataDir, 'images');
       await using server = await startAnsweringServer();
       const pictures = await servePictures();
-      const kills = await killWorkers(db, {
+      const { kills, accepted } = await killWorkers(db, {
         url: named(url, NAME),
         folder,
         modelUrl: server.url,
@@ -72,6 +93,7 @@ if (url !== undefined) {
       });
       const total = [...kills.values()].reduce((sum, count) => sum + count, 0);
       assert.equal(total, KILLS);
+      const counts = await judgeCounts(db, accepted);
       await judge(db, { folder, modelUrl: server.url });
       const stored = await db.selectFrom('images').select(['sha256', 'described_by']).execute();
       assert.ok(stored.length > 0 && stored.every((image) => image.described_by !== null));
@@ -80,17 +102,14 @@ if (url !== undefined) {
         servers: [pictures, server, { connections }],
         folder: dataDir,
       });
-      const { rescued, payloads } = await db
+      const { rescued } = await db
         .selectFrom('raw_data')
-        .select((eb) => [
-          eb.fn.countAll<number>().as('payloads'),
-          eb.fn.countAll<number>().filterWhere('attempt', '>', 1).as('rescued'),
-        ])
+        .select((eb) => eb.fn.countAll<number>().filterWhere('attempt', '>', 1).as('rescued'))
         .where('source_slug', '=', 'killed')
         .executeTakeFirstOrThrow();
       assert.ok(rescued > 0);
       t.diagnostic(
-        `${total} kills, ${payloads} payloads, ${rescued} of them taken more than once, ${stored.length} pictures`,
+        `${total} kills, ${counts}, ${rescued} of them taken more than once, ${stored.length} pictures`,
       );
     },
   );
@@ -99,8 +118,10 @@ if (url !== undefined) {
     'the process of the embedded database killed again and again',
     { timeout: 480_000 },
     async (t) => {
-      await using server = await startModelServer();
-      const dataDir = join(await openFolder(), 'var');
+      await using server = await startAnsweringServer();
+      const pictures = await servePictures();
+      const root = await openFolder();
+      const [dataDir, folder] = [join(root, 'var'), join(root, 'images')];
       await fillDataFolder(dataDir);
       const use = async (work: (db: Db) => Promise<void>) => {
         const embedded = await connect<Tables>({ dataDir });
@@ -111,20 +132,27 @@ if (url !== undefined) {
           await embedded.close();
         }
       };
+      const accepted: number[] = [];
       await use(async (db) => {
-        for (let nth = 0; nth < 60; nth += 1) await store(db, nextPayload(nth));
+        for (let nth = 0; nth < FOLDER_PAYLOADS; nth += 1) {
+          accepted.push(await store(db, nextPayload(nth, pictures.url)));
+        }
       });
-      await killByRequests(dataDir, server);
+      await killByRequests({ dataDir, folder }, server);
       await use(async (db) => {
         const left = await countLeft(db);
         await expireLeases(db);
         await rescueJobs(db, 1000);
         const model = openModel(server.url);
         t.after(() => model.close());
-        const harness = createHarness(db, { model });
+        const { images, close } = await openPictures({ db, model, folder });
+        const harness = createHarness(db, { model, images });
         while ((await countLeft(db)) > 0) await harness.runNext();
-        await judge(db, { modelUrl: server.url });
-        t.diagnostic(`${FOLDER_KILLS} kills, 60 payloads, ${left} of them left by the last one`);
+        await close();
+        const counts = await judgeCounts(db, accepted);
+        await judge(db, { folder, modelUrl: server.url });
+        await untilNothingIsLeft({ servers: [pictures], folder: root });
+        t.diagnostic(`${FOLDER_KILLS} kills, ${counts}, ${left} of them left by the last one`);
       });
     },
   );

@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, test } from 'node:test';
-import { createModelClient } from '@oselya/model';
 import { LISTING } from '@oselya/model/testing';
-import { Registry } from 'prom-client';
-import { createMetrics } from '../../src/metrics.ts';
 import { createRetry } from '../../src/operations/raw/retry.ts';
-import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { startWorker, type Worker } from '../../src/queue/worker.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { type Interference, startModelServer } from '../support/model-server.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { countByStatus, openModel, startModelWorker, sumUsage } from '../support/model-worker.ts';
 import { payloadOf } from '../support/payload.ts';
-import { log, noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
 const database = await openDatabase();
@@ -23,8 +17,7 @@ const JOBS = 12;
 const SLOTS = 3;
 const TIMEOUT_MS = 20_000;
 
-let worker: Worker;
-let model: ReturnType<typeof createModelClient>;
+let opened: ReturnType<typeof startModelWorker>;
 
 beforeEach(() => begin(TIMEOUT_MS));
 afterEach(end);
@@ -32,57 +25,32 @@ afterEach(end);
 /** Has a worker take up jobs, all of them new. */
 async function begin(timeoutMs: number): Promise<void> {
   server.state.requests = 0;
-  model = createModelClient({
-    mode: 'openai',
-    baseUrl: server.url,
-    chat: 'chat',
-    embedding: 'embedding',
-    timeoutMs,
-    embeddingDimensions: DIMENSIONS,
-    retry: { initialDelayMs: 1, maxDelayMs: 5 },
-    breaker: { halfOpenAfterMs: 30 },
-  });
-  const metrics = createMetrics(new Registry());
-  const deps = { db, model, images: noImages, metrics, log, modelTimeoutMs: timeoutMs };
   await db.deleteFrom('raw_data').execute();
   await Promise.all(Array.from({ length: JOBS }, () => store(db, payloadOf())));
-  worker = startWorker({
-    ...deps,
-    process: createPipeline(deps),
-    breaker: model.breaker,
+  opened = startModelWorker({
+    database,
+    servers: [server],
+    model: openModel(server.url, { timeoutMs }),
+    modelTimeoutMs: timeoutMs,
     slots: SLOTS,
-    leaseMs: 60_000,
-    maxAttempts: 3,
-    pollMs: 10,
   });
 }
 
 async function end(): Promise<void> {
   server.state.interfere = undefined;
-  await worker.stop({ timeoutMs: 5000 });
-  await model.close();
-  await untilNothingIsLeft({ database, servers: [server] });
-}
-
-async function countBy(): Promise<Record<string, number>> {
-  const rows = await db
-    .selectFrom('raw_data')
-    .select(['status', (eb) => eb.fn.countAll<number>().as('n')])
-    .groupBy('status')
-    .execute();
-  return Object.fromEntries(rows.map(({ status, n }) => [status, n]));
+  await opened[Symbol.asyncDispose]();
 }
 
 /** Waits until all jobs have ended, and gives how. */
 function ended(): Promise<Record<string, number>> {
   return until('all jobs to end', async () => {
-    const { completed = 0, failed = 0 } = await countBy();
+    const { completed, failed } = await countByStatus(db);
     return completed + failed === JOBS && { completed, failed };
   });
 }
 
 async function retryAll(): Promise<void> {
-  await createRetry({ db, onRetried: worker.notify }).all({ status: 'failed' });
+  await createRetry({ db, onRetried: opened.worker.notify }).all({ status: 'failed' });
 }
 
 const chat = (content: string, finish_reason = 'stop') =>
@@ -146,7 +114,7 @@ for (const [name, answer, requests, tokens, said] of useless) {
       assert.equal(attempts, 1);
     }
     assert.equal(server.state.requests, JOBS * requests);
-    assert.equal(model.breaker.state, 'closed', 'the server is there');
+    assert.equal(opened.model.breaker.state, 'closed', 'the server is there');
     server.state.interfere = undefined;
     await retryAll();
     assert.deepEqual(await ended(), { completed: JOBS, failed: 0 });
@@ -205,8 +173,8 @@ test('a server that answers by drips is given up at the deadline, and no job fai
   await begin(500);
   server.state.interfere = drip;
   await until('requests', () => server.state.requests >= 3 * SLOTS);
-  assert.notEqual(model.breaker.state, 'closed', 'it is as good as not there');
-  const { completed = 0, failed = 0 } = await countBy();
+  assert.notEqual(opened.model.breaker.state, 'closed', 'it is as good as not there');
+  const { completed, failed } = await countByStatus(db);
   assert.deepEqual({ completed, failed }, { completed: 0, failed: 0 });
   server.state.interfere = undefined;
   assert.deepEqual(await ended(), { completed: JOBS, failed: 0 });
@@ -223,8 +191,7 @@ test('429 with Retry-After: the wait is kept, and no job fails', async () => {
   assert.equal(refusals.length, SLOTS + 1);
   const waited = (refusals.at(SLOTS) ?? 0) - (refusals.at(0) ?? 0);
   assert.ok(waited >= 200, `the next request came after ${waited} ms`);
-  const raws = await db.selectFrom('raw_data').select('model_usage').execute();
-  const calls = raws.reduce((sum, raw) => sum + (raw.model_usage?.calls ?? 0), 0);
+  const { calls } = await sumUsage(db);
   assert.equal(calls, 2 * JOBS + SLOTS + 1, 'each refusal is one request more');
-  assert.equal(model.breaker.state, 'closed');
+  assert.equal(opened.model.breaker.state, 'closed');
 });

@@ -1,6 +1,7 @@
 // A worker in a process of its own, to be killed: node worker-process.ts SETTINGS, where these are JSON. It
 // tells its parent when it works, and ends with it.
 
+import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';
 import { Registry } from 'prom-client';
 import type { Tables } from '../../src/database/tables.ts';
@@ -9,7 +10,7 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases } from '../../src/queue/leases.sql.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { log } from '../support/pipeline.ts';
-import { openModel } from './model.ts';
+import { openModel } from '../support/model-worker.ts';
 import { openPictures } from './open-pictures.ts';
 
 export type WorkerSettings = {
@@ -41,4 +42,6 @@ startWorker({
   pollMs: 50,
 });
 process.once('disconnect', () => process.exit());
+// Whoever is killed writes nothing at its end.
+flushCompileCache();
 process.send?.('works');

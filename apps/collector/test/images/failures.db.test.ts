@@ -116,8 +116,8 @@ test('a worker that lost its claim writes nothing', async () => {
 test('a failure of the model propagates, what was fetched stays, and the next attempt goes on', async () => {
   const failures = [
     new ModelError('MODEL_UNAVAILABLE', 'The model failed.', { status: 500 }),
+    new ModelError('MODEL_TIMEOUT', 'The model took too long.'),
     new ModelError('MODEL_BREAKER_OPEN', 'The model is left alone.'),
-    new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
     // What no status says anything about, or of which it says something that is not of the picture.
     ...[undefined, 401, 403, 404].map(
       (status) => new ModelError('MODEL_REJECTED', 'No.', status === undefined ? {} : { status }),

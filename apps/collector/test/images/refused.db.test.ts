@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { rm, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { descriptionPrompt } from '../../src/images/describe.ts';
@@ -8,7 +10,7 @@ import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { openImages, type Shown, visionModel } from './harness.ts';
 import { openPictureHost } from './picture-host.ts';
 
-const { db, open, addListing, rowsOf } = await openImages();
+const { db, open, addListing, rowsOf, folder } = await openImages();
 const { put } = await openPictureHost();
 
 /** A model that refuses what this says, and otherwise describes. */
@@ -35,6 +37,7 @@ test('what the model says of one picture is recorded with it, and the others are
   const refusals = [
     refused,
     new ModelError('MODEL_INVALID_OUTPUT', 'The answer fails its schema.'),
+    new ModelError('MODEL_TRUNCATED', 'The answer was cut off.'),
     ...[400, 413, 415, 422].map(
       (status) => new ModelError('MODEL_REJECTED', `The server answered ${status}.`, { status }),
     ),
@@ -104,6 +107,32 @@ test('a refusal does not stand over what was described for another listing meanw
   });
   await open({ model }).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
+});
+
+test('a stored picture that cannot be decoded any more is recorded, and the others are described', async () => {
+  const [broken, good] = [
+    await put('/damaged.png', 'png', { width: 94 }),
+    await put('/whole.png', 'png', { width: 95 }),
+  ];
+  const urls = [broken.url, good.url];
+  const listing = await addListing();
+  const away = new ModelError('MODEL_BREAKER_OPEN', 'The model is left alone.');
+  const first = open({ model: pickyModel(() => away).model });
+  await assert.rejects(first.images.processRemote({ ...listing, urls }), away);
+  const { sha256 } = broken;
+  await rm(join(folder, 'thumbnails'), { recursive: true });
+  const path = join(folder, sha256.slice(0, 2), sha256.slice(2, 4), sha256);
+  await truncate(path, broken.bytes.length - 30);
+
+  const { shown, model } = visionModel();
+  const { images, events } = open({ model });
+  await images.processRemote({ ...listing, urls });
+  assert.equal(shown.length, 1);
+  const { describe_error: error, described_by: by } = await imageOf(sha256);
+  assert.deepEqual([by, error?.code], [null, 'IMAGE_UNREADABLE']);
+  assert.match(error?.message ?? '', /broken in the image store/);
+  assert.equal((await imageOf(good.sha256)).described_by, 'eyes-1');
+  assert.ok(events.includes('undescribed'));
 });
 
 test('with a refused picture a listing is complete, and costs the model nothing until it is reprocessed', async () => {

@@ -1,27 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ImageError } from '../../src/images/image-error.ts';
-import { parseRetryAfter, retryTime } from '../../src/images/retry-time.ts';
+import { retryTime } from '../../src/images/retry-time.ts';
 
 const now = Date.UTC(2026, 10, 21, 8, 30);
 const HOUR_MS = 3_600_000;
-
-/** In how many seconds what a host says is. */
-function seconds(value: string) {
-  const time = parseRetryAfter(value, now);
-  return time && (time.getTime() - now) / 1000;
-}
-
-test('a host names a time in seconds or as a date; nothing else is understood', () => {
-  assert.equal(seconds('120'), 120);
-  assert.equal(seconds(' 0 '), 0);
-  assert.equal(seconds('Sat, 21 Nov 2026 08:31:00 GMT'), 60);
-  assert.equal(seconds('Saturday, 21-Nov-26 08:31:00 GMT'), 60);
-  assert.equal(seconds('Sat, 21 Nov 2026 08:29:00 GMT'), -60, 'it has passed');
-  for (const value of ['', '-1', '1.5', 'soon', '1e3', '99999999999', 'Sat, soon', '2026-11-21']) {
-    assert.equal(seconds(value), undefined, value);
-  }
-});
 
 /** In how many hours an address is asked again whose host wants it in so many. */
 function hours(wanted?: number, retryable = true) {

@@ -55,12 +55,27 @@ test('a smaller copy is a JPEG with its own tag', async () => {
   }
 });
 
-test('what the caller has is not sent again', async () => {
-  const headers = { 'if-none-match': `"${sha256}"` };
-  const answer = await app.inject({ url: `/images/${sha256}`, headers });
-  assert.deepEqual([answer.statusCode, answer.body], [304, '']);
-  const other = await app.inject({ url: `/images/${sha256}?size=320`, headers });
-  assert.equal(other.statusCode, 200);
+test('what the caller has is not sent again, and what was said of how to keep it is (RFC 9110 15.4.5)', async () => {
+  for (const [query, tag] of [
+    ['', `"${sha256}"`],
+    ['?size=320', `"${sha256}-320"`],
+  ]) {
+    const sent = await app.inject(`/images/${sha256}${query}`);
+    for (const ifNoneMatch of [tag, `W/${tag}`, `"other", W/"another",${tag}`]) {
+      const headers = { 'if-none-match': ifNoneMatch };
+      const answer = await app.inject({ url: `/images/${sha256}${query}`, headers });
+      assert.deepEqual([answer.statusCode, answer.body], [304, ''], ifNoneMatch);
+      for (const name of ['cache-control', 'etag', 'vary', 'x-content-type-options']) {
+        assert.equal(answer.headers[name], sent.headers[name], `${name} for ${ifNoneMatch}`);
+      }
+      assert.equal(answer.headers['content-length'], undefined);
+    }
+  }
+  for (const ifNoneMatch of [`"${sha256}-320"`, '"other"', sha256, '']) {
+    const headers = { 'if-none-match': ifNoneMatch };
+    const answer = await app.inject({ url: `/images/${sha256}`, headers });
+    assert.equal(answer.statusCode, 200, ifNoneMatch);
+  }
 });
 
 test('an unknown hash is 404 and is not kept; what is no hash or no size is 422', async () => {
@@ -86,6 +101,10 @@ test('with API keys it needs one, and no shared cache may keep it', async () => 
   const answer = await guarded.inject({ url: `/images/${sha256}`, headers });
   assert.equal(answer.statusCode, 200);
   assert.match(String(answer.headers['cache-control']), /^private, /);
+  const known = { ...headers, 'if-none-match': `"${sha256}"` };
+  const again = await guarded.inject({ url: `/images/${sha256}`, headers: known });
+  assert.equal(again.statusCode, 304);
+  assert.equal(again.headers['cache-control'], answer.headers['cache-control']);
 });
 
 test('bytes that are gone from the store are 404', async () => {

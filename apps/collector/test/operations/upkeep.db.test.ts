@@ -115,7 +115,13 @@ test('a removal that failed is made again within minutes, one that did not a day
   await pass('10 minutes');
   await until('the next run', () => calls.length === 2);
   const isDone = async () =>
-    (await db.selectFrom('upkeep_turns').select('done_at').executeTakeFirst())?.done_at != null;
+    (
+      await db
+        .selectFrom('upkeep_turns')
+        .select('done_at')
+        .where('name', '=', 'raw_cleanup')
+        .executeTakeFirst()
+    )?.done_at != null;
   await until('it to be done', isDone);
   await pass('23 hours');
   assert.equal(
@@ -137,7 +143,7 @@ test('a run that takes longer than others wait is not begun twice', async () => 
     await pass('9 minutes');
     await until('the turn to be renewed', async () => {
       const { rows } = await sql`select from upkeep_turns
-        where taken_at > now() - interval '1 minute'`.execute(db);
+        where name = 'raw_cleanup' and taken_at > now() - interval '1 minute'`.execute(db);
       return rows.length === 1;
     });
   }
@@ -170,4 +176,23 @@ test('a run in progress ends with the process', async () => {
   });
   await begun.promise;
   await upkeep.close();
+});
+
+test('changes of listings that are older than a month are removed, whatever is configured', async () => {
+  await sql`delete from upkeep_turns`.execute(db);
+  await sql`insert into listing_changes (listing_id, source_slug, kind, created_at)
+    select nth, 'doshka', 'new', now() - nth * interval '10 days' - interval '1 hour'
+    from generate_series(1, 4) as nth`.execute(db);
+  const { upkeep } = upkeepOf(0, 0);
+  const kept = () =>
+    db.selectFrom('listing_changes').select('listing_id').orderBy('listing_id').execute();
+  const left = await until('the removal', async () => {
+    const rows = await kept();
+    return rows.length < 4 && rows;
+  });
+  await upkeep.close();
+  assert.deepEqual(
+    left.map(({ listing_id }) => listing_id),
+    [1, 2],
+  );
 });

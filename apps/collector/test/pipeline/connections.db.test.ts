@@ -93,7 +93,9 @@ async function reprocess(model: Model): Promise<void> {
   const jobs = createInlineJobs({ ...deps, process, leaseMs: 60_000 });
   try {
     const reprocessing = createReprocess({ ...deps, jobs, leaseMs: 60_000, parallel: 4 });
-    const outcomes = await Array.fromAsync(reprocessing.read({}, { limit: 1, signal }));
+    const outcomes = await Array.fromAsync(
+      reprocessing.read({}, { limit: 1, signal, dryRun: false }),
+    );
     assert.deepEqual(
       outcomes.map(({ outcome }) => outcome),
       ['read'],

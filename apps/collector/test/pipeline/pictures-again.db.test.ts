@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { createDisk } from '../../src/disk/disk.ts';
 import type { Payload } from '../../src/payload/schema.ts';
+import { noteSeenAgain } from '../../src/pipeline/stages/load.sql.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { rescueJobs } from '../../src/queue/leases.sql.ts';
 import { putBackOne } from '../../src/queue/put-back.sql.ts';
+import { returnJobs } from '../../src/queue/return.sql.ts';
 import { openImages, visionModel } from '../images/harness.ts';
 import { picture } from '../images/pictures.ts';
 import { serve } from '../images/server.ts';
@@ -221,7 +226,96 @@ test('the turn of a picture that came late outlives a first try that failed on o
   assert.equal((await rowsOf(first.listing_id ?? 0))[0]?.error, null);
 });
 
-test('a job that is stopped while it asks has had its turn all the same', async () => {
+test('a turn that was taken is kept over a stop, a kill and a full disk, by that payload alone', async () => {
+  answers.set('/kept-turn.png', 503);
+  const listing = await begin(['/kept-turn.png', '/never-turn.png']);
+  await listing.nextDay();
+  answers.set('/kept-turn.png', await picture('png', { colour: 'salmon' }));
+  asked = [];
+  const rawId = await store(db, listing.payload);
+  const { images } = open();
+
+  // Killed when it had taken its turn: nothing tells what became of it.
+  const [job] = await claimJobs(db, { worker: 'killed', leaseMs: -1, count: 1 });
+  assert.equal(job?.rawId, rawId);
+  assert.equal(await noteSeenAgain(db, job, listing.listingId), true);
+  const taken = await images.takeDue({ listingId: listing.listingId, fence: job });
+  assert.deepEqual(taken, new Set([`${host}/kept-turn.png`]));
+  await rescueJobs(db, 3);
+
+  // Other payloads do not get it meanwhile.
+  const [again] = await claimJobs(db, { worker: 'stopped', leaseMs: 60_000, count: 1 });
+  assert.equal(again?.rawId, rawId);
+  const stop = new AbortController();
+  stop.abort(new Error('the worker is stopping'));
+  const mayAsk = await images.takeDue({ listingId: listing.listingId, fence: again });
+  assert.deepEqual(mayAsk, taken);
+  const urls = listing.payload.image_urls ?? [];
+  const stopped = { listingId: listing.listingId, fence: again, signal: stop.signal };
+  await assert.rejects(images.processRemote({ ...stopped, urls, mayAsk }), /stopping/);
+  await returnJobs(db, [again]);
+
+  const full = createDisk({ folder: '/', minFreeMb: 1, freeBytes: async () => 0 });
+  const onFullDisk = createHarness(db, {
+    model: listing.model,
+    images: open({ disk: full, model: listing.vision.model }).images,
+  });
+  for (let turn = 0; turn < 2; turn += 1) assert.equal(await onFullDisk.runNext(), 'postponed');
+  assert.deepEqual(asked, []);
+
+  await listing.runNext();
+  const raw = await rawRecord(db, rawId);
+  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
+  assert.deepEqual(asked, ['/kept-turn.png']);
+  assert.equal((await rowsOf(listing.listingId))[0]?.error, null);
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
+});
+
+test('a turn that came to nothing is spent', async () => {
+  answers.set('/spent.png', 503);
+  const listing = await begin(['/spent.png']);
+  await listing.nextDay();
+  const raw = await listing.process(listing.payload);
+  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
+  const row = await db
+    .selectFrom('listing_images')
+    .select(['turn_raw_id', 'retry_at'])
+    .where('listing_id', '=', listing.listingId)
+    .executeTakeFirstOrThrow();
+  assert.equal(row.turn_raw_id, null);
+  assert.ok((row.retry_at?.getTime() ?? 0) > Date.now());
+});
+
+test('an outage of vision spends no turn: what was fetched is described when it ends', async () => {
+  answers.set('/unseen.png', 503).set('/later.png', 503);
+  let isAway = false;
+  const outage = new ModelError('MODEL_UNAVAILABLE', 'It is being restarted.');
+  outage.outage = { since: new Date() };
+  const vision = visionModel(() => {
+    if (isAway) throw outage;
+  });
+  const listing = await begin(['/unseen.png', '/later.png'], { vision });
+  await listing.nextDay();
+  answers.set('/unseen.png', await picture('png', { colour: 'plum' }));
+  asked = [];
+  isAway = true;
+  const rawId = await store(db, listing.payload);
+  for (let turn = 0; turn < 3; turn += 1) assert.equal(await listing.runNext(), 'postponed');
+  const others = asked.filter((path) => path === '/unseen.png');
+  assert.deepEqual(others, ['/unseen.png'], 'it is had');
+  isAway = false;
+  assert.equal(await listing.runNext(), 'completed');
+  assert.deepEqual(outcomesOf(await rawRecord(db, rawId)), PICTURES_ONLY);
+  const [described] = await db
+    .selectFrom('listing_images')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .select('described_by')
+    .where('listing_id', '=', listing.listingId)
+    .execute();
+  assert.equal(described?.described_by, 'eyes-1');
+});
+
+test('a job that is stopped while it asks keeps others from asking at once', async () => {
   answers.set('/stopped.png', 503);
   const stop = new AbortController();
   const url = await serve((_request, response) => {

@@ -2,12 +2,15 @@ import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
+import { claimAlone } from '../../src/queue/claim-alone.sql.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
-import { loadListings } from '../../src/search/repository.ts';
+import { listMatching, loadListings } from '../../src/search/repository.ts';
 import { fillListings } from './listings.sql.ts';
 import { type ExplainedNode, planText } from './plan-text.ts';
+import { fillQueue } from './queue.sql.ts';
 
 export const DIMENSIONS = 8;
 
@@ -24,7 +27,7 @@ const near =
   (db: Db) =>
     findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
 
-/** The main queries of search, by the name of the file that has their plan. */
+/** The main queries of search and the queue, by the name of the file that has their plan. */
 const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'words-broad': words('квартира'),
   'words-rare': words('назва77'),
@@ -40,13 +43,29 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'near-in-a-small-city': near({ city: 'Луцьк' }),
   'near-of-a-source': near({ source_slug: 'source-3', deal_type: 'rent' }),
   listings: (db) => loadListings(db, [1, 200, 3000]),
+  matches: (db) =>
+    listMatching(db, {
+      ids: Array.from({ length: 100 }, (_, nth) => 1 + nth * 200),
+      text: 'квартира',
+      filters: { city: 'Київ', price_max: 60_000 },
+    }),
+  claim: (db) =>
+    claimJobs(db, {
+      worker: 'plan',
+      leaseMs: 60_000,
+      count: 4,
+      lastSource: 'queue-7',
+      aloneFrom: 2,
+    }),
+  'claim-alone': (db) => claimAlone(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
   duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
 };
 
-/** Runs each of the queries on many listings, and gives the plans of the statements that it consists of. */
+/** Runs each of the queries on many listings and payloads, and gives the plans of the statements that it consists of. */
 export async function collectPlans(database: Database<Tables>): Promise<Map<string, string>> {
   const { pool } = database;
   await fillListings(pool, DIMENSIONS);
+  await fillQueue(pool);
   const seen: { sql: string; parameters: readonly unknown[] }[] = [];
   const watched = new Kysely<Tables>({
     dialect: new PostgresDialect({ pool }),
@@ -57,7 +76,7 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
     seen.length = 0;
     await run(watched);
     const statements = seen.filter(
-      ({ sql }) => sql.includes('property_listings') && !/^explain/i.test(sql),
+      ({ sql }) => /property_listings|raw_data/.test(sql) && !/^explain/i.test(sql),
     );
     const texts = [];
     for (const { sql, parameters } of statements) {

@@ -190,7 +190,8 @@ test('a returned job has cost no attempt, but is another claim', async () => {
   await renewLeases(db, [inProgress(job, [stage])], 60_000);
   assert.equal((await returnJobs(db, [job])).has(job.rawId), true);
   const row = await rawRecord(db, id);
-  assert.deepEqual([row.status, row.attempts, row.attempt, row.stages], ['pending', 0, 1, []]);
+  assert.deepEqual([row.status, row.attempts, row.attempt], ['pending', 0, 1]);
+  assert.deepEqual(row.stages, [stage], 'what is known of it stays');
   assert.equal((await claimed()).attempt, 2);
   await drain();
 });

@@ -15,6 +15,11 @@ const claim = (options: Omit<ClaimOptions, 'worker' | 'leaseMs'>) =>
 const sources = async (count: number, lastSource?: string) =>
   (await claim({ count, lastSource })).map(({ sourceSlug }) => sourceSlug).join('');
 
+/** Ends whatever is in progress. */
+async function endAll(): Promise<void> {
+  await sql`update raw_data set status = 'completed' where status = 'processing'`.execute(db);
+}
+
 /** Pending payloads of a source, past everything that an ingest does. */
 async function fill(source: string, count: number, { sameListing = false } = {}): Promise<void> {
   await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
@@ -23,6 +28,17 @@ async function fill(source: string, count: number, { sameListing = false } = {})
       ${sameListing} and n > 1
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
+
+/** The same for jobs that then end. */
+async function sourcesToEnd(count: number, lastSource?: string): Promise<string> {
+  const taken = await sources(count, lastSource);
+  await endAll();
+  return taken;
+}
+
+/** The sources of six jobs, or fewer, of a claimant that has room for so many. */
+const sourcesWithin = async (room: ClaimOptions['room']) =>
+  (await claim({ count: 6, room })).map(({ sourceSlug }) => sourceSlug).join('');
 
 type Plan = {
   'Node Type': string;
@@ -56,6 +72,17 @@ async function rowsLookedAt(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): 
   return count(await explained(options));
 }
 
+/** The one node that reads an index. */
+function scanOf(plan: Plan, index: string): Plan {
+  const scans = (node: Plan): Plan[] => [
+    ...(node['Index Name'] === index ? [node] : []),
+    ...(node.Plans ?? []).flatMap(scans),
+  ];
+  const [scan, ...others] = scans(plan);
+  assert.ok(scan !== undefined && others.length === 0);
+  return scan;
+}
+
 /** The indexes that a plan reads. */
 function indexesOf({ 'Index Name': own, Plans = [] }: Plan): string[] {
   return [...(own === undefined ? [] : [own]), ...Plans.flatMap(indexesOf)];
@@ -71,9 +98,9 @@ test('100,000 pending payloads of one source do not hold up the one of another',
   const [before] = await claim({ count: 1 });
   assert.equal(before?.sourceSlug, 'large');
   const single = await store(db, payloadOf({ source_slug: 'small' }));
-  const [next] = await claim({ count: 1, lastSource: 'large' });
-  assert.equal(next?.rawId, single);
-  const [then] = await claim({ count: 1, lastSource: 'small' });
+  const [next] = await claim({ count: 1, lastSource: 'small' });
+  assert.equal(next?.rawId, single, 'whatever its turn: it has nothing in progress');
+  const [then] = await claim({ count: 1, lastSource: 'large' });
   assert.equal(then?.sourceSlug, 'large', 'the round begins again');
   assert.ok((await rowsLookedAt({ count: 4, lastSource: 'large' })) < 100);
 });
@@ -81,30 +108,69 @@ test('100,000 pending payloads of one source do not hold up the one of another',
 test('a claim takes equal shares, the oldest of each source first, and goes round', async () => {
   for (const source of ['a', 'b', 'c']) await fill(source, 10);
   await fill('d', 1);
-  assert.equal(await sources(8), 'aabbccd');
-  assert.equal(await sources(4, 'd'), 'aabb');
-  assert.equal(await sources(1, 'b'), 'c');
-  assert.equal(await sources(2, 'c'), 'ab');
-  assert.equal(await sources(3, 'b'), 'cab');
-  assert.equal(await sources(100, 'b'), 'c'.repeat(6) + 'a'.repeat(4) + 'b'.repeat(4));
-  assert.equal(await sources(1), '');
+  assert.equal(await sourcesToEnd(8), 'aabbccd');
+  assert.equal(await sourcesToEnd(4, 'd'), 'aabb');
+  assert.equal(await sourcesToEnd(1, 'b'), 'c');
+  assert.equal(await sourcesToEnd(2, 'c'), 'ab');
+  assert.equal(await sourcesToEnd(3, 'b'), 'cab');
+  assert.equal(await sourcesToEnd(100, 'b'), 'c'.repeat(6) + 'a'.repeat(4) + 'b'.repeat(4));
+  assert.equal(await sourcesToEnd(1), '');
   const { rows } = await sql<{ ok: boolean }>`
     select bool_and(claimed_by = 'test') as ok from raw_data`.execute(db);
   assert.equal(rows[0]?.ok, true);
 });
 
-test('no claim reads the index of leases, which holds a dead entry for each claim since the vacuum', async () => {
+test('a claim levels out what is in progress, whoever has it', async () => {
+  await fill('a', 20);
+  assert.equal(await sources(6), 'aaaaaa');
+  for (const source of ['b', 'c']) await fill(source, 20);
+  // 6, 0, 0: the two that have nothing come first, and then have as much.
+  assert.equal(await sources(2), 'bc');
+  assert.equal(await sources(3, 'a'), 'bbc');
+  assert.equal(await sources(1, 'b'), 'c', 'the one that has the fewest now');
+  assert.equal(await sources(6), 'bbbccc');
+  // 6 each.
+  assert.equal(await sources(3, 'a'), 'bca');
+  await endAll();
+  assert.equal(await sources(3, 'a'), 'bca', 'what has ended counts for nobody');
+});
+
+test('of a source no more is claimed than there is room for, and others take its place', async () => {
+  for (const source of ['a', 'b', 'c']) await fill(source, 10);
+  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 1 } }), 'abbcc');
+  await endAll();
+  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 0, b: 0 } }), 'ccc');
+  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 0, b: 0, c: 0 } }), '');
+});
+
+test('with 200 sources that all have a backlog a claim looks at those that it takes from, and what is in progress', async () => {
+  for (let nth = 0; nth < 200; nth += 1) await fill(`source-${nth}`, 20);
+  await sql`analyze raw_data`.execute(db);
+  for (let worker = 0; worker < 10; worker += 1) {
+    assert.equal((await claim({ count: 4, lastSource: `source-${worker}` })).length, 4);
+  }
+  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'source-1' })) < 200);
+});
+
+test('what ended since the last vacuum costs a claim one look: it reads what is in progress in order', async () => {
   for (let nth = 0; nth < 40; nth += 1) await fill(`source-${nth}`, 1000);
   await sql`update raw_data set updated_at = now()`.execute(db);
-  // The planner now takes that index for empty, and so for the cheapest way to what is being processed.
+  // The planner now takes the index of what is in progress for empty, and so for the cheapest way to all of it.
   await sql`analyze raw_data`.execute(db);
-  for (let round = 0; round < 5; round += 1) await claim({ count: 100 });
-  const indexes = indexesOf(await explained({ count: 100 }));
-  assert.deepEqual([...new Set(indexes)].toSorted(), [
+  for (let round = 0; round < 5; round += 1) {
+    await claim({ count: 100 });
+    await endAll();
+  }
+  const plan = await explained({ count: 100 });
+  assert.deepEqual([...new Set(indexesOf(plan))].toSorted(), [
     'raw_data_claimable',
+    'raw_data_in_progress',
     'raw_data_pkey',
     'raw_data_unfinished',
   ]);
+  const { 'Node Type': kind, 'Actual Loops': loops } = scanOf(plan, 'raw_data_in_progress');
+  // A scan that reads the index in its order, unlike one that makes a bitmap, marks what is dead for those after it.
+  assert.deepEqual([kind, loops], ['Index Only Scan', 1]);
 });
 
 test('a claim spreads over some sources, and the next one goes on with others', async () => {

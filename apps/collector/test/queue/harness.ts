@@ -1,7 +1,7 @@
 import { afterEach } from 'node:test';
 import { createLogger } from '@oselya/kit';
 import { Registry } from 'prom-client';
-import { createMetrics } from '../../src/metrics.ts';
+import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
 import type { JobOptions, ProcessResult } from '../../src/queue/run-job.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
@@ -17,6 +17,12 @@ export const completed: JobResult = {
   stages: [],
   listingId: null,
 };
+/** How often a worker's claims have ended in each way. */
+export async function outcomesOf(metrics: Pick<Metrics, 'jobs'>): Promise<Record<string, number>> {
+  const { values } = await metrics.jobs.get();
+  return Object.fromEntries(values.map(({ labels, value }) => [String(labels['outcome']), value]));
+}
+
 export const NO_WAIT = { timeoutMs: 0 };
 export const LONG = { timeoutMs: 20_000 };
 

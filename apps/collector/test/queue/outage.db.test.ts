@@ -1,24 +1,15 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import {
-  createModelClient,
-  listingExtraction,
-  type ModelClient,
-  type ModelClientOptions,
-} from '@oselya/model';
-import { Registry } from 'prom-client';
-import { createMetrics } from '../../src/metrics.ts';
+import { listingExtraction, type ModelClient, type ModelClientOptions } from '@oselya/model';
 import { createRetry } from '../../src/operations/raw/retry.ts';
 import type { Payload } from '../../src/payload/schema.ts';
-import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { startWorker } from '../../src/queue/worker.ts';
 import { startCollector } from '../support/collector.ts';
-import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
+import { openDatabase, store } from '../support/database.ts';
 import { startModelServer } from '../support/model-server.ts';
-import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
 import { payloadOf } from '../support/payload.ts';
-import { log, noImages } from '../support/pipeline.ts';
+import { noImages } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 
 const database = await openDatabase();
@@ -28,7 +19,7 @@ atEnd(() => Promise.all([server.close(), embedder.close()]).then(() => undefined
 
 beforeEach(async () => {
   for (const { state } of [server, embedder]) {
-    Object.assign(state, { up: true, embeds: true, sees: true, requests: 0 });
+    Object.assign(state, { up: true, embeds: true, sees: true, requests: 0, readings: 0 });
     delete state.interfere;
     delete state.crashesOn;
   }
@@ -55,50 +46,15 @@ function lookAt(model: ModelClient): typeof noImages.processRemote {
 
 /** A worker before the model server, and the client that it asks with. */
 function open({ slots = 4, ...options }: Partial<ModelClientOptions> & { slots?: number } = {}) {
-  const timeoutMs = options.timeoutMs ?? 10_000;
-  const model = createModelClient({
-    mode: 'openai',
-    baseUrl: server.url,
-    chat: 'chat',
-    embedding: 'embedding',
-    timeoutMs,
-    embeddingDimensions: DIMENSIONS,
-    retry: { initialDelayMs: 1, maxDelayMs: 5 },
-    breaker: { halfOpenAfterMs: 30 },
-    ...options,
-  });
-  const metrics = createMetrics(new Registry());
+  const model = openModel(server.url, options);
   const images = { ...noImages, processRemote: lookAt(model) };
-  const deps = { db, model, images, metrics, log, modelTimeoutMs: timeoutMs };
-  const worker = startWorker({
-    ...deps,
-    process: createPipeline(deps),
-    breaker: model.breaker,
-    slots,
-    leaseMs: 60_000,
-    maxAttempts: 3,
-    pollMs: 10,
-  });
-  const dispose = async (): Promise<void> => {
-    await worker.stop({ timeoutMs: 5000 });
-    await model.close();
-    await untilNothingIsLeft({ database, servers: [server, embedder] });
-  };
-  return { model, worker, [Symbol.asyncDispose]: dispose };
+  const { timeoutMs } = options;
+  const servers = [server, embedder];
+  return startModelWorker({ database, servers, model, modelTimeoutMs: timeoutMs, images, slots });
 }
 
 function add(jobs: number, overrides: Partial<Payload> = {}): Promise<number[]> {
   return Promise.all(Array.from({ length: jobs }, () => store(db, payloadOf(overrides))));
-}
-
-async function count(): Promise<Record<'pending' | 'completed' | 'failed', number>> {
-  const rows = await db
-    .selectFrom('raw_data')
-    .select(['status', (eb) => eb.fn.countAll<number>().as('n')])
-    .groupBy('status')
-    .execute();
-  const counted = Object.fromEntries(rows.map(({ status, n }) => [status, n]));
-  return { pending: 0, completed: 0, failed: 0, ...counted };
 }
 
 /** How many requests the servers have had. */
@@ -117,11 +73,11 @@ async function countClaims(): Promise<number> {
 async function allCompleted(jobs: number): Promise<void> {
   for (let ended = 0; ended < jobs;) {
     ended = await until('more jobs to end', async () => {
-      const { completed, failed } = await count();
+      const { completed, failed } = await countByStatus(db);
       return completed + failed > ended && completed + failed;
     });
   }
-  assert.equal((await count()).completed, jobs);
+  assert.equal((await countByStatus(db)).completed, jobs);
   const { most } = await db
     .selectFrom('raw_data')
     .select((eb) => eb.fn.max('attempts').as('most'))
@@ -178,13 +134,14 @@ const outages: [
 for (const [name, jobs, options, begin, end] of outages) {
   test(`${name} costs none of ${jobs} jobs an attempt`, async () => {
     begin();
+    const isRead = server.state.up && server.state.interfere === undefined;
     await add(jobs, { image_urls: ['https://pictures.example/1.jpg'] });
     await using opened = open(options);
     const { model } = opened;
     await until('the breaker to open', () => model.breaker.state !== 'closed');
     const [reached, claimed] = [asked(), await countClaims()];
     await until('five probes', () => asked() >= reached + 5);
-    const { completed, failed } = await count();
+    const { completed, failed } = await countByStatus(db);
     assert.deepEqual([completed, failed], [0, 0]);
     // Once for each probe, and before the first: what a probe turns away is not claimed again and again meanwhile.
     const [probes, claims] = [asked() - reached, (await countClaims()) - claimed];
@@ -192,6 +149,7 @@ for (const [name, jobs, options, begin, end] of outages) {
     assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
     end();
     await allCompleted(jobs);
+    if (isRead) assert.equal(server.state.readings, jobs, 'none is read twice');
   });
 }
 
@@ -203,7 +161,7 @@ test('an outage of ten minutes fails none of 1,000 jobs; what failed before is p
   await add(refused);
   {
     await using opened = open();
-    await until('them to fail', async () => (await count()).failed === refused);
+    await until('them to fail', async () => (await countByStatus(db)).failed === refused);
     assert.equal(opened.model.breaker.state, 'closed');
   }
   delete server.state.interfere;
@@ -216,7 +174,7 @@ test('an outage of ten minutes fails none of 1,000 jobs; what failed before is p
   // Half a minute apart they take ten minutes.
   const reached = server.state.requests;
   await until('twenty probes', () => server.state.requests >= reached + 20);
-  const { completed, failed } = await count();
+  const { completed, failed } = await countByStatus(db);
   assert.deepEqual([completed, failed], [0, refused]);
 
   server.state.up = true;
@@ -230,8 +188,11 @@ test('an outage in the midst of the work costs no job an attempt', async () => {
   await add(jobs);
   await using opened = open();
   for (let outage = 0; outage < 3; outage += 1) {
-    const before = (await count()).completed;
-    await until('some jobs to be done', async () => (await count()).completed >= before + 4);
+    const before = (await countByStatus(db)).completed;
+    await until(
+      'some jobs to be done',
+      async () => (await countByStatus(db)).completed >= before + 4,
+    );
     server.state.interfere = (response) => void response.socket?.resetAndDestroy();
     await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
     delete server.state.interfere;
@@ -250,7 +211,7 @@ test('a server that asks to be left alone for long is, and no job fails', async 
   await using opened = open({ timeoutMs: 1000 });
   await until('the breaker to open', () => opened.model.breaker.state !== 'closed');
   const refused = await until('no job to be in progress', async () => {
-    const { pending } = await count();
+    const { pending } = await countByStatus(db);
     return pending === jobs && server.state.requests;
   });
   assert.ok(refused <= 4, `${refused} requests of 4 jobs at once`);
@@ -281,7 +242,7 @@ for (const [name, path, slots] of poisons) {
     opened.model.breaker.onChange((state) => states.push(state));
     // Only other jobs can show that it is not the server.
     await until('it to end', async () => {
-      const { completed, failed } = await count();
+      const { completed, failed } = await countByStatus(db);
       if (failed === 0 && completed === jobs) jobs += (await add(1)).length;
       return failed > 0;
     });

@@ -47,7 +47,7 @@ test('nor does one after renewals failed, though no look met the outage', async 
     before(text) {
       if (text.includes('lease_expires_at < now()')) looks.push('for leases');
       if (text.includes('select distinct')) looks.push('for what waits');
-      if (!text.includes('stages = job.stages')) return;
+      if (!text.includes('attempt_usage = job.usage')) return;
       renewals += 1;
       if (renewals === 1) throw outage();
     },

@@ -56,7 +56,7 @@ test('a job that ends without a word has left its slot too', async () => {
 });
 
 test('jobs wait for a slot in their order, and can be taken out', async () => {
-  const slots = createSlots(1, () => undefined, 10);
+  const slots = createSlots(1, () => undefined, { ahead: 10 });
   const begun: number[] = [];
   const ends = new Map([1, 2, 3, 4].map((id) => [id, Promise.withResolvers<void>()]));
   for (const [id, { promise }] of ends) {
@@ -79,4 +79,37 @@ test('jobs wait for a slot in their order, and can be taken out', async () => {
   assert.ok(await slots.empty(1000));
   assert.deepEqual([begun, slots.free], [[1, 2], 1]);
   assert.equal(slots.processed, 1, 'the second went back');
+});
+
+test('of one source no more are worked on than may be, and those of others go ahead', async () => {
+  const most = { ofOne: 2 };
+  const slots = createSlots(3, () => undefined, { ahead: 10, mostOfOne: () => most.ofOne });
+  const begun: number[] = [];
+  const ends = new Map<number, () => void>();
+  const run = (rawId: number, sourceSlug: string) =>
+    slots.run({ ...job(rawId), sourceSlug }, async () => {
+      begun.push(rawId);
+      await new Promise<void>((resolve) => ends.set(rawId, resolve));
+    });
+  for (const rawId of [1, 2, 3, 4]) run(rawId, 'large');
+  assert.deepEqual([begun, slots.free, slots.hasItsShare('large')], [[1, 2], 1, true]);
+  run(5, 'small');
+  assert.deepEqual([begun, slots.free, slots.hasItsShare('small')], [[1, 2, 5], 0, false]);
+  assert.deepEqual(
+    [...slots.workingOf()],
+    [
+      ['large', 2],
+      ['small', 1],
+    ],
+  );
+  const [first] = slots.all();
+  ends.get(1)?.();
+  await first?.done;
+  assert.deepEqual(begun, [1, 2, 5, 3]);
+  most.ofOne = Infinity;
+  ends.get(5)?.();
+  while (begun.length < 5) await new Promise<void>((resolve) => setImmediate(resolve));
+  for (const end of ends.values()) end();
+  assert.ok(await slots.empty(1000));
+  assert.ok(slots.isEmpty && slots.workingOf().size === 0);
 });

@@ -131,7 +131,7 @@ test('a worker has not stopped while jobs are on their way back', async () => {
 /** What a worker waits for that is told to stop, by a part of its text. */
 const awaited = {
   'a claim': 'with recursive',
-  'a renewal': 'stages = job.stages',
+  'a renewal': 'attempt_usage = job.usage',
   'a return': 'from job as back',
 };
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 import { completed, type Line, logTo, LONG, openQueue } from './harness.ts';
 
 const { db, empty, reach, start, statuses, storeMany } = await openQueue();
@@ -129,6 +130,28 @@ test('a database that fails for a while does not end the worker', async () => {
   await sleep(60);
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
   await reach({ completed: 1 });
+  await worker.stop(LONG);
+  await empty();
+});
+
+test('a word ends the pause after failed claims: nobody waits for a database that is back', async () => {
+  await storeMany(1);
+  const state = { isAway: true, claims: 0 };
+  const flaky = watchedDatabase(db, {
+    before(text) {
+      if (!text.includes('with recursive')) return;
+      state.claims += 1;
+      if (state.isAway) throw new Error('away');
+    },
+  });
+  const worker = start(async () => completed, { db: flaky, pollMs: 1_000_000 });
+  await until('a claim to fail', () => state.claims > 0);
+  for (let words = 0; words < 200; words += 1) worker.notify();
+  await until('another one', () => state.claims > 1);
+  state.isAway = false;
+  worker.notify();
+  await reach({ completed: 1 });
+  assert.ok(state.claims < 20, `${state.claims} claims: many words at once are one`);
   await worker.stop(LONG);
   await empty();
 });

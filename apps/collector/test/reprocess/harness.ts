@@ -6,6 +6,7 @@ import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
+import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
 import {
   createReprocess,
   type ReadOutcome,
@@ -37,7 +38,13 @@ export function openReprocess(
   const metrics = createMetrics(new Registry());
   const deps = { db, images, metrics, log };
   const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
-  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
+  const jobs = createInlineJobs({
+    db,
+    process: keepCompleted(process),
+    metrics,
+    log,
+    leaseMs: 60_000,
+  });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
   return createReprocess({ db, model, jobs, leaseMs: 60_000, parallel: 4 });
 }
@@ -46,8 +53,10 @@ export async function readAll(
   reprocess: Reprocess,
   choice: Choice = {},
   limit = 1000,
+  dryRun = false,
 ): Promise<ReadOutcome[]> {
-  return Array.fromAsync(reprocess.read(choice, { limit, signal: new AbortController().signal }));
+  const { signal } = new AbortController();
+  return Array.fromAsync(reprocess.read(choice, { limit, signal, dryRun }));
 }
 
 export const readings = (outcomes: readonly ReadOutcome[]): Reading[] =>

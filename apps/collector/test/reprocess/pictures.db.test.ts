@@ -9,7 +9,8 @@ import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { claimAgain } from '../../src/queue/claim-again.sql.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
-import { createReprocessPictures, PicturesFailedError } from '../../src/reprocess/pictures.ts';
+import { keepCompleted } from '../../src/reprocess/keep-completed.ts';
+import { createReprocessPictures } from '../../src/reprocess/pictures.ts';
 import type { Choice } from '../../src/reprocess/repository.ts';
 import { openImages, visionModel } from '../images/harness.ts';
 import { openPictureHost } from '../images/picture-host.ts';
@@ -45,7 +46,13 @@ function openPictures(vision: Describer) {
   const model = countedModel();
   const { images } = open({ model: vision });
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
-  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs: 60_000 });
+  const jobs = createInlineJobs({
+    db,
+    process: keepCompleted(process),
+    metrics,
+    log,
+    leaseMs: 60_000,
+  });
   atEnd(() => jobs.close({ timeoutMs: 1000 }));
   const pictures = createReprocessPictures({ db, images, jobs, leaseMs: 60_000, parallel: 2 });
   const describe = (choice: Choice = {}, signal = new AbortController().signal) =>
@@ -194,11 +201,25 @@ test('what has no complete payload is left; a model that fails on all ends the r
   assert.equal(eyes.shown.length, 0);
 
   for (let nth = 0; nth < 20; nth += 1) await addListing(hall.url);
-  const failing = betterEyes(() => {
-    throw new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 });
-  });
-  await assert.rejects(openPictures(failing.vision).describe(), PicturesFailedError);
-  assert.ok(failing.shown.length < 20, `${failing.shown.length} were asked for`);
+  const raws = () =>
+    db
+      .selectFrom('raw_data')
+      .innerJoin('listing_payloads as current', 'current.raw_id', 'raw_data.id')
+      .select(['raw_data.id', 'status', 'error', 'completed_hash'])
+      .orderBy('raw_data.id')
+      .execute();
+  const before = await raws();
+  for (const error of [
+    new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 }),
+    new ModelError('MODEL_UNREACHABLE', 'nobody is there'),
+  ]) {
+    const failing = betterEyes(() => {
+      throw error;
+    });
+    await assert.rejects(openPictures(failing.vision).describe(), error);
+    assert.ok(failing.shown.length <= 4, `${failing.shown.length} were asked for`);
+    assert.deepEqual(await raws(), before, 'what was completed is so still');
+  }
   // They are gone on with; who stops it lets end what has begun.
   const stopped = new AbortController();
   stopped.abort();

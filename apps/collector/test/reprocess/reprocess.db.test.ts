@@ -208,55 +208,142 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
   assert.deepEqual((await everything()).listings, before.listings);
 });
 
-test('a server that fails ends the reading, and so does a model that fails on everything', async () => {
+test('a wrong setting or a server that is away ends the reading at once, and what fails on all soon', async () => {
   const harness = createHarness(db);
   for (let nth = 0; nth < 20; nth += 1) await harness.process(payloadOf());
+  const before = await everything();
   // The slots; and ten in a row, with those that had been begun ahead of the tenth.
-  for (const [code, most] of [
-    ['MODEL_UNREACHABLE', 4],
-    ['MODEL_REJECTED', 10 + 2 * 4],
+  for (const [code, status, most] of [
+    ['MODEL_UNREACHABLE', undefined, 4],
+    ['MODEL_MISCONFIGURED', undefined, 4],
+    ['MODEL_REJECTED', 401, 4],
+    ['MODEL_REJECTED', 404, 4],
+    ['MODEL_REJECTED', 302, 4],
+    ['MODEL_REJECTED', 400, 10 + 2 * 4],
   ] as const) {
     const model = betterModel(() => {
-      throw new ModelError(code, 'no');
+      throw new ModelError(code, 'no', status === undefined ? {} : { status });
     });
     await assert.rejects(
       readAll(open(model)),
       (error) => error instanceof ModelError && error.code === code,
     );
-    assert.ok(model.calls.chat <= most, `${model.calls.chat} calls`);
+    assert.ok(model.calls.chat <= most, `${code} ${status}: ${model.calls.chat} calls`);
   }
+  assert.deepEqual((await everything()).listings, before.listings);
 });
 
-test('one that fails on its way is failed with its reason, and can be put back in the queue', async () => {
+test('a model that fails on the embedding leaves all as it was, and a wrong setting ends the writing', async () => {
+  const payload = payloadOf();
+  await createHarness(db).process(payload);
+  const model = betterModel();
+  const [reading] = readings(await readAll(open(model)));
+  assert.ok(reading);
+  const before = await everything();
+  const failsWith = (failure: ModelError) =>
+    open({ ...model, embed: () => Promise.reject(failure) });
+  const tooLong = new ModelError('MODEL_REJECTED', 'too long', { status: 400 });
+  assert.equal(await failsWith(tooLong).write(reading), 'kept');
+  for (const error of [
+    new ModelError('MODEL_REJECTED', 'no such model', { status: 404 }),
+    new ModelError('MODEL_UNREACHABLE', 'nobody is there'),
+  ]) {
+    await assert.rejects(failsWith(error).write(reading), error);
+  }
+  assert.deepEqual(await everything(), before);
+});
+
+test('what fails before anything is written stays completed, with its listing', async () => {
   const payload = payloadOf();
   const raw = await createHarness(db).process(payload);
-  const model = betterModel();
-  const reprocess = open({
-    ...model,
-    embed: () => Promise.reject(new ModelError('MODEL_REJECTED', 'too long')),
-  });
+  const reprocess = open(betterModel());
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
-  assert.equal(await reprocess.write(reading), 'failed');
-  const failed = await rawRecord(db, raw.id);
-  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'embed']);
-  assert.equal((await currentOf(db, payload))?.completed_hash, null);
+  const before = await everything();
+  // The stage before the first write refuses it.
+  const extraction = { ...reading.extracted.extraction, is_listing: false };
+  const broken = { ...reading, extracted: { ...reading.extracted, extraction } };
+  assert.equal(await reprocess.write(broken), 'kept');
+  const after = await rawRecord(db, raw.id);
+  assert.deepEqual(
+    [after.status, after.error, after.listing_id],
+    ['completed', null, raw.listing_id],
+  );
+  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+  assert.deepEqual((await everything()).snapshots, before.snapshots);
+  assert.equal((await listingOf(db, payload))?.rooms, 2);
 });
 
-test('one whose process was killed before its first stage does not pass for unchanged', async () => {
+test('one whose process was killed is as it was, or goes on where its listing was being written', async () => {
   const payload = payloadOf();
   const harness = createHarness(db);
   const raw = await harness.process(payload);
-  const claimant = { worker: 'killed', leaseMs: 60_000 };
   assert.ok(raw.listing_id);
-  const job = await claimAgain(db, { rawId: raw.id, listingId: raw.listing_id }, claimant);
-  assert.equal(job?.attempt, 2);
-  await expireLeases(db);
-  await rescueJobs(db, 3);
+  const target = { rawId: raw.id, listingId: raw.listing_id };
+  const claimant = { worker: 'killed', leaseMs: 60_000 };
   const model = betterModel();
-  assert.equal(await createHarness(db, { model }).runNext(), 'completed');
+  const goOn = async () => {
+    await expireLeases(db);
+    await rescueJobs(db, 3);
+    assert.equal(await createHarness(db, { model }).runNext(), 'completed');
+  };
+  const job = await claimAgain(db, target, claimant);
+  assert.deepEqual([job?.attempt, job?.before], [2, 'completed']);
+  await goOn();
+  assert.equal((await listingOf(db, payload))?.rooms, 2);
+  assert.equal(model.calls.chat, 0, 'nothing is asked for it');
+
+  assert.ok(await claimAgain(db, target, claimant));
+  // As the stage that writes the listing leaves it.
+  await db.updateTable('listing_payloads').set({ completed_hash: null }).execute();
+  await goOn();
   assert.equal((await listingOf(db, payload))?.rooms, 9);
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+});
+
+test('a payload that a newer one is about to overtake is not read', async () => {
+  const harness = createHarness(db);
+  const payload = payloadOf();
+  await harness.process(payload);
+  await store(db, { ...payload, price: 1, currency: 'USD' });
+  const model = betterModel();
+  const outcomes = await readAll(open(model));
+  assert.deepEqual(
+    outcomes.map(({ outcome }) => outcome),
+    ['in_progress'],
+  );
+  assert.equal(model.calls.chat, 0);
+});
+
+test('one that had failed is taken, and one that fails again is failed', async () => {
+  const payload = payloadOf();
+  const failing = { ...countedModel(), embed: () => Promise.reject(new Error('no')) };
+  const raw = await createHarness(db, { model: failing }).process(payload);
+  assert.deepEqual([raw.status, raw.error?.stage], ['failed', 'embed']);
+  const [reading] = readings(await readAll(open(betterModel())));
+  assert.ok(reading);
+  const pipeline = open({ ...betterModel(), embed: failing.embed });
+  await assert.rejects(pipeline.write(reading), /no/);
+  assert.equal((await rawRecord(db, raw.id)).status, 'failed');
+  assert.equal(await open(betterModel()).write(reading), 'written');
+  assert.equal((await rawRecord(db, raw.id)).status, 'completed');
+});
+
+test('a dry run writes nothing at all', async () => {
+  const harness = createHarness(db);
+  await harness.process(payloadOf({ external_id: 'read' }));
+  await harness.process(payloadOf({ external_id: 'refused', title: 'refused' }));
+  await harness.process(payloadOf({ external_id: 'failed', title: 'failed' }));
+  const before = await everything();
+  const model = betterModel((read) => {
+    if (read.title === 'failed') throw new ModelError('MODEL_TRUNCATED', 'cut off');
+    return read.title === 'refused' ? { is_listing: false, reason: 'A service.' } : { rooms: 9 };
+  });
+  assert.deepEqual(
+    (await readAll(open(model), {}, 1000, true)).map(({ outcome }) => outcome),
+    ['read', 'not_a_listing', 'failed'],
+  );
+  assert.deepEqual(await everything(), before);
 });
 
 test('the payload that came last is read again, also where it said nothing new', async () => {

@@ -4,12 +4,12 @@ import type { SafeFetch } from '../../safe-fetch/index.ts';
 const TIMEOUT_MS = 15_000;
 
 /** What an address answers: that the listing is gone (404, 410), anything else, or nothing of use. */
-export type Verdict =
+export type AddressState =
   | { state: 'gone' | 'present'; status: number }
   | { state: 'unreachable'; status: number | null };
 
 /** Asks an address whether what it stood for is still there. */
-export type Ask = (url: string, signal: AbortSignal) => Promise<Verdict>;
+export type Ask = (url: string, signal: AbortSignal) => Promise<AddressState>;
 
 /**
  * Asks with GET, since many sites answer HEAD with an error, and hangs up before the body. An address

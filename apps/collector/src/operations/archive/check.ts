@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { Ask } from './ask.ts';
-import { type Claim, claimListings, type ClaimOptions, releaseListings } from './claims.sql.ts';
+import { type Claim, claimListings, type CheckChoice, releaseListings } from './claims.sql.ts';
 import { createHostLimits, type HostLimitOptions } from './host-limits.ts';
 import { noteCheck, noteGone } from './verdicts.sql.ts';
 
@@ -12,7 +12,7 @@ const DEADLINE_MS = 50_000;
 
 const HOST_LIMITS: HostLimitOptions = { parallel: 8, perHost: 2, pauseMs: 250 };
 
-export type CheckOptions = ClaimOptions & {
+export type CheckOptions = CheckChoice & {
   /** How far apart two checks must be that find a listing gone. */
   minIntervalSeconds: number;
   /** Ends the run; what was not asked by then stays as it was. */

@@ -7,7 +7,7 @@ const CLAIM = sql`interval '5 minutes'`;
 /** A listing whose address is to be asked, and the payload that it was made from by then. */
 export type Claim = { listingId: number; rawId: number; url: string };
 
-export type ClaimOptions = {
+export type CheckChoice = {
   limit: number;
   source?: string | undefined;
   /** Leave out what was asked, or came into being, within so many hours. */
@@ -18,7 +18,7 @@ export type ClaimOptions = {
  * Claims listings for a check: those that were never asked, and then those that were asked longest ago.
  * Two runs at the same time get different ones; one that finds another at work may get fewer.
  */
-export async function claimListings(db: Kysely<Tables>, options: ClaimOptions): Promise<Claim[]> {
+export async function claimListings(db: Kysely<Tables>, options: CheckChoice): Promise<Claim[]> {
   const fresh = await claimFresh(db, options);
   const limit = options.limit - fresh.length;
   return limit === 0 ? fresh : [...fresh, ...(await claimOldest(db, { ...options, limit }))];
@@ -32,7 +32,7 @@ function ofSource(source: string | undefined) {
 
 async function claimFresh(
   db: Kysely<Tables>,
-  { limit, source, notWithinHours }: ClaimOptions,
+  { limit, source, notWithinHours }: CheckChoice,
 ): Promise<Claim[]> {
   const isDue =
     notWithinHours === undefined
@@ -60,7 +60,7 @@ async function claimFresh(
 
 async function claimOldest(
   db: Kysely<Tables>,
-  { limit, source, notWithinHours }: ClaimOptions,
+  { limit, source, notWithinHours }: CheckChoice,
 ): Promise<Claim[]> {
   const isDue =
     notWithinHours === undefined

@@ -1,13 +1,13 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
-import type { Verdict } from './ask.ts';
+import type { AddressState } from './ask.ts';
 import type { Claim } from './claims.sql.ts';
 
 /** Notes that an address is not gone, or that nothing can be said: that leaves what was known before. */
 export async function noteCheck(
   db: Kysely<Tables>,
   { listingId }: Claim,
-  { state, status }: Verdict,
+  { state, status }: AddressState,
 ): Promise<void> {
   await db
     .updateTable('listing_checks')

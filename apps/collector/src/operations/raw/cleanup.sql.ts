@@ -1,9 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 
-/** How far the removal has come: the last payload that it looked at. */
-export type Progress = { at: string; id: number };
-
 /** The time before which payloads are old, as the database writes it. */
 export async function readCutoff(db: Kysely<Tables>, olderThanDays: number): Promise<string> {
   const { rows } = await sql<{ cutoff: string }>`
@@ -12,41 +9,32 @@ export async function readCutoff(db: Kysely<Tables>, olderThanDays: number): Pro
 }
 
 /**
- * Removes old completed payloads among the next `limit`, the oldest first. One whose idempotency key still
- * counts stays, and one that somebody is about to process again is passed by.
+ * Removes old completed payloads among the next `limit` of all, in the order in which they came: their ids are
+ * that order, but for transactions that overlap. One whose idempotency key still counts stays, and one that
+ * somebody is about to process again is passed by.
  * @param cutoff As `readCutoff` gives it.
- * @returns How many, and where to go on; undefined where there is nothing more.
+ * @param options.after Where the last call ended; 0 at first.
+ * @returns How many, and where to go on; undefined where none that follow are old.
  */
 export async function removeSome(
   db: Kysely<Tables>,
-  options: { cutoff: string; after: Progress | undefined; limit: number },
-): Promise<{ deleted: number; progress: Progress | undefined }> {
+  options: { cutoff: string; after: number; limit: number },
+): Promise<{ deleted: number; next: number | undefined }> {
   const { cutoff, after, limit } = options;
-  const isNext =
-    after === undefined
-      ? sql`true`
-      : sql`(updated_at, id) > (${after.at}::timestamptz, ${after.id}::bigint)`;
-  const { rows } = await sql<{ deleted: number; examined: number } & Progress>`
+  const { rows } = await sql<{ deleted: number; examined: number; old: number; last: number }>`
     with examined as materialized (
-      select id, updated_at from raw_data
-      where status = 'completed' and updated_at < ${cutoff}::timestamptz and ${isNext}
-      order by updated_at, id
-      limit ${limit}),
-    old as materialized (
+      select id, created_at < ${cutoff}::timestamptz as is_old
+      from raw_data where id > ${after} order by id limit ${limit}),
+    removable as materialized (
       select raw.id from raw_data as raw join examined using (id)
-      where raw.status = 'completed'
+      where examined.is_old and raw.status = 'completed'
         and (idempotency_key is null or created_at < now() - interval '24 hours')
       for update of raw skip locked),
     deleted as (
-      delete from raw_data using old where raw_data.id = old.id returning raw_data.id)
-    select (select count(*)::integer from deleted) as deleted,
-      (select count(*)::integer from examined) as examined,
-      updated_at::text as at, id
-    from examined
-    order by updated_at desc, id desc
-    limit 1`.execute(db);
-  const row = rows[0];
-  if (row === undefined) return { deleted: 0, progress: undefined };
-  const { deleted, examined, at, id } = row;
-  return { deleted, progress: examined < limit ? undefined : { at, id } };
+      delete from raw_data using removable where raw_data.id = removable.id returning raw_data.id)
+    select (select count(*)::integer from deleted) as deleted, count(*)::integer as examined,
+      (count(*) filter (where is_old))::integer as old, coalesce(max(id), 0) as last
+    from examined`.execute(db);
+  const { deleted, examined, old, last } = rows[0] ?? { deleted: 0, examined: 0, old: 0, last: 0 };
+  return { deleted, next: examined < limit || old === 0 ? undefined : last };
 }

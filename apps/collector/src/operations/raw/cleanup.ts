@@ -1,13 +1,13 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Metrics } from '../../metrics.ts';
-import { type Progress, readCutoff, removeSome } from './cleanup.sql.ts';
+import { readCutoff, removeSome } from './cleanup.sql.ts';
 
 /** How many payloads one statement looks at: it holds their locks for a moment only. */
 const BATCH = 1000;
 
 /**
- * Removes completed payloads that ended more than so many days ago, batch after batch.
+ * Removes completed payloads that came more than so many days ago, batch after batch.
  * @param options.signal Ends it after the batch in progress.
  * @returns How many.
  */
@@ -29,13 +29,12 @@ export function createRawCleanup(deps: {
   return async ({ olderThanDays, signal }) => {
     const cutoff = await readCutoff(db, olderThanDays);
     let total = 0;
-    let after: Progress | undefined;
-    for (;;) {
-      const { deleted, progress } = await removeSome(db, { cutoff, after, limit: BATCH });
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const { deleted, next } = await removeSome(db, { cutoff, after, limit: BATCH });
       metrics.rawDeleted.inc(deleted);
       total += deleted;
-      if (progress === undefined || signal?.aborted === true) return total;
-      after = progress;
+      after = signal?.aborted === true ? undefined : next;
     }
+    return total;
   };
 }

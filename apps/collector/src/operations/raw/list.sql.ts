@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../../database/tables.ts';
 
 /** Where a page ends: the last change of its last payload, as the database writes it, and its id. */
-export type Position = { at: string; id: number };
+export type RawPosition = { at: string; id: number };
 
 /** Payloads of a status without what they hold, the last changed first. */
 export function listRaw(
@@ -10,7 +10,7 @@ export function listRaw(
   options: {
     status: RawStatus;
     source: string | undefined;
-    after: Position | undefined;
+    after: RawPosition | undefined;
     limit: number;
   },
 ) {

@@ -126,7 +126,7 @@ export function rawRoutes(
         tags,
         summary: 'Remove old completed payloads',
         description:
-          'Also those that listings were made from: the listings and their history stay, but cannot be ' +
+          'By when they came (`created_at`), whenever they were processed last. Also those that listings were made from: the listings and their history stay, but cannot be ' +
           'processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. ' +
           BOUNDED,
         querystring: cleanupQuery,

@@ -66,7 +66,7 @@ export const cleanupQuery = Type.Object(
     older_than_days: Type.Integer({
       minimum: 0,
       maximum: MAX_DAYS,
-      description: 'How long ago their processing ended, at least; 0 is all of them.',
+      description: 'How long ago they came, at least; 0 is all of them.',
       examples: [90],
     }),
   },

@@ -20,7 +20,8 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const hash = sha256(text);
   if (isEmbedded(listing, { hash, model: model.embeddingModel })) return skipped;
 
-  const { vector, model: name } = await model.embed(text, signal);
+  const before = context.embedded?.hash === hash ? context.embedded : undefined;
+  const { vector, model: name } = before ?? (await model.embed(text, signal));
   const written = await writeEmbedding(db, job, listingId, { vector, model: name, hash });
   return written ? done : superseded;
 };

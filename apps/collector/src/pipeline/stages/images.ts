@@ -1,5 +1,5 @@
-import { type Fence, SupersededError } from '../../queue/index.ts';
-import { type Context, product, type StageDeps } from '../context.ts';
+import { SupersededError } from '../../queue/index.ts';
+import { product } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 
@@ -28,7 +28,8 @@ export const images: StageRun = async (context, deps, signal) => {
   if (uploads === undefined && product(context, 'hasUploads')) return skipped;
   try {
     if (uploads === undefined) {
-      const mayAsk = await takeDueOnce(context, deps, job);
+      const { onlyPictures } = context.products;
+      const mayAsk = onlyPictures ? await deps.images.takeDue(job) : undefined;
       await deps.images.processRemote({ ...job, urls, mayAsk });
     } else await deps.images.processUploaded({ ...job, files: uploads });
   } catch (error) {
@@ -37,13 +38,3 @@ export const images: StageRun = async (context, deps, signal) => {
   }
   return (uploads ?? urls).length === 0 ? skipped : done;
 };
-
-/** Taken once: where the stage has to be done again, the addresses are still this job's to ask. */
-async function takeDueOnce(
-  { products }: Context,
-  { images: pictures }: StageDeps,
-  job: { listingId: number; fence: Fence },
-): Promise<ReadonlySet<string> | undefined> {
-  if (products.onlyPictures) products.due ??= await pictures.takeDue(job);
-  return products.due;
-}

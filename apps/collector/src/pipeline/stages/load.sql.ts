@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Payload } from '../../payload/schema.ts';
 import { type Fence, heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
+import type { Extracted } from '../extraction.ts';
 
 /** A payload, and what is known of its listing: null where there is none. */
 export type Loaded = {
@@ -15,17 +16,20 @@ export type Loaded = {
   completedHash: string | null;
   /** Whether pictures of it are not had yet, although they may be by now. */
   lacksPictures: boolean;
+  /** What an earlier attempt has read out of it, and by which prompt, where it went back (see `keepReading`). */
+  reading: (Extracted & { promptVersion: string }) | null;
 };
 
 /**
- * Whether a listing has addresses that may be asked again by now (see `takeDue`), or fetched pictures that
- * nobody has described: then its pictures were looked after for an unchanged payload, and the model failed.
+ * Whether a listing has addresses that may be asked again by now, or whose turn an earlier attempt has taken (see
+ * `takeDue`), or fetched pictures that nobody has described: then its pictures were looked after for an unchanged
+ * payload, and the model failed.
  * One that the model refused is had, as far as it can be.
  */
 const LACKS_PICTURES = sql`exists (
   select from listing_images as shown left join images using (sha256)
   where shown.listing_id = listing.id
-    and (shown.retry_at <= now()
+    and (shown.retry_at <= now() or shown.turn_raw_id = raw.id
       or shown.url is not null and images.sha256 is not null and images.described_by is null
         and images.describe_error is null))`;
 
@@ -37,8 +41,14 @@ export async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loade
   const { rows } = await sql<Loaded>`
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
-      ${LACKS_PICTURES} as "lacksPictures"
+      ${LACKS_PICTURES} as "lacksPictures",
+      case when reading.raw_id is not null then
+        json_build_object('extraction', reading.extraction, 'model', reading.model,
+          'requestedModel', reading.requested_model, 'promptVersion', reading.prompt_version)
+      end as reading
     from raw_data as raw
+    left join raw_readings as reading on reading.raw_id = raw.id
+      and reading.revision = raw.revision
     left join property_listings as listing using (source_slug, external_id)
     left join listing_payloads as current using (source_slug, external_id)
     where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(

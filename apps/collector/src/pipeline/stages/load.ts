@@ -1,3 +1,4 @@
+import { extractionPrompt } from '../extraction.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 import { loadPayload, noteSeenAgain } from './load.sql.ts';
@@ -9,10 +10,17 @@ import { loadPayload, noteSeenAgain } from './load.sql.ts';
  * `oselya reprocess` and `oselya backfill-embeddings` are for. Pictures that could not be had then are
  * looked after all the same. Contract 4, Listings.
  */
-export const load: StageRun = async ({ job, products, force, describesAgain }, { db }) => {
-  const { payload, hasUploads, listingId, currentRawId, ...listing } = await loadPayload(db, job);
+export const load: StageRun = async ({ job, products, force, describesAgain }, { db, model }) => {
+  const { payload, hasUploads, listingId, currentRawId, reading, ...listing } = await loadPayload(
+    db,
+    job,
+  );
   products.payload = payload;
   products.hasUploads = hasUploads;
+  const isOfNow =
+    reading?.requestedModel === model.chatModel &&
+    reading.promptVersion === extractionPrompt.version;
+  if (isOfNow) products.kept = reading;
   if (listingId === null || currentRawId === null) return done;
 
   products.listingId = listingId;

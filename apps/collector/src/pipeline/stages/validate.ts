@@ -4,13 +4,15 @@ import { done, invalid, skipped } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 
 /**
- * Has the model read the payload, unless that was done before. What is no property listing ends here.
+ * Has the model read the payload, unless that was done before: by whoever has it processed, or by an attempt that
+ * an outage met after it. What is no property listing ends here.
  */
 export const validate: StageRun = async (context, { model }, signal) => {
+  const before = context.extracted ?? context.products.kept;
   const extracted =
-    context.extracted ?? (await extractListing(model, product(context, 'payload'), { signal }));
+    before ?? (await extractListing(model, product(context, 'payload'), { signal }));
   const refusal = refusalOf(extracted);
   if (refusal !== undefined) return invalid('not_a_listing', refusal, 'validate');
   context.products.extracted = extracted;
-  return context.extracted === undefined ? done : skipped;
+  return before === undefined ? done : skipped;
 };

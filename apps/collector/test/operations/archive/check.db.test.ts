@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../../src/metrics.ts';
-import type { Ask, Verdict } from '../../../src/operations/archive/ask.ts';
+import type { Ask, AddressState } from '../../../src/operations/archive/ask.ts';
 import { createArchiveCheck } from '../../../src/operations/archive/check.ts';
 import { openDatabase } from '../../support/database.ts';
 import { log } from '../../support/pipeline.ts';
@@ -12,9 +12,9 @@ import { until } from '../../support/until.ts';
 const database = await openDatabase();
 const { db } = database;
 
-const present: Verdict = { state: 'present', status: 200 };
-const gone: Verdict = { state: 'gone', status: 404 };
-const unreachable: Verdict = { state: 'unreachable', status: null };
+const present: AddressState = { state: 'present', status: 200 };
+const gone: AddressState = { state: 'gone', status: 404 };
+const unreachable: AddressState = { state: 'unreachable', status: null };
 
 /** A source of its own with so many listings at an address each; gives their ids. */
 async function listings(source: string, count = 1): Promise<number[]> {
@@ -85,7 +85,7 @@ function checkOfSource(source: string, answer: Ask, options: { deadlineMs?: numb
 }
 
 const always =
-  (verdict: Verdict): Ask =>
+  (verdict: AddressState): Ask =>
   () =>
     Promise.resolve(verdict);
 
@@ -123,9 +123,9 @@ test('one check never archives, whatever the interval', async () => {
 
 test('another answer begins anew, and none at all changes nothing', async () => {
   const [id = 0] = await listings('changing');
-  let answer: Verdict = gone;
+  let answer: AddressState = gone;
   const { run } = checkOfSource('changing', () => Promise.resolve(answer));
-  const archived = async (verdict: Verdict) => {
+  const archived = async (verdict: AddressState) => {
     answer = verdict;
     const result = await run();
     await hoursLater(id, 2);

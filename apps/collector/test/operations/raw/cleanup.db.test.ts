@@ -10,7 +10,7 @@ const { db } = await openDatabase();
 const metrics = createMetrics(new Registry());
 const cleanup = createRawCleanup({ db, metrics });
 
-/** Stores payloads of a source that ended so many days ago. */
+/** Stores payloads of a source that came so many days ago. */
 async function ended(
   source: string,
   { days = 0, count = 1, status = 'completed', key = null as string | null, hours = 0 } = {},
@@ -19,8 +19,8 @@ async function ended(
   const age = sql`now() - ${days} * interval '1 day' - ${hours} * interval '1 hour'`;
   const { rows } = await sql<{ id: number }>`
     insert into raw_data (source_slug, external_id, payload, content_hash, status, idempotency_key,
-      created_at, updated_at)
-    select ${source}, n::text, '{}', n::text, ${status}, ${key}::text, ${age}, ${age}
+      created_at)
+    select ${source}, n::text, '{}', n::text, ${status}, ${key}::text, ${age}
     from generate_series(1, ${count}) as n
     returning id`.execute(db);
   return rows.map(({ id }) => id);
@@ -77,6 +77,17 @@ test('payloads that a listing was made from go too; the listing and its history 
   );
 });
 
+test('the age counts from when a payload came, whenever it was processed last', async () => {
+  const [old = 0, again = 0] = await ended('came', { days: 31, count: 2 });
+  const [young = 0] = await ended('came', { days: 29 });
+  await sql`update raw_data set updated_at = now() where id = ${again}`.execute(db);
+  await sql`update raw_data set updated_at = now() - interval '90 days'
+    where id in (${old}, ${young})`.execute(db);
+  assert.equal(await cleanup({ olderThanDays: 30 }), 2);
+  assert.deepEqual(await left('came'), [young]);
+  assert.equal(await cleanup({ olderThanDays: 0 }), 1);
+});
+
 test('an idempotency key counts for its 24 hours', async () => {
   await ended('keys', { hours: 25, key: 'old' });
   const [fresh = 0] = await ended('keys', { hours: 23, key: 'fresh' });
@@ -93,7 +104,8 @@ test('it ends after the batch in progress when it is told to', async () => {
 
 test('many go in batches, past those that stay', async () => {
   const ids = await ended('many', { days: 10, count: 2500 });
-  await sql`update raw_data set idempotency_key = external_id, created_at = now()
+  // The place of each in the order stays, and a key keeps it.
+  await sql`update raw_data set status = 'failed'
     where source_slug = 'many' and external_id::integer <= 1200`.execute(db);
   await sql`create table batches (size integer)`.execute(db);
   await sql`create function note_batch() returns trigger language plpgsql as $$

@@ -1,0 +1,95 @@
+import { cursors } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { choice, nullable } from '../../schemas/common.ts';
+import { MAX_ID } from '../../schemas/ids.ts';
+
+/** How long changes are kept: whoever asks more rarely misses some. */
+export const KEPT_DAYS = 30;
+
+/** The most changes that an answer has, and how many it has where the caller does not say. */
+const MAX_LIMIT = 100;
+export const PAGE_SIZE = 100;
+
+/** What a text that is no cursor of the feed is told. */
+export const NO_CURSOR = {
+  path: 'querystring/after',
+  message: 'must be the cursor of an earlier answer; without it the changes from now on are meant',
+};
+
+/** Where a reader is: after a position. */
+export const changeCursors = cursors(Type.Integer({ minimum: 0, maximum: MAX_ID }), NO_CURSOR);
+
+export const changesQuery = Type.Object(
+  {
+    after: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: 'The `cursor` of the answer before. Without it: what changes from now on.',
+      }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: PAGE_SIZE })),
+  },
+  { additionalProperties: false },
+);
+
+const ofPrices = 'Of a change of the price; null where there was none, and for all else.';
+const price = nullable(Type.Number({ description: ofPrices }));
+const currency = nullable(Type.String({ description: ofPrices }));
+
+const changeSchema = Type.Object({
+  listing_id: Type.Integer(),
+  source_slug: Type.String(),
+  kind: choice(['new', 'price_changed', 'returned'], {
+    description:
+      '`new`: it was not there before. `price_changed`: its price or currency did. `returned`: it was ' +
+      'archived and its source has it again.',
+  }),
+  price_from: price,
+  price_to: price,
+  currency_from: currency,
+  currency_to: currency,
+  changed_at: Type.String({ format: 'date-time' }),
+});
+
+export type Change = Static<typeof changeSchema>;
+
+const noPrices = { price_from: null, price_to: null, currency_from: null, currency_to: null };
+
+export const changesAnswer = Type.Object(
+  {
+    items: Type.Array(changeSchema),
+    cursor: Type.String({
+      description: 'Give it as `after` the next time, also where `items` is empty.',
+    }),
+    has_more: Type.Boolean({ description: 'Whether it is worth asking again at once.' }),
+  },
+  {
+    description: 'Changes in the order in which they were committed.',
+    examples: [
+      {
+        items: [
+          {
+            listing_id: 812,
+            source_slug: 'doshka',
+            kind: 'new',
+            ...noPrices,
+            changed_at: '2026-05-04T09:00:00.000Z',
+          },
+          {
+            listing_id: 640,
+            source_slug: 'doshka',
+            kind: 'price_changed',
+            price_from: 62_000,
+            price_to: 59_500,
+            currency_from: 'USD',
+            currency_to: 'USD',
+            changed_at: '2026-05-04T09:00:01.500Z',
+          },
+        ],
+        cursor: 'NDA3',
+        has_more: false,
+      },
+    ],
+  },
+);
