@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 import { runInventory } from './cli.ts';
-import { keepYoungHeapSmall } from './young-heap.ts';
+import { keepHeapSmall } from './heap.ts';
 
 const NAME = 'oselya-inventory';
 
 // The command of the package where it is installed alone.
-keepYoungHeapSmall();
+keepHeapSmall();
 const ran = runInventory(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,

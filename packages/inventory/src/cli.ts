@@ -1,4 +1,5 @@
 import type { Entry } from './command/command.ts';
+import { maskCredentials } from './credentials.ts';
 import type { InventoryIo } from './io.ts';
 import { UsageError } from './command/usage-error.ts';
 import { Printer, WriteError } from './output/printer.ts';
@@ -76,7 +77,8 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   const entry = commands.get(called ?? '');
   const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
-  const tell = (message: string) => void io.stderr.write(`${visible(`${prefix}: ${message}`)}\n`);
+  const tell = (message: string) =>
+    void io.stderr.write(`${visible(maskCredentials(`${prefix}: ${message}`))}\n`);
   try {
     const status = await run();
     await out.end();

@@ -10,13 +10,14 @@ export type {
   RelatedPlace,
   Severity,
 } from './finding.ts';
+export { maskValue } from './credentials.ts';
 export type { InventoryFormat } from './input/format.ts';
 export type { InventorySource } from './input/source.ts';
 export { validateInventory } from './check/validate.ts';
 export type { ValidateOptions, ValidationSummary } from './check/validate.ts';
 export { runInventory } from './cli.ts';
 export type { InventoryIo } from './io.ts';
-export { keepYoungHeapSmall } from './young-heap.ts';
+export { keepHeapSmall } from './heap.ts';
 export type { Inspect, PropertyProblem, ReadRecord } from './check/check-record.ts';
 export { lintInventory } from './lint/lint.ts';
 export type { LintOptions } from './lint/lint.ts';

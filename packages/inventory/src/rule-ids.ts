@@ -1,7 +1,7 @@
 /** What each rule of the linter is about; docs/inventory/rules/ has a page for each. */
 export const LINT_RULES = {
   'lint/blank-field': 'A property is there, but says nothing.',
-  'lint/credentials-in-url': 'A user name or a password stands in an address.',
+  'lint/credentials-in-url': 'A user name, a password or a secret parameter stands in an address.',
   'lint/duplicate-id': 'Two records have the same id.',
   'lint/exposure-address': 'The declared exposure and the address contradict each other.',
   'lint/likely-typo': 'The name of an extra property is almost that of a known one.',

@@ -52,8 +52,3 @@ export function schemeOf({ protocol }: URL): string {
 export function portOf(url: URL): number | undefined {
   return url.port === '' ? PORTS.get(schemeOf(url)) : Number(url.port);
 }
-
-/** An address as it is written, without the user name and the password in it. */
-export function withoutCredentials(written: string): string {
-  return written.trim().replace(/^([a-z][a-z\d+.-]*:[/\\]*)[^/\\?#]*@/i, '$1');
-}

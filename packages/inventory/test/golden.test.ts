@@ -25,7 +25,7 @@ for (const name of names) {
 
 test('the transcripts show every rule', () => {
   const all = names.map((name) => readFileSync(new URL(name, folder), 'utf8'));
-  // A file of more than 16 MiB is no reading; test/limits.test.ts makes one.
+  // A file of more than 1 MiB is no reading; test/limits.test.ts makes one.
   const shown = Object.keys(RULES).filter((code) => code !== 'limit/record-size');
   for (const code of shown) {
     assert.ok(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { canonicalHost, hostIn } from '../src/host.ts';
 import { endpointOf } from '../src/endpoint.ts';
-import { withoutCredentials } from '../src/url.ts';
+import { withoutCredentials } from '../src/credentials.ts';
 import { VALID_RECORD } from './support/findings.ts';
 
 test('a host is taken as it is written, and only international names in ASCII', () => {

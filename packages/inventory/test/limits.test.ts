@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_REPEATED_KEYS } from '../src/limits.ts';
+import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS, MAX_REPEATED_KEYS } from '../src/limits.ts';
 import { where } from '../src/output/wording.ts';
-import { codesOf, validate, VALID_RECORD } from './support/findings.ts';
+import {
+  codesOf,
+  inChunks,
+  placeAt,
+  validate,
+  VALID_RECORD,
+  withoutRest,
+} from './support/findings.ts';
 
 function nested(levels: number): string {
   const record = JSON.stringify(VALID_RECORD).slice(0, -1);
@@ -11,12 +18,20 @@ function nested(levels: number): string {
 
 test('values nest as deep as the limit, and one level more is told', async () => {
   assert.deepEqual(await codesOf(`[${nested(MAX_DEPTH)}]`), []);
-  const { findings, summary } = await validate(`[\n${nested(MAX_DEPTH + 1)}]`);
+  const { findings, summary } = await validate(`[\n${nested(MAX_DEPTH + 9)},\n5]`);
   assert.deepEqual(
-    findings.map(({ code, line, column }) => ({ code, line, column })),
-    [{ code: 'limit/depth', line: 2, column: nested(MAX_DEPTH + 1).indexOf('[') + MAX_DEPTH }],
+    findings.map(({ code, line, column, pointer }) => ({ code, line, column, pointer })),
+    [
+      {
+        code: 'limit/depth',
+        line: 2,
+        column: nested(MAX_DEPTH).indexOf('[') + MAX_DEPTH,
+        pointer: '/0',
+      },
+      { code: 'schema/type', line: 3, column: 1, pointer: '/1' },
+    ],
   );
-  assert.equal(summary.isComplete, false);
+  assert.deepEqual(summary, { records: 2, isComplete: true });
   assert.deepEqual(await codesOf(nested(MAX_DEPTH), { format: 'jsonl' }), []);
 });
 
@@ -38,7 +53,10 @@ test('a line beyond a limit is told where it is, and the lines after it are read
 
 test('ten million brackets do not overflow the stack', async () => {
   for (const bracket of ['[', '{"a":']) {
-    assert.deepEqual(await codesOf(bracket.repeat(10_000_000 / bracket.length)), ['limit/depth']);
+    assert.deepEqual(await codesOf(bracket.repeat(10_000_000 / bracket.length)), [
+      'limit/depth',
+      ...(bracket === '[' ? ['json/truncated'] : []),
+    ]);
   }
 });
 
@@ -47,14 +65,80 @@ test('a record is as large as the limit, and one byte more is told', async () =>
   const fits = bare.replace('""', `"${'x'.repeat(MAX_RECORD_BYTES - bare.length)}"`);
   const exceeds = fits.replace('"xx', '"xxx');
   for (const format of ['json', 'jsonl'] as const) {
-    const wrap = (record: string) => (format === 'json' ? `[${record}]` : `${record}\n`);
+    const wrap = (record: string) =>
+      format === 'json' ? `[${record},\n${bare}]` : `${record}\n${bare}\n`;
     assert.deepEqual(await codesOf(wrap(fits), { format }), []);
     const { findings, summary } = await validate(wrap(exceeds), { format });
     assert.deepEqual(
       findings.map(({ code, line }) => ({ code, line })),
       [{ code: 'limit/record-size', line: 1 }],
     );
-    assert.equal(summary.isComplete, format === 'jsonl');
+    assert.deepEqual(summary, { records: 2, isComplete: true });
+  }
+});
+
+test('what follows a record beyond a limit is read, wherever the chunks end', async () => {
+  const large = `{"notes":"${'é€'.repeat(MAX_RECORD_BYTES / 5)}\\"]","x":[[1,{"y":"z"}]]}`;
+  const deep = nested(MAX_DEPTH + 40);
+  const text = `[${large}\n,${deep},\n {"id":5}, ${large}, 7]`;
+  const bytes = Buffer.from(text);
+  const whole = await validate(text);
+  assert.deepEqual(
+    whole.findings.map(({ code }) => code).filter((code) => code !== 'schema/required'),
+    ['limit/record-size', 'limit/depth', 'schema/type', 'limit/record-size', 'schema/type'],
+  );
+  assert.deepEqual(whole.summary, { records: 5, isComplete: true });
+  const last = whole.findings.at(-1);
+  assert.deepEqual({ line: last?.line, column: last?.column }, placeAt(text, text.length - 2));
+  const ends = (size: number) =>
+    Array.from({ length: Math.floor(bytes.length / size) }, (_, nth) => (nth + 1) * size);
+  for (const size of [1013, 65_537, MAX_RECORD_BYTES - 1]) {
+    const cut = await validate(inChunks(bytes, ends(size)));
+    assert.deepEqual(withoutRest(cut), withoutRest(whole), `${size} bytes`);
+  }
+});
+
+/** A record of so many objects, lists and texts. */
+function parted(parts: number): string {
+  return `{"x":[${'{},'.repeat(parts - 5)}[],""]}`;
+}
+
+test('a record has no more objects, lists and texts than the limit, and the next one is read', async () => {
+  for (const format of ['json', 'jsonl'] as const) {
+    const filled = Array(MAX_RECORD_PARTS).fill('""').join();
+    const all = [parted(MAX_RECORD_PARTS), parted(MAX_RECORD_PARTS + 1), `{"x":[${filled}]}`, '5'];
+    const text = format === 'json' ? `[${all.join(',\n')}]` : all.join('\n');
+    const { findings, summary } = await validate(text, { format });
+    assert.deepEqual(
+      findings
+        .filter(({ code }) => code !== 'schema/required')
+        .map(({ code, line, column }) => ({ code, line, column })),
+      [
+        { code: 'limit/record-size', line: 2, column: 1 },
+        { code: 'limit/record-size', line: 3, column: 1 },
+        { code: 'schema/type', line: 4, column: 1 },
+      ],
+    );
+    assert.deepEqual(summary, { records: 4, isComplete: true });
+  }
+});
+
+test('a record beyond a limit that breaks off, or has what no JSON has, ends the reading there', async () => {
+  const large = `[{"notes":"${'x'.repeat(MAX_RECORD_BYTES)}"`;
+  for (const [rest, code, index] of [
+    ['', 'json/truncated', 0],
+    [',"y":"a\n"}]', 'json/syntax', 7],
+    [',"y":é}]', 'json/syntax', 5],
+  ] as const) {
+    const text = large + rest;
+    const { findings, summary } = await validate(text);
+    assert.deepEqual(
+      findings.map((finding) => finding.code),
+      ['limit/record-size', code],
+    );
+    const { line, column } = findings[1] ?? {};
+    assert.deepEqual({ line, column }, placeAt(text, large.length + index));
+    assert.equal(summary.isComplete, false);
   }
 });
 

@@ -1,5 +1,10 @@
 import { createReadStream } from 'node:fs';
-import { type EndpointRecord, InvalidInventoryError, readRecords } from '@oselya/inventory';
+import {
+  type EndpointRecord,
+  InvalidInventoryError,
+  maskValue,
+  readRecords,
+} from '@oselya/inventory';
 import { Type } from 'typebox';
 import { defineTool, ToolError } from './tool.ts';
 
@@ -36,10 +41,12 @@ export const lookupEndpoint = (inventoryFile: string | undefined) =>
       try {
         const source = createReadStream(inventoryFile, { signal });
         for await (const { value } of readRecords(source, { file: inventoryFile })) {
-          const text = JSON.stringify(Object.values(value)).toLowerCase();
+          // What the model is told, others may read. Masked texts are texts, so the record stays one.
+          const shown = maskValue(value) as EndpointRecord;
+          const text = JSON.stringify(Object.values(shown)).toLowerCase();
           if (!wanted.every((word) => text.includes(word))) continue;
           total += 1;
-          if (found.length < MOST_ENDPOINTS) found.push(value);
+          if (found.length < MOST_ENDPOINTS) found.push(shown);
         }
       } catch (error) {
         if (error instanceof InvalidInventoryError) {

@@ -11,8 +11,8 @@ export function addInventoryCommand(program: Command, context: Context): void {
     .passThroughOptions()
     .argument('[arguments...]')
     .action(async (args: string[]) => {
-      const { keepYoungHeapSmall, runInventory } = await import('@oselya/inventory');
-      keepYoungHeapSmall();
+      const { keepHeapSmall, runInventory } = await import('@oselya/inventory');
+      keepHeapSmall();
       context.exitWith(await runInventory(args, context));
     });
 }

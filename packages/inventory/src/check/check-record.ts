@@ -16,8 +16,8 @@ import { schemaMessage } from './schema-message.ts';
 export type RecordCheck = {
   /** The record's `id`, when it has one that is a string. */
   id: string | null;
-  /** Whether the text is JSON at all. After text that is not, a JSON file cannot be read on. */
-  isJson: boolean;
+  /** Whether what follows in a JSON file can be read: after text that is no JSON, nobody knows where it begins. */
+  isPassable: boolean;
   /** In the order of the text. They are made as they are taken, since each may be long. */
   problems: Iterable<RecordProblem>;
 };
@@ -55,7 +55,9 @@ export function checkRecord(
 ): RecordCheck {
   const parsed = parse(raw);
   if (parsed === null) {
-    return { id: null, isJson: false, problems: [{ ...syntaxProblemIn(raw, what), pointer: '' }] };
+    const problem = syntaxProblemIn(raw, what);
+    const isPassable = problem.code.startsWith('limit/');
+    return { id: null, isPassable, problems: [{ ...problem, pointer: '' }] };
   }
   const { value } = parsed;
   const isValid = isEndpointRecord(value);
@@ -64,7 +66,7 @@ export function checkRecord(
   const schemaErrors = isEndpointRecord.errors ?? [];
   const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];
   if (isValid && !isRepeating && inspected.length === 0) {
-    return { id, isJson: true, problems: NO_PROBLEMS };
+    return { id, isPassable: true, problems: NO_PROBLEMS };
   }
   const located = parseLocated(raw.text, contextOf(raw, what));
   const others = inOrder([
@@ -76,7 +78,7 @@ export function checkRecord(
     })),
   ]);
   const problems = isRepeating ? merged(repeatedKeyProblems(raw.text, located), others) : others;
-  return { id, isJson: true, problems };
+  return { id, isPassable: true, problems };
 }
 
 /** What is wrong with the text of a value that is no JSON, or that was cut. */

@@ -93,12 +93,12 @@ export class InventoryReader {
   *#checkRecord(raw: RawValue): Generator<Finding> {
     const recordIndex = this.records;
     this.records += 1;
-    const { id, isJson, problems } = checkRecord(raw, {
+    const { id, isPassable, problems } = checkRecord(raw, {
       what: this.#scanner.what,
       index: recordIndex,
       inspect: this.#inspect,
     });
-    if (!isJson && this.#format === 'json') this.isComplete = false;
+    if (!isPassable && this.#format === 'json') this.isComplete = false;
     const base = this.#format === 'json' ? `/${recordIndex}` : '';
     for (const { pointer, ...problem } of problems) {
       const place = { pointer: base + pointer, recordId: id, recordIndex };

@@ -40,12 +40,12 @@ export function wholeNumber(
   option: string,
   least: number,
   given: string | undefined,
+  most = 999_999_999,
 ): number | undefined {
   if (given === undefined) return undefined;
-  if (/^\d{1,9}$/.test(given) && Number(given) >= least) return Number(given);
-  throw new UsageError(
-    `${option} must be a whole number from ${least} to 999999999, not "${given}"`,
-  );
+  const number = /^\d{1,9}$/.test(given) ? Number(given) : NaN;
+  if (number >= least && number <= most) return number;
+  throw new UsageError(`${option} must be a whole number from ${least} to ${most}, not "${given}"`);
 }
 
 /** The value of `--today`; today in UTC when it is not given. */

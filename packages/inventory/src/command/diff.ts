@@ -49,7 +49,7 @@ export const diff: Command = {
           : error;
       },
     );
-    await out.write(formatDiff(found, format));
+    await out.writeAll(formatDiff(found, format));
     const { changed, added, removed } = found;
     const isWider =
       changed.some(({ isWidened }) => isWidened) ||

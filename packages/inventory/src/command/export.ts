@@ -1,6 +1,6 @@
 import { hostsLines } from '../export/hosts.ts';
 import { blackboxTargets, type Exported, prometheusTargets } from '../export/targets.ts';
-import { jsonText } from '../output/visible.ts';
+import { jsonList } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { EndpointRecord } from '../record.ts';
 import { choice, parseArguments } from './arguments.ts';
@@ -35,8 +35,11 @@ export const exportCommand: Command = {
     const file = await oneFile(positionals, 'exported');
     const target = choice('--target', TARGETS, values.target);
     if (target === undefined) throw new UsageError(`give --target ${TARGETS.join('|')}`);
-    const { text, leftOut, withCredentials } = write(await selectRecords(file, io, values), target);
-    await out.write(text);
+    const { pieces, leftOut, withCredentials } = write(
+      await selectRecords(file, io, values),
+      target,
+    );
+    await out.writeAll(pieces);
     if (leftOut > 0) {
       const wanted =
         target === 'hosts' ? 'host that is an IP address and domain' : 'address that fits';
@@ -44,7 +47,7 @@ export const exportCommand: Command = {
     }
     if (withCredentials > 0) {
       const which = count(withCredentials, 'address', 'addresses');
-      tell(`${which} printed without the user name and password; set them where they are used`);
+      tell(`${which} printed without credentials; set them where they are used`);
     }
     return 0;
   },
@@ -53,12 +56,21 @@ export const exportCommand: Command = {
 function write(
   records: readonly EndpointRecord[],
   target: (typeof TARGETS)[number],
-): { text: string; leftOut: number; withCredentials: number } {
+): { pieces: Iterable<string>; leftOut: number; withCredentials: number } {
   if (target === 'hosts') {
     const { entries, ...counts } = hostsLines(records);
-    return { text: entries.map((line) => `${line}\n`).join(''), ...counts };
+    return { pieces: lines(entries), ...counts };
   }
   const { entries, ...counts }: Exported<object> =
     target === 'prometheus' ? prometheusTargets(records) : blackboxTargets(records);
-  return { text: `${jsonText(entries, 2)}\n`, ...counts };
+  return { pieces: document(entries), ...counts };
+}
+
+function* lines(entries: Iterable<string>): Generator<string> {
+  for (const entry of entries) yield `${entry}\n`;
+}
+
+function* document(entries: Iterable<object>): Generator<string> {
+  yield* jsonList(entries);
+  yield '\n';
 }

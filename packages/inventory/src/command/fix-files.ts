@@ -1,4 +1,4 @@
-import { open, readFile } from 'node:fs/promises';
+import { open, readFile, stat } from 'node:fs/promises';
 import type { Finding } from '../finding.ts';
 import { applyFixes } from '../fix/apply-fixes.ts';
 import { replaceFile } from '../fix/replace-file.ts';
@@ -24,6 +24,9 @@ export async function fixFiles(
   const format = inputFormat && { format: inputFormat };
   for (const file of files) {
     if (file === '-') throw new UsageError('--fix writes files; standard input is none');
+    if (await readable(file, isSpecial)) {
+      throw new UsageError(`--fix writes files; ${file} is a pipe or a device`);
+    }
     if (await readable(file, isPacked)) {
       throw new UsageError(`--fix writes text; ${file} is packed: unpack it first`);
     }
@@ -58,6 +61,12 @@ async function readable<T>(
     if (error instanceof Error && 'syscall' in error) return undefined;
     throw readFailureAsUsage(error, file);
   }
+}
+
+/** Whether it is neither a file nor a folder: reading a pipe may wait for ever, and takes what it holds. */
+async function isSpecial(file: string): Promise<boolean> {
+  const found = await stat(file);
+  return !found.isFile() && !found.isDirectory();
 }
 
 async function isPacked(file: string): Promise<boolean> {

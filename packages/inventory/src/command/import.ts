@@ -4,7 +4,8 @@ import { importCompose } from '../import/compose.ts';
 import { type Import, ImportError, toDrafts } from '../import/draft.ts';
 import { importNginx } from '../import/nginx.ts';
 import { importOpenApi } from '../import/openapi.ts';
-import { jsonText } from '../output/visible.ts';
+import { count } from '../output/wording.ts';
+import { jsonList } from '../output/visible.ts';
 import { choice, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
 import { oneFile } from './input-files.ts';
@@ -44,11 +45,15 @@ export const importCommand: Command = {
     const file = await oneFile(positionals, 'imported');
     const from = choice('--from', SOURCES, values.from);
     if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
-    const text = await readText(file, io);
+    const text = await readText(file, { io });
     const label = file === '-' ? '<stdin>' : file;
     const { found, leftOut } = read(text, from, label);
-    const records = toDrafts(found, file === '-' ? from : basename(file));
-    await out.write(`${jsonText(records, 2)}\n`);
+    const { records, withCredentials } = toDrafts(found, file === '-' ? from : basename(file));
+    await out.writeAll(jsonList(records));
+    await out.write('\n');
+    if (withCredentials > 0) {
+      tell(`${count(withCredentials, 'draft')} printed without the credentials in ${label}`);
+    }
     for (const line of leftOut) tell(`left out: ${line}`);
     if (found.length === 0) tell(`no endpoint found in ${label}; is it what --from says, ${from}?`);
     return 0;
@@ -62,7 +67,9 @@ function read(text: string, from: (typeof SOURCES)[number], label: string): Impo
     // The readers go down by calling themselves, and so run out of stack.
     const isTooDeep = error instanceof RangeError;
     if (!(error instanceof ImportError) && !isTooDeep) throw error;
-    const why = isTooDeep ? 'it is nested too deep' : error.message;
+    const why = isTooDeep
+      ? 'it is nested too deep; import a part of it, or make it flatter'
+      : error.message;
     throw new UsageError(`${label} cannot be read as ${from}: ${why}`, { cause: error });
   }
 }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Finding } from '../finding.ts';
+import { MAX_BASELINE_BYTES } from '../limits.ts';
 import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import type { FileResult } from '../output/reporter.ts';
 import { count } from '../output/wording.ts';
@@ -71,7 +72,7 @@ function update(file: string, known: Baseline, found: Baseline): KnownFindings {
 }
 
 async function read(file: string): Promise<Baseline> {
-  const text = await readText(file);
+  const text = await readText(file, { maxBytes: MAX_BASELINE_BYTES });
   try {
     return parseBaseline(text, file);
   } catch (error) {

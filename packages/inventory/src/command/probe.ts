@@ -1,7 +1,10 @@
 import { toDay } from '../day.ts';
 import { jsonText, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
-import { probeAll } from '../probe/probe-all.ts';
+import { MAX_PROBES_AT_ONCE, MAX_PROBES_PER_SECOND, probeAll } from '../probe/probe-all.ts';
+import { maskCredentials, maskValue } from '../credentials.ts';
+import type { Printer } from '../output/printer.ts';
+import { UsageError } from './usage-error.ts';
 import type { Observation } from '../probe/probe.ts';
 import { choice, parseArguments, wholeNumber } from './arguments.ts';
 import type { Command } from './command.ts';
@@ -11,16 +14,19 @@ import { SELECT_HELP, SELECT_OPTIONS, selectRecords } from './select-records.ts'
 
 const FORMATS = ['text', 'json'] as const;
 
+/** The greatest `--timeout`: nobody waits longer, and timers take no more than some weeks. */
+const MAX_TIMEOUT_SECONDS = 600;
+
 const HELP = `Connects to the endpoints of an inventory, each at the host and port that its record names and nowhere
 else, and tells: whether it answers, how long its certificate lasts, and whether its addresses fit the
-declared exposure. No other command opens a connection. FILE is as for \`validate\`.
+declared exposure. Each is told as soon as it was looked at. No other command opens a connection. FILE is as for \`validate\`.
 
 Options:
 ${SELECT_HELP}
-  --timeout SECONDS                 for each endpoint, in all (default: 5)
+  --timeout SECONDS                 for each endpoint, in all, up to 600 (default: 5)
   --expiry-days N                   a certificate that ends sooner is a problem (default: 14)
-  --concurrency N                   endpoints at once (default: 4)
-  --per-second N                    endpoints that are begun within a second (default: 5)
+  --concurrency N                   endpoints at once, up to 64 (default: 4)
+  --per-second N                    endpoints that are begun within a second, up to 1000 (default: 5)
   --ca FILE                         trust the certificates in FILE (PEM) instead of the usual ones
   --format text|json                how it is printed (default: text)
   --help                            print this text
@@ -44,25 +50,61 @@ export const probe: Command = {
     const file = await oneFile(positionals, 'probed');
     const format = choice('--format', FORMATS, values.format) ?? 'text';
     const options = {
-      timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout) ?? 5),
+      timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout, MAX_TIMEOUT_SECONDS) ?? 5),
       expiryDays: wholeNumber('--expiry-days', 0, values['expiry-days']) ?? 14,
-      concurrency: wholeNumber('--concurrency', 1, values.concurrency) ?? 4,
-      perSecond: wholeNumber('--per-second', 1, values['per-second']) ?? 5,
-      ca: values.ca === undefined ? undefined : await readText(values.ca),
+      concurrency: wholeNumber('--concurrency', 1, values.concurrency, MAX_PROBES_AT_ONCE) ?? 4,
+      perSecond: wholeNumber('--per-second', 1, values['per-second'], MAX_PROBES_PER_SECOND) ?? 5,
+      ca: values.ca === undefined ? undefined : await readCertificates(values.ca),
     };
-    const found = await probeAll(await selectRecords(file, io, values), options);
-    await out.write(format === 'json' ? `${jsonText(found, 2)}\n` : text(found));
-    return found.some(({ problems }) => problems.length > 0) ? 1 : 0;
+    const records = await selectRecords(file, io, values);
+    return format === 'json'
+      ? tellAsJson(probeAll(records, options), out)
+      : tellAsText(probeAll(records, options), out);
   },
 };
 
-function text(found: readonly Observation[]): string {
-  const lines = found.map(line);
-  const bad = found.filter(({ problems }) => problems.length > 0).length;
-  const skipped = found.filter(({ isReachable }) => isReachable === null).length;
-  const noted = skipped === 0 ? '' : `, ${skipped} not probed`;
-  lines.push(`${count(found.length, 'endpoint')}, ${bad} with problems${noted}`);
-  return lines.map((one) => `${visible(one)}\n`).join('');
+type Observations = AsyncIterable<Observation>;
+
+/** A line for each endpoint as soon as it was looked at, and a count at the end. */
+async function tellAsText(observations: Observations, out: Printer): Promise<number> {
+  const counts = { all: 0, bad: 0, skipped: 0 };
+  for await (const found of observations) {
+    counts.all += 1;
+    if (found.problems.length > 0) counts.bad += 1;
+    if (found.isReachable === null) counts.skipped += 1;
+    await out.write(`${visible(maskCredentials(line(found)))}\n`);
+    if (out.isClosed) break;
+  }
+  const noted = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
+  await out.write(`${count(counts.all, 'endpoint')}, ${counts.bad} with problems${noted}\n`);
+  return counts.bad > 0 ? 1 : 0;
+}
+
+/** One list, of which each item is printed as soon as the endpoint was looked at. */
+async function tellAsJson(observations: Observations, out: Printer): Promise<number> {
+  let isBad = false;
+  let separator = '[';
+  for await (const found of observations) {
+    isBad ||= found.problems.length > 0;
+    const item = jsonText(maskValue(toJson(found)), 2).replaceAll('\n', '\n  ');
+    await out.write(`${separator}\n  ${item}`);
+    separator = ',';
+    if (out.isClosed) break;
+  }
+  await out.write(separator === '[' ? '[]\n' : '\n]\n');
+  return isBad ? 1 : 0;
+}
+
+/** An observation as JSON has it, in which dates are texts. */
+function toJson(found: Observation): unknown {
+  return JSON.parse(JSON.stringify(found));
+}
+
+/** @throws UsageError when the file cannot be read, or has no certificate. */
+async function readCertificates(file: string): Promise<string> {
+  const text = await readText(file);
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
+  throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
 }
 
 function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {

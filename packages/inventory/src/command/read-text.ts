@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { MAX_TEXT_BYTES } from '../limits.ts';
 import { readUtf8 } from '../input/utf8.ts';
 import type { InventoryIo } from '../io.ts';
 import { readFailureAsUsage } from './file-failure.ts';
@@ -7,14 +8,27 @@ import { UsageError } from './usage-error.ts';
 /**
  * The text of a file that is no inventory, such as a configuration; of standard input for `-`, where that can be
  * read. A byte order mark is passed over.
- * @throws UsageError when it cannot be read, or is no UTF-8.
+ * @throws UsageError when it cannot be read, is no UTF-8, or is larger than the limit.
  */
-export async function readText(file: string, io?: InventoryIo): Promise<string> {
+export async function readText(
+  file: string,
+  { io, maxBytes = MAX_TEXT_BYTES }: { io?: InventoryIo; maxBytes?: number } = {},
+): Promise<string> {
   const isStdin = file === '-' && io !== undefined;
   const label = isStdin ? '<stdin>' : file;
   try {
-    const bytes = isStdin ? Buffer.concat(await Array.fromAsync(io.stdin)) : await readFile(file);
-    return await decode(bytes, label);
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    for await (const chunk of isStdin ? io.stdin : createReadStream(file)) {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length <= maxBytes) continue;
+      const limit = maxBytes / 1024 / 1024;
+      throw new UsageError(
+        `cannot read ${label}: it is larger than ${limit} MiB; give a part of it`,
+      );
+    }
+    return await decode(Buffer.concat(chunks), label);
   } catch (error) {
     throw readFailureAsUsage(error, label);
   }

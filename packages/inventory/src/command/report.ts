@@ -1,4 +1,6 @@
 import { basename } from 'node:path';
+import { maskCredentials, maskValue } from '../credentials.ts';
+import type { EndpointRecord } from '../record.ts';
 import { csvReport } from '../report/csv.ts';
 import { htmlReport } from '../report/html.ts';
 import { markdownReport } from '../report/markdown.ts';
@@ -10,9 +12,11 @@ import { readInput } from './read-input.ts';
 
 const FORMATS = ['html', 'md', 'csv'] as const;
 
+const REPORTS = { html: htmlReport, md: markdownReport, csv: csvReport };
+
 const HELP = `Prints what an inventory holds: counts by exposure, owner and age of the last review, and all records.
-The HTML page is one file that loads nothing; its table sorts and filters. User names and passwords in
-addresses are left out of pages and Markdown. FILE is as for \`validate\`.
+The HTML page is one file that loads nothing; its table sorts and filters. User names, passwords and
+secret parameters of addresses are masked. FILE is as for \`validate\`.
 
 Options:
   --format html|md|csv              how it is printed (default: html); CSV has the records alone, in
@@ -40,11 +44,12 @@ export const report: Command = {
     const inputFormat = inputFormatOf(values);
     const today = dayOf(values.today);
     const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
-    const read = await Array.fromAsync(readInput(file, { io, format: inputFormat }));
-    const records = read.map(({ value }) => value);
-    if (format === 'html') await out.write(htmlReport(records, { title, today }));
-    else if (format === 'md') await out.write(markdownReport(records, { title, today }));
-    else await out.write(csvReport(records));
+    const records: EndpointRecord[] = [];
+    for await (const { value } of readInput(file, { io, format: inputFormat })) {
+      // A report is for more people than the inventory. Masked texts are texts, so the record stays one.
+      records.push(maskValue(value) as EndpointRecord);
+    }
+    await out.writeAll(REPORTS[format](records, { title: maskCredentials(title), today }));
     return 0;
   },
 };

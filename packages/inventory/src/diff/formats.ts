@@ -1,5 +1,6 @@
+import { maskCredentials, maskValue } from '../credentials.ts';
 import { cell } from '../output/markdown.ts';
-import { jsonText, visible } from '../output/visible.ts';
+import { jsonList, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import type { InventoryDiff, PropertyChange } from './diff.ts';
 
@@ -7,44 +8,65 @@ import type { InventoryDiff, PropertyChange } from './diff.ts';
 export const DIFF_FORMATS = ['text', 'json', 'md'] as const;
 export type DiffFormat = (typeof DIFF_FORMATS)[number];
 
-/** Prints a difference for people at a terminal, for programs, or for a pull request. */
-export function formatDiff(diff: InventoryDiff, format: DiffFormat): string {
-  if (format === 'json') return `${jsonText(diff, 2)}\n`;
+/**
+ * Prints a difference for people at a terminal, for programs, or for a pull request, piece by piece. Credentials
+ * in addresses are masked.
+ */
+export function formatDiff(diff: InventoryDiff, format: DiffFormat): Iterable<string> {
+  if (format === 'json') return json(diff);
   return format === 'md' ? markdown(diff) : text(diff);
 }
 
-/** One line for each property that changed, so that other tools find it by its record. */
-function text(diff: InventoryDiff): string {
-  const lines = [
-    ...diff.changed.flatMap(({ id, isWidened, properties }) =>
-      properties.map((change) => {
-        const isWidening = isWidened && change.key === 'exposure';
-        return `${isWidening ? 'widened' : 'changed'} ${quoted(id)} ${describe(change)}`;
-      }),
-    ),
-    ...diff.added.map(({ id, name, exposure }) => `added   ${quoted(id)} ${name} (${exposure})`),
-    ...diff.removed.map(({ id, name, exposure }) => `removed ${quoted(id)} ${name} (${exposure})`),
-    summary(diff),
-  ];
-  return lines.map((line) => `${visible(line)}\n`).join('');
+/** As `JSON.stringify` writes the whole difference. */
+function* json({ changed, added, removed, unchanged }: InventoryDiff): Generator<string> {
+  for (const [index, [name, list]] of Object.entries({ changed, added, removed }).entries()) {
+    yield `${index === 0 ? '{' : ','}\n  ${JSON.stringify(name)}: `;
+    yield* jsonList(masked(list), '  ');
+  }
+  yield `,\n  "unchanged": ${unchanged}\n}\n`;
 }
 
-function markdown(diff: InventoryDiff): string {
-  const { changed, added, removed } = diff;
-  const rows = [
-    ...changed.map(({ id, isWidened, properties }) => [
-      isWidened ? '**exposure widened**' : 'changed',
-      id,
-      properties.map(describe),
-    ]),
-    ...added.map(({ id, name, exposure }) => ['added', id, [`${name} (${exposure})`]]),
-    ...removed.map(({ id, name, exposure }) => ['removed', id, [`${name} (${exposure})`]]),
-  ] as [string, string, string[]][];
-  const table = rows.map(
-    ([what, id, details]) => `| ${what} | ${cell(id)} | ${details.map(cell).join('<br>')} |\n`,
-  );
-  const head = rows.length === 0 ? '' : '| | record | |\n| --- | --- | --- |\n';
-  return `${head}${table.join('')}${rows.length === 0 ? '' : '\n'}${summary(diff)}\n`;
+function* masked(values: Iterable<unknown>): Generator {
+  for (const value of values) yield maskValue(value);
+}
+
+/** One line for each property that changed, so that other tools find it by its record. */
+function* text(diff: InventoryDiff): Generator<string> {
+  for (const one of lines(diff)) yield `${visible(maskCredentials(one))}\n`;
+}
+
+function* lines(diff: InventoryDiff): Generator<string> {
+  for (const { id, isWidened, properties } of diff.changed) {
+    for (const change of properties) {
+      const isWidening = isWidened && change.key === 'exposure';
+      yield `${isWidening ? 'widened' : 'changed'} ${quoted(id)} ${describe(change)}`;
+    }
+  }
+  for (const { id, name, exposure } of diff.added) {
+    yield `added   ${quoted(id)} ${name} (${exposure})`;
+  }
+  for (const { id, name, exposure } of diff.removed) {
+    yield `removed ${quoted(id)} ${name} (${exposure})`;
+  }
+  yield summary(diff);
+}
+
+function* markdown(diff: InventoryDiff): Generator<string> {
+  let isEmpty = true;
+  for (const [what, id, details] of rows(diff)) {
+    if (isEmpty) yield '| | record | |\n| --- | --- | --- |\n';
+    isEmpty = false;
+    yield `| ${what} | ${cell(id)} | ${details.map(cell).join('<br>')} |\n`;
+  }
+  yield `${isEmpty ? '' : '\n'}${summary(diff)}\n`;
+}
+
+function* rows({ changed, added, removed }: InventoryDiff): Generator<[string, string, string[]]> {
+  for (const { id, isWidened, properties } of changed) {
+    yield [isWidened ? '**exposure widened**' : 'changed', id, properties.map(describe)];
+  }
+  for (const { id, name, exposure } of added) yield ['added', id, [`${name} (${exposure})`]];
+  for (const { id, name, exposure } of removed) yield ['removed', id, [`${name} (${exposure})`]];
 }
 
 function summary({ changed, added, removed, unchanged }: InventoryDiff): string {
@@ -56,11 +78,14 @@ function summary({ changed, added, removed, unchanged }: InventoryDiff): string 
 function describe({ key, before, after }: PropertyChange): string {
   if (before === undefined) return `${key}: ${written(after)} is new`;
   if (after === undefined) return `${key}: ${written(before)} is gone`;
-  return `${key}: ${written(before)} → ${written(after)}`;
+  const [older, newer] = [written(before), written(after)];
+  // What is not shown may be all that differs, and has to be said then.
+  if (older === newer) return `${key}: ${newer}, with other credentials`;
+  return `${key}: ${older} → ${newer}`;
 }
 
 function written(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return maskCredentials(typeof value === 'string' ? value : JSON.stringify(value));
 }
 
 function quoted(id: string): string {

@@ -1,5 +1,6 @@
 import type { EndpointRecord } from '../record.ts';
-import { schemeOf, withoutCredentials } from '../url.ts';
+import { credentialIn, maskCredentials, withoutCredentials } from '../credentials.ts';
+import { schemeOf } from '../url.ts';
 import { type Endpoint, endpointOf } from '../endpoint.ts';
 
 /** One entry of Prometheus' file-based service discovery. */
@@ -12,7 +13,7 @@ export type TargetGroup = {
 export type Exported<T> = {
   entries: T[];
   leftOut: number;
-  /** How many of the records have a user name or a password in their address, which is not exported. */
+  /** How many of the records have credentials in their address, which are not exported. */
   withCredentials: number;
 };
 
@@ -25,7 +26,8 @@ const LABEL = /^[a-z_]\w*$/i;
  * https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
  */
 export function prometheusTargets(records: readonly EndpointRecord[]): Exported<TargetGroup> {
-  return collect(records, (record, { host, port, url }) => {
+  return collect(records, (record, { host, port, url: whole }) => {
+    const url = whole === null ? null : URL.parse(withoutCredentials(record.url ?? ''));
     const scheme = url === null ? '' : schemeOf(url);
     if (url !== null && !['http', 'https'].includes(scheme)) return null;
     const parameters = [...(url?.searchParams ?? [])];
@@ -70,20 +72,17 @@ function collect(
     const group = endpoint === null ? null : toGroup(record, endpoint);
     if (group === null) continue;
     entries.push(group);
-    if (endpoint?.url?.username || endpoint?.url?.password) withCredentials += 1;
+    if (credentialIn(record.url ?? '') !== null) withCredentials += 1;
   }
   return { entries, leftOut: records.length - entries.length, withCredentials };
 }
 
 function labelsOf(record: EndpointRecord): Record<string, string> {
   const { id, name, type, status, exposure, owner_host: owner, service } = record;
-  return {
-    endpoint: id,
-    endpoint_name: name,
-    type,
-    status,
-    exposure,
-    ...(owner !== undefined && { owner }),
-    ...(service !== undefined && { service }),
-  };
+  const labels = { endpoint: id, endpoint_name: name, type, status, exposure, owner, service };
+  return Object.fromEntries(
+    Object.entries(labels).flatMap(([label, text]) =>
+      text === undefined ? [] : [[label, maskCredentials(text)]],
+    ),
+  );
 }

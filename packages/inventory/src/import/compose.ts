@@ -1,5 +1,5 @@
 import { reachOf } from '../lint/address.ts';
-import type { Found, Import } from './draft.ts';
+import { checkNumber, type Found, type Import } from './draft.ts';
 import { list, mapping, parseMapping, text } from './yaml.ts';
 
 /** A port of a service that the host publishes. */
@@ -12,8 +12,15 @@ type Published = { hostIp: string | undefined; port: number; target: string; pro
 export function importCompose(source: string): Import {
   const found: Found[] = [];
   const leftOut: string[] = [];
-  for (const [service, definition] of Object.entries(mapping(parseMapping(source)['services']))) {
-    const { ports, image, network_mode: network } = mapping(definition);
+  const document = parseMapping(source);
+  if (document['include'] !== undefined) leftOut.push('include: import those files too');
+  for (const [service, definition] of Object.entries(mapping(document['services']))) {
+    const { ports, image, network_mode: network, extends: base } = mapping(definition);
+    if (base !== undefined)
+      leftOut.push(`${service}: it extends another service, whose ports count too`);
+    if (ports !== undefined && ports !== null && !Array.isArray(ports)) {
+      leftOut.push(`${service}: its ports are no list`);
+    }
     for (const written of list(ports)) {
       const read =
         typeof written === 'object' ? readLong(mapping(written)) : readShort(text(written) ?? '');
@@ -21,7 +28,8 @@ export function importCompose(source: string): Import {
         leftOut.push(
           `${service}: the port ${JSON.stringify(written)} is not published, or not known`,
         );
-      else found.push(...read.map((port) => toFound(service, port, text(image))));
+      else for (const port of read) found.push(toFound(service, port, text(image)));
+      checkNumber(found.length);
     }
     if (network === 'host') leftOut.push(`${service}: it has all ports of its host`);
   }
@@ -52,7 +60,7 @@ function toFound(
 /** `[HOST:]PUBLISHED:TARGET[/PROTOCOL]`, each port being a range of as many. */
 function readShort(written: string): Published[] | null {
   const match =
-    /^(?:(?<host>\[[\da-f:.]+\]|[\w.-]+):)?(?<published>[\d-]+):(?<target>[\d-]+)(?:\/(?<protocol>\w+))?$/i.exec(
+    /^(?:(?<host>\[[\da-f:.]+\]|\d+(?:\.\d+){3}|[a-z_][\w.-]*):)?(?<published>[\d-]+):(?<target>[\d-]+)(?:\/(?<protocol>\w+))?$/i.exec(
       interpolate(written),
     );
   if (match?.groups === undefined) return null;

@@ -1,3 +1,5 @@
+import { maskValue, withoutCredentials } from '../credentials.ts';
+import { MAX_IMPORTED_RECORDS } from '../limits.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** What an import knows of one endpoint. */
@@ -32,12 +34,34 @@ export class ImportError extends Error {
 }
 
 /**
+ * Holds an import to its limit while it grows.
+ * @throws ImportError when there are more endpoints.
+ */
+export function checkNumber(found: number): void {
+  if (found <= MAX_IMPORTED_RECORDS) return;
+  throw new ImportError(
+    `it has more than ${MAX_IMPORTED_RECORDS} endpoints; import it in parts, or leave ranges of ports out`,
+  );
+}
+
+/** Draft records, and how many of them were found with credentials, which drafts do not have. */
+export type Drafts = {
+  records: EndpointRecord[];
+  withCredentials: number;
+};
+
+/**
  * Makes draft records: valid ones, in which what nobody can know but the reader is blank, so that `lint`
  * asks for it. An id that is taken gets a number.
  */
-export function toDrafts(found: readonly Found[], source: string): EndpointRecord[] {
-  const taken = new Set<string>();
-  return found.map(({ key, name, type, exposure = 'unknown', docs = '', ...rest }) => {
+export function toDrafts(found: readonly Found[], source: string): Drafts {
+  checkNumber(found.length);
+  const taken = new Map<string, number>();
+  let withCredentials = 0;
+  const records = found.map((one) => {
+    const bare = withoutSecrets(one);
+    if (JSON.stringify(bare) !== JSON.stringify(one)) withCredentials += 1;
+    const { key, name, type, exposure = 'unknown', docs = '', ...rest } = bare;
     const more = Object.entries(rest).filter(([, value]) => value !== undefined && value !== '');
     return {
       id: freeId(slug(key), taken),
@@ -51,6 +75,14 @@ export function toDrafts(found: readonly Found[], source: string): EndpointRecor
       source_of_truth: source,
     };
   });
+  return { records, withCredentials };
+}
+
+/** An inventory is for more people than what it is drafted from. */
+function withoutSecrets(found: Found): Found {
+  // Masked texts are texts, so it stays what it is.
+  const masked = maskValue(found) as Found;
+  return found.url === undefined ? masked : { ...masked, url: withoutCredentials(found.url) };
 }
 
 function slug(words: readonly (string | number)[]): string {
@@ -58,9 +90,15 @@ function slug(words: readonly (string | number)[]): string {
   return text.replaceAll(/[^\p{L}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-function freeId(wanted: string, taken: Set<string>): string {
+/** @param taken The ids that are, each with the last number that was put behind it. */
+function freeId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
-  for (let number = 2; taken.has(id); number += 1) id = `${wanted}-${number}`;
-  taken.add(id);
+  let number = taken.get(wanted) ?? 0;
+  while (taken.has(id)) {
+    number = Math.max(number + 1, 2);
+    id = `${wanted}-${number}`;
+  }
+  taken.set(wanted, number);
+  taken.set(id, taken.get(id) ?? 0);
   return id;
 }

@@ -1,13 +1,38 @@
-import { type Document, isMap, isScalar, parseDocument } from 'yaml';
+import { type Document, isCollection, isMap, isScalar, parseDocument, visit } from 'yaml';
+import { JsonTextError, parseJsonText } from '../lint/json-text.ts';
+import {
+  MAX_IMPORT_DEPTH,
+  MAX_YAML_ALIAS_REPEATS,
+  MAX_YAML_ALIASES,
+  MAX_YAML_BYTES,
+} from '../limits.ts';
+import { quoted } from '../shorten.ts';
 import { ImportError } from './draft.ts';
 
+const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; import a part of it, or make it flatter`;
+const TOO_MUCH_REPEATED =
+  'its aliases stand for too much; write out what they repeat, or import a part of it';
+
 /**
- * What a YAML or JSON text (YAML 1.2) holds; a mapping at its top. Aliases are bounded.
+ * What a YAML or JSON text (YAML 1.2) holds; a mapping at its top. Size, depth and aliases are bounded.
  * @throws ImportError
  */
 export function parseMapping(source: string): Record<string, unknown> {
-  const document = parseDocument(source, { uniqueKeys: true, merge: true });
+  const json = parseJson(source);
+  if (json !== undefined) return mapping(json);
+  if (Buffer.byteLength(source) > MAX_YAML_BYTES) {
+    const limit = MAX_YAML_BYTES / 1024 / 1024;
+    throw new ImportError(
+      `YAML is read up to ${limit} MiB, and this is more; give it as JSON, or import a part of it`,
+    );
+  }
+  // That keys are unique is looked at below: the parser compares each with all before it.
+  const document = parseDocument(source, { uniqueKeys: false, merge: true });
   const [error] = document.errors;
+  if (error?.code === 'RESOURCE_EXHAUSTION') throw new ImportError(TOO_DEEP);
+  if (error?.code === 'MULTIPLE_DOCS') {
+    throw new ImportError('it holds several documents; import each by itself');
+  }
   if (error !== undefined) {
     const [first = ''] = error.message.split('\n');
     throw new ImportError(first.replace(/:$/, ''));
@@ -16,16 +41,66 @@ export function parseMapping(source: string): Record<string, unknown> {
     const what = isScalar(document.contents) ? 'a single value' : 'no mapping';
     throw new ImportError(`a mapping is expected at the top, and there is ${what}`);
   }
+  check(document, source);
   return mapping(valuesOf(document));
+}
+
+/** JSON is YAML as well, and is read much faster by itself; undefined for what is none. */
+function parseJson(source: string): unknown {
+  if (!/^\s*\{/.test(source)) return undefined;
+  try {
+    return parseJsonText(source);
+  } catch (error) {
+    if (error instanceof RangeError) throw new ImportError(TOO_DEEP, { cause: error });
+    if (!(error instanceof JsonTextError)) throw error;
+    return undefined;
+  }
+}
+
+/** @throws ImportError for repeated keys, and what is beyond a limit. */
+function check(document: Document.Parsed, source: string): void {
+  let aliases = 0;
+  visit(document, {
+    Seq: (_, _node, path) => checkDepth(path),
+    Alias() {
+      aliases += 1;
+      if (aliases <= MAX_YAML_ALIASES) return;
+      throw new ImportError(
+        `it has more than ${MAX_YAML_ALIASES} aliases; write out what they repeat, or import a part of it`,
+      );
+    },
+    Map(_, { items }, path) {
+      checkDepth(path);
+      const keys = new Set<unknown>();
+      for (const { key } of items) {
+        if (!isScalar(key) || key.value === '<<') continue;
+        if (!keys.has(key.value)) keys.add(key.value);
+        else {
+          const line = source.slice(0, key.range?.[0] ?? 0).split('\n').length;
+          throw new ImportError(
+            `line ${line}: the key ${quoted(String(key.value))} is already in this mapping; remove one`,
+          );
+        }
+      }
+    },
+  });
+}
+
+/** @param path What is around a list or mapping. */
+function checkDepth(path: readonly unknown[]): void {
+  // Most are not deep, and need no counting.
+  if (path.length < MAX_IMPORT_DEPTH) return;
+  if (path.filter(isCollection).length >= MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
 }
 
 /** What aliases stand for is known only now, and so is what is wrong with them. */
 function valuesOf(document: Document.Parsed): unknown {
   try {
-    return document.toJS({ maxAliasCount: 100 });
+    return document.toJS({ maxAliasCount: MAX_YAML_ALIAS_REPEATS });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    throw new ImportError(error.message, { cause: error });
+    const isTooMuch = error.message.startsWith('Excessive alias count');
+    throw new ImportError(isTooMuch ? TOO_MUCH_REPEATED : error.message, { cause: error });
   }
 }
 

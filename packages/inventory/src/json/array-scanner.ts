@@ -6,8 +6,8 @@ import type { RawValue, ScanEvent, Scanner, TakeRun } from './scan-event.ts';
 import { shown, syntaxProblem, truncated, unexpected } from './syntax-error.ts';
 import type { Opened } from './syntax-error.ts';
 import { tally } from './tally.ts';
-import { tooDeep, tooLarge } from './limit-problem.ts';
-import { characterEnd, ValueScanner } from './value-scanner.ts';
+import { tooDeep, tooLarge, tooMany } from './limit-problem.ts';
+import { characterEnd, characterStart, ValueScanner } from './value-scanner.ts';
 
 /**
  * Where the scanner stands between values, with what may come there:
@@ -26,6 +26,9 @@ const EXPECTED: Record<Place, string> = {
   end: 'nothing more',
 };
 
+/** What is not read of a record that is beyond a limit. */
+const REST = 'the rest of it was not read';
+
 /** Cuts a JSON array into its items, holding no more than one of them. */
 export class ArrayScanner implements Scanner {
   readonly what = 'file';
@@ -37,6 +40,8 @@ export class ArrayScanner implements Scanner {
   #place: Place = 'start';
   // Null between values.
   #valueStart: Position | null = null;
+  // Whether the value was told as beyond a limit, and its end is waited for.
+  #isSkipping = false;
 
   constructor(takeRun?: TakeRun) {
     this.#takeRun = takeRun;
@@ -67,18 +72,21 @@ export class ArrayScanner implements Scanner {
       } else {
         const from = index;
         index = this.#value.advance(bytes, from);
-        const event = this.#takeValue(this.#valueStart, bytes.subarray(from, index), index);
-        if (event !== null) {
+        for (const event of this.#takeValue(this.#valueStart, bytes.subarray(from, index), index)) {
           yield event;
-          recordEnd = index;
+          if (event.kind === 'problem') return;
         }
+        if (this.#valueStart === null) recordEnd = index;
       }
     }
+    this.#lines.leave();
   }
 
   *end(): Generator<ScanEvent> {
     const end = this.#lines.end();
-    if (this.#valueStart !== null) {
+    if (this.#isSkipping) {
+      yield { kind: 'problem', problem: truncated('file', end, this.#enclosing), index: 0 };
+    } else if (this.#valueStart !== null) {
       // Outside of the array the end of the file ends a number or word like any other delimiter.
       const isRoot = this.#place === 'start';
       const cut = isRoot ? null : truncated('file', end, this.#enclosing);
@@ -155,35 +163,52 @@ export class ArrayScanner implements Scanner {
     return syntaxProblem(message, position, 'json/trailing-data');
   }
 
-  /** Keeps what belongs to a value that goes on, or gives the value that ended. */
-  #takeValue(start: Position, bytes: Buffer, index: number): ScanEvent | null {
+  /** Keeps what belongs to a value that goes on, or gives the value that ended or is beyond a limit. */
+  *#takeValue(start: Position, bytes: Buffer, index: number): Generator<ScanEvent> {
     const { status } = this.#value;
-    if (status === 'too-deep') {
-      const problem = tooDeep(this.#lines.at(index - 1), 'nothing after it was read');
-      return { kind: 'problem', problem, index: index - 1 };
-    }
-    if (this.#pending.exceedsLimitWith(bytes)) {
-      return this.#event(
-        start,
-        this.#pending.take(bytes),
-        tooLarge(start, 'nothing after it was read'),
-      );
-    }
-    if (status === 'open') {
+    if (this.#isSkipping) {
+      yield* this.#goOn(bytes, index);
+    } else if (this.#pending.exceedsLimitWith(bytes)) {
+      yield this.#event(start, this.#pending.takeBeginning(bytes), tooLarge(start, REST));
+      yield* this.#goOn(bytes, index);
+    } else if (status === 'too-deep' || status === 'too-many') {
+      const problem =
+        status === 'too-many' ? tooMany(start, REST) : tooDeep(this.#lines.at(index - 1), REST);
+      yield this.#event(start, this.#pending.take(bytes), problem);
+      yield* this.#goOn(bytes, index);
+    } else if (status === 'open') {
       this.#pending.append(bytes);
-      return null;
+    } else {
+      yield this.#event(start, this.#pending.take(bytes), null);
+      this.#endValue();
     }
-    return this.#event(start, this.#pending.take(bytes), null);
+  }
+
+  /** Goes on to the end of a value that is beyond a limit; what is not JSON on the way ends the reading. */
+  *#goOn(bytes: Buffer, index: number): Generator<ScanEvent> {
+    const { status } = this.#value;
+    this.#isSkipping = status !== 'whole';
+    if (status === 'whole') this.#endValue();
+    else if (status === 'too-deep' || status === 'too-many') this.#value.skip();
+    else if (status === 'broken') {
+      const length = bytes.length - characterStart(bytes, bytes.length - 1);
+      const character = bytes.toString('utf8', bytes.length - length);
+      const position = this.#lines.at(index - length);
+      const problem = unexpected(character, 'the rest of a record that is too large', position);
+      yield { kind: 'problem', problem, index: index - length };
+    }
+  }
+
+  #endValue(): void {
+    this.#valueStart = null;
+    this.#place = this.#place === 'start' ? 'end' : 'after-record';
   }
 
   #event(start: Position, bytes: Buffer, cut: Problem | null): ScanEvent {
-    const isRoot = this.#place === 'start';
-    this.#valueStart = null;
-    this.#place = isRoot ? 'end' : 'after-record';
     const { strings } = this.#value;
     const text = bytes.toString();
     const value: RawValue = { text, start, strings, enclosing: this.#enclosing, cut };
-    return { kind: isRoot ? 'root' : 'record', value };
+    return { kind: this.#place === 'start' ? 'root' : 'record', value };
   }
 }
 

@@ -2,13 +2,15 @@ import { isAscii } from 'node:buffer';
 import type { Position } from '../finding.ts';
 import { NEWLINE } from './byte-class.ts';
 
+const NOTHING = Buffer.alloc(0);
+
 /**
  * Knows the line and column of places in a text that comes chunk by chunk, when it is asked about
  * them in their order. Each byte is counted at most once, so one very long line costs no more
  * than many short ones.
  */
 export class LineTracker {
-  #bytes: Buffer = Buffer.alloc(0);
+  #bytes: Buffer = NOTHING;
   #isAscii = true;
   #line = 1;
   // The column of the byte at this index is known; what stands before it is not looked at again.
@@ -17,9 +19,15 @@ export class LineTracker {
 
   /** Goes on with the next chunk, which must begin at the beginning of a character. */
   enter(bytes: Buffer): void {
-    this.at(this.#bytes.length);
     this.#bytes = bytes;
     this.#isAscii = isAscii(bytes);
+    this.#knownIndex = 0;
+  }
+
+  /** Ends with the chunk, which is not looked at any more: the source may use its buffer again. */
+  leave(): void {
+    this.at(this.#bytes.length);
+    this.#bytes = NOTHING;
     this.#knownIndex = 0;
   }
 

@@ -1,7 +1,7 @@
 import type { Position, Problem } from '../finding.ts';
 import { BLANK_LINE } from './blank-line.ts';
 import { NEWLINE } from './byte-class.ts';
-import { tooDeep, tooLarge } from './limit-problem.ts';
+import { tooDeep, tooLarge, tooMany } from './limit-problem.ts';
 import { LineTracker } from './line-tracker.ts';
 import { PendingText } from './pending-text.ts';
 import type { ScanEvent, Scanner, TakeRun } from './scan-event.ts';
@@ -41,9 +41,10 @@ export class LinesScanner implements Scanner {
       const newline = bytes.indexOf(NEWLINE, from);
       const isWhole = newline !== -1;
       yield* this.#lineWith(bytes.subarray(from, isWhole ? newline : bytes.length), isWhole);
-      if (!isWhole) return;
+      if (!isWhole) break;
       from = this.#beginLine(newline + 1, 1);
     }
+    this.#lines.leave();
   }
 
   *end(): Generator<ScanEvent> {
@@ -71,7 +72,8 @@ export class LinesScanner implements Scanner {
     if (this.#isSkipping) return;
     if (this.#pending.exceedsLimitWith(bytes)) {
       this.#isSkipping = true;
-      yield this.#record(this.#pending.take(bytes).toString(), 0, tooLarge(this.#start, REST));
+      const beginning = this.#pending.takeBeginning(bytes).toString();
+      yield this.#record(beginning, 0, tooLarge(this.#start, REST));
     } else if (isWhole) yield* this.#line(this.#pending.take(bytes));
     else this.#pending.append(bytes);
   }
@@ -81,14 +83,16 @@ export class LinesScanner implements Scanner {
     if (BLANK_LINE.test(text)) return;
     const scanner = new ValueScanner(new LineTracker());
     const stop = scanner.advance(bytes, 0);
-    if (scanner.status !== 'too-deep') {
+    const { status } = scanner;
+    if (status !== 'too-deep' && status !== 'too-many') {
       yield this.#record(text, scanner.strings, null);
       return;
     }
     const line = new LineTracker();
     line.enter(bytes);
     const position = { ...line.at(stop - 1), line: this.#start.line };
-    yield this.#record(bytes.subarray(0, stop).toString(), 0, tooDeep(position, REST));
+    const problem = status === 'too-deep' ? tooDeep(position, REST) : tooMany(this.#start, REST);
+    yield this.#record(bytes.toString('utf8', 0, stop), 0, problem);
   }
 
   #record(text: string, strings: number, cut: Problem | null): ScanEvent {

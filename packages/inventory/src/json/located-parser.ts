@@ -33,8 +33,11 @@ export type DuplicateKey = {
 /** Where the parts of one value stand. */
 export type LocatedValue = {
   start: Mark;
-  /** The members of the value itself, when it is an object; of equal keys, the last one. */
-  members: Map<string, { start: Mark; end: number }>;
+  /**
+   * The members of the value itself, when it is an object: where the key stands first, and where the value, of equal
+   * keys that of the last one.
+   */
+  members: Map<string, { key: Mark; start: Mark; end: number }>;
   /** In the order of the text, and no more than {@link MAX_REPEATED_KEYS}. */
   duplicates: DuplicateKey[];
   /** How many more keys are repeated, and where the first of those stands; null when all are in the list. */
@@ -119,21 +122,22 @@ class LocatedParser {
 
   #object(): void {
     const isRoot = this.#path.length === 0;
-    const firsts = new Map<string, Mark>();
+    // Most objects of a hostile record are empty, and a map is larger than such an object is.
+    let firsts: Map<string, Mark> | undefined;
     this.#container('object', '}', () => {
       const again = this.#mark();
       const key = this.#key();
-      const first = firsts.get(key);
+      const first = isRoot ? this.#members.get(key)?.key : firsts?.get(key);
       this.#path.push(key);
-      if (first === undefined) firsts.set(key, again);
-      else this.#noteDuplicate(key, first, again);
+      if (first !== undefined) this.#noteDuplicate(key, first, again);
+      else if (!isRoot) (firsts ??= new Map()).set(key, again);
       this.#skipSpace();
       if (this.#peek() !== ':') this.#fail('":" after the key');
       this.#index += 1;
       this.#skipSpace();
       const start = this.#mark();
       this.#value();
-      if (isRoot) this.#members.set(key, { start, end: this.#index });
+      if (isRoot) this.#members.set(key, { key: first ?? again, start, end: this.#index });
       this.#path.pop();
     });
   }

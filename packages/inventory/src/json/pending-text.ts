@@ -29,6 +29,17 @@ export class PendingText {
     this.#length = length;
   }
 
+  /**
+   * The beginning of a value that exceeds the limit with these bytes: as much as the limit allows, wherever the
+   * chunks end, and up to the end of a character. Nothing is kept.
+   */
+  takeBeginning(last: Buffer): Buffer {
+    const bytes = this.take(last);
+    let end = Math.min(bytes.length, MAX_RECORD_BYTES);
+    while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+    return bytes.subarray(0, end);
+  }
+
   /** All the bytes of the value, of which these are the last; nothing is kept. */
   take(last: Buffer = NOTHING): Buffer {
     if (this.isEmpty) return last;

@@ -1,4 +1,4 @@
-import { MAX_DEPTH } from '../limits.ts';
+import { MAX_DEPTH, MAX_RECORD_PARTS } from '../limits.ts';
 import { BACKSLASH, BYTE_CLASSES, ByteClass, FIRST_PRINTABLE, QUOTE } from './byte-class.ts';
 import type { LineTracker } from './line-tracker.ts';
 
@@ -7,8 +7,9 @@ import type { LineTracker } from './line-tracker.ts';
  * - `whole`: the value's end was found. What is inside may still be no JSON.
  * - `broken`: the last byte read stands where JSON allows no such byte.
  * - `too-deep`: the last byte read opened more than {@link MAX_DEPTH} levels.
+ * - `too-many`: the last byte read began more than {@link MAX_RECORD_PARTS} objects, lists and strings in all.
  */
-export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep';
+export type ScanStatus = 'open' | 'whole' | 'broken' | 'too-deep' | 'too-many';
 
 /**
  * Finds where a JSON value ends, without parsing it. It counts brackets and knows strings, nothing
@@ -23,9 +24,11 @@ export class ValueScanner {
   strings = 0;
   readonly #lines: LineTracker;
   #depth = 0;
+  #opened = 0;
   #inString = false;
   #escaped = false;
   #inWord = false;
+  #isSkipping = false;
 
   constructor(lines: LineTracker) {
     this.#lines = lines;
@@ -36,9 +39,17 @@ export class ValueScanner {
     this.status = 'open';
     this.strings = 0;
     this.#depth = 0;
+    this.#opened = 0;
     this.#inString = false;
     this.#escaped = false;
     this.#inWord = false;
+    this.#isSkipping = false;
+  }
+
+  /** Goes on with a value that is beyond a limit, however deep it nests, to find its end alone. */
+  skip(): void {
+    this.status = 'open';
+    this.#isSkipping = true;
   }
 
   /** Reads on from an index of the chunk, sets `status`, and gives the index it stopped before. */
@@ -60,10 +71,14 @@ export class ValueScanner {
         case ByteClass.quote:
           this.strings += 1;
           this.#inString = true;
+          if (this.#isTooMany && !this.#isSkipping) return this.#stop('too-many', index);
           break;
         case ByteClass.open:
           this.#depth += 1;
+          this.#opened += 1;
+          if (this.#isSkipping) break;
           if (this.#depth > MAX_DEPTH) return this.#stop('too-deep', index);
+          if (this.#isTooMany) return this.#stop('too-many', index);
           break;
         case ByteClass.close:
           this.#depth -= 1;
@@ -82,6 +97,10 @@ export class ValueScanner {
       }
     }
     return index;
+  }
+
+  get #isTooMany(): boolean {
+    return this.#opened + this.strings > MAX_RECORD_PARTS;
   }
 
   #advanceInString(bytes: Buffer, from: number): number {
@@ -113,4 +132,11 @@ export function characterEnd(bytes: Buffer, index: number): number {
   let end = index;
   while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end += 1;
   return end;
+}
+
+/** The index at which the character begins that `index` is in. */
+export function characterStart(bytes: Buffer, index: number): number {
+  let start = index;
+  while (start > 0 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start -= 1;
+  return start;
 }

@@ -1,5 +1,6 @@
 import type { FileResult, Reporter } from './reporter.ts';
 import { jsonText } from './visible.ts';
+import { masked } from './wording.ts';
 
 /** One JSON document: `findings`, each on a line of its own, and the `files` with their counts. */
 export function jsonReporter(): Reporter {
@@ -10,7 +11,7 @@ export function jsonReporter(): Reporter {
     finding(finding) {
       const separator = hasFindings ? ',' : '';
       hasFindings = true;
-      return `${separator}\n${jsonText({ ...finding, excerpt: undefined })}`;
+      return `${separator}\n${jsonText({ ...masked(finding), excerpt: undefined })}`;
     },
     fileEnd(result) {
       results.push(result);

@@ -1,12 +1,13 @@
+import { maskCredentials } from '../credentials.ts';
 import { visible } from './visible.ts';
 
 /**
- * Text from an inventory as a cell of a table: no markup, no mention, and not the cell's end. An address in it
+ * Text from an inventory as a cell of a table: no markup, no mention, no password, and not the cell's end. An address in it
  * may become a link, which leads where it says.
  */
 export function cell(value: string): string {
   return (
-    visible(value)
+    visible(maskCredentials(value))
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')
       .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)

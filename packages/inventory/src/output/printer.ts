@@ -8,6 +8,9 @@ export class WriteError extends Error {
 // What a stream gives when nobody reads it any more, or others have ended it.
 const CLOSED = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
 
+// How much is written at once, in UTF-16 code units.
+const PART = 64 * 1024;
+
 /**
  * Writes to a stream no faster than its reader takes it. When the reader goes away, as `head` does,
  * the rest is dropped and `isClosed` says so; any other failure of the stream is thrown, by `end` at the
@@ -29,6 +32,22 @@ export class Printer {
     this.#throwFailure();
     if (this.isClosed || text === '') return;
     if (!this.#stream.write(text)) await this.#until(['drain', 'close', 'error']);
+  }
+
+  /**
+   * Writes pieces as they are made, none of which is made when nobody reads any more.
+   * @throws WriteError when something before could not be written.
+   */
+  async writeAll(pieces: Iterable<string>): Promise<void> {
+    let part = '';
+    for (const piece of pieces) {
+      part += piece;
+      if (part.length < PART) continue;
+      await this.write(part);
+      if (this.isClosed) return;
+      part = '';
+    }
+    await this.write(part);
   }
 
   /**

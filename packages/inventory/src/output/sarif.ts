@@ -6,7 +6,7 @@ import { LINT_RULES, type LintCode, ruleName } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
 import { SarifLimits } from './sarif-limits.ts';
 import { jsonText } from './visible.ts';
-import { count } from './wording.ts';
+import { count, masked } from './wording.ts';
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
@@ -60,7 +60,7 @@ export function sarifReporter(): Reporter {
 }
 
 function resultOf(finding: Finding) {
-  const { file, code, severity, message, pointer, related, line, column, fix } = finding;
+  const { file, code, severity, message, pointer, related, line, column, fix } = masked(finding);
   return {
     ruleId: code satisfies FindingCode,
     ruleIndex: ruleIndexes.get(code),

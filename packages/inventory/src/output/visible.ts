@@ -10,6 +10,11 @@ export function visible(text: string): string {
   return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
 }
 
+/** The same for text of several lines and columns, in which ends of lines and tabs stay. */
+export function visibleText(text: string): string {
+  return SPECIAL.test(text) ? text.replace(/[^\n\r\t]+/g, visible) : text;
+}
+
 /** A value as JSON (RFC 8259) that is safe to print, and means the same. */
 export function jsonText(value: unknown, indent?: number): string {
   // Outside of strings there are the ends of lines only, and inside they are escapes already.
@@ -18,6 +23,17 @@ export function jsonText(value: unknown, indent?: number): string {
   return text.replace(INVISIBLE, (character) =>
     character === '\n' ? character : escape(character),
   );
+}
+
+/** A list as `jsonText` writes it with an indent of two, piece by piece; `margin` is what each line begins with. */
+export function* jsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
+  let separator = '[';
+  for (const value of values) {
+    const text = jsonText(value, 2).replaceAll('\n', `\n${margin}  `);
+    yield `${separator}\n${margin}  ${text}`;
+    separator = ',';
+  }
+  yield separator === '[' ? '[]' : `\n${margin}]`;
 }
 
 function escape(character: string): string {

@@ -1,3 +1,4 @@
+import { maskCredentials } from '../credentials.ts';
 import type { Finding } from '../finding.ts';
 import { quoted, shorten } from '../shorten.ts';
 import type { FileResult } from './reporter.ts';
@@ -8,6 +9,16 @@ export function where({ recordId, pointer }: Finding): string {
   if (recordId !== null) parts.push(`record ${quoted(recordId)}`);
   if (pointer !== '') parts.push(shortPointer(pointer));
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+}
+
+/** A finding without the credentials that the id of its record, or names of properties, may have. */
+export function masked(finding: Finding): Finding {
+  const { recordId, pointer } = finding;
+  return {
+    ...finding,
+    recordId: recordId === null ? null : maskCredentials(recordId),
+    pointer: maskCredentials(pointer),
+  };
 }
 
 /** Each name in a pointer is shortened by itself, so that it still shows how deep it leads. */

@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
+import { maskCredentials } from '../credentials.ts';
 
 /** What a server answered; where it redirects to is only told, never asked. */
 export type Answer = {
@@ -30,7 +31,11 @@ export function askHead(
     });
     asked.once('response', (response) => {
       response.resume();
-      done({ status: response.statusCode ?? 0, redirectsTo: response.headers.location ?? null });
+      const { location } = response.headers;
+      done({
+        status: response.statusCode ?? 0,
+        redirectsTo: location === undefined ? null : maskCredentials(location),
+      });
     });
     asked.once('error', fail);
     asked.end();

@@ -52,6 +52,8 @@ export type ProbeOptions = {
 const DAY_MS = 86_400_000;
 /** What servers answer that know GET, but not HEAD (RFC 9110 §15.6.2): they work. */
 const NOT_IMPLEMENTED = 501;
+/** Protocols that open no connection of TCP, so nothing can be said of them here. */
+const DATAGRAMS = new Set(['udp', 'coap', 'dhcp', 'ntp', 'quic', 'snmp', 'tftp', 'wireguard']);
 const SECURE = new Set(['https', 'wss', 'ldaps', 'amqps', 'mqtts', 'imaps', 'smtps', 'tls', 'ssl']);
 
 /**
@@ -67,7 +69,7 @@ export async function probeRecord(
   const { id } = record;
   const endpoint = endpointOf(record);
   const protocol = protocolOf(record, endpoint);
-  if (endpoint === null || protocol === 'udp') {
+  if (endpoint === null || DATAGRAMS.has(protocol)) {
     return { id, target: null, isReachable: null, addresses: [], problems: [] };
   }
   const { host, port } = endpoint;

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { html } from 'ghtml';
 import type { Day } from '../day.ts';
+import { visibleText } from '../output/visible.ts';
 import type { EndpointRecord } from '../record.ts';
-import { withoutCredentials } from '../url.ts';
+import { withoutCredentials } from '../credentials.ts';
 import { addressOf, type Count, EXPOSURES, ownerOf, reviewAge, summarize } from './summary.ts';
 
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
@@ -16,40 +17,43 @@ const SCRIPT_ELEMENT = `<script>${SCRIPT}</script>`;
 /** What the page may load: nothing but its own style and script, each known by its hash. */
 const POLICY = `default-src 'none'; style-src ${hash(STYLE)}; script-src ${hash(SCRIPT)}; base-uri 'none'; form-action 'none'`;
 
+/** Where the rows stand in the page; no text of a record can be this, as it would be escaped. */
+const ROWS = '<!-- rows -->';
+
 /** Properties that have columns of their own. */
 const SHOWN = new Set(['id', 'name', 'type', 'status', 'exposure', 'auth', 'last_reviewed']);
 
 const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
 
 /**
- * One page with the counts and all records, whose table sorts and filters. It loads nothing, and without
- * scripts everything is there all the same.
+ * One page with the counts and all records, whose table sorts and filters, piece by piece. It loads nothing, and
+ * without scripts everything is there all the same.
  */
-export function htmlReport(
+export function* htmlReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
-): string {
+): Generator<string> {
   const { byExposure, byOwner, byReview } = summarize(records, today);
   const owners = byOwner.map(({ label }) => label).toSorted((a, b) => a.localeCompare(b));
-  return html`<!doctype html>
+  const [head = '', tail = ''] = html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="referrer" content="no-referrer" />
-        <title>${title}</title>
+        <title>${visibleText(title)}</title>
         !${STYLE_ELEMENT}
       </head>
       <body>
         <header>
-          <h1>${title}</h1>
+          <h1>${visibleText(title)}</h1>
           <p>${countOf(records.length)} on <time datetime="${today}">${today}</time></p>
         </header>
         <main>
           <section class="counts" aria-label="Counts">
             !${counts('Exposure', byExposure, records.length)}
-            !${counts('Owner', byOwner, records.length)}
+            !${visibleText(counts('Owner', byOwner, records.length))}
             !${counts('Last review', byReview, records.length)}
           </section>
           <form class="filters" hidden>
@@ -65,7 +69,7 @@ export function htmlReport(
               >Owner
               <select name="owner">
                 <option value="">all</option>
-                !${options(owners)}
+                !${visibleText(options(owners))}
               </select></label
             >
             <button type="reset">Show all</button>
@@ -79,14 +83,17 @@ export function htmlReport(
                 </tr>
               </thead>
               <tbody>
-                !${records.map((record) => row(record, today))}
+                !${ROWS}
               </tbody>
             </table>
           </div>
         </main>
         !${SCRIPT_ELEMENT}
       </body>
-    </html> `;
+    </html> `.split(ROWS);
+  yield head;
+  for (const record of records) yield visibleText(row(record, today));
+  yield tail;
 }
 
 function counts(title: string, of: readonly Count[], all: number): string {

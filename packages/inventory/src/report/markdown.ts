@@ -4,14 +4,27 @@ import { count } from '../output/wording.ts';
 import type { EndpointRecord } from '../record.ts';
 import { addressOf, type Count, ownerOf, summarize } from './summary.ts';
 
-/** The counts and all records as GitHub's Markdown. */
-export function markdownReport(
+/** The counts and all records as GitHub's Markdown, piece by piece. */
+export function* markdownReport(
   records: readonly EndpointRecord[],
   { title, today }: { title: string; today: Day },
-): string {
+): Generator<string> {
   const { byExposure, byOwner, byReview } = summarize(records, today);
   const head = ['name', 'exposure', 'type', 'status', 'address', 'owner', 'auth', 'last reviewed'];
-  const rows = records.map((record) => [
+  const counted = [
+    `# ${cell(title)}`,
+    `${count(records.length, 'endpoint')} on ${today}.`,
+    countTable('exposure', byExposure),
+    countTable('owner', byOwner),
+    countTable('last review', byReview),
+  ];
+  yield counted.join('\n\n');
+  yield `\n\n${table(head, [])}\n`;
+  for (const record of records) yield `${line(cellsOf(record).map(cell))}\n`;
+}
+
+function cellsOf(record: EndpointRecord): string[] {
+  return [
     record.name,
     record.exposure,
     record.type,
@@ -20,20 +33,7 @@ export function markdownReport(
     ownerOf(record),
     record.auth ?? '',
     record.last_reviewed,
-  ]);
-  return (
-    [
-      `# ${cell(title)}`,
-      `${count(records.length, 'endpoint')} on ${today}.`,
-      countTable('exposure', byExposure),
-      countTable('owner', byOwner),
-      countTable('last review', byReview),
-      table(head, rows),
-      '',
-    ]
-      .join('\n\n')
-      .trimEnd() + '\n'
-  );
+  ];
 }
 
 function countTable(what: string, counts: readonly Count[]): string {

@@ -1,6 +1,6 @@
 import { type Day, daysBetween, readDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
-import { withoutCredentials } from '../url.ts';
+import { withoutCredentials } from '../credentials.ts';
 
 /** How many records have something in common. */
 export type Count = {

@@ -89,3 +89,26 @@ test('the end does not wait for a stream that is destroyed', async () => {
   stream.destroy();
   await ended;
 });
+
+test('no more pieces are made than the reader takes, and none when it has gone', async () => {
+  let made = 0;
+  function* pieces() {
+    for (; made < 1000; made += 1) yield 'x'.repeat(32 * 1024);
+  }
+  const waiting: (() => void)[] = [];
+  const stream = new Writable({
+    highWaterMark: 1024,
+    write: (_chunk, _encoding, done) => void waiting.push(done),
+  });
+  const printer = new Printer(stream);
+  const written = printer.writeAll(pieces());
+  await setImmediate();
+  const first = made;
+  assert.ok(first < 5, `${first} made`);
+  waiting.shift()?.();
+  await setImmediate();
+  assert.ok(made > first && made < 10, `${made} made`);
+  stream.destroy();
+  await written;
+  assert.ok(made < 10, `${made} made`);
+});

@@ -138,7 +138,7 @@ test('a record that says nowhere, or UDP, is not probed', async () => {
   }
 });
 
-test('few are looked at at once, and what they found comes in the order of the records', async () => {
+test('few are looked at at once, and each is told', async () => {
   let open = 0;
   let most = 0;
   const server = createHttpServer((_, response) => {
@@ -153,11 +153,8 @@ test('few are looked at at once, and what they found comes in the order of the r
   const records = Array.from({ length: 12 }, (_, n) =>
     record({ id: `r${n}`, url: `http://127.0.0.1:${port}/${n}` }),
   );
-  const found = await probeAll(records, { concurrency: 3, perSecond: 1000 });
-  assert.deepEqual(
-    found.map(({ id }) => id),
-    records.map(({ id }) => id),
-  );
+  const found = await Array.fromAsync(probeAll(records, { concurrency: 3, perSecond: 1000 }));
+  assert.deepEqual(found.map(({ id }) => id).toSorted(), records.map(({ id }) => id).toSorted());
   assert.ok(most > 1 && most <= 3, `${most} at once`);
 });
 
@@ -172,7 +169,7 @@ test('no more begin within a second than are allowed', async () => {
   const records = Array.from({ length: 5 }, (_, n) =>
     record({ id: `r${n}`, host: '127.0.0.1', port }),
   );
-  await probeAll(records, { perSecond: 10 });
+  await Array.fromAsync(probeAll(records, { perSecond: 10 }));
   assert.equal(begun.length, 5);
   // Timers may fire a little early.
   assert.ok((begun.at(-1) ?? 0) - (begun[0] ?? 0) >= 4 * 100 - 40, begun.join());
@@ -185,8 +182,61 @@ test('who stops it is told so, and nothing more is begun', async () => {
   const records = Array.from({ length: 5 }, (_, n) =>
     record({ id: `r${n}`, url: `http://127.0.0.1:${port}/` }),
   );
-  const probing = probeAll(records, { concurrency: 1, perSecond: 1000, signal: stopping.signal });
+  const probing = Array.fromAsync(
+    probeAll(records, { concurrency: 1, perSecond: 1000, signal: stopping.signal }),
+  );
   setTimeout(() => stopping.abort(), 50);
   await assert.rejects(probing, { name: 'AbortError' });
   assert.equal(asked, 1);
+});
+
+test('what is known is told while others are still waited for', async () => {
+  const silent = await listen(createServer());
+  const quick = await listen(createHttpServer((_, response) => response.end()));
+  const records = [silent, quick].map((port) =>
+    record({ id: String(port), url: `http://127.0.0.1:${port}/` }),
+  );
+  const probing = probeAll(records, { perSecond: 1000, timeoutMs: 60_000 });
+  const first = await probing.next();
+  assert.equal(first.value?.id, String(quick));
+  // Who takes no more waits for nobody.
+  await probing.return();
+});
+
+test('no more are begun than are taken, of records that come one by one', async () => {
+  let given = 0;
+  function* endless() {
+    for (;;) yield record({ id: `r${(given += 1)}` });
+  }
+  const probing = probeAll(endless(), { concurrency: 2, perSecond: 1000 });
+  for (const id of ['r1', 'r2', 'r3']) assert.equal((await probing.next()).value?.id, id);
+  await probing.return();
+  assert.ok(given <= 5, `${given} given`);
+});
+
+test('rates beyond the limits are refused', async () => {
+  for (const options of [
+    { concurrency: 65 },
+    { concurrency: 0 },
+    { perSecond: 1001 },
+    { perSecond: NaN },
+  ]) {
+    await assert.rejects(probeAll([], options).next(), RangeError);
+  }
+});
+
+test('a certificate that is nobody’s and ended is told as ended, whatever its name is', async () => {
+  const { port } = await secure({ name: 'other.example.test', from: -90, days: -2 });
+  const found = await ask({ port });
+  // Of what is wrong with its trust, Node tells one thing; that is the end, which is read by itself as well.
+  assert.deepEqual(codes(found), ['probe/certificate-ended', 'probe/certificate-name']);
+});
+
+test('where a server redirects to is told without credentials', async () => {
+  const location = 'https://u:hunter2@a.example/?token=hunter2';
+  const port = await listen(
+    createHttpServer((_, response) => response.writeHead(302, { location }).end()),
+  );
+  const found = await probeRecord(record({ url: `http://127.0.0.1:${port}/` }));
+  assert.equal(found.answer?.redirectsTo, 'https://***@a.example/?token=***');
 });

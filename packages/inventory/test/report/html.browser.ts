@@ -36,7 +36,7 @@ async function open(records: EndpointRecord[], options: { javaScriptEnabled?: bo
   const today = readDay('2026-11-20');
   assert.ok(today);
   const file = join(folder, 'report.html');
-  await writeFile(file, htmlReport(records, { title: 'Net', today }));
+  await writeFile(file, [...htmlReport(records, { title: 'Net', today })].join(''));
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const requests: string[] = [];

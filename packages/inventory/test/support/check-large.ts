@@ -2,7 +2,7 @@
 // size of the part of the heap for new values at the beginning and at the end.
 import { Readable, Writable } from 'node:stream';
 import { getHeapSpaceStatistics } from 'node:v8';
-import { keepYoungHeapSmall, runInventory } from '@oselya/inventory';
+import { keepHeapSmall, runInventory } from '@oselya/inventory';
 import { VALID_RECORD } from './findings.ts';
 
 const CHUNKS = 3_000;
@@ -31,7 +31,7 @@ const stdout = new Writable({
     done();
   },
 });
-keepYoungHeapSmall();
+keepHeapSmall();
 const { stderr } = process;
 const stdin = Readable.from(inventory());
 const status = await runInventory(['validate', '-'], { stdin, stdout, stderr, env: {} });

@@ -1,11 +1,10 @@
-import { addressOf } from '../address.ts';
+import { credentialIn } from '../../credentials.ts';
 import { simpleRule } from '../rule.ts';
 
-/** Finds addresses with a user name or a password. The message never repeats them. */
+/** Finds addresses with a user name, a password, or a secret in their query. The message never repeats them. */
 export const credentialsInUrl = simpleRule('lint/credentials-in-url', 'error', (fields) => {
-  const address = addressOf(fields);
-  if (address === null || (address.username === '' && address.password === '')) return [];
-  const what = address.password === '' ? 'a user name' : 'a password';
+  const what = credentialIn(fields.url ?? '');
+  if (what === null) return [];
   return [
     {
       key: 'url',
