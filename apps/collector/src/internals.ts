@@ -5,6 +5,7 @@ export type { Tables } from './database/tables.ts';
 export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
+export { createRawCleanup } from './operations/raw/cleanup.ts';
 export { migrations } from './database/migrations.ts';
 export { searchText } from './pipeline/search-text.ts';
 export { CHANNEL, claimJobs, createNotifications, startWorker } from './queue/index.ts';

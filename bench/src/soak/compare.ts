@@ -34,8 +34,8 @@ const most = (values: readonly number[]): number => Math.max(...values);
 /** What is in progress comes and goes; what is forgotten stays, so their least is what tells. */
 const least = (values: readonly number[]): number => Math.min(...values);
 
-/** Payloads are kept for longer than most runs take, and history is kept. */
-const GROWING: ReadonlySet<Table> = new Set(['raw_data', 'listing_snapshots']);
+/** History is kept. */
+const GROWING: ReadonlySet<Table> = new Set(['listing_snapshots']);
 
 /** As a straight line through all samples has it: two ends alone may be on the two sides of a vacuum. */
 const STEADY = 0.1;

@@ -39,7 +39,7 @@ export function reportText(found: Findings): string {
   return [
     `${figure(seconds / 60, 1)} minutes of ${ingestRate} payloads a second, of ${figure(listings)} listings in ` +
       `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
-      `completed, ${figure(removed)} of them, older than a day, removed since. The first five minutes and the last, or the ` +
+      `completed, ${figure(removed)} of them removed since, two minutes after they came. The first five minutes and the last, or the ` +
       'first and the last sixth of a shorter run: medians of the samples, of dead rows the most, of ' +
       'temporary files the least. `per hour` is the slope of the straight line through all samples.' +
       (smoke ? ' This was a smoke run: too short to say anything.' : ''),

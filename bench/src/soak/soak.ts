@@ -20,6 +20,8 @@ const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampl
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
 /** Tables reach the size that their vacuum keeps them at, and code is compiled: that is not compared. */
 const WARM_UP = { share: 0.1, mostSeconds: 180 };
+/** Payloads are kept for so long, so that a run removes about as many as it takes in. */
+const KEPT_SECONDS = 120;
 /** How many samples lie between two removals of old payloads. */
 const REMOVE_EVERY = 6;
 /** How long what is left in the queue may take. */
@@ -105,7 +107,7 @@ async function open(scope: AsyncDisposableStack, { databases, signal }: Context)
 
 /** Takes samples until the time is over, and has old payloads removed meanwhile. */
 async function watch(
-  { collector, load, watcher, url }: Parts,
+  { collector, load, watcher }: Parts,
   { results, signal, tell }: Context,
   { seconds, sampleSeconds }: { seconds: number; sampleSeconds: number },
 ): Promise<{ samples: Sample[]; removed: number; wrong: string[] }> {
@@ -117,7 +119,7 @@ async function watch(
   for (let nth = 1; nth * sampleSeconds <= warmUp + seconds; nth += 1) {
     const waitMs = begun + nth * sampleSeconds * 1000 - performance.now();
     await sleep(Math.max(0, waitMs), undefined, { signal });
-    if (nth % REMOVE_EVERY === 0) removed += await removeOld(url);
+    if (nth % REMOVE_EVERY === 0) removed += await watcher.removeOld(KEPT_SECONDS);
     const outcome = await load.ask('take');
     wrong.push(...outcome.wrong);
     const elapsed = (performance.now() - begun) / 1000 - warmUp;
@@ -133,14 +135,6 @@ async function watch(
     }
   }
   return { samples, removed, wrong };
-}
-
-/** Has the payloads removed that are older than a day, so most runs keep all of them; gives how many. */
-async function removeOld(url: string): Promise<number> {
-  const address = `${url}/api/v1/admin/raw-data?older_than_days=1`;
-  const answer = await fetch(address, { method: 'DELETE' });
-  const { deleted } = (await answer.json()) as { deleted: number };
-  return deleted;
 }
 
 async function drained(watcher: Watcher): Promise<void> {

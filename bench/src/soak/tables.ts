@@ -1,5 +1,6 @@
-import { claimJobs, type Tables } from '@oselya/collector/internals';
+import { claimJobs, createRawCleanup, type Tables } from '@oselya/collector/internals';
 import { connect } from '@oselya/db';
+import { Counter } from 'prom-client';
 import { median } from '../statistics.ts';
 
 /** The tables that grow or change with every payload. */
@@ -32,8 +33,11 @@ export type Watcher = AsyncDisposable & {
   claimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableFigures>>;
   counts(): Promise<Counts>;
+  /** Has the collector's clean-up remove what completed and came so many seconds ago; gives how many. */
+  removeOld(seconds: number): Promise<number>;
 };
 
+const DAY_SECONDS = 86_400;
 const CLAIMS = 5;
 const BACKLOG = 100;
 
@@ -51,6 +55,12 @@ const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
 export async function openWatcher(url: string): Promise<Watcher> {
   const database = await connect<Tables>({ url, maxConnections: 1 });
   const { db, pool } = database;
+  const clean = createRawCleanup({
+    db,
+    metrics: {
+      rawDeleted: new Counter({ name: 'removed', help: 'Removed payloads', registers: [] }),
+    },
+  });
 
   return {
     async claimMs() {
@@ -100,6 +110,8 @@ export async function openWatcher(url: string): Promise<Watcher> {
       if (counts === undefined) throw new Error('An aggregate gave no row');
       return counts;
     },
+
+    removeOld: (seconds) => clean({ olderThanDays: seconds / DAY_SECONDS }),
 
     [Symbol.asyncDispose]: () => database.close(),
   };
