@@ -62,7 +62,7 @@ create table chat_turns (
   id text not null default (gen_random_uuid())::text,
   session_id text not null,
   user_id text not null,
-  question_id text not null,
+  question_id text,
   status text not null default 'running'::text,
   lease_until timestamp with time zone not null,
   cancel_requested boolean not null default false,
@@ -78,6 +78,16 @@ CREATE INDEX chat_turns_lease ON public.chat_turns USING btree (lease_until) WHE
 CREATE UNIQUE INDEX chat_turns_running ON public.chat_turns USING btree (session_id) WHERE (status = 'running'::text);
 CREATE INDEX chat_turns_session ON public.chat_turns USING btree (session_id, "position" DESC);
 
+create table collector_feed (
+  id boolean not null default true,
+  cursor text,
+  holder text,
+  lease_until timestamp with time zone,
+  caught_up_at timestamp with time zone not null default now(),
+  CHECK (id),
+  PRIMARY KEY (id)
+);
+
 create table conversation_messages (
   id text not null default (gen_random_uuid())::text,
   session_id text not null,
@@ -90,6 +100,7 @@ create table conversation_messages (
   status text,
   problem jsonb,
   client_message_id text,
+  kept text,
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
@@ -109,6 +120,17 @@ create table conversation_sessions (
 );
 CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
 CREATE INDEX conversation_sessions_owner ON public.conversation_sessions USING btree (user_id, COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);
+
+create table conversation_summaries (
+  session_id text not null,
+  summary text not null,
+  through_sent_us bigint,
+  through_position bigint not null,
+  revision integer not null,
+  updated_at timestamp with time zone not null default now(),
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (session_id)
+);
 
 create table duplicate_marks (
   id bigint not null generated always as identity,
@@ -162,6 +184,23 @@ create table invalidations (
   PRIMARY KEY (id)
 );
 
+create table listing_changes (
+  id bigint not null generated always as identity,
+  position bigint,
+  listing_id bigint not null,
+  source_slug text not null,
+  kind text not null,
+  price_from numeric(16,2),
+  price_to numeric(16,2),
+  currency_from text,
+  currency_to text,
+  created_at timestamp with time zone not null default now(),
+  CHECK ((kind = ANY (ARRAY['new'::text, 'price_changed'::text, 'returned'::text]))),
+  PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX listing_changes_read ON public.listing_changes USING btree ("position") WHERE ("position" IS NOT NULL);
+CREATE INDEX listing_changes_waiting ON public.listing_changes USING btree (id) WHERE ("position" IS NULL);
+
 create table listing_checks (
   listing_id bigint not null,
   checked_at timestamp with time zone,
@@ -192,6 +231,7 @@ create table listing_images (
   error text,
   created_at timestamp with time zone not null default now(),
   retry_at timestamp with time zone,
+  turn_raw_id bigint,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   FOREIGN KEY (sha256) REFERENCES images(sha256),
   PRIMARY KEY (id),
@@ -254,6 +294,7 @@ create table pending_logins (
   browser_id text,
   earlier_session_id text,
   expires_at timestamp with time zone not null,
+  terminal jsonb,
   PRIMARY KEY (state)
 );
 CREATE INDEX pending_logins_browser_id ON public.pending_logins USING btree (browser_id);
@@ -350,10 +391,53 @@ CREATE INDEX raw_data_claimable ON public.raw_data USING btree (source_slug, ((i
 CREATE INDEX raw_data_ended ON public.raw_data USING btree (status, updated_at, id) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
 CREATE INDEX raw_data_ended_of_source ON public.raw_data USING btree (source_slug, status, updated_at, id) WHERE (status = ANY (ARRAY['completed'::text, 'invalid'::text, 'failed'::text]));
 CREATE UNIQUE INDEX raw_data_idempotency ON public.raw_data USING btree (source_slug, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX raw_data_in_progress ON public.raw_data USING btree (source_slug, lease_expires_at) WHERE (status = 'processing'::text);
 CREATE INDEX raw_data_listing ON public.raw_data USING btree (listing_id) WHERE (listing_id IS NOT NULL);
-CREATE INDEX raw_data_processing ON public.raw_data USING btree (lease_expires_at) WHERE (status = 'processing'::text);
+CREATE INDEX raw_data_rescued ON public.raw_data USING btree (((id + 0))) WHERE ((status = 'pending'::text) AND (attempts > 0));
 CREATE INDEX raw_data_unfinished ON public.raw_data USING btree (source_slug, external_id, status, ((id + 0))) WHERE (status = ANY (ARRAY['pending'::text, 'processing'::text]));
 CREATE INDEX raw_data_waiting ON public.raw_data USING btree (source_slug, external_id) WHERE ((status = 'pending'::text) AND waits);
+
+create table raw_readings (
+  raw_id bigint not null,
+  revision integer not null,
+  extraction json not null,
+  model text not null,
+  requested_model text not null,
+  prompt_version text not null,
+  FOREIGN KEY (raw_id) REFERENCES raw_data(id) ON DELETE CASCADE,
+  PRIMARY KEY (raw_id)
+);
+
+create table saved_search_hits (
+  search_id text not null,
+  listing_id bigint not null,
+  kind text not null,
+  old_price double precision,
+  listing jsonb,
+  found_at timestamp with time zone not null default now(),
+  told_at timestamp with time zone,
+  CHECK ((kind = ANY (ARRAY['new'::text, 'cheaper'::text]))),
+  FOREIGN KEY (search_id) REFERENCES saved_searches(id) ON DELETE CASCADE,
+  PRIMARY KEY (search_id, listing_id)
+);
+CREATE INDEX saved_search_hits_waiting ON public.saved_search_hits USING btree (search_id, found_at) WHERE (told_at IS NULL);
+
+create table saved_searches (
+  id text not null default (gen_random_uuid())::text,
+  user_id text not null,
+  session_id text,
+  name text not null,
+  search jsonb not null,
+  every_minutes integer not null,
+  paused boolean not null default false,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  told_at timestamp with time zone,
+  FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE SET NULL,
+  PRIMARY KEY (id)
+);
+CREATE INDEX saved_searches_owner ON public.saved_searches USING btree (user_id);
+CREATE INDEX saved_searches_session ON public.saved_searches USING btree (session_id) WHERE (session_id IS NOT NULL);
 
 create table schema_migrations (
   component text not null,
@@ -394,6 +478,22 @@ create table svc_users (
   CHECK ((role = ANY (ARRAY['user'::text, 'admin'::text]))),
   PRIMARY KEY (id)
 );
+
+create table terminal_sign_ins (
+  id text not null,
+  auth_session_id text not null,
+  browser_id text not null,
+  port integer not null,
+  state text not null,
+  code_challenge text not null,
+  code_sha256 text,
+  expires_at timestamp with time zone not null,
+  FOREIGN KEY (auth_session_id) REFERENCES user_auth_sessions(id) ON DELETE CASCADE,
+  PRIMARY KEY (id),
+  UNIQUE (auth_session_id),
+  UNIQUE (code_sha256)
+);
+CREATE INDEX terminal_sign_ins_expires_at ON public.terminal_sign_ins USING btree (expires_at);
 
 create table upkeep_turns (
   name text not null,

@@ -1,4 +1,4 @@
-// Writes the files that are made from the code: the OpenAPI documents, the dump of the database
+// Writes the files that are made from the code: the OpenAPI and AsyncAPI documents, the dump of the database
 // schema, the page of errors and the schema of the linter's configuration. With --check nothing is written,
 // and a file that is not current fails.
 
@@ -23,6 +23,7 @@ await collector.migrateDatabase({}, database);
 const collectorDocument = await collector.openapi();
 const files = new Map<string, string>([
   ['docs/openapi/assistant.json', json(await assistant.openapi())],
+  ['docs/asyncapi/assistant.json', json(await assistant.asyncapi())],
   ['docs/openapi/collector.json', json(collectorDocument)],
   ['apps/assistant/src/collector/generated/openapi.ts', collectorTypes(collectorDocument)],
   ['docs/schema.sql', await dumpSchema(database.pool)],

@@ -16,17 +16,21 @@ import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
 import { createUserAdmin } from './admin/users.ts';
-import { openModel } from './agent/open-model.ts';
+import { fixedLimits, openModel } from './agent/index.ts';
 import { sweepAudit } from './audit/repository.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { createChat } from './chat/chat.ts';
 import { chatLifecycle } from './chat/lifecycle.ts';
+import { createChatMetrics } from './chat/metrics.ts';
 import { createChatMessages } from './chat/socket-messages.ts';
-import { sweepEvents, TURN_CHANNEL } from './chat/turns.sql.ts';
+import { sweepEvents } from './chat/turn-events.sql.ts';
+import { TURN_CHANNEL } from './chat/turns.sql.ts';
 import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
-import { fileRoutes } from './files/routes.ts';
-import { createFiles } from './files/service.ts';
+import { createDigests } from './digests/digests.ts';
+import { digestLifecycle } from './digests/lifecycle.ts';
+import { createDigestMetrics } from './digests/metrics.ts';
+import { createFiles, fileRoutes } from './files/index.ts';
 import { homeRoutes } from './home/routes.ts';
 import { sweepSessions } from './identity/auth-sessions.ts';
 import { createIdentity } from './identity/identity.ts';
@@ -35,18 +39,20 @@ import { createIdentityMetrics } from './identity/metrics.ts';
 import { ownSignInRoutes } from './identity/own-sign-ins-routes.ts';
 import { sweepPendingLogins } from './identity/pending-logins.ts';
 import { identityRoutes } from './identity/routes.ts';
+import { sweepTerminalSignIns } from './identity/terminal/repository.ts';
+import { terminalRoutes } from './identity/terminal/routes.ts';
 import { maintain } from './maintenance/maintenance.ts';
-import { adminMemoryRoutes } from './memory/admin-routes.ts';
-import { memoryRoutes } from './memory/routes.ts';
-import { createMemory } from './memory/service.ts';
+import { adminMemoryRoutes, createMemory, memoryRoutes } from './memory/index.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
 import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
 import { createProfiles } from './profiles/profiles.ts';
+import { reloadProfiles } from './profiles/reload.ts';
 import { profileRoutes } from './profiles/routes.ts';
 import { inspectionRoutes } from './inspection/routes.ts';
 import { createInspection } from './inspection/inspection.ts';
-import { sessionRoutes } from './sessions/routes.ts';
-import { createSessions } from './sessions/service.ts';
+import { protocolRoutes } from './protocol/routes.ts';
+import { createSavedSearches, savedSearchRoutes } from './saved-searches/index.ts';
+import { createSessions, sessionRoutes } from './sessions/index.ts';
 import { isSocketHandshake } from './sockets/handshake.ts';
 import { socketLimits } from './sockets/limits.ts';
 import { connectionMessages } from './sockets/messages.ts';
@@ -71,7 +77,8 @@ type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 /** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
 export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
   const { db } = database;
-  const profiles = createProfiles(await loadProfiles(config.PROFILES_DIR ?? SHIPPED_PROFILES));
+  const profilesFolder = config.PROFILES_DIR ?? SHIPPED_PROFILES;
+  const profiles = createProfiles(await loadProfiles(profilesFolder));
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT_BYTES,
@@ -86,6 +93,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       tags: [
         { name: 'sign-in', description: 'In, out, and who is signed in.' },
         { name: 'sessions', description: 'Conversations, with their messages and files.' },
+        { name: 'saved searches', description: 'Searches that report what is new.' },
         { name: 'memory', description: 'What the assistant knows of a user.' },
         { name: 'profiles', description: 'The agents that a conversation can be held with.' },
         { name: 'admin', description: 'For administrators.' },
@@ -118,11 +126,9 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     name: 'login',
     perMinute: config.LOGIN_PER_MINUTE,
   });
-  identityRoutes(app, {
-    config,
-    identity,
-    loginLimit: (address) => limitLogins(clientNetwork(address)),
-  });
+  const loginLimit = (address: string) => limitLogins(clientNetwork(address));
+  identityRoutes(app, { config, identity, loginLimit });
+  terminalRoutes(app, { config, identity, loginLimit });
   ownSignInRoutes(app, identity);
   auditRoutes(app, db);
   const memory = createMemory({ db });
@@ -152,18 +158,41 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     inventoryFile: config.INVENTORY_FILE,
   });
   const sessions = createSessions({ db, profiles });
-  const chat = createChat({ db, model, tools, profiles, memory, log });
-  const { isExclusive } = database;
-  chatLifecycle(app, {
-    chat,
+  const requests = { db, memory, tools, contextTokens: config.MODEL_CONTEXT_TOKENS };
+  const chat = createChat({
+    ...requests,
     model,
+    profiles,
+    limits: {
+      ...fixedLimits,
+      outputTokens: config.ANSWER_MAX_TOKENS,
+      ms: config.ANSWER_MAX_SECONDS * 1000,
+    },
+    metrics: createChatMetrics(registry),
+    log,
+  });
+  const { isExclusive } = database;
+  const listen = (hear: (payload: string) => void) => database.listen(TURN_CHANNEL, hear);
+  chatLifecycle(app, { chat, model, isExclusive, listen });
+  digestLifecycle(app, {
+    digests: createDigests({
+      db,
+      collector,
+      announce: chat.announce,
+      lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
+      metrics: createDigestMetrics(registry),
+      log,
+    }),
+    pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
     isExclusive,
-    listen: (hear) => database.listen(TURN_CHANNEL, hear),
+    listen,
   });
   sessionRoutes(app, sessions);
-  inspectionRoutes(app, createInspection({ db, profiles, memory, tools }));
+  savedSearchRoutes(app, createSavedSearches({ db, sessions }));
+  inspectionRoutes(app, createInspection({ ...requests, profiles }));
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
+  reloadProfiles(app, { folder: profilesFolder, profiles, log });
   ownDataRoutes(app, db);
   const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
   adminRoutes(app, { users, sessions });
@@ -182,6 +211,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     baseUrl: config.BASE_URL,
     limits: socketLimits,
   });
+  protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {
     async database() {
       await sql`select 1`.execute(db);
@@ -197,6 +227,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     log,
     sweeps: {
       'pending logins': sweepPendingLogins,
+      'sign-ins of terminals': sweepTerminalSignIns,
       'events of turns': sweepEvents,
       'auth sessions': sweepSessions(config.SVC_AUTH_COOKIE_MAX_AGE_DAYS),
       invalidations: sweepInvalidations,

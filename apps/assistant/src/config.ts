@@ -109,12 +109,16 @@ export const configSchema = Type.Object({
   AUDIT_RETENTION_DAYS: integer({ default: 365, min: 1, max: 36_500 }),
   PROFILES_DIR: Type.Optional(Type.String({ minLength: 1 })),
   ...modelConfig,
+  MODEL_CONTEXT_TOKENS: integer({ default: 32_768, min: 2048, max: 10_000_000 }),
+  ANSWER_MAX_TOKENS: integer({ default: 4000, min: 1, max: 1_000_000 }),
+  ANSWER_MAX_SECONDS: integer({ default: 300, min: 1, max: 3600 }),
   COLLECTOR_URL: Type.String({
     default: 'http://127.0.0.1:8001',
     pattern: '^https?://[^\\s/?#]+[^\\s?#]*$',
     description: 'must be the http or https address of the collector',
   }),
   COLLECTOR_API_KEY: secret(),
+  SAVED_SEARCH_POLL_SECONDS: integer({ default: 20, max: 3600 }),
   INVENTORY_FILE: Type.Optional(Type.String({ minLength: 1 })),
   ANDROID_APP_PACKAGE: Type.String({
     default: 'app.oselya.android',

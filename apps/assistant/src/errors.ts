@@ -38,6 +38,20 @@ export const errors = {
     retry: false,
     page: { button: signInAgain },
   },
+  terminal_request_not_valid: {
+    status: 400,
+    title: 'This sign-in of a terminal is not valid',
+    advice:
+      'It was answered before, took longer than ten minutes, was begun in another browser, or its link is not whole. Begin again with `oselya chat`.',
+    retry: false,
+  },
+  terminal_code_not_valid: {
+    status: 400,
+    title: 'This code signs nobody in',
+    advice:
+      'It was used before, is older than a minute, or belongs to another terminal. Begin again with `oselya chat`.',
+    retry: false,
+  },
   webhook_not_verified: {
     status: 400,
     title: 'This webhook is not verified',
@@ -121,6 +135,24 @@ export const errors = {
     status: 409,
     title: 'You have too many sessions',
     advice: 'Delete one that is not needed any more, then try again.',
+    retry: false,
+  },
+  saved_search_not_yours: {
+    status: 403,
+    title: 'The saved search is not yours',
+    advice: 'It belongs to somebody else. GET /saved-searches lists yours.',
+    retry: false,
+  },
+  saved_search_not_found: {
+    status: 404,
+    title: 'No such saved search',
+    advice: 'It was deleted, or never was. GET /saved-searches lists yours.',
+    retry: false,
+  },
+  too_many_saved_searches: {
+    status: 409,
+    title: 'You have too many saved searches',
+    advice: 'Delete one that is not needed any more, then send this one again.',
     retry: false,
   },
   too_much_stored: {

@@ -88,6 +88,11 @@ export async function openapi(): Promise<unknown> {
   return describe((app) => Promise.resolve(app.swagger()));
 }
 
+/** The AsyncAPI document of the WebSocket protocol, likewise. */
+export async function asyncapi(): Promise<unknown> {
+  return describe(async (app) => (await app.inject('/asyncapi.json')).json());
+}
+
 /** What `GET /metrics` answers of a process to which nothing has happened yet, likewise. */
 export async function metrics(): Promise<string> {
   return describe(async (app) => (await app.inject('/metrics')).body);

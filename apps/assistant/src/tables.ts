@@ -15,6 +15,16 @@ type Numbered = ColumnType<number, never, never>;
 /** How a turn ended without a complete answer: by its user, by an error, or with its process. */
 export type Unfinished = 'cancelled' | 'failed' | 'cut';
 
+/** What a terminal asks to be signed in with. RFC 7636 §4.3, RFC 8252 §7.3. */
+export type TerminalRequest = {
+  /** Where it listens, on 127.0.0.1. */
+  port: number;
+  /** Its own, given back with the code. */
+  state: string;
+  /** Of the method S256. */
+  code_challenge: string;
+};
+
 export type TurnStatus = 'running' | 'completed' | Unfinished;
 
 /** The assistant's tables. Specification 000, Resources and their fields; Contract 3, Tables. */
@@ -50,9 +60,22 @@ export type Tables = {
   pending_logins: {
     state: string;
     code_verifier: string;
-    platform: 'android' | null;
+    platform: 'android' | 'terminal' | null;
     browser_id: string | null;
     earlier_session_id: string | null;
+    /** What a terminal asked with; null for every other platform. */
+    terminal: ColumnType<TerminalRequest | null, string | null | undefined, never>;
+    expires_at: Date;
+  };
+  terminal_sign_ins: {
+    id: string;
+    auth_session_id: string;
+    browser_id: string;
+    port: number;
+    state: string;
+    code_challenge: string;
+    /** Null until the person has agreed. */
+    code_sha256: string | null;
     expires_at: Date;
   };
   invalidations: {
@@ -102,12 +125,23 @@ export type Tables = {
     status: ColumnType<Unfinished | null, Unfinished | null | undefined, Unfinished | null>;
     problem: ColumnType<unknown, string | null | undefined, string | null>;
     client_message_id: ColumnType<string | null, string | null | undefined, string | null>;
+    /** What models are told instead of the content; null where that is what they are told. */
+    kept: ColumnType<string | null, string | null | undefined, string | null>;
+  };
+  conversation_summaries: {
+    session_id: string;
+    summary: string;
+    through_sent_us: number | null;
+    through_position: number;
+    revision: number;
+    updated_at: DefaultedTimestamp;
   };
   chat_turns: {
     id: Generated<string>;
     session_id: string;
     user_id: string;
-    question_id: string;
+    /** Null for a message that comes by itself. */
+    question_id: string | null;
     status: ColumnType<TurnStatus, TurnStatus | undefined, TurnStatus>;
     lease_until: Date;
     cancel_requested: Generated<boolean>;
@@ -159,5 +193,34 @@ export type Tables = {
     user_id: string | null;
     summary: string | null;
     updated_at: LooseTimestamp;
+  };
+  saved_searches: {
+    id: Generated<string>;
+    user_id: string;
+    /** Null where the session that it reported to was deleted, which pauses it. */
+    session_id: string | null;
+    name: string;
+    search: Json;
+    every_minutes: number;
+    paused: Generated<boolean>;
+    created_at: DefaultedTimestamp;
+    updated_at: DefaultedTimestamp;
+    told_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  };
+  saved_search_hits: {
+    search_id: string;
+    listing_id: number;
+    kind: 'new' | 'cheaper';
+    old_price: number | null;
+    listing: ColumnType<unknown, string | null | undefined, string | null>;
+    found_at: DefaultedTimestamp;
+    told_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+  };
+  collector_feed: {
+    id: Generated<boolean>;
+    cursor: string | null;
+    holder: string | null;
+    lease_until: Date | null;
+    caught_up_at: DefaultedTimestamp;
   };
 };

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
 import { sql } from 'kysely';
-import { errors, migrateDatabase, openapi, start } from '../src/main.ts';
+import manifest from '../package.json' with { type: 'json' };
+import { asyncapi, errors, migrateDatabase, openapi, start } from '../src/main.ts';
 
 const database = await openTestDatabase<never>();
 const lines: string[] = [];
@@ -55,15 +56,20 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
     'audit_log',
     'chat_turn_events',
     'chat_turns',
+    'collector_feed',
     'conversation_messages',
     'conversation_sessions',
+    'conversation_summaries',
     'invalidations',
     'memory_facts',
     'memory_summaries',
     'pending_logins',
+    'saved_search_hits',
+    'saved_searches',
     'schema_migrations',
     'session_files',
     'svc_users',
+    'terminal_sign_ins',
     'user_auth_sessions',
     'webhook_events',
   ]);
@@ -112,6 +118,12 @@ test('the OpenAPI document is made without a database', async () => {
   assert.ok(document.components.schemas.CurrentUser);
   assert.equal(document.components.securitySchemes.session.name, 'svc_auth_session');
   assert.deepEqual(document.paths['/auth/me'].get.security, [{ session: [] }]);
+});
+
+test('so is the AsyncAPI document, with the version and the cookie', async () => {
+  const document = JSON.parse(JSON.stringify(await asyncapi()));
+  assert.equal(document.info.version, manifest.version);
+  assert.equal(document.components.securitySchemes.session.name, 'svc_auth_session');
 });
 
 test('an error that can be retried says so', () => {

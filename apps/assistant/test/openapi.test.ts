@@ -17,7 +17,7 @@ import {
 import { registeredRoutes } from './helpers/routes.ts';
 
 /** Pages for people and what every server of the platform has beside its interface. */
-const HIDDEN = /^\w+ \/(favicon\.ico|openapi\.json|metrics|docs(\/.*)?)?$/;
+const HIDDEN = /^\w+ \/(favicon\.ico|(open|async)api\.json|metrics|docs(\/.*)?)?$/;
 
 const app = await createApp({
   config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url') }),

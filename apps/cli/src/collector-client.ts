@@ -58,7 +58,7 @@ export async function postToCollector(
       redirect: 'manual',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    return { status: answer.status, headers: answer.headers, body: parse(await answer.text()) };
+    return { status: answer.status, headers: answer.headers, body: parseJson(await answer.text()) };
   } catch (cause) {
     throw new UnreachableError(url, reasonOf(cause), cause);
   }
@@ -99,7 +99,8 @@ export function problemText(body: unknown): { title: string; text: string } | un
   return { title: oneLine(title), text: oneLine(rules || detail) };
 }
 
-function parse(text: string): unknown {
+/** What JSON says; undefined for what is none. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -107,7 +108,8 @@ function parse(text: string): unknown {
   }
 }
 
-function reasonOf(error: unknown): string {
+/** Why a request came to nothing, in a few words, such as `ECONNREFUSED`. */
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
   // fetch itself says only that it failed; the system's code is in its cause.

@@ -44,6 +44,31 @@ export const clientConfig = Type.Object({
   ),
 });
 
+/** The variables of the command that talks to a running assistant. Contract 1. */
+export const chatConfig = Type.Object({
+  ASSISTANT_PORT: port(8000),
+  BASE_URL: Type.Optional(
+    Type.Refine(
+      Type.String({
+        pattern: '^https?://',
+        description: 'must be the public origin of the assistant, such as https://oselya.example',
+      }),
+      (value) => originOf(value) !== undefined,
+    ),
+  ),
+});
+
+/** The origin that a text is, with or without a final slash; undefined for what is none. */
+export function originOf(text: string): string | undefined {
+  const origin = text.replace(/\/$/, '');
+  return /^https?:/.test(origin) && URL.parse(origin)?.origin === origin ? origin : undefined;
+}
+
+/** The assistant that the command talks to: sign-ins begin and end at its public origin alone. */
+export function assistantOf({ BASE_URL, ASSISTANT_PORT }: Static<typeof chatConfig>): string {
+  return originOf(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
+}
+
 /** Where a collector of this machine is. */
 export function collectorUrl(collectorPort: number): string {
   return `http://127.0.0.1:${collectorPort}`;

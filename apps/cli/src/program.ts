@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
 import { addApiKeyCommand } from './commands/api-key.ts';
 import { addAssignLegacyCommand } from './commands/assign-legacy.ts';
+import { addChatCommand } from './commands/chat.ts';
 import { addBackfillCommand } from './commands/backfill-embeddings.ts';
 import { addDevCommand } from './commands/dev.ts';
 import { addEvaluateCommand } from './commands/evaluate.ts';
@@ -28,6 +29,7 @@ const commands: readonly ((program: Command, context: Context) => void)[] = [
   addAssignLegacyCommand,
   addIngestCommand,
   addSearchCommand,
+  addChatCommand,
   addBackfillCommand,
   addReprocessCommand,
   addEvaluateCommand,

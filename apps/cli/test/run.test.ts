@@ -18,6 +18,7 @@ const commands = [
   'assign-legacy',
   'keygen',
   'search',
+  'chat',
   'backfill-embeddings',
   'reprocess',
   'ingest',
@@ -76,6 +77,14 @@ const wrongUses: [string[], RegExp][] = [
   [['search'], /missing required argument 'words': see oselya search --help/],
   [['search', 'x', '--limit', '0'], /whole number, 1 to 100/],
   [['search', 'x', '--limit', '101'], /whole number, 1 to 100/],
+  [['chat'], /the message is empty: see oselya chat --help/],
+  [['chat', ' '], /the message is empty/],
+  [['chat', 'x'.repeat(16_001)], /the message is longer than 16000 characters/],
+  [['chat', 'x', '--url', 'here'], /--url must be an origin, such as https:/],
+  [['chat', 'x', '--url', 'https://a.example/path'], /--url must be an origin/],
+  [['chat', 'x', '--session', 's', '--profile', 'p'], /leave --profile out/],
+  [['chat', 'x', '--sign-out'], /--sign-out takes no message/],
+  [['chat', 'x', '--colour'], /unknown option '--colour'/],
   [
     ['ingest', 'a.csv'],
     /required option '--source <slug>' not specified: see oselya ingest --help/,
@@ -171,6 +180,7 @@ const badVariables: [args: string[], env: Record<string, string>, named: string[
     { COLLECTOR_URL: 'h3re', COLLECTOR_API_KEY: 'a key of m1ne' },
     ['COLLECTOR_URL', 'COLLECTOR_API_KEY'],
   ],
+  [['chat', 'x'], { BASE_URL: 'h3re', ASSISTANT_PORT: '0' }, ['ASSISTANT_PORT', 'BASE_URL']],
   [
     ['dev'],
     {

@@ -1,5 +1,5 @@
 import type { Server } from '@oselya/kit';
-import type { Sessions } from '../sessions/service.ts';
+import type { Sessions } from '../sessions/index.ts';
 import { allSessionsRoutes } from './sessions-routes.ts';
 import type { UserAdmin } from './users.ts';
 import { userRoutes } from './users-routes.ts';

@@ -1,8 +1,6 @@
 import type { Server } from '@oselya/kit';
 import { problemAnswers } from '../errors.ts';
-import { listHandler } from '../sessions/list.ts';
-import { sessionsAnswer, sessionsQuery } from '../sessions/schemas.ts';
-import type { Sessions } from '../sessions/service.ts';
+import { listHandler, type Sessions, sessionsAnswer, sessionsQuery } from '../sessions/index.ts';
 
 /** `GET /admin/sessions`. Specification 000, Admin endpoints. */
 export function allSessionsRoutes(app: Server, sessions: Pick<Sessions, 'listSessions'>): void {

@@ -1,39 +1,32 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
 import { problem } from '../errors.ts';
 import { refused, type ToolResult } from '../tools/run-tool.ts';
+import { estimateTokens } from './context.ts';
+import type { UsedTool } from './used-tools.ts';
 
 /** What one answer may use. */
-export const agentLimits = {
+export type AgentLimits = {
   /** Calls of the model; the last of them is made without tools, so that it answers. */
-  rounds: 8,
+  rounds: number;
   /** Tools that are run, over all rounds. */
-  toolCalls: 16,
-  /** Of each call of the model. */
-  outputTokens: 4000,
-  /** Of the whole answer. */
-  ms: 5 * 60_000,
+  toolCalls: number;
+  /** Tokens that the model writes, over all rounds: ANSWER_MAX_TOKENS. */
+  outputTokens: number;
+  /** Of the whole answer: ANSWER_MAX_SECONDS. */
+  ms: number;
 };
 
-/** See {@link agentLimits}. */
-export type AgentLimits = typeof agentLimits;
+/** What of {@link AgentLimits} no setting changes. */
+export const fixedLimits = { rounds: 8, toolCalls: 16 };
+
+/** What of the model's window tools leave to the answer, where that may be so long. */
+const ANSWER_SHARE = 1 / 4;
 
 /** What happens while an agent answers, in its order. */
 export type AgentEvent =
   | { type: 'text'; text: string }
   | { type: 'tool.started'; call: ToolCall }
   | { type: 'tool.finished'; call: ToolCall; result: ToolResult; used: UsedTool };
-
-/** A tool that was run for an answer, as it is kept with it. */
-export type UsedTool = {
-  id: string;
-  name: string;
-  input: unknown;
-  status: ToolResult['status'];
-  /** What the model is told of it in the answers after this one. */
-  output: string;
-  /** Which call of the model asked for it, from 1. */
-  round: number;
-};
 
 /** What an agent needs in order to answer. */
 export type AgentOptions = {
@@ -45,20 +38,24 @@ export type AgentOptions = {
    * @param context.hasReadData Whether the model had read what strangers wrote when it asked for it.
    */
   runTool: (call: ToolCall, context: { hasReadData: boolean }) => Promise<ToolResult>;
-  limits: AgentLimits;
+  limits: Omit<AgentLimits, 'ms'>;
+  /** How much the model takes at once. */
+  contextTokens: number;
   signal: AbortSignal;
 };
 
 /**
  * Answers the last message of a conversation: asks the model, runs the tools that it asks for, and asks again
  * with what they gave, until it has answered or its rounds are spent. Texts of several rounds follow one another.
- * @throws ModelError as the model client does; the signal's reason.
+ * @throws ProblemError `answer_too_long` where it has written as much as it may, or `model_failed` where it says
+ *   nothing; ModelError as the model client does; the signal's reason.
  */
 export async function* runAgent({
   model,
   request,
   runTool,
   limits,
+  contextTokens,
   signal,
 }: AgentOptions): AsyncGenerator<AgentEvent, void, undefined> {
   const messages: ChatMessage[] = [...request.messages];
@@ -66,6 +63,7 @@ export async function* runAgent({
   let hasReadData = false;
   let hasText = false;
   let toolsRun = 0;
+  let tokensLeft = limits.outputTokens;
 
   for (let round = 1; ; round += 1) {
     const isLast = round === limits.rounds || toolsRun >= limits.toolCalls;
@@ -74,14 +72,18 @@ export async function* runAgent({
       operation: 'chat',
       messages,
       tools: isLast ? [] : request.tools,
-      maxOutputTokens: limits.outputTokens,
+      maxOutputTokens: tokensLeft,
       signal,
     });
     const calls: ToolCall[] = [];
     let text = '';
+    let parts = 0;
     let end: Extract<ChatPart, { type: 'end' }> | undefined;
     for await (const part of stream) {
       if (part.type === 'text') {
+        // A part is a token at least: a server that knows no limit is held to it here.
+        if (parts === tokensLeft) throw problem('answer_too_long');
+        parts += 1;
         // What was said before the tools is a paragraph of its own.
         if (text === '' && hasText) yield { type: 'text', text: '\n\n' };
         hasText = true;
@@ -90,22 +92,23 @@ export async function* runAgent({
       } else if (part.type === 'tool_call') calls.push(part.call);
       else end = part;
     }
+    tokensLeft -= Math.max(parts, end?.usage.outputTokens ?? estimateTokens(text));
     if (end?.reason === 'length') throw problem('answer_too_long');
     // A model that asks for tools which it was not given has nothing more to say.
     if (calls.length === 0 || isLast) {
       if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
       return;
     }
+    if (tokensLeft <= 0) throw problem('answer_too_long');
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
     let readsData = false;
     for (const call of calls) {
       signal.throwIfAborted();
       yield { type: 'tool.started', call };
+      const refusal = noMoreTools();
       const result: ToolResult =
-        toolsRun < limits.toolCalls
-          ? await runTool(call, { hasReadData })
-          : refused(`at most ${limits.toolCalls} tools are run for one answer`);
+        refusal === undefined ? await runTool(call, { hasReadData }) : refused(refusal);
       toolsRun += 1;
       readsData ||= result.isData;
       const { status, output, kept } = result;
@@ -114,5 +117,16 @@ export async function* runAgent({
       messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content: output });
     }
     hasReadData ||= readsData;
+  }
+
+  /** Why another tool cannot be run; nothing where it can. */
+  function noMoreTools(): string | undefined {
+    if (toolsRun >= limits.toolCalls) {
+      return `at most ${limits.toolCalls} tools are run for one answer`;
+    }
+    const said = estimateTokens(JSON.stringify([request.system, request.tools, messages]));
+    const reserve = Math.min(tokensLeft, contextTokens * ANSWER_SHARE);
+    if (said + reserve <= contextTokens) return undefined;
+    return 'there is no room for more in this answer; answer with what is known';
   }
 }

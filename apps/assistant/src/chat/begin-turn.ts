@@ -1,12 +1,11 @@
 import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
 import { problem } from '../errors.ts';
-import type { Message } from '../sessions/messages.ts';
-import { lockSession } from '../sessions/ownership.ts';
+import { lockSession, type Message } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { findAnswer, findMessage, findSent, insertMessage } from './messages.sql.ts';
 import type { TurnKey } from './turn.ts';
-import { countRunning, insertTurn, latestTurn } from './turns.sql.ts';
+import { countRunning, insertTurn, latestAsked, latestTurn } from './turns.sql.ts';
 
 /** How many of a user's sessions may be answered at once. */
 export const MAX_TURNS = 3;
@@ -52,7 +51,8 @@ export function beginTurn(
 export function beginAgain(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
   return inSession(db, owned, async (trx) => {
     await refuseSecond(trx, owned);
-    const latest = await latestTurn(trx, owned.sessionId);
+    // What came by itself meanwhile is no reason not to.
+    const latest = await latestAsked(trx, owned.sessionId);
     if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
     const question = await findMessage(trx, latest.question_id);
     if (question === undefined) throw problem('nothing_to_retry');

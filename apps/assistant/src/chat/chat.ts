@@ -2,29 +2,26 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { commonProblem, type Logger, problemBody } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import type { Kysely } from 'kysely';
 import type { User } from '../access/user.ts';
-import { type AgentLimits, agentLimits } from '../agent/agent.ts';
+import type { AgentLimits, RequestDeps } from '../agent/index.ts';
 import { problem } from '../errors.ts';
-import type { Memory } from '../memory/service.ts';
 import type { Profile } from '../profiles/profile.ts';
 import type { Profiles } from '../profiles/profiles.ts';
-import { requireSession } from '../sessions/ownership.ts';
-import { findSession } from '../sessions/repository.ts';
-import { presentMessage } from '../sessions/schemas.ts';
-import type { Tables } from '../tables.ts';
-import type { Tools } from '../tools/tools.ts';
+import { findSession, presentMessage, requireSession } from '../sessions/index.ts';
+import { createAnnounce } from './announce.ts';
 import { type Begun, beginAgain, beginTurn } from './begin-turn.ts';
 import { createCutter } from './cut-stale.ts';
 import { isEnd } from './events.ts';
 import { createEventStore } from './event-store.ts';
 import { createFollower } from './follow.ts';
+import type { ChatMetrics } from './metrics.ts';
 import { nameSession } from './name-session.ts';
 import { createHub, type Earlier, type Listener, type Send } from './hub.ts';
 import { type Asker, runTurn } from './run-turn.ts';
 import { undoStep } from './undo-step.ts';
 import type { Turn, TurnKey } from './turn.ts';
-import { findTurn, lastStored, latestTurn, readEvents, requestCancel } from './turns.sql.ts';
+import { lastStored, readEvents } from './turn-events.sql.ts';
+import { findTurn, latestTurn, requestCancel } from './turns.sql.ts';
 
 /** How long turns may go on at a shutdown before they are cut off. */
 const SHUTDOWN_MS = 20_000;
@@ -60,27 +57,26 @@ export type Known = { turnId: string; after: number };
  * listens, on this process or another. Contract 3, WebSocket.
  */
 export function createChat({
-  db,
   model,
-  tools,
   profiles,
-  memory,
   log,
-  limits = agentLimits,
-}: {
-  db: Kysely<Tables>;
+  limits,
+  metrics,
+  ...requests
+}: RequestDeps & {
   model: Pick<ModelClient, 'streamChat'>;
-  tools: Tools;
   profiles: Profiles;
-  memory: Pick<Memory, 'latestFacts'>;
   log: Logger;
-  limits?: AgentLimits;
+  limits: AgentLimits;
+  metrics: ChatMetrics;
 }) {
+  const { db } = requests;
   const sender = randomUUID();
   const hub = createHub();
-  const store = createEventStore({ db, hub, sender, log });
-  const follower = createFollower({ db, hub, sender, renew: store.renew, log });
-  const cutter = createCutter({ db, hub, sender, log });
+  const here = { db, hub, sender, log };
+  const store = createEventStore(here);
+  const follower = createFollower(here, store.renew);
+  const cutter = createCutter(here, () => metrics.countTurn('cut'));
   const running = new Set<Promise<unknown>>();
   const closing = new AbortController();
 
@@ -107,7 +103,7 @@ export function createChat({
       ...(replaces !== undefined && { replaces }),
     });
     const live = holder.hold(() => turn.stop('signed-out'));
-    const deps = { db, model, tools, memory, limits, sender, log };
+    const deps = { ...requests, model, limits, metrics, sender, log };
     const { requestId } = holder;
     const asker = { userId: user.id, currentUser: () => live.current(), requestId };
     const work = (async () => {
@@ -205,6 +201,9 @@ export function createChat({
       const isUndone = await undoStep(db, { userId: user.id, ...step });
       if (!isUndone) throw problem('nothing_to_undo');
     },
+
+    /** Says something in a session without having been asked. */
+    announce: createAnnounce(here),
 
     /** Listens to a session; whoever asks must be its owner. */
     listen: (sessionId: string, send: Send): Listener => hub.listen(sessionId, send),

@@ -1,9 +1,7 @@
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
 import { cutTurn } from './finish-turn.ts';
-import type { Hub } from './hub.ts';
-import { latestTurn, readEvents, staleTurns, type TurnRow } from './turns.sql.ts';
+import type { TurnProcess } from './process.ts';
+import { readEvents } from './turn-events.sql.ts';
+import { latestTurn, staleTurns, type TurnRow } from './turns.sql.ts';
 
 /** How many turns one look cuts off. */
 const BATCH = 100;
@@ -11,18 +9,9 @@ const BATCH = 100;
 /**
  * Cuts off answers whose process has gone, so that their sessions can go on, and tells of it: whoever listens
  * here, and by a notification the other processes.
+ * @param onCut Is told of each.
  */
-export function createCutter({
-  db,
-  hub,
-  sender,
-  log,
-}: {
-  db: Kysely<Tables>;
-  hub: Hub;
-  sender: string;
-  log: Pick<Logger, 'info' | 'warn'>;
-}) {
+export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () => void) {
   /** A turn of this process is its own to end, however long the database was away. */
   const isOwn = ({ id, session_id: sessionId }: TurnRow) => hub.turnOf(sessionId)?.turnId === id;
 
@@ -68,6 +57,8 @@ export function createCutter({
     const end = await db
       .transaction()
       .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, seq: seq + 1, sender }));
-    if (end !== undefined) hub.deliver({ turnId, sessionId, position }, [end]);
+    if (end === undefined) return;
+    onCut();
+    hub.deliver({ turnId, sessionId, position }, [end]);
   }
 }

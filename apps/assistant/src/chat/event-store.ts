@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
-import type { Hub } from './hub.ts';
-import { LEASE_SECONDS, storeEvents } from './turns.sql.ts';
+import type { TurnProcess } from './process.ts';
+import { storeEvents } from './turn-events.sql.ts';
+import { LEASE_SECONDS } from './turns.sql.ts';
 
 /** How soon after it happened an event is stored, and told to other processes. */
 const STORE_MS = 200;
@@ -23,17 +21,7 @@ const BATCH = 200;
  * run. A turn that does not run any more by the database is stopped. While the database does not answer
  * everything is kept and stored later; turns go on meanwhile.
  */
-export function createEventStore({
-  db,
-  hub,
-  sender,
-  log,
-}: {
-  db: Kysely<Tables>;
-  hub: Hub;
-  sender: string;
-  log: Pick<Logger, 'warn'>;
-}) {
+export function createEventStore({ db, hub, sender, log }: TurnProcess) {
   let renewedAt = performance.now();
   let storing: Promise<void> | undefined;
   const timer = setInterval(() => void store(), STORE_MS);

@@ -2,14 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import { problemBody } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { UsedTool } from '../agent/agent.ts';
-import { presentMessage } from '../sessions/schemas.ts';
+import type { UsedTool } from '../agent/index.ts';
+import { presentMessage } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import type { NumberedEvent, TurnEvent } from './events.ts';
 import { deleteEarlierAnswers, insertMessage } from './messages.sql.ts';
 import type { Outcome } from './outcome.ts';
 import type { Turn, TurnKey } from './turn.ts';
-import { endTurn, insertEvents, storeAllEvents, tell } from './turns.sql.ts';
+import { insertEvents, storeAllEvents } from './turn-events.sql.ts';
+import { endTurn, tell } from './turns.sql.ts';
 
 /** How long the end of a turn waits for a database that does not answer; at a shutdown nobody waits. */
 const PATIENCE_MS = 10 * 60_000;

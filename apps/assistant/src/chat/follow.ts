@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
-import type { Hub } from './hub.ts';
-import { latestTurn, readEvents, turnsFrom } from './turns.sql.ts';
+import type { TurnProcess } from './process.ts';
+import { readEvents } from './turn-events.sql.ts';
+import { latestTurn, turnsFrom } from './turns.sql.ts';
 
 /** How soon a reading that failed is done again. */
 const RETRY_MS = 1000;
@@ -11,21 +9,9 @@ const RETRY_MS = 1000;
 /**
  * Follows the turns that other processes run, in sessions that somebody listens to here: a notification says
  * that there is something new, and it is read from the database.
+ * @param renew Looks in the database whether the turns of this process are to go on.
  */
-export function createFollower({
-  db,
-  hub,
-  sender,
-  renew,
-  log,
-}: {
-  db: Kysely<Tables>;
-  hub: Hub;
-  sender: string;
-  /** Looks in the database whether the turns of this process are to go on. */
-  renew: () => void;
-  log: Pick<Logger, 'warn'>;
-}) {
+export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () => void) {
   const reading = new Map<string, Promise<void>>();
   const again = new Set<string>();
   let isClosing = false;

@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storable, storableJson } from '../storable-json.ts';
-import type { Message } from '../sessions/messages.ts';
+import type { Message } from '../sessions/index.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 
 const messageColumns = [
@@ -12,6 +12,7 @@ const messageColumns = [
   'status',
   'problem',
   'client_message_id',
+  'kept',
 ] as const;
 
 /** A message to store. */
@@ -24,6 +25,8 @@ export type NewMessage = {
   status?: Unfinished | null;
   problem?: object | null;
   clientMessageId?: string | undefined;
+  /** What models are told of it instead. */
+  kept?: string;
 };
 
 /** Stores a message of a session, which is active by it. */
@@ -32,7 +35,7 @@ export async function insertMessage(
   message: NewMessage,
 ): Promise<Message> {
   const { sessionId, turnId, role, content, clientMessageId } = message;
-  const { toolCalls, status = null, problem = null } = message;
+  const { toolCalls, status = null, problem = null, kept = null } = message;
   await trx
     .updateTable('conversation_sessions')
     .set({ last_active: sql<Date>`now()` })
@@ -49,6 +52,7 @@ export async function insertMessage(
       status,
       problem: problem === null ? null : storableJson(problem),
       client_message_id: clientMessageId ?? null,
+      kept,
       // Of one transaction that waited for another, `now()` would be before what the other stored.
       created_at: sql<Date>`clock_timestamp()`,
     })

@@ -1,11 +1,11 @@
 import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
-import { makeTitle } from '../agent/title.ts';
-import { findSession } from '../sessions/repository.ts';
-import { presentSession } from '../sessions/schemas.ts';
+import { makeTitle } from '../agent/index.ts';
+import { findSession, presentSession } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import type { Turn } from './turn.ts';
-import { insertEvents, tell } from './turns.sql.ts';
+import { insertEvents } from './turn-events.sql.ts';
+import { tell } from './turns.sql.ts';
 
 /** A title is worth no longer wait. */
 const TITLE_MS = 30_000;

@@ -2,47 +2,66 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import type { ToolCall } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { finishStep, startStep } from './steps.sql.ts';
 import { storable, storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
-import type { ToolBox, ToolResult } from '../tools/run-tool.ts';
+import type { ToolResult } from '../tools/run-tool.ts';
+import type { RunningTool } from './events.ts';
+import { finishStep, type NewStep, startStep } from '../planning/index.ts';
 import type { Turn } from './turn.ts';
 
 /** How often a step is tried to be noted again while the database does not answer. */
 const RETRY_MS = 500;
 
 /**
- * The plan of a turn: every tool that is run is noted before it runs and after, for admins, and told to
- * whoever listens. While the database does not answer no tool is run. Specification 000, Ownership rules on
+ * The plan of a turn: what is done for an answer is noted before it begins and after, for admins; tools are told to
+ * whoever listens, too. While the database does not answer nothing is begun. Specification 000, Ownership rules on
  * session endpoints.
  */
-export function createPlan(
-  { db }: { db: Kysely<Tables> },
-  turn: Turn,
-  { box, signal }: { box: Pick<ToolBox, 'title'>; signal: AbortSignal },
-) {
+export function createPlan({ db }: { db: Kysely<Tables> }, turn: Turn, signal: AbortSignal) {
   const { turnId: turn_id, sessionId: session_id } = turn;
-  const steps = new Map<ToolCall, { step_id: string; name: string; title: string }>();
+  const steps = new Map<ToolCall, RunningTool>();
+
+  async function start(step: Pick<NewStep, 'kind' | 'title' | 'detail'>): Promise<string> {
+    const { id } = await outlast(() => startStep(db, { session_id, turn_id, ...step }), signal);
+    return id;
+  }
+
+  // Also of one that was stopped meanwhile: what it did is shown, and can be undone.
+  const finish = (id: string, end: Parameters<typeof finishStep>[2]) =>
+    outlast(() => finishStep(db, id, end), signal);
 
   return {
-    async start(call: ToolCall): Promise<void> {
-      const title = storable(box.title(call));
+    async startTool(call: ToolCall, name: string): Promise<void> {
+      const title = storable(name);
       const detail = storableJson({ tool: call.name, input: call.input });
-      const step = { session_id, turn_id, kind: 'tool' as const, title, detail };
-      const { id } = await outlast(() => startStep(db, step), signal);
-      const tool = { step_id: id, name: call.name, title };
+      const tool = {
+        step_id: await start({ kind: 'tool', title, detail }),
+        name: call.name,
+        title,
+      };
       steps.set(call, tool);
       turn.add({ type: 'tool.started', tool });
     },
 
-    async finish(call: ToolCall, { status, summary, output, changes }: ToolResult): Promise<void> {
+    async finishTool(
+      call: ToolCall,
+      { status, summary, output, changes }: ToolResult,
+    ): Promise<void> {
       const tool = steps.get(call);
       if (tool === undefined) throw new Error('A step that did not begin cannot end');
       const detail = storableJson({ tool: call.name, input: call.input, output });
-      const end = { status, detail, changes };
-      // Also of one that was stopped meanwhile: what it did is shown, and can be undone.
-      await outlast(() => finishStep(db, tool.step_id, end), signal);
+      await finish(tool.step_id, { status, detail, changes });
       turn.add({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
+    },
+
+    /** Notes work that is not a tool's, with what it says came of it. */
+    async during(
+      step: { kind: 'summary'; title: string },
+      work: () => Promise<{ status: 'done' | 'failed'; detail: object }>,
+    ): Promise<void> {
+      const id = await start({ ...step, detail: storableJson({}) });
+      const { status, detail } = await work();
+      await finish(id, { status, detail: storableJson(detail), changes: [] });
     },
   };
 }

@@ -1,11 +1,18 @@
 import type { Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { User } from '../access/user.ts';
-import { type AgentLimits, runAgent, type UsedTool } from '../agent/agent.ts';
-import { loadRequest, type RequestDeps } from '../agent/load-request.ts';
+import {
+  type AgentLimits,
+  loadRequest,
+  type RequestDeps,
+  runAgent,
+  type UsedTool,
+} from '../agent/index.ts';
 import type { Profile } from '../profiles/profile.ts';
 import { createToolBox } from '../tools/run-tool.ts';
 import { finishTurn } from './finish-turn.ts';
+import { makeRoom } from './make-room.ts';
+import type { ChatMetrics } from './metrics.ts';
 import { outcomeOf, type Outcome } from './outcome.ts';
 import { createPlan } from './plan.ts';
 import type { Turn } from './turn.ts';
@@ -14,6 +21,7 @@ import type { Turn } from './turn.ts';
 export type TurnDeps = RequestDeps & {
   model: Pick<ModelClient, 'streamChat'>;
   limits: AgentLimits;
+  metrics: ChatMetrics;
   sender: string;
   log: Pick<Logger, 'warn' | 'error'>;
 };
@@ -32,6 +40,18 @@ export type Asker = {
  * @returns How it ended; nothing where it was not this process's to end any more.
  */
 export async function runTurn(
+  deps: TurnDeps,
+  turn: Turn,
+  whose: { profile: Profile; asker: Asker },
+): Promise<Outcome | undefined> {
+  const began = performance.now();
+  const outcome = await runToEnd(deps, turn, whose);
+  if (outcome === undefined) deps.metrics.countTurn('lost');
+  else deps.metrics.countTurn(outcome.status, performance.now() - began);
+  return outcome;
+}
+
+async function runToEnd(
   deps: TurnDeps,
   turn: Turn,
   { profile, asker }: { profile: Profile; asker: Asker },
@@ -75,19 +95,18 @@ async function answerInto(
   const { sessionId } = turn;
   const { userId: ownerId, currentUser } = asker;
   const reach = { userId: ownerId };
-  const { request, tools } = await loadRequest(deps, {
-    sessionId,
-    reach,
-    ownerId,
-    profile,
-    answering: true,
+  const plan = createPlan(deps, turn, signal);
+  const { request, tools } = await makeRoom(deps, plan, {
+    load: () => loadRequest(deps, { sessionId, reach, ownerId, profile, answering: true }),
+    modelName: profile.model,
+    signal,
   });
   const box = createToolBox({ tools, sessionId, currentUser, log });
-  const plan = createPlan(deps, turn, { box, signal });
   const events = runAgent({
     model,
     request,
     limits,
+    contextTokens: deps.contextTokens,
     signal,
     runTool: (call, seen) => box.run(call, { ...seen, signal }),
   });
@@ -97,10 +116,11 @@ async function answerInto(
       answer.content += event.text;
       turn.add({ type: 'message.delta', text: event.text });
     } else if (event.type === 'tool.started') {
-      await plan.start(event.call);
+      await plan.startTool(event.call, box.title(event.call));
     } else {
       answer.used.push(event.used);
-      await plan.finish(event.call, event.result);
+      deps.metrics.countTool(event.call.name, event.result.status);
+      await plan.finishTool(event.call, event.result);
     }
   }
   signal.throwIfAborted();

@@ -1,38 +1,15 @@
-import { Type } from 'typebox';
 import type { User } from '../access/user.ts';
-import { storableText } from '../schema.ts';
-import type { MessagePage } from '../sessions/messages.ts';
 import {
+  type MessagePage,
   presentMessage,
   presentSession,
-  sessionChanges,
-  sessionParams,
-} from '../sessions/schemas.ts';
-import type { Sessions } from '../sessions/service.ts';
+  type Sessions,
+} from '../sessions/index.ts';
 import type { MessageId } from '../sockets/frames.ts';
-import { type MessageTypes, type UserSocket, userMessage } from '../sockets/message-type.ts';
+import { type MessageType, type UserSocket, userMessage } from '../sockets/message-type.ts';
 import type { Chat, Holder } from './chat.ts';
+import { chatDefinitions, OPENED_MESSAGES } from './client-messages.ts';
 import { createListening } from './listening.ts';
-
-/** Opening a session, a new one or one that is there, and speaking in it. Contract 3, Answers. */
-const useProfiles = { permission: 'svc.profiles.use' } as const;
-
-/** The longest message of a user, in characters. */
-const MAX_TEXT_LENGTH = 16_000;
-
-/** How many of the latest messages an opened session comes with: a page of HTTP has ten times as many. */
-const OPENED_MESSAGES = 100;
-
-const sessionId = { session_id: sessionParams.properties.id };
-
-const text = Type.String({
-  minLength: 1,
-  maxLength: MAX_TEXT_LENGTH,
-  // Something to read, and nothing that PostgreSQL does not store.
-  pattern: '^(?![^]*\\u0000)\\s*\\S',
-});
-
-const clientMessageId = Type.Optional(storableText({ minLength: 1, maxLength: 100 }));
 
 /** The messages of conversations. Contract 3, WebSocket; docs/protocol.md. */
 export function createChatMessages({
@@ -45,11 +22,7 @@ export function createChatMessages({
   const listening = createListening(chat);
   return {
     'session.create': userMessage(
-      useProfiles,
-      {
-        profile_id: Type.Optional(storableText({ minLength: 1, maxLength: 64 })),
-        name: sessionChanges.properties.name,
-      },
+      chatDefinitions['session.create'],
       async ({ message: { profile_id: profileId, name }, user, answer, socket }) => {
         listening.checkRoom(socket);
         const session = await sessions.createSession(user, { profileId, name });
@@ -63,12 +36,7 @@ export function createChatMessages({
     ),
 
     'session.open': userMessage(
-      useProfiles,
-      {
-        ...sessionId,
-        turn_id: Type.Optional(storableText({ minLength: 1, maxLength: 100 })),
-        after: Type.Optional(Type.Integer({ minimum: 0 })),
-      },
+      chatDefinitions['session.open'],
       async ({ message, user, answer, socket }) => {
         const { session_id: id, turn_id: turnId, after = 0 } = message;
         const page = { sessionId: id, limit: OPENED_MESSAGES };
@@ -90,8 +58,7 @@ export function createChatMessages({
     ),
 
     'session.close': userMessage(
-      'signed-in',
-      sessionId,
+      chatDefinitions['session.close'],
       ({ message: { session_id: id }, answer, socket }) => {
         listening.end(socket, id);
         answer({ type: 'session.closed', session_id: id });
@@ -99,36 +66,40 @@ export function createChatMessages({
     ),
 
     'message.send': userMessage(
-      useProfiles,
-      { ...sessionId, text, client_message_id: clientMessageId },
+      chatDefinitions['message.send'],
       async ({ message, user, answer, socket }) => {
-        const { session_id: id, text: said, client_message_id: named } = message;
-        const sent = { sessionId: id, text: said, clientMessageId: named };
+        const { session_id: id, text, client_message_id: clientMessageId } = message;
+        const sent = { sessionId: id, text, clientMessageId };
         const began = await speak(socket, message, (asker) => chat.send(user, sent, asker));
-        if (!began) answer({ type: 'message.repeated', session_id: id, client_message_id: named });
+        // Only what has a name can have been sent before.
+        if (began || clientMessageId === undefined) return;
+        answer({ type: 'message.repeated', session_id: id, client_message_id: clientMessageId });
       },
     ),
 
-    'message.retry': userMessage(useProfiles, sessionId, async ({ message, user, socket }) => {
-      await speak(socket, message, (asker) => chat.retry(user, message.session_id, asker));
-    }),
+    'message.retry': userMessage(
+      chatDefinitions['message.retry'],
+      async ({ message, user, socket }) => {
+        await speak(socket, message, (asker) => chat.retry(user, message.session_id, asker));
+      },
+    ),
 
-    'message.cancel': userMessage('signed-in', sessionId, async ({ message, user, answer }) => {
-      const { session_id: id } = message;
-      await chat.cancel(user, id);
-      answer({ type: 'message.cancelling', session_id: id });
-    }),
+    'message.cancel': userMessage(
+      chatDefinitions['message.cancel'],
+      async ({ message: { session_id: id }, user, answer }) => {
+        await chat.cancel(user, id);
+        answer({ type: 'message.cancelling', session_id: id });
+      },
+    ),
 
     'memory.undo': userMessage(
-      { permission: 'svc.memory.read_own' },
-      { ...sessionId, step_id: storableText({ minLength: 1, maxLength: 100 }) },
-      async ({ message, user, answer }) => {
-        const { session_id: id, step_id: stepId } = message;
+      chatDefinitions['memory.undo'],
+      async ({ message: { session_id: id, step_id: stepId }, user, answer }) => {
         await chat.undo(user, { sessionId: id, stepId });
         answer({ type: 'memory.undone', session_id: id, step_id: stepId });
       },
     ),
-  } satisfies MessageTypes;
+  } satisfies Record<keyof typeof chatDefinitions, MessageType>;
 
   /** Does what begins a turn; who asked for it hears what comes of it, with the id of their message. */
   function speak<Result>(
@@ -145,7 +116,7 @@ export function createChatMessages({
   async function opened(user: User, page: MessagePage) {
     const { session, messages } = await sessions.openConversation(user, page);
     return {
-      type: 'session.opened',
+      type: 'session.opened' as const,
       session_id: session.session_id,
       session: presentSession(session),
       messages: messages.toReversed().map(presentMessage),

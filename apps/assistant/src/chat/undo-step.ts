@@ -1,6 +1,7 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
-import { deleteFact, findValue, writeFact } from '../memory/repository.ts';
+import { deleteFact, findValue, writeFact } from '../memory/index.ts';
+import { lockChanges, noteUndone } from '../planning/index.ts';
 import type { Tables } from '../tables.ts';
 import type { MemoryChange } from '../tools/tool.ts';
 
@@ -15,27 +16,14 @@ export function undoStep(
 ): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
     await lockOwner(trx, userId);
-    const step = await trx
-      .selectFrom('agent_steps')
-      .select('changes')
-      .where('id', '=', stepId)
-      .where('session_id', '=', sessionId)
-      .where('undone_at', 'is', null)
-      .forUpdate()
-      .executeTakeFirst();
-    // They were written by `finishStep`.
-    const changes = (step?.changes ?? []) as MemoryChange[];
+    const changes = await lockChanges(trx, { sessionId, stepId });
     if (changes.length === 0 || !(await areCurrent(trx, userId, changes))) return false;
     for (const { category, key, previous } of changes) {
       const fact = { userId, category, key };
       if (previous === null) await deleteFact(trx, fact);
       else await writeFact(trx, { ...fact, value: previous, sourceSessionId: sessionId });
     }
-    await trx
-      .updateTable('agent_steps')
-      .set({ undone_at: sql<Date>`now()` })
-      .where('id', '=', stepId)
-      .execute();
+    await noteUndone(trx, stepId);
     return true;
   });
 }

@@ -4,12 +4,28 @@ import type { components, paths } from './generated/openapi.ts';
 /** The collector did not give what it was asked for; the message says why, for people. */
 export class CollectorError extends Error {
   override readonly name = 'CollectorError';
+  /** Of its answer; undefined where it did not answer. */
+  readonly status: number | undefined;
+  /** When it said to come again; undefined where it did not say. */
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(message: string, options: ErrorOptions & { response?: Response } = {}) {
+    super(message, options);
+    this.status = options.response?.status;
+    const seconds = Number(options.response?.headers.get('retry-after') ?? NaN);
+    this.retryAfterSeconds = seconds >= 0 ? seconds : undefined;
+  }
 }
 
 /** A listing as the collector has it. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
 export type FulltextSearch = components['schemas']['FulltextSearchRequest'];
 export type SimilarSearch = components['schemas']['SimilarSearchRequest'];
+export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
+
+/** A page of the feed of changes. */
+export type ChangesPage =
+  paths['/api/v1/listings/changes']['get']['responses'][200]['content']['application/json'];
 
 /** What listings were found; a search by meaning alone ranks all of them and has no total. */
 export type Found = {
@@ -47,6 +63,21 @@ export function createCollector({ url, apiKey }: { url: string; apiKey: string }
       return found(await answerOf(client.POST('/api/v1/search/similar', { body, signal })));
     },
 
+    /**
+     * What happened to listings after a place in the feed, at most 100 changes.
+     * @param after The cursor of the page before; without it the page is empty, and its cursor is that of now.
+     */
+    listChanges(after: string | undefined, signal: AbortSignal): Promise<ChangesPage> {
+      const params = { query: after === undefined ? {} : { after } };
+      return answerOf(client.GET('/api/v1/listings/changes', { params, signal }));
+    },
+
+    /** Which of some listings a search finds, at most 100. */
+    async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
+      return found(await answerOf(client.POST('/api/v1/search/matches', { body, signal })))
+        .listings;
+    },
+
     /** One listing with all that is known of it. */
     findListing(listingId: number, signal: AbortSignal): Promise<Listing> {
       const params = { path: { id: String(listingId) } };
@@ -76,10 +107,12 @@ async function answerOf<Data>(
   if (response.status === 401 || response.status === 403) {
     throw new CollectorError(
       'the collector does not let the assistant in: COLLECTOR_API_KEY must be one of its keys',
+      { response },
     );
   }
   throw new CollectorError(
     wordsOf(error) ?? `the collector answered with status ${response.status}`,
+    { response },
   );
 }
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Reach } from '../access/reach.ts';
-import { isOwnerWithin, isSessionWithin } from '../sessions/ownership.ts';
+import { isOwnerWithin, isSessionWithin } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { UNKNOWN_TYPE } from './media-type.ts';
 

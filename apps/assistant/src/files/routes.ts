@@ -5,7 +5,7 @@ import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
-import { sessionParams } from '../sessions/schemas.ts';
+import { sessionParams } from '../sessions/index.ts';
 import { boundTransfers } from './bound-transfers.ts';
 import { toFileName } from './file-name.ts';
 import {

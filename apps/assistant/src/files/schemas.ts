@@ -1,7 +1,7 @@
 import { pageQuery } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { timestamp } from '../schema.ts';
-import { sessionParams } from '../sessions/schemas.ts';
+import { sessionParams } from '../sessions/index.ts';
 import type { FileInfo } from './repository.ts';
 import { MAX_FILES } from './service.ts';
 

@@ -4,7 +4,7 @@ import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
 import { reachOf } from '../access/reach.ts';
-import { lockSession, requireSession } from '../sessions/ownership.ts';
+import { lockSession, requireSession } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { mediaTypeOf } from './media-type.ts';
 import {

@@ -49,9 +49,11 @@ export const originOf = ({ platform }: PendingLogin, { client }: Pick<Returning,
 
 /**
  * The sessions that a sign-in takes the place of: what the browser had when it began, and has now. An
- * Android sign-in ends in the system's browser, whose own session is not the application's.
+ * Android sign-in ends in the system's browser, whose own session is not the application's; a terminal's
+ * takes no place but its own.
  */
 function earlierSessions({ platform, earlierSessionId }: PendingLogin, { sessionId }: Returning) {
+  if (platform === 'terminal') return new Set<string>();
   return new Set(platform === 'android' ? [earlierSessionId] : [earlierSessionId, sessionId]);
 }
 

@@ -17,6 +17,7 @@ import { createRevocation } from './token-revocation.ts';
 import { createSessionTokens } from './session-tokens.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
+import { createTerminalSignIns } from './terminal/sign-ins.ts';
 import { createTokenRefresh } from './token-refresh.ts';
 import { createTokenVault, decodeKey } from './token-vault.ts';
 
@@ -96,6 +97,7 @@ export function createIdentity({
     living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetimeDays),
     revocations,
     signIn: createSignIn({ db, provider, finish, metrics }),
+    terminalSignIns: createTerminalSignIns({ db, log }),
     signOut: createSignOut({ db, log, revoke, metrics }),
     ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetimeDays }),
   };

@@ -1,14 +1,16 @@
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../maintenance/sweep.ts';
-import type { Tables } from '../tables.ts';
+import type { Tables, TerminalRequest } from '../tables.ts';
 
 /** A sign-in that was begun. Contract 3, Login. */
 export type PendingLogin = {
   state: string;
   codeVerifier: string;
-  platform: 'android' | null;
+  platform: 'android' | 'terminal' | null;
   browserId: string | null;
   earlierSessionId: string | null;
+  /** What a terminal asked with, for the platform `terminal` alone. */
+  terminal: TerminalRequest | null;
 };
 
 /** Contract 3, Login. */
@@ -27,11 +29,11 @@ export const sweepPendingLogins: Sweep = (limit) => sql`
 /** Keeps a pending login for ten minutes. */
 export async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
   await sql`
-    insert into pending_logins (state, code_verifier, platform, browser_id, earlier_session_id, expires_at)
+    insert into pending_logins
+      (state, code_verifier, platform, browser_id, earlier_session_id, terminal, expires_at)
     values (${login.state}, ${login.codeVerifier}, ${login.platform}, ${login.browserId},
-            ${login.earlierSessionId}, now() + make_interval(mins => ${PENDING_LOGIN_MINUTES}))`.execute(
-    db,
-  );
+            ${login.earlierSessionId}, ${login.terminal && JSON.stringify(login.terminal)}::jsonb,
+            now() + make_interval(mins => ${PENDING_LOGIN_MINUTES}))`.execute(db);
   if (login.browserId === null) return;
   await sql`
     delete from pending_logins where state in (
@@ -64,6 +66,7 @@ export async function takePendingLogin(
       platform: row.platform,
       browserId: row.browser_id,
       earlierSessionId: row.earlier_session_id,
+      terminal: row.terminal,
     }
   );
 }

@@ -1,12 +1,12 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import { signedIn } from '../access/guards.ts';
 import type { Config } from '../config.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
-import type { ClientNote } from './auth-sessions.ts';
 import type { Identity } from './identity.ts';
 import { randomId } from './ids.ts';
+import { clientNote, neverStored } from './http.ts';
 import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
 import {
   callbackQuery,
@@ -16,6 +16,7 @@ import {
   pageAnswer,
   redirectAnswer,
 } from './schemas.ts';
+import { confirmationOf } from './terminal/routes.ts';
 
 /** Android's web view names itself beside the browser it is made of. Specification 000, login rule 2. */
 const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
@@ -27,7 +28,7 @@ export function identityRoutes(
   app: Server,
   { config, identity, loginLimit }: { config: Config; identity: Identity; loginLimit: RateLimit },
 ): void {
-  const { cookies, signIn, signOut } = identity;
+  const { cookies, signIn, signOut, terminalSignIns } = identity;
   app.addSchema(currentUserSchema);
 
   app.get(
@@ -76,7 +77,9 @@ export function identityRoutes(
           200: pageAnswer(
             'A page that goes on to / by itself, where the cookie is SameSite=Strict.',
           ),
-          302: redirectAnswer('To / with the cookie, or for Android to /auth/mobile-done.'),
+          302: redirectAnswer(
+            'To / with the cookie; for Android to /auth/mobile-done, for a terminal to a page that asks first.',
+          ),
           ...problemAnswers(
             'login_not_valid',
             'login_cancelled',
@@ -90,11 +93,15 @@ export function identityRoutes(
     },
     async (request, reply) => {
       if (request.validationError) throw problem('login_not_valid');
-      const { sessionId, platform } = await signIn.complete(request.query, {
+      const { sessionId, platform, terminal } = await signIn.complete(request.query, {
         browserId: cookies.browserId(request),
         sessionId: cookies.sessionId(request),
         client: clientNote(request),
       });
+      if (terminal !== null) {
+        const asked = { sessionId, browserId: cookies.browserId(request), terminal };
+        return reply.redirect(confirmationOf(await terminalSignIns.keep(asked)));
+      }
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
       return config.SVC_AUTH_COOKIE_SAMESITE === 'strict' ? sendHop(reply) : reply.redirect('/');
@@ -168,20 +175,6 @@ export function identityRoutes(
       return { ...user, display_name: user.display_name ?? '' };
     },
   );
-}
-
-/** Far longer than the names of browsers. */
-const MAX_USER_AGENT = 300;
-
-/** What the owner of a sign-in is shown of where it came from. */
-function clientNote({ headers, ip }: FastifyRequest): ClientNote {
-  return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null, address: ip };
-}
-
-/** Answers about who is signed in belong in no cache. */
-function neverStored(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
-  void reply.header('cache-control', 'no-store');
-  done();
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
 import { recordAudit } from '../audit/record.ts';
 import { problem } from '../errors.ts';
-import type { Tables } from '../tables.ts';
+import type { Tables, TerminalRequest } from '../tables.ts';
 import { type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';
 import { isId, randomId } from './ids.ts';
 import type { IdentityMetrics } from './metrics.ts';
@@ -21,7 +21,11 @@ type SignInOptions = {
 /** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
-type SignedIn = { sessionId: string; platform: PendingLogin['platform'] };
+/** The session, and the terminal that it is for where one asked. */
+type SignedIn = { sessionId: string } & Pick<PendingLogin, 'platform' | 'terminal'>;
+
+/** Who wants to be signed in: a browser, Android's web view, or a terminal by its request. */
+type Asker = 'browser' | 'android' | TerminalRequest;
 
 /** What the provider's redirect brought along. */
 type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
@@ -30,19 +34,22 @@ type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: str
 export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
   /**
    * Begins a sign-in, and gives the address at the provider to send the browser to.
-   * Android ends the sign-in in another browser than it began in, so nothing ties it to one.
+   * Android ends the sign-in in another browser than it began in, so nothing ties it to one. A terminal's
+   * is another sign-in beside the browser's own, which goes on.
    */
-  async function begin(platform: 'browser' | 'android', visitor: Visitor): Promise<string> {
+  async function begin(asker: Asker, visitor: Visitor): Promise<string> {
     const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
     const url = await unlessOutage(provider.authorizationUrl({ state, codeVerifier }));
-    const isAndroid = platform === 'android';
+    const terminal = typeof asker === 'string' ? null : asker;
+    const platform = typeof asker === 'string' ? asker : 'terminal';
     await addPendingLogin(db, {
       state,
       codeVerifier,
-      platform: isAndroid ? 'android' : null,
-      browserId: isAndroid ? null : visitor.browserId,
-      earlierSessionId: visitor.sessionId,
+      platform: platform === 'browser' ? null : platform,
+      browserId: platform === 'android' ? null : visitor.browserId,
+      earlierSessionId: terminal === null ? visitor.sessionId : null,
+      terminal,
     });
     return url;
   }
@@ -63,7 +70,8 @@ export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
     if (login === undefined) throw noPendingLogin(visitor);
     try {
-      return { sessionId: await finish(login, answer, visitor), platform: login.platform };
+      const { platform, terminal } = login;
+      return { sessionId: await finish(login, answer, visitor), platform, terminal };
     } catch (error) {
       if (error instanceof ProblemError) {
         const details = { code: error.code, ...originOf(login, visitor) };

@@ -1,11 +1,10 @@
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
-import { loadRequest, type RequestDeps } from '../agent/load-request.ts';
-import { listSteps } from '../chat/steps.sql.ts';
+import { loadRequest, type RequestDeps } from '../agent/index.ts';
+import { listSteps } from '../planning/index.ts';
 import type { Profiles } from '../profiles/profiles.ts';
-import { requireSession } from '../sessions/ownership.ts';
-import { findSession } from '../sessions/repository.ts';
+import { findSession, requireSession } from '../sessions/index.ts';
 
 /** A session as admins look into it. */
 export type Inspection = ReturnType<typeof createInspection>;

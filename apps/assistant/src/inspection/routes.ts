@@ -2,10 +2,16 @@ import { cursors, type Server, toPage } from '@oselya/kit';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { presentFact } from '../memory/schemas.ts';
+import { presentFact } from '../memory/index.ts';
 import type { Inspection } from './inspection.ts';
-import { contextAnswer, planningAnswer, presentRequest, presentStep } from './schemas.ts';
-import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from '../sessions/schemas.ts';
+import {
+  contextAnswer,
+  planningAnswer,
+  presentRequest,
+  presentStep,
+  presentSummary,
+} from './schemas.ts';
+import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from '../sessions/index.ts';
 
 const refusals = [401, 'admin_only', 'session_not_found', 422, 'provider_unavailable'] as const;
 
@@ -37,6 +43,8 @@ export function inspectionRoutes(app: Server, inspection: Inspection): void {
         sessionId,
         profileId,
         context,
+        summary,
+        earlier,
         request: asked,
       } = await inspection.readContext(signedIn(request), request.params.id);
       return {
@@ -44,6 +52,8 @@ export function inspectionRoutes(app: Server, inspection: Inspection): void {
         profile_id: profileId,
         system: context.system,
         memory: context.memory.map(presentFact),
+        summary: presentSummary(summary),
+        summary_due: earlier !== undefined,
         messages: context.messages.map(presentMessage),
         token_estimate: context.tokenEstimate,
         request: presentRequest(asked),

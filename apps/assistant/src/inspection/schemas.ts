@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { factRef } from '../memory/schemas.ts';
+import { factRef } from '../memory/index.ts';
 import { nullable, timestamp } from '../schema.ts';
-import type { AgentRequest } from '../agent/request.ts';
-import { exampleMessage, messageRef } from '../sessions/schemas.ts';
-import type { Step } from '../chat/steps.sql.ts';
+import type { AgentRequest, ConversationSummary } from '../agent/index.ts';
+import { exampleMessage, messageRef } from '../sessions/index.ts';
+import type { Step } from '../planning/index.ts';
 
 const requestSchema = Type.Object(
   {
@@ -45,6 +45,19 @@ export function presentRequest(request: AgentRequest): Static<typeof requestSche
   };
 }
 
+const summarySchema = Type.Object(
+  { text: Type.String(), updated_at: timestamp() },
+  { description: 'What was said before the messages.' },
+);
+
+/** A summary of earlier messages, as the API answers it. */
+export function presentSummary(
+  summary: ConversationSummary | undefined,
+): Static<typeof summarySchema> | null {
+  if (summary === undefined) return null;
+  return { text: summary.text, updated_at: summary.updatedAt.toISOString() };
+}
+
 /** What the model would be sent now. Contract 3, Answers. */
 export const contextAnswer = Type.Object(
   {
@@ -54,10 +67,17 @@ export const contextAnswer = Type.Object(
       description: "The profile's; empty where there is no such profile now.",
     }),
     memory: Type.Array(factRef, { description: 'The most recently written first.' }),
+    summary: nullable(summarySchema),
+    summary_due: Type.Boolean({
+      description:
+        'Whether earlier messages have no room any more: the next answer begins by summarizing them.',
+    }),
     messages: Type.Array(messageRef, {
       description: 'The latest that there is room for, in their order.',
     }),
-    token_estimate: Type.Integer({ description: 'About how many tokens all of it is.' }),
+    token_estimate: Type.Integer({
+      description: 'About how many tokens all of it is, with the tools.',
+    }),
     request: requestSchema,
   },
   {
@@ -79,6 +99,8 @@ export const contextAnswer = Type.Object(
             updated_at: '2026-03-04T17:42:10.000Z',
           },
         ],
+        summary: null,
+        summary_due: false,
         messages: [exampleMessage],
         token_estimate: 41,
         request: {

@@ -148,3 +148,21 @@ export async function deleteFact(
     .executeTakeFirst();
   return deleted?.value;
 }
+
+/** Deletes all that is remembered of a user; how many facts and summaries there were. */
+export async function deleteMemoryOf(
+  trx: Transaction<Tables>,
+  userId: string,
+): Promise<{ facts: number; summaries: number }> {
+  const deleteFrom = async (table: 'memory_facts' | 'memory_summaries') => {
+    const { numDeletedRows } = await trx
+      .deleteFrom(table)
+      .where('user_id', '=', userId)
+      .executeTakeFirstOrThrow();
+    return Number(numDeletedRows);
+  };
+  return {
+    facts: await deleteFrom('memory_facts'),
+    summaries: await deleteFrom('memory_summaries'),
+  };
+}

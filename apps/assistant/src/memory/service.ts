@@ -95,6 +95,10 @@ export function createMemory({
     latestFacts: (userId: string): Promise<Fact[]> =>
       listFacts(db, { userId }, { limit: LATEST_FACTS }),
 
+    /** What is known of a user in a few sentences, likewise; empty where nothing is. */
+    summaryOf: async (userId: string): Promise<string> =>
+      (await findSummary(db, userId))?.summary ?? '',
+
     /**
      * Writes a fact of the user's own: a new one, or over the value of the one of that name.
      * @param fact.sourceSessionId The conversation that it is learnt in, if any.

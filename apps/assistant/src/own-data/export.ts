@@ -1,13 +1,14 @@
 import { Readable } from 'node:stream';
 import { JsonStreamStringify } from 'json-stream-stringify';
 import type { Kysely } from 'kysely';
+import { findConversationSummary } from '../agent/index.ts';
 import { listAudit } from '../audit/repository.ts';
-import { listSteps } from '../chat/steps.sql.ts';
-import { findFile, listFiles } from '../files/repository.ts';
-import { listFacts } from '../memory/repository.ts';
-import { findSummary } from '../memory/summary-repository.ts';
-import { listMessages } from '../sessions/messages.ts';
-import { listSessions } from '../sessions/repository.ts';
+import { listSteps } from '../planning/index.ts';
+import { findFile, listFiles } from '../files/index.ts';
+import { readOwnAccount } from '../identity/own-account.sql.ts';
+import { findSummary, listFacts } from '../memory/index.ts';
+import { listMessages, listSessions } from '../sessions/index.ts';
+import { listHits, listSavedSearches } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
 
 /** How many rows are read at once. */
@@ -23,17 +24,7 @@ export async function exportOwnData(
   now: Date,
 ): Promise<Readable> {
   const reach = { userId };
-  const user = await db
-    .selectFrom('svc_users')
-    .select(['id', 'email', 'display_name', 'role', 'permissions', 'created_at', 'updated_at'])
-    .where('id', '=', userId)
-    .executeTakeFirst();
-  const signIns = await db
-    .selectFrom('user_auth_sessions')
-    .select(['created_at', 'last_used_at', 'user_agent', 'address'])
-    .where('user_id', '=', userId)
-    .orderBy('created_at')
-    .execute();
+  const { user, signIns } = await readOwnAccount(db, userId);
   return new JsonStreamStringify({
     exported_at: now.toISOString(),
     user,
@@ -44,7 +35,15 @@ export async function exportOwnData(
     },
     sessions: rows(
       (after: SessionPosition) => listSessions(db, { reach, limit: PAGE, after }),
-      (session) => ({ ...session, ...contents(db, session.session_id, reach) }),
+      async (session) => {
+        const { session_id: sessionId } = session;
+        const summary = await findConversationSummary(db, { sessionId, reach });
+        return { ...session, summary: summary?.text ?? null, ...contents(db, sessionId, reach) };
+      },
+    ),
+    saved_searches: rows(
+      (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
+      (saved) => ({ ...saved, found: hitsOf(db, saved.id) }),
     ),
     audit: rows((after: number | undefined) =>
       listAudit(db, { userId, beforeId: after }, PAGE - 1).then((lines) =>
@@ -56,7 +55,16 @@ export async function exportOwnData(
 
 type FactPosition = NonNullable<Parameters<typeof listFacts>[2]['after']> | undefined;
 type SessionPosition = NonNullable<Parameters<typeof listSessions>[1]['after']> | undefined;
+type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
+
+function hitsOf(db: Kysely<Tables>, searchId: string): Readable {
+  return rows((after: number | undefined) =>
+    listHits(db, { searchId, after, limit: PAGE }).then((hits) =>
+      hits.map((hit) => ({ ...hit, position: hit.listing_id })),
+    ),
+  );
+}
 
 /** What belongs to a session; the newest messages and steps first, as they are read. */
 function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string }) {

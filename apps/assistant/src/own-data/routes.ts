@@ -17,13 +17,14 @@ const deletedAnswer = Type.Object(
     ok: Type.Literal(true),
     deleted: Type.Object({
       sessions: Type.Integer(),
+      saved_searches: Type.Integer(),
       facts: Type.Integer(),
       summaries: Type.Integer(),
     }),
   },
   {
     description: 'It is gone.',
-    examples: [{ ok: true, deleted: { sessions: 12, facts: 7, summaries: 1 } }],
+    examples: [{ ok: true, deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 } }],
   },
 );
 
@@ -38,6 +39,7 @@ const exportedAnswer = Type.Unsafe<object>(
       sign_ins: Type.Array(anything),
       memory: Type.Object({ summary: nullable(anything), facts: Type.Array(anything) }),
       sessions: Type.Array(anything, { description: 'With their messages, steps and files.' }),
+      saved_searches: Type.Array(anything, { description: 'With what they found.' }),
       audit: Type.Array(anything),
     },
     {
@@ -48,6 +50,7 @@ const exportedAnswer = Type.Unsafe<object>(
           sign_ins: [],
           memory: { summary: null, facts: [] },
           sessions: [],
+          saved_searches: [],
           audit: [],
         },
       ],
@@ -65,7 +68,7 @@ export function ownDataRoutes(app: Server, db: Kysely<Tables>): void {
         tags,
         summary: 'Everything that is stored of the user',
         description:
-          'A JSON document with the account, its sign-ins without their secrets, memory, sessions with messages, steps and files, and the lines of the audit trail about the user.',
+          'A JSON document with the account, its sign-ins without their secrets, memory, sessions with messages, summaries, steps and files, saved searches with what they found, and the lines of the audit trail about the user.',
         response: {
           200: {
             description: 'The document, as an attachment.',
@@ -97,7 +100,7 @@ export function ownDataRoutes(app: Server, db: Kysely<Tables>): void {
         tags,
         summary: 'Deletes what the user has said, stored and had remembered',
         description:
-          'Sessions with messages, steps and files, facts and summary. The account and its sign-ins stay. It cannot be undone: export it first.',
+          'Sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. It cannot be undone: export it first.',
         response: {
           200: deletedAnswer,
           ...problemAnswers(401, 'cross_site_request', 'provider_unavailable', 'unavailable'),

@@ -11,35 +11,107 @@ export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.m
 /** Far more text than a model takes. */
 const MAX_FILE_BYTES = 256 * 1024;
 
+/** Far more agents than anybody chooses among: they are read every few seconds. */
+const MAX_FILES = 200;
+
+/** A profile as its file had it when it was good. */
+export type LoadedProfile = { profile: Profile; idLine: number };
+
+/** What is wrong with a profile file. */
+export type ProfileFault = {
+  /** Its name within the folder. */
+  file: string;
+  /** With the line: `default.yaml:3 name must be 1 to 100 characters`. */
+  message: string;
+};
+
+/** What a folder of profiles gives. */
+export type ProfileFolder = {
+  /** By the names of their files, in their order; with ids that differ. */
+  loaded: ReadonlyMap<string, LoadedProfile>;
+  faults: readonly ProfileFault[];
+};
+
+const EMPTY: ProfileFolder = { loaded: new Map(), faults: [] };
+
 /**
- * Reads the agent profiles: the `.yaml` and `.yml` files of a folder, in the order of their names.
- * Contract 3, Profiles.
- * @returns At least one profile, with ids that differ.
+ * Reads the agent profiles of a folder for the first time. Contract 3, Profiles.
+ * @returns At least one profile.
  * @throws StartError with everything that is wrong with any of the files, each with its line.
  */
-export async function loadProfiles(folder: string): Promise<Profile[]> {
-  const profiles: Profile[] = [];
-  const places = new Map<string, string>();
-  const faults: string[] = [];
-  for (const file of await listFiles(folder)) {
-    const parsed = await readProfile(file);
-    if ('faults' in parsed) {
-      faults.push(...parsed.faults.map(({ line, rule }) => `${file}:${line} ${rule}`));
-      continue;
-    }
-    const { profile, idLine } = parsed;
-    const place = `${file}:${idLine}`;
-    const earlier = places.get(profile.profile_id);
-    if (earlier !== undefined) {
-      faults.push(`${place} profile_id must differ from the one in ${earlier}`);
-    }
-    places.set(profile.profile_id, place);
-    profiles.push(profile);
-  }
-  if (faults.length > 0) {
+export async function loadProfiles(folder: string): Promise<ProfileFolder> {
+  const read = await readProfiles(folder, EMPTY);
+  if (read.faults.length > 0) {
+    const faults = read.faults.map(({ message }) => join(folder, message));
     throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
   }
-  return profiles;
+  return read;
+}
+
+/**
+ * Reads the agent profiles: the `.yaml` and `.yml` files of a folder, in the order of their names. A file that is
+ * bad keeps the profile that it had when it was good; one that is gone takes its profile with it.
+ * @param held What was read before.
+ * @throws StartError where the folder cannot be read, or has no such file.
+ */
+export async function readProfiles(folder: string, held: ProfileFolder): Promise<ProfileFolder> {
+  const faults: ProfileFault[] = [];
+  const parsed = new Map<string, LoadedProfile>();
+  const files = await listFiles(folder);
+  for (const file of files) {
+    const read = await readProfile(join(folder, file));
+    if ('profile' in read) parsed.set(file, read);
+    else {
+      faults.push(
+        ...read.faults.map(({ line, rule }) => ({ file, message: `${file}:${line} ${rule}` })),
+      );
+    }
+  }
+  const { owners, doubles } = ownersOfIds(files, parsed, held);
+  const loaded = new Map<string, LoadedProfile>();
+  for (const file of files) {
+    const profiles = [parsed.get(file), held.loaded.get(file)];
+    const own = profiles.find((one) => one && owners.get(one.profile.profile_id) === file);
+    if (own !== undefined) loaded.set(file, own);
+  }
+  return { loaded, faults: [...faults, ...doubles] };
+}
+
+/**
+ * Which file each id belongs to: the one that has had it, else the first.
+ * @returns With what is wrong with the other files that claim it.
+ */
+function ownersOfIds(
+  files: readonly string[],
+  parsed: ReadonlyMap<string, LoadedProfile>,
+  { loaded: held }: ProfileFolder,
+): { owners: ReadonlyMap<string, string>; doubles: ProfileFault[] } {
+  const owners = new Map<string, string>();
+  const idIn = (loaded: ReadonlyMap<string, LoadedProfile>, file: string) =>
+    loaded.get(file)?.profile.profile_id;
+  for (const file of files) {
+    const had = idIn(held, file);
+    // A file that is bad now has its id still.
+    if (had !== undefined && (idIn(parsed, file) ?? had) === had) owners.set(had, file);
+  }
+  const doubles: ProfileFault[] = [];
+  for (const file of files) {
+    const claim = parsed.get(file);
+    if (claim === undefined) continue;
+    const { profile_id: id } = claim.profile;
+    const owner = owners.get(id) ?? file;
+    owners.set(id, owner);
+    if (owner === file) continue;
+    const place = `${owner}:${(parsed.get(owner) ?? held.get(owner))?.idLine}`;
+    const rule = `profile_id must differ from the one in ${place}`;
+    doubles.push({ file, message: `${file}:${claim.idLine} ${rule}` });
+  }
+  // What a file had before its new id was refused stays its own, unless another has taken it.
+  for (const { file } of doubles) {
+    const had = idIn(held, file);
+    if (had !== undefined && !owners.has(had)) owners.set(had, file);
+  }
+  return { owners, doubles };
 }
 
 async function listFiles(folder: string): Promise<string[]> {
@@ -55,7 +127,12 @@ async function listFiles(folder: string): Promise<string[]> {
       `There is no agent profile in ${folder}: put a .yaml file there, or unset PROFILES_DIR to use those that come with the assistant`,
     );
   }
-  return files.map((name) => join(folder, name));
+  if (files.length > MAX_FILES) {
+    throw new StartError(
+      `There are ${files.length} agent profiles in ${folder}, and at most ${MAX_FILES} are read: take some of them away`,
+    );
+  }
+  return files;
 }
 
 async function readProfile(file: string): Promise<ReturnType<typeof parseProfile>> {

@@ -1,8 +1,9 @@
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
+import type { ProfileFolder } from './load.ts';
 import type { Profile } from './profile.ts';
 
-/** The profiles that were read at the start. */
+/** The profiles as their files have them now. */
 export type Profiles = ReturnType<typeof createProfiles>;
 
 /** Taken where a session names no profile. */
@@ -11,16 +12,36 @@ const DEFAULT_PROFILE = 'default';
 /**
  * Who may use which profile: those that are for admins only are hidden from everybody else.
  * Specification 000, Roles; Contract 3, Profiles.
- * @param profiles With ids that differ, in the order that they are shown.
+ * @param initial What was read at the start, in the order that it is shown.
  */
-export function createProfiles(profiles: readonly Profile[]) {
-  const byId = new Map(profiles.map((profile) => [profile.profile_id, profile]));
+export function createProfiles(initial: ProfileFolder) {
+  let folder = initial;
+  let byId = indexOf(initial);
+  const all = () => [...byId.values()];
   const usable = ({ role }: Pick<User, 'role'>) =>
-    profiles.filter(({ is_admin_only }) => role === 'admin' || !is_admin_only);
+    all().filter(({ is_admin_only }) => role === 'admin' || !is_admin_only);
 
   return {
+    /** Takes what was read since. */
+    replace(read: ProfileFolder): void {
+      folder = read;
+      byId = indexOf(read);
+    },
+
+    /** What was read last. */
+    get folder(): ProfileFolder {
+      return folder;
+    },
+
     /** All of them. */
-    all: profiles,
+    all,
+
+    /** What is wrong with the file of a profile now, which is used as it was before; nothing where all is well. */
+    faultOf(profileId: string): string | undefined {
+      const [file] =
+        [...folder.loaded].find(([, { profile }]) => profile.profile_id === profileId) ?? [];
+      return folder.faults.find((fault) => fault.file === file)?.message;
+    },
 
     /** Those that `user` may use. */
     usable,
@@ -46,4 +67,8 @@ export function createProfiles(profiles: readonly Profile[]) {
       return chosen;
     },
   };
+}
+
+function indexOf({ loaded }: ProfileFolder): ReadonlyMap<string, Profile> {
+  return new Map([...loaded.values()].map(({ profile }) => [profile.profile_id, profile]));
 }

@@ -45,7 +45,8 @@ export function profileRoutes(
         response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
       },
     },
-    (request, reply) => pageOf(profiles.usable(signedIn(request)), request, reply),
+    (request, reply) =>
+      pageOf(profiles.usable(signedIn(request)), request, reply).map(presentProfile),
   );
 
   const config = { access: { permission: 'svc.profiles.manage' } } as const;
@@ -61,7 +62,11 @@ export function profileRoutes(
         response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
       },
     },
-    (request, reply) => pageOf(profiles.all, request, reply),
+    (request, reply) =>
+      pageOf(profiles.all(), request, reply).map((profile) => {
+        const fault = profiles.faultOf(profile.profile_id);
+        return { ...presentProfile(profile), ...(fault !== undefined && { fault }) };
+      }),
   );
 
   app.patch(
@@ -100,13 +105,13 @@ export function profileRoutes(
       });
       return {
         ok: true as const,
-        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; change it there and restart.`,
+        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; change it there, and it holds within seconds.`,
       };
     },
   );
 }
 
-/** The page of a list that is asked for, as the API answers it. */
+/** The page of a list that is asked for. */
 function pageOf(
   list: readonly Profile[],
   request: FastifyRequest<{ Querystring: Static<typeof profilesQuery> }>,
@@ -116,5 +121,5 @@ function pageOf(
   const start = positions.read(cursor) ?? 0;
   const cursorOf = () => positions.write(start + limit);
   const rows = list.slice(start, start + limit + 1);
-  return toPage(rows, { limit, cursorOf, request, reply }).map(presentProfile);
+  return toPage(rows, { limit, cursorOf, request, reply });
 }

@@ -23,6 +23,12 @@ export const profileItem = Type.Object(
     model: Type.String({ description: 'Empty for the chat model of the configuration.' }),
     tools: Type.Array(Type.String()),
     is_admin_only: Type.Boolean(),
+    fault: Type.Optional(
+      Type.String({
+        description:
+          'For those who manage profiles: what is wrong with the file now, with its line. The profile is used as it was before.',
+      }),
+    ),
   },
   {
     $id: 'Profile',

@@ -38,12 +38,15 @@ export type Message = {
   problem: unknown;
   /** The name that its client gave it. */
   client_message_id: string | null;
+  /** What models are told of it instead of the content, where that is less. */
+  kept: string | null;
 };
 
-/** Which messages of which session: those before a position. */
+/** Which messages of which session: those before a position, or after one. */
 export type MessagePage = {
   sessionId: string;
   before?: MessagePosition | undefined;
+  after?: MessagePosition | undefined;
   limit: number;
 };
 
@@ -53,8 +56,38 @@ export type MessagePage = {
  */
 export async function listMessages(
   db: Kysely<Tables>,
-  { sessionId, reach, before, limit }: MessagePage & { reach: Reach },
-): Promise<(Message & { position: MessagePosition })[]> {
+  page: MessagePage & { reach: Reach },
+): Promise<PlacedMessage[]> {
+  const rows = await matching(db, page)
+    .orderBy(sent.time, 'desc')
+    .orderBy('position', 'desc')
+    .execute();
+  return rows.map(placed);
+}
+
+/**
+ * As `listMessages`, the oldest first.
+ * @param page.upTo The last that is meant.
+ */
+export async function listOldestMessages(
+  db: Kysely<Tables>,
+  { upTo, ...page }: MessagePage & { reach: Reach; upTo: MessagePosition },
+): Promise<PlacedMessage[]> {
+  const rows = await matching(db, page)
+    .where(isPlaced('<=', upTo))
+    .orderBy(sent.time)
+    .orderBy('position')
+    .execute();
+  return rows.map(placed);
+}
+
+/** A message with its place in the session. */
+type PlacedMessage = Message & { position: MessagePosition };
+
+function matching(
+  db: Kysely<Tables>,
+  { sessionId, reach, before, after, limit }: MessagePage & { reach: Reach },
+) {
   let query = db
     .selectFrom('conversation_messages')
     .select([
@@ -65,23 +98,27 @@ export async function listMessages(
       'status',
       'problem',
       'client_message_id',
+      'kept',
       'position',
     ])
     .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'conversation_messages.session_id'))
-    .orderBy(sent.time, 'desc')
-    .orderBy('position', 'desc')
     .limit(limit);
-  if (before !== undefined) query = query.where(isBefore(before));
-  const rows = await query.execute();
-  return rows.map(({ sent_us, position: number, ...message }) => ({
-    ...message,
-    position: [sent_us, number],
-  }));
+  if (before !== undefined) query = query.where(isPlaced('<', before));
+  if (after !== undefined) query = query.where(isPlaced('>', after));
+  return query;
 }
 
-function isBefore([microseconds, number]: MessagePosition) {
+function placed({
+  sent_us: sentUs,
+  position: number,
+  ...message
+}: Message & { sent_us: number | null; position: number }): PlacedMessage {
+  return { ...message, position: [sentUs, number] };
+}
+
+function isPlaced(where: '<' | '<=' | '>', [microseconds, number]: MessagePosition) {
   const time = sql`'epoch'::timestamptz + ${microseconds}::bigint * interval '1 microsecond'`;
-  return sql<boolean>`(${sent.time}, position) < (coalesce(${time}, '-infinity'), ${number}::bigint)`;
+  return sql<boolean>`(${sent.time}, position) ${sql.raw(where)} (coalesce(${time}, '-infinity'), ${number}::bigint)`;
 }

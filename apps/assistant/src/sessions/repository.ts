@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { newestFirst, type Position } from '../newest-first.ts';
 import type { Reach } from '../access/reach.ts';
@@ -120,26 +120,49 @@ export function updateSession(
 }
 
 /**
- * Deletes a session within reach with its messages, steps and files. They are deleted one by one: a
- * table of an older system may lack the reference, or the cascade.
+ * Deletes a session within reach with its messages, steps and files.
  * @param trx A transaction: the session stays locked until all of it is gone.
  * @returns Whose it was; nothing where there is none.
  */
 export async function deleteSession(
-  trx: Kysely<Tables>,
+  trx: Transaction<Tables>,
   { sessionId, reach }: { sessionId: string; reach: Reach },
 ): Promise<{ userId: string | null } | undefined> {
-  const session = await trx
+  const [session] = await deleteSessions(
+    trx,
+    sql<boolean>`conversation_sessions.id = ${sessionId} and ${isOwnerWithin(reach)}`,
+  );
+  return session && { userId: session.user_id };
+}
+
+/**
+ * Deletes all sessions of a user, likewise. What comes into one meanwhile waits, and finds it gone.
+ * @returns How many there were.
+ */
+export async function deleteSessionsOf(trx: Transaction<Tables>, userId: string): Promise<number> {
+  const isTheirs = sql<boolean>`conversation_sessions.user_id = ${userId}`;
+  return (await deleteSessions(trx, isTheirs)).length;
+}
+
+/** Tables are deleted from one by one: one of an older system may lack the reference, or the cascade. */
+async function deleteSessions(trx: Transaction<Tables>, which: RawBuilder<boolean>) {
+  const sessions = await trx
     .selectFrom('conversation_sessions')
-    .select('user_id')
-    .where('id', '=', sessionId)
-    .where(isOwnerWithin(reach))
+    .select(['id', 'user_id'])
+    .where(which)
     .forUpdate()
-    .executeTakeFirst();
-  if (session === undefined) return undefined;
+    .execute();
+  const ids = sessions.map(({ id }) => id);
+  if (ids.length === 0) return [];
   for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
-    await trx.deleteFrom(table).where('session_id', '=', sessionId).execute();
+    await trx
+      .deleteFrom(table)
+      .where('session_id', '=', sql<string>`any(${ids}::text[])`)
+      .execute();
   }
-  await trx.deleteFrom('conversation_sessions').where('id', '=', sessionId).execute();
-  return { userId: session.user_id };
+  await trx
+    .deleteFrom('conversation_sessions')
+    .where('id', '=', sql<string>`any(${ids}::text[])`)
+    .execute();
+  return sessions;
 }

@@ -15,7 +15,8 @@ export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's id." }),
 });
 
-const exampleSession = {
+/** A session, for examples of what holds one. */
+export const exampleSession = {
   session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
   profile_id: 'default',
   user_id: 'u-1',
@@ -54,7 +55,8 @@ export const summarySchema = Type.Object(
   },
 );
 
-const summaryRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('SessionSummary'));
+/** Refers to the schema of a session's summary. */
+export const summaryRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('SessionSummary'));
 
 /** A session's summary, as an answer. */
 export const summaryAnswer = { ...summaryRef, description: 'The session as it now is.' };

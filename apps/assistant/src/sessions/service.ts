@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
 import { lockOwner } from '../access/owner-lock.ts';
 import type { User } from '../access/user.ts';
@@ -22,6 +22,9 @@ import {
 
 /** How many sessions a user may own. Adoption of legacy sessions may pass it. */
 const MAX_SESSIONS = 5000;
+
+/** What a new session is to be. */
+type NewSession = { profileId?: string | undefined; name?: string | undefined };
 
 /** Conversation sessions under their rules of ownership. */
 export type Sessions = ReturnType<typeof createSessions>;
@@ -47,22 +50,11 @@ export function createSessions({
      * @throws ProblemError `permission_missing` without `svc.profiles.use`, `profile_not_found`,
      * `admin_only` for a profile that is, or `too_many_sessions`.
      */
-    async createSession(
-      user: User,
-      { profileId, name = '' }: { profileId?: string | undefined; name?: string | undefined },
-    ): Promise<SessionSummary> {
-      checkAccess(user, { permission: 'svc.profiles.use' });
-      const { profile_id } = profiles.choose(user, profileId);
-      return db.transaction().execute(async (trx) => {
-        await lockOwner(trx, user.id);
-        if ((await countSessions(trx, user.id)) >= maxSessions) {
-          throw problem('too_many_sessions', {
-            detail: `You have ${maxSessions}, which is the most. Delete one that is not needed any more, then try again.`,
-          });
-        }
-        return insertSession(trx, { userId: user.id, profileId: profile_id, name });
-      });
-    },
+    createSession: (user: User, wanted: NewSession): Promise<SessionSummary> =>
+      db.transaction().execute((trx) => createSessionIn(trx, user, wanted)),
+
+    /** As `createSession`, in a transaction with what it is made for. */
+    createSessionIn,
 
     /**
      * The sessions that `user` may see, the most recently active first; that others' are among them is
@@ -141,6 +133,22 @@ export function createSessions({
       });
     },
   };
+
+  async function createSessionIn(
+    trx: Transaction<Tables>,
+    user: User,
+    { profileId, name = '' }: NewSession,
+  ): Promise<SessionSummary> {
+    checkAccess(user, { permission: 'svc.profiles.use' });
+    const { profile_id } = profiles.choose(user, profileId);
+    await lockOwner(trx, user.id);
+    if ((await countSessions(trx, user.id)) >= maxSessions) {
+      throw problem('too_many_sessions', {
+        detail: `You have ${maxSessions}, which is the most. Delete one that is not needed any more, then try again.`,
+      });
+    }
+    return insertSession(trx, { userId: user.id, profileId: profile_id, name });
+  }
 
   async function findForReading(user: User, sessionId: string): Promise<SessionSummary> {
     const reach = reachOf(user, 'svc.sessions.read_all');

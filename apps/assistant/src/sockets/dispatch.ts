@@ -4,8 +4,10 @@ import type { RawData } from 'ws';
 import { checkAccess } from '../access/guards.ts';
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
+import type { FrameOf } from './definitions.ts';
 import { type ClientFrame, idOf, type MessageId, readFrame, type ServerFrame } from './frames.ts';
 import type { Answer, MessageType, MessageTypes, UserSocket } from './message-type.ts';
+import type { refusal } from './messages.ts';
 import type { SocketMetrics } from './metrics.ts';
 
 /** Who sent a message, and the way back to them. */
@@ -51,7 +53,11 @@ export function createDispatch({
       const failure = toProblem(error);
       metrics.countMessage(name, failure.code);
       tell(sender.log, name, failure);
-      answer({ type: 'error', problem: problemBody(failure, sender.requestId) });
+      const refused: FrameOf<typeof refusal> = {
+        type: 'error',
+        problem: problemBody(failure, sender.requestId),
+      };
+      answer(refused);
       return failure.status;
     }
   };

@@ -1,13 +1,23 @@
+import { type Static, Type } from 'typebox';
 import type { RawData } from 'ws';
 import { problem } from '../errors.ts';
 
 /** The longest `id` that a client may give a message, for its answers to repeat. */
 export const MAX_ID_LENGTH = 128;
 
+/** What a client may name a message by: a text, or a whole number. */
+export const messageId = Type.Union([
+  Type.String({ maxLength: MAX_ID_LENGTH }),
+  Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+]);
+
+/** See {@link messageId}. */
+export type MessageId = Static<typeof messageId>;
+
 /** A message of a client, of which nothing is known yet but that it names its type. */
 export type ClientFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
-/** A message for a client: its type, and what belongs to it. docs/protocol.md lists them. */
+/** A message for a client, of whichever definition: its type, and what belongs to it. docs/protocol.md lists them. */
 export type ServerFrame = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /**
@@ -41,9 +51,6 @@ function isFrame(value: unknown): value is ClientFrame {
     typeof Reflect.get(value, 'type') === 'string'
   );
 }
-
-/** What a client may name a message by: a text, or a whole number. */
-export type MessageId = string | number;
 
 /** The id of a message, for its answers; nothing where it has none that is valid. */
 export function idOf({ id }: ClientFrame): MessageId | undefined {

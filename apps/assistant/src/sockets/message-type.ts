@@ -4,11 +4,12 @@ import { Compile } from 'typebox/compile';
 import type { Access } from '../access/guards.ts';
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
-import { type ClientFrame, MAX_ID_LENGTH, type MessageId, type ServerFrame } from './frames.ts';
+import type { ClientMessage, FrameOf, ServerMessage } from './definitions.ts';
+import { type ClientFrame, messageId, type MessageId, type ServerFrame } from './frames.ts';
 import type { LiveUser } from './live-users.ts';
 
 /** Sends an answer, which repeats the message's `id`; as often as there is something to tell. */
-export type Answer = (frame: ServerFrame) => void;
+export type Answer<Frame extends ServerFrame = ServerFrame> = (frame: Frame) => void;
 
 type UserAccess = Exclude<Access, 'public'>;
 
@@ -41,10 +42,23 @@ export type MessageType =
 /** Every type of message that clients may send, by name. */
 export type MessageTypes = Readonly<Record<string, MessageType>>;
 
-/** Makes a type of message that anybody may send. */
-export function publicMessage<Members extends TProperties>(
-  members: Members,
-  handle: (context: { message: Message<Members>; answer: Answer }) => void | Promise<void>,
+/** As much of a message's definition as handling it takes. */
+type Handled<
+  Who extends Access,
+  Members extends TProperties,
+  Answered extends ServerMessage,
+> = Pick<ClientMessage<Who, Members, Answered>, 'access' | 'members' | 'answers'>;
+
+/**
+ * Makes a type of message that anybody may send.
+ * @param handle Answers with what the definition names, and with nothing else.
+ */
+export function publicMessage<Members extends TProperties, Answered extends ServerMessage>(
+  { members }: Handled<'public', Members, Answered>,
+  handle: (context: {
+    message: Message<Members>;
+    answer: Answer<FrameOf<Answered>>;
+  }) => void | Promise<void>,
 ): MessageType {
   const read = reader(members);
   return {
@@ -54,16 +68,16 @@ export function publicMessage<Members extends TProperties>(
 }
 
 /**
- * Makes a type of message for who is signed in.
- * @param access Held against the user for each message, before its members are looked at.
+ * Makes a type of message for who is signed in. Its access is held against the user for each message, before
+ * its members are looked at.
+ * @param handle As of `publicMessage`.
  */
-export function userMessage<Members extends TProperties>(
-  access: UserAccess,
-  members: Members,
+export function userMessage<Members extends TProperties, Answered extends ServerMessage>(
+  { access, members }: Handled<UserAccess, Members, Answered>,
   handle: (context: {
     message: Message<Members>;
     user: User;
-    answer: Answer;
+    answer: Answer<FrameOf<Answered>>;
     socket: UserSocket;
   }) => void | Promise<void>,
 ): MessageType {
@@ -84,12 +98,7 @@ const SHOWN_LENGTH = 60;
  * as well: many languages write absence so.
  */
 function reader<Members extends TProperties>(members: Members) {
-  const id = Type.Optional(
-    Type.Union([
-      Type.String({ maxLength: MAX_ID_LENGTH }),
-      Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
-    ]),
-  );
+  const id = Type.Optional(messageId);
   const validator = Compile(
     Type.Object({ ...members, type: Type.String(), id }, { additionalProperties: false }),
   );

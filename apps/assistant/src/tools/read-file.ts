@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { TEXT_TYPE } from '../files/media-type.ts';
-import type { Files } from '../files/service.ts';
+import { type Files, TEXT_TYPE } from '../files/index.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 /** How much of a file one call gives, in characters. */

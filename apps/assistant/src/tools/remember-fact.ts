@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Memory } from '../memory/service.ts';
+import type { Memory } from '../memory/index.ts';
 import { storableText } from '../schema.ts';
 import { defineTool } from './tool.ts';
 

@@ -1,11 +1,15 @@
-import type { Static, TSchema } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
-import type { TOOLS } from '../profiles/profile.ts';
+import { TOOLS } from '../profiles/profile.ts';
+import { nullable } from '../schema.ts';
 
-/** The name of a tool: as profiles have it, or of one that every profile has. */
-export type ToolName = (typeof TOOLS)[number] | 'read_file';
+/** The names of all tools: those that profiles name, and that which every profile has. */
+export const TOOL_NAMES = [...TOOLS, 'read_file'] as const;
+
+/** See {@link TOOL_NAMES}. */
+export type ToolName = (typeof TOOL_NAMES)[number];
 
 /** For whom a tool is run, and what for. */
 export type ToolContext = {
@@ -16,14 +20,15 @@ export type ToolContext = {
 };
 
 /** A fact that a tool wrote or removed, and what had stood there before it. */
-export type MemoryChange = {
-  category: string;
-  key: string;
-  /** Null where it was removed. */
-  value: string | null;
-  /** Null where there was none. */
-  previous: string | null;
-};
+export const memoryChange = Type.Object({
+  category: Type.String(),
+  key: Type.String(),
+  value: nullable(Type.String({ description: 'Null where it was removed.' })),
+  previous: nullable(Type.String({ description: 'Null where there was none.' })),
+});
+
+/** See {@link memoryChange}. */
+export type MemoryChange = Static<typeof memoryChange>;
 
 /** What a tool gives. */
 export type ToolOutput = {

@@ -28,6 +28,7 @@ export const OWNED = {
   fileName: 'notes.txt',
   category: 'home',
   key: 'city',
+  savedSearchId: 'w-owner',
   /** Stands in the address of the owner's sign-in, whose id nobody knows before. */
   signIn: ':own-sign-in',
 };
@@ -54,6 +55,7 @@ const session = `/sessions/${OWNED.sessionId}`;
 const file = `${session}/files/${OWNED.fileName}`;
 const legacy = `/sessions/${LEGACY_SESSION}`;
 const fact = `/memory/facts/${OWNED.category}/${OWNED.key}`;
+const savedSearch = `/saved-searches/${OWNED.savedSearchId}`;
 const user = `/admin/users/${OWNED.userId}`;
 
 /** Pages, documents and figures for anybody. */
@@ -61,6 +63,7 @@ const open: Row[] = [
   { route: 'GET /', expect: everybody(200), reveals: ['owner'] },
   { route: 'GET /favicon.ico', expect: everybody(200) },
   { route: 'GET /openapi.json', expect: everybody(200) },
+  { route: 'GET /asyncapi.json', expect: everybody(200) },
   { route: 'GET /metrics', expect: everybody(200) },
   { route: 'GET /health', expect: everybody(200) },
   { route: 'GET /health/ready', expect: everybody(200) },
@@ -82,6 +85,15 @@ const signIn: Row[] = [
     route: 'GET /auth/mobile-done',
     url: `/auth/mobile-done?sid=${'A'.repeat(43)}`,
     expect: everybody(200),
+  },
+  { route: 'GET /auth/terminal', expect: everybody(400) },
+  { route: 'GET /auth/terminal/confirm', expect: everybody(400) },
+  { route: 'POST /auth/terminal/confirm', expect: everybody(400) },
+  { route: 'POST /auth/terminal/refuse', expect: everybody(400) },
+  {
+    route: 'POST /auth/terminal/token',
+    payload: { code: 'unknown', code_verifier: 'A'.repeat(43) },
+    expect: everybody(400),
   },
   { route: 'POST /auth/logout', expect: everybody(200) },
   { route: 'GET /auth/me', expect: signedIn(200), reveals: ['owner'] },
@@ -197,6 +209,51 @@ const memory: Row[] = [
   },
 ];
 
+const savedSearches: Row[] = [
+  { route: 'GET /saved-searches', holds: 'svc.tools.use', expect: users(200) },
+  {
+    route: 'POST /saved-searches',
+    payload: { name: 'x', search: { query: 'x' }, session_id: OWNED.sessionId },
+    holds: 'svc.tools.use',
+    // Nobody has others' sessions reported to, an admin neither.
+    expect: { ...signedIn(403) },
+  },
+  {
+    route: 'POST /saved-searches',
+    payload: { name: 'x', search: { query: 'x' } },
+    holds: 'svc.tools.use',
+    // A session is made, which needs svc.profiles.use as well.
+    expect: { ...users(201), holder: 403 },
+  },
+  {
+    route: 'GET /saved-searches/:id',
+    url: savedSearch,
+    holds: 'svc.tools.use',
+    expect: admins(200),
+    reveals: ['admin'],
+  },
+  {
+    route: 'GET /saved-searches/:id',
+    url: '/saved-searches/w-none',
+    holds: 'svc.tools.use',
+    expect: users(404),
+  },
+  {
+    route: 'PATCH /saved-searches/:id',
+    url: savedSearch,
+    payload: { paused: true },
+    holds: 'svc.tools.use',
+    expect: admins(200),
+    reveals: ['admin'],
+  },
+  {
+    route: 'DELETE /saved-searches/:id',
+    url: savedSearch,
+    holds: 'svc.tools.use',
+    expect: admins(200),
+  },
+];
+
 const admin: Row[] = [
   {
     route: 'GET /admin/sessions',
@@ -267,5 +324,6 @@ export const rows: readonly Row[] = [
   ...sessions,
   ...ownedByNobody,
   ...memory,
+  ...savedSearches,
   ...admin,
 ];

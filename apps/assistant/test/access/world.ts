@@ -37,6 +37,7 @@ const TABLES = [
   'conversation_messages',
   'agent_steps',
   'session_files',
+  'saved_searches',
   'memory_facts',
   'memory_summaries',
   'webhook_events',
@@ -56,6 +57,17 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
   }
   await belongings(OWNED.userId, OWNED.sessionId, SECRET);
   await belongings(null, LEGACY_SESSION, LEGACY_SECRET);
+  await db
+    .insertInto('saved_searches')
+    .values({
+      id: OWNED.savedSearchId,
+      user_id: OWNED.userId,
+      session_id: OWNED.sessionId,
+      name: SECRET,
+      search: JSON.stringify({ query: SECRET }),
+      every_minutes: 60,
+    })
+    .execute();
   await db
     .insertInto('webhook_events')
     .values({

@@ -11,6 +11,7 @@ const collector = await startScriptedCollector();
 const assistant = await openAssistant({
   IDP_USER_MAX_AGE_SECONDS: '3600',
   COLLECTOR_URL: collector.url,
+  MODEL_CONTEXT_TOKENS: '8192',
 });
 const app = await assistant.instance();
 const url = await listening(app);
@@ -67,4 +68,26 @@ test('a wish becomes a search, and its answer names what was found', async (t) =
     turn.map(({ type }) => type).filter((type) => type !== 'message.delta'),
     ['message.started', 'tool.started', 'tool.finished', 'message.completed', 'session.updated'],
   );
+});
+
+test('the mock summarizes what has no room in its window, each time alike', async (t) => {
+  const client = await connected(t);
+  const summaries: (string | undefined)[] = [];
+  for (let run = 0; run < 2; run += 1) {
+    const id = await newSession(client);
+    for (const word of ['перше', 'друге', 'третє', 'четверте']) {
+      const before = of(client, 'message.completed').length;
+      const text = `${word} ${'слово '.repeat(600)}`;
+      client.send({ type: 'message.send', session_id: id, text });
+      await until(() => of(client, 'message.completed').length > before);
+    }
+    const row = await assistant.db
+      .selectFrom('conversation_summaries')
+      .select('summary')
+      .where('session_id', '=', id)
+      .executeTakeFirst();
+    summaries.push(row?.summary);
+  }
+  assert.match(summaries[0] ?? '', /^- перше слово/u);
+  assert.equal(summaries[0], summaries[1]);
 });

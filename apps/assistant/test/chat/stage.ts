@@ -34,9 +34,27 @@ export async function openStage(env: Record<string, string> = {}) {
       const user = person(name, { permissions: [...permissions] as never });
       return (await assistant.signedIn(app, user)).sid;
     },
+    /** The messages of a session as they are stored: who, what, and why it is not complete. */
+    stored: async (sessionId: string) => {
+      const rows = await assistant.db
+        .selectFrom('conversation_messages')
+        .select(['role', 'content', 'status'])
+        .where('session_id', '=', sessionId)
+        .orderBy('position')
+        .execute();
+      return rows.map(({ role, content, status }) => [role, content, status]);
+    },
+    /** The steps of a session, in their order. */
+    steps: (sessionId: string) =>
+      assistant.db
+        .selectFrom('agent_steps')
+        .selectAll()
+        .where('session_id', '=', sessionId)
+        .orderBy('position')
+        .execute(),
     /** Another process of the same installation, as far as that can be in one. */
-    async another(): Promise<string> {
-      return listening(await assistant.instance());
+    async another(overrides: Record<string, string> = {}): Promise<string> {
+      return listening(await assistant.instance(overrides));
     },
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { startModelServer } from '@oselya/model/testing';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { until } from '../helpers/until.ts';
@@ -193,8 +194,22 @@ test('a collector that is down is told to the model and the user, and the answer
   });
   const { message } = await sofia.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, { content: 'Готово.' });
-  const { steps } = await planOf(id);
-  assert.partialDeepStrictEqual(steps, [{ kind: 'tool', status: 'failed' }]);
+  assert.partialDeepStrictEqual(await stage.steps(id), [{ kind: 'tool', status: 'failed' }]);
+});
+
+test('a collector that cannot be reached is told alike', async (t) => {
+  const gone = await startModelServer(() => 'silence');
+  await gone.close();
+  const bereft = await stage.another({ COLLECTOR_URL: new URL(gone.url).origin });
+  model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
+  const halyna = await talk(t, { url: bereft, sid: await stage.signIn('u-halyna') });
+  const id = await halyna.newSession();
+  await halyna.say(id, 'Шукаю дім');
+  const { tool } = await halyna.waitFor('tool.finished');
+  assert.partialDeepStrictEqual(tool, { status: 'failed', changes: [] });
+  const { message } = await halyna.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, { content: 'Готово.' });
+  assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /does not answer/);
 });
 
 test('a session without a name gets one by its first message; one that has a name keeps it', async (t) => {
@@ -222,12 +237,48 @@ test('a session without a name gets one by its first message; one that has a nam
   assert.equal(name, 'Моя');
 });
 
-async function planOf(sessionId: string): Promise<{ steps: object[] }> {
-  const steps = await db
-    .selectFrom('agent_steps')
-    .selectAll()
-    .where('session_id', '=', sessionId)
-    .orderBy('position')
-    .execute();
-  return { steps };
-}
+test('turns, their time and their tools are counted by what came of them', async (t) => {
+  const values = async () => {
+    const { body } = await stage.app.inject('/metrics');
+    return new Map(
+      [...body.matchAll(/^(assistant_(?:turns?|tool)_\S+) (\d+)$/gm)].map(
+        ([, name = '', value]) => [name, Number(value)],
+      ),
+    );
+  };
+  const before = await values();
+  const olha = await talk(t, { url, sid: await stage.signIn('u-olha') });
+  const id = await olha.newSession();
+  model.scripts.push(
+    {
+      tools: [
+        { name: 'get_listing', arguments: { listing_id: 99 } },
+        { name: 'made_up', arguments: {} },
+      ],
+    },
+    { words: ['Нема.'] },
+    { answer: { status: 400, body: { error: { message: 'No' } } } },
+  );
+  await olha.say(id, 'Що з 99?');
+  await olha.waitFor('message.completed');
+  await olha.say(id, 'А тепер?');
+  await olha.waitFor('error');
+  const grown = async () => {
+    const now = await values();
+    return [...now].flatMap(([name, value]) => {
+      const more = value - (before.get(name) ?? 0);
+      return more > 0 && !name.includes('_bucket') ? [[name, more]] : [];
+    });
+  };
+  // It is counted when all is over, which is after it was told.
+  const expected = {
+    'assistant_turns_total{outcome="completed"}': 1,
+    'assistant_turns_total{outcome="failed"}': 1,
+    'assistant_turn_duration_seconds_count{outcome="completed"}': 1,
+    'assistant_turn_duration_seconds_count{outcome="failed"}': 1,
+    'assistant_tool_calls_total{tool="get_listing",outcome="failed"}': 1,
+    'assistant_tool_calls_total{tool="unknown",outcome="failed"}': 1,
+  };
+  await until(async () => (await grown()).length === Object.keys(expected).length);
+  assert.deepEqual(Object.fromEntries(await grown()), expected);
+});

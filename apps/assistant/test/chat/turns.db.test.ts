@@ -1,27 +1,18 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
+import { chunk, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { openStage, talk } from './stage.ts';
 
 const stage = await openStage();
-const { db, model, url } = stage;
+const { db, model, stored, url } = stage;
 const other = await stage.another();
 const sid = await stage.signIn('u-olena');
 const olena = { url, sid };
 const elsewhere = { url: other, sid };
-
-/** The messages of a session as they are stored: who, what, and why it is not complete. */
-async function stored(sessionId: string) {
-  const rows = await db
-    .selectFrom('conversation_messages')
-    .select(['role', 'content', 'status'])
-    .where('session_id', '=', sessionId)
-    .orderBy('position')
-    .execute();
-  return rows.map(({ role, content, status }) => [role, content, status]);
-}
 
 test('a client that connects again gets what it has not had, and the rest as it comes', async (t) => {
   const rest = gate();
@@ -181,6 +172,24 @@ test('a model that fails leaves the message, and says why in the session', async
   assert.deepEqual(await stored(id), [
     ['user', 'Є хто?', null],
     ['assistant', 'Готово.', null],
+  ]);
+});
+
+test('a model server that goes away in the middle of an answer leaves what was said, and says so', async (t) => {
+  const away = gate();
+  t.after(away.open);
+  const goAway = (response: ServerResponse) => away.opened.then(() => void response.destroy());
+  model.scripts.push({ answer: streamed([chunk({ content: 'Почав ' }), goAway]) });
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Розкажи');
+  await here.hear('Почав ');
+  away.open();
+  const { problem } = await here.waitFor('error');
+  assert.equal(problem?.code, 'model_unavailable');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Розкажи', null],
+    ['assistant', 'Почав ', 'failed'],
   ]);
 });
 

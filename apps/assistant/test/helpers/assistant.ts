@@ -33,6 +33,8 @@ export async function openAssistant(env: Record<string, string> = {}) {
     IDP_CLIENT_ID: provider.client.id,
     IDP_CLIENT_SECRET: provider.client.secret,
     SVC_AUTH_ENCRYPTION_KEY: KEY,
+    // A test that is about the feed of changes has one.
+    SAVED_SEARCH_POLL_SECONDS: '0',
     ...env,
     ...overrides,
   });

@@ -1,28 +1,8 @@
 import { once } from 'node:events';
+import { reconnectDelayMs } from '@oselya/chat-client';
 import { type ClientOptions, SocketClient } from './socket-client.ts';
 
-/**
- * How long a client waits before it connects again after a close, or null where it does not: the rule of
- * docs/protocol.md.
- * @param attempt Counts from 0 since a connection last held.
- */
-export function reconnectDelayMs(code: number, attempt: number): number | null {
-  const backoffMs = Math.min(30_000, 1000 * 2 ** attempt) * (0.5 + Math.random() / 2);
-  switch (code) {
-    case 1006:
-    case 1009:
-    case 1011:
-      return backoffMs;
-    case 1012:
-      return attempt === 0 ? Math.random() * 2000 : backoffMs;
-    case 4429:
-      return 60_000 + Math.random() * 60_000;
-    default:
-      return null;
-  }
-}
-
-/** A client that follows the rule. Its waits are noted instead of waited. */
+/** A client that follows the rule of docs/protocol.md, Close codes. Its waits are noted instead of waited. */
 export class ReconnectingClient {
   readonly codes: number[] = [];
   readonly delaysMs: number[] = [];

@@ -16,27 +16,35 @@ export type Script =
 
 /** A request for a conversation, as the model saw it. */
 export type Conversation = {
-  messages: { role: string; content: unknown; tool_calls?: unknown }[];
+  messages: { role: string; content: unknown; tool_calls?: unknown; tool_call_id?: unknown }[];
   tools?: { function: { name: string } }[];
 };
 
 /**
  * A model server that says what a test has written: the next script for the next request, "Готово." where
- * there is none, and a title to whoever asks for one.
+ * there is none, a title to whoever asks for one, and summaries.
  */
 export async function startScriptedModel() {
   const scripts: (Script | ((conversation: Conversation) => Script))[] = [];
   const seen: Conversation[] = [];
+  const summaries: Script[] = [];
+  const summarized: Conversation[] = [];
   let calls = 0;
   const server = await startModelServer(({ body }: ReceivedRequest): Answer => {
     const conversation = body as Conversation;
-    if (isTitle(conversation)) {
+    if (begins(conversation, 'Give the conversation')) {
       model.titles += 1;
       return words(['Назва']);
     }
+    if (begins(conversation, 'Summarize a conversation')) {
+      summarized.push(conversation);
+      return play(summaries.shift() ?? { words: [`Підсумок ${summarized.length}.`] });
+    }
     seen.push(conversation);
     const next = scripts.shift() ?? { words: ['Готово.'] };
-    const script = typeof next === 'function' ? next(conversation) : next;
+    return play(typeof next === 'function' ? next(conversation) : next);
+  });
+  function play(script: Script): Answer {
     if ('answer' in script) return script.answer;
     if ('words' in script) return words(script.words, script.finishReason);
     const asked = script.tools.map((tool) => {
@@ -45,7 +53,7 @@ export async function startScriptedModel() {
       return toolCallChunk({ id: `call-${calls}`, name, arguments: JSON.stringify(input) });
     });
     return streamed([...asked, chunk({}, { finishReason: 'tool_calls' })]);
-  });
+  }
   atEnd(() => server.close());
   const model = {
     url: server.url,
@@ -54,6 +62,10 @@ export async function startScriptedModel() {
     scripts,
     /** Every conversation that it was asked to go on with. */
     seen,
+    /** What it says to requests for a summary, in their order; without one it counts them. */
+    summaries,
+    /** Every such request. */
+    summarized,
     env: { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'test' },
   };
   return model;
@@ -68,8 +80,8 @@ function words(parts: readonly (string | Promise<unknown>)[], finishReason = 'st
   ]);
 }
 
-const isTitle = ({ messages }: Conversation) =>
-  JSON.stringify(messages[0]?.content).includes('a title of at most');
+const begins = ({ messages }: Conversation, instructions: string) =>
+  JSON.stringify(messages[0]?.content).includes(`"${instructions}`);
 
 /** Something to wait for, which a test lets go. */
 export function gate(): { opened: Promise<void>; open: () => void } {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
+import { checkFrame, checkTaken } from './asyncapi.ts';
 import { until } from './until.ts';
 
 /** A message of the server, as it came. */
@@ -21,7 +22,7 @@ export type ClientOptions = {
   autoPong?: boolean;
 };
 
-/** A WebSocket client that keeps what it gets. */
+/** A WebSocket client that keeps what it gets, each message of which has to be one that the document describes. */
 export class SocketClient {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
@@ -31,7 +32,11 @@ export class SocketClient {
   private constructor(socket: WebSocket) {
     this.socket = socket;
     // The library gives a Buffer unless it is told otherwise.
-    socket.on('message', (data) => this.frames.push(JSON.parse((data as Buffer).toString())));
+    socket.on('message', (data) => {
+      const frame: Frame = JSON.parse((data as Buffer).toString());
+      checkFrame(frame);
+      this.frames.push(frame);
+    });
     // What breaks is told by the close that follows.
     socket.on('error', () => undefined);
     socket.once('close', (code, reason) => {
@@ -66,6 +71,7 @@ export class SocketClient {
     await until(() => this.answer(id) !== undefined || this.isClosed);
     const answer = this.answer(id);
     if (answer === undefined) throw new Error('The socket closed before the answer');
+    checkTaken(frame, answer.problem?.code);
     return answer;
   }
 

@@ -8,6 +8,7 @@ import type { Resolution } from '../../src/identity/current-user.ts';
 import { isSocketHandshake } from '../../src/sockets/handshake.ts';
 import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
 import { type MessageTypes, publicMessage, userMessage } from '../../src/sockets/message-type.ts';
+import { connectionDefinitions, connectionMessages } from '../../src/sockets/messages.ts';
 import { socketRoutes } from '../../src/sockets/routes.ts';
 import { createSockets } from '../../src/sockets/sockets.ts';
 
@@ -123,14 +124,19 @@ export async function openSockets({
 }
 
 /** Messages of anybody, of who is signed in, and of admins; each is answered by `pong`. */
-export const ping = publicMessage({}, ({ answer }) => answer({ type: 'pong' }));
-export const own = userMessage('signed-in', {}, ({ answer }) => answer({ type: 'pong' }));
-export const admin = userMessage({ role: 'admin' }, {}, ({ answer }) => answer({ type: 'pong' }));
+export const { ping } = connectionMessages;
+const { ping: asked } = connectionDefinitions;
+export const own = userMessage({ ...asked, access: 'signed-in' }, ({ answer }) =>
+  answer({ type: 'pong' }),
+);
+export const admin = userMessage({ ...asked, access: { role: 'admin' } }, ({ answer }) =>
+  answer({ type: 'pong' }),
+);
 
 /** A type of message that stays in progress until the test lets it go. */
 export function gated() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const type = publicMessage({}, async ({ answer }) => {
+  const type = publicMessage(asked, async ({ answer }) => {
     await promise;
     answer({ type: 'pong' });
   });

@@ -16,6 +16,7 @@ const { owner, stranger, holder, admin } = await signInEverybody(assistant, app,
 beforeEach(async () => {
   await db.deleteFrom('conversation_sessions').execute();
   await db.deleteFrom('memory_facts').execute();
+  await db.deleteFrom('memory_summaries').execute();
   await addSessions(
     db,
     { id: 'own', user_id: 'u-owner', profile_id: 'default' },
@@ -65,6 +66,13 @@ test("the context is the profile's instructions, the owner's facts, and the mess
       { user_id: null, category: 'wishes', key: 'town', value: 'Київ' },
     ])
     .execute();
+  await db
+    .insertInto('memory_summaries')
+    .values([
+      { user_id: 'u-owner', summary: 'Має собаку.\n# Rules\n- a/b: c' },
+      { user_id: 'u-stranger', summary: 'Має кота.' },
+    ])
+    .execute();
   const context = (await admin.get('/sessions/own/context')).json();
   assert.deepEqual([context.session_id, context.profile_id], ['own', 'default']);
   assert.match(context.system, /home among the property listings/);
@@ -83,6 +91,8 @@ test("the context is the profile's instructions, the owner's facts, and the mess
   const { system, messages, tools } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
   assert.match(system, /wishes\/town: Львів/);
+  assert.match(system, /^> Має собаку\.\n> # Rules\n> - a\/b: c$/m);
+  assert.doesNotMatch(system, /Має кота/);
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content),
     ['Добрий день', 'Шукаю квартиру'],
@@ -101,6 +111,8 @@ test('a session without an owner has no memory, and one of a profile that is gon
     profile_id: 'gone',
     system: '',
     memory: [],
+    summary: null,
+    summary_due: false,
     messages: [],
     token_estimate: 0,
   });
@@ -111,12 +123,14 @@ test('a session without an owner has no memory, and one of a profile that is gon
 test('a context holds the latest that there is room for', async () => {
   const kilobyte = 'ж'.repeat(32 * 1024);
   await addMessages(db, 'own', ...['1', '2', '3', '4', '5'].map((n) => n + kilobyte));
-  const { messages, token_estimate } = (await admin.get('/sessions/own/context')).json();
+  const context = (await admin.get('/sessions/own/context')).json();
+  const { messages, summary_due, token_estimate } = context;
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content[0]),
     ['5'],
   );
   assert.ok(token_estimate < 24_000);
+  assert.equal(summary_due, true);
 });
 
 test("the agent's steps come in their order, the latest first page by page", async () => {

@@ -81,7 +81,7 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
-    deleted: { sessions: 201, facts: 1, summaries: 1 },
+    deleted: { sessions: 201, saved_searches: 0, facts: 1, summaries: 1 },
   });
   const left = (await olena.get('/me/export')).json();
   assert.deepEqual([left.sessions, left.memory.facts], [[], []]);

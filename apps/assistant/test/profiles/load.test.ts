@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
+import { folderOf, profile } from './folder.ts';
 
-/** A folder with files of these texts. */
-async function folderOf(files: Record<string, string | Uint8Array>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'oselya-profiles-'));
-  after(() => rm(folder, { recursive: true }));
-  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
-  return folder;
-}
-
-const profile = (id: string) => `profile_id: ${id}\nname: ${id}\nsystem: Help.\n`;
+const read = async (folder: string) =>
+  [...(await loadProfiles(folder)).loaded.values()].map((one) => one.profile);
 
 async function messageOf(folder: string): Promise<string[]> {
   const error: unknown = await loadProfiles(folder).catch((reason: unknown) => reason);
@@ -23,7 +16,7 @@ async function messageOf(folder: string): Promise<string[]> {
 }
 
 test('the shipped profiles are for home seekers, and one for admins', async () => {
-  const profiles = await loadProfiles(SHIPPED_PROFILES);
+  const profiles = await read(SHIPPED_PROFILES);
   const ids = (of: typeof profiles) => of.map(({ profile_id }) => profile_id);
   assert.deepEqual(ids(profiles), ['default', 'diagnostics', 'market']);
   assert.deepEqual(ids(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
@@ -42,7 +35,7 @@ test('profiles come in the order of their files, and other files are passed over
   });
   await mkdir(join(folder, 'more'));
   assert.deepEqual(
-    (await loadProfiles(folder)).map(({ profile_id }) => profile_id),
+    (await read(folder)).map(({ profile_id }) => profile_id),
     ['first', 'second'],
   );
 });
@@ -58,7 +51,7 @@ test('all faults of all files stop the start at once, each with its file, line a
   assert.equal(title, 'Agent profiles cannot be used:');
   assert.equal(faults[0], '  /a.yaml:2 name must be 1 to 100 characters');
   assert.match(faults[1] ?? '', /^ {2}\/b\.yaml:\d /);
-  assert.equal(faults.at(-1), '  /d.yaml:2 profile_id must differ from the one in /c.yaml:1');
+  assert.equal(faults.at(-1), '  /d.yaml:2 profile_id must differ from the one in c.yaml:1');
 });
 
 test('a file that is no text, too large, or no file is told as that', async () => {

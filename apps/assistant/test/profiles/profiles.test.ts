@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
-import { createProfiles } from '../../src/profiles/profiles.ts';
+import type { Profile } from '../../src/profiles/profile.ts';
+import { createProfiles as create } from '../../src/profiles/profiles.ts';
+import { readAs } from './folder.ts';
 
 const profile = (profile_id: string, is_admin_only = false) => ({
   profile_id,
@@ -12,6 +14,7 @@ const profile = (profile_id: string, is_admin_only = false) => ({
   tools: [],
   is_admin_only,
 });
+const createProfiles = (profiles: readonly Profile[]) => create(readAs(profiles));
 const user = { role: 'user' as const };
 const admin = { role: 'admin' as const };
 const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
@@ -22,7 +25,7 @@ test('what is for admins only is hidden from others', () => {
   const { usable, all } = createProfiles([profile('a'), profile('b', true), profile('c')]);
   assert.deepEqual(ids(usable(user)), ['a', 'c']);
   assert.deepEqual(ids(usable(admin)), ['a', 'b', 'c']);
-  assert.deepEqual(ids(all), ['a', 'b', 'c']);
+  assert.deepEqual(ids(all()), ['a', 'b', 'c']);
 });
 
 test('the one that is asked for is chosen', () => {

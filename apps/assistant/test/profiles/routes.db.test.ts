@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
 import { createLogger, StartError } from '@oselya/kit';
@@ -6,7 +8,10 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { until } from '../helpers/until.ts';
 import { pages } from '../memory/people.ts';
+import { listening } from '../sockets/people.ts';
+import { folderOf, profile } from './folder.ts';
 
 const { db, instance, settings, signedIn } = await openAssistant(SEVERAL_PEOPLE);
 const app = await instance();
@@ -28,8 +33,8 @@ test('who may use profiles sees those for everybody, an admin those for admins t
 });
 
 test('a profile is answered without its instructions', async () => {
-  const [profile] = (await user.get('/profiles')).json();
-  assert.deepEqual(profile, {
+  const [first] = (await user.get('/profiles')).json();
+  assert.deepEqual(first, {
     profile_id: 'default',
     name: 'Search assistant',
     description: 'Finds flats and houses to rent or buy, and remembers what matters to you.',
@@ -75,6 +80,25 @@ test('a page that cannot be is 422, and one after the end is empty', async () =>
   }
   const cursor = Buffer.from('99').toString('base64url');
   assert.deepEqual((await user.get(`/profiles?cursor=${cursor}`)).json(), []);
+});
+
+test('a file that changes while the server listens holds at once, and what is wrong with one is shown', async () => {
+  const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const reloading = await instance({ PROFILES_DIR: folder });
+  await listening(reloading);
+  const seen = async (browser: typeof user, path: string) =>
+    (await browser.get(path, { app: reloading })).json();
+  const idsNow = async () =>
+    (await seen(user, '/profiles')).map((one: { profile_id: string }) => one.profile_id);
+  assert.deepEqual(await idsNow(), ['a', 'b']);
+  await writeFile(join(folder, 'a.yaml'), profile('a', 'tools: [none]\n'));
+  await writeFile(join(folder, 'b.yaml'), profile('b', 'is_admin_only: true\n'));
+  await until(async () => (await idsNow()).length === 1);
+  assert.deepEqual(await idsNow(), ['a']);
+  const [a, b] = await seen(manager, '/admin/profiles');
+  assert.match(a.fault, /^a\.yaml:4 tools must list each tool once/);
+  assert.deepEqual([a.tools, b.is_admin_only, b.fault], [[], true, undefined]);
+  assert.equal((await seen(user, '/profiles'))[0].fault, undefined);
 });
 
 const PATH = '/admin/profiles/default/availability';

@@ -4,6 +4,7 @@ import { ProblemError } from '@oselya/kit';
 import { createProfiles } from '../../src/profiles/profiles.ts';
 import { createSessions } from '../../src/sessions/service.ts';
 import { openAssistant } from '../helpers/assistant.ts';
+import { readAs } from '../profiles/folder.ts';
 import { addSessions } from './rows.ts';
 
 const { db } = await openAssistant();
@@ -17,7 +18,7 @@ const profile = (profile_id: string, is_admin_only = false) => ({
   is_admin_only,
 });
 const profiles = [profile('a'), profile('default'), profile('secret', true)];
-const sessions = createSessions({ db, profiles: createProfiles(profiles) });
+const sessions = createSessions({ db, profiles: createProfiles(readAs(profiles)) });
 
 const user = {
   id: 'u-1',
@@ -73,7 +74,11 @@ test('it takes the permission to use profiles, which an admin has', async () => 
 });
 
 test('a user owns so many sessions and no more, until one is deleted', async () => {
-  const bounded = createSessions({ db, profiles: createProfiles(profiles), maxSessions: 3 });
+  const bounded = createSessions({
+    db,
+    profiles: createProfiles(readAs(profiles)),
+    maxSessions: 3,
+  });
   const owner = { ...user, id: 'u-bounded' };
   // Of these, one is another's, and one nobody's.
   await addSessions(db, { id: 'x', user_id: 'u-other' }, { id: 'y' });

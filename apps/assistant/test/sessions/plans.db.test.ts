@@ -11,7 +11,7 @@ import {
 } from 'kysely';
 import { listMessages } from '../../src/sessions/messages.ts';
 import { listSessions } from '../../src/sessions/repository.ts';
-import { listSteps } from '../../src/chat/steps.sql.ts';
+import { listSteps } from '../../src/planning/steps.sql.ts';
 import type { Tables } from '../../src/tables.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 

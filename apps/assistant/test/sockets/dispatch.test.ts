@@ -3,10 +3,13 @@ import { test } from 'node:test';
 import { Type } from 'typebox';
 import { problem } from '../../src/errors.ts';
 import { closings } from '../../src/sockets/closings.ts';
+import { connectionDefinitions } from '../../src/sockets/messages.ts';
 import { publicMessage, userMessage } from '../../src/sockets/message-type.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, admin, gated, openSockets, own, ping, sid } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
+
+const { answers } = connectionDefinitions.ping;
 
 test('an answer repeats the id of its message, where that has one', async () => {
   const { url } = await openSockets({ types: { ping } });
@@ -46,8 +49,7 @@ test('an error is a problem with the request id of the handshake', async () => {
 
 test('members are held to their schema, after the user is to the access', async () => {
   const named = userMessage(
-    { permission: 'svc.tools.use' },
-    { name: Type.String() },
+    { access: { permission: 'svc.tools.use' }, members: { name: Type.String() }, answers },
     ({ answer }) => answer({ type: 'pong' }),
   );
   const { url, identity } = await openSockets({ types: { named } });
@@ -74,7 +76,7 @@ test('members are held to their schema, after the user is to the access', async 
 test('a member that may be left out may be null, and another may not', async () => {
   const seen: unknown[] = [];
   const members = { name: Type.Optional(Type.String()), count: Type.Integer() };
-  const counted = publicMessage(members, ({ message, answer }) => {
+  const counted = publicMessage({ access: 'public', members, answers }, ({ message, answer }) => {
     seen.push(message);
     answer({ type: 'pong' });
   });
@@ -123,7 +125,7 @@ test('messages are handled in their order, one after the other', async () => {
 });
 
 test('what a handler throws unforeseen is told to the log only', async () => {
-  const broken = publicMessage({}, () => {
+  const broken = publicMessage(connectionDefinitions.ping, () => {
     throw new Error('a secret of the inside');
   });
   const { url, lines } = await openSockets({ types: { broken } });

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { chatDefinitions } from '../../src/chat/client-messages.ts';
 import { closings } from '../../src/sockets/closings.ts';
+import { connectionDefinitions } from '../../src/sockets/messages.ts';
 import { publicMessage, userMessage } from '../../src/sockets/message-type.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 import { account, admin, gated, openSockets, own, ping, sid } from '../helpers/sockets.ts';
@@ -42,7 +44,7 @@ test('sockets that opened while their user could not be known are counted once i
 
 test('a message that waits for its user is not acted on when the socket may not stay', async () => {
   let acted = 0;
-  const act = userMessage('signed-in', {}, () => {
+  const act = userMessage({ ...connectionDefinitions.ping, access: 'signed-in' }, () => {
     acted += 1;
   });
   const { url, identity } = await openSockets({ types: { own, act }, caps: { perUser: 1 } });
@@ -145,13 +147,15 @@ test('a peer that does not read is closed with 4429, and gets no more', async ()
     created_at: '2026-01-01T00:00:00Z',
     last_active: '2026-01-01T00:00:00Z',
   };
-  const flood = publicMessage({}, ({ answer }) => {
+  const { answers } = chatDefinitions['session.open'];
+  const flood = publicMessage({ access: 'public', members: {}, answers }, ({ answer }) => {
     for (let n = 0; n < 200; n += 1) {
       answer({
         type: 'session.opened',
         session_id: 's',
         session,
         messages: [{ id: String(n), role: 'user', content, created_at: null }],
+        turn: null,
       });
       sent += 1;
     }

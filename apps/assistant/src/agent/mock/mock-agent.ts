@@ -1,4 +1,5 @@
 import { type ChatMessage, type MockAgent, readWish, type Reply, type Wish } from '@oselya/model';
+import { SUMMARY_SYSTEM } from '../summarize.ts';
 import { TITLE_SYSTEM } from '../title.ts';
 import { answerFrom } from './answer.ts';
 import { answerLanguage, phrases } from './phrases.ts';
@@ -22,6 +23,7 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const asked = messages.findLastIndex(({ role }) => role === 'user');
   const text = messages[asked]?.content ?? '';
   if (system.startsWith(TITLE_SYSTEM)) return { text: titleOf(text) };
+  if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
   const wish = readWish(text);
   const say = phrases[answerLanguage(wish.language)];
   const results = messages.slice(asked).filter((message) => message.role === 'tool');
@@ -118,4 +120,20 @@ function endpointWords(text: string): string {
 function titleOf(text: string): string {
   const words = text.replace(/\s+/gu, ' ').trim();
   return words.length <= 48 ? words : `${words.slice(0, 47).trimEnd()}…`;
+}
+
+/** How many of what a person said last a summary keeps, and how much of each. */
+const KEPT_LINES = 20;
+const LINE_LENGTH = 80;
+
+/** What the person said, a line each, the last of it where there is much. */
+function summaryOf(data: string): string {
+  const { summary_so_far: before, messages } = JSON.parse(data) as {
+    summary_so_far: string;
+    messages: { role: string; text: string }[];
+  };
+  const said = messages
+    .filter(({ role }) => role === 'user')
+    .map(({ text }) => `- ${text.replace(/\s+/gu, ' ').trim().slice(0, LINE_LENGTH)}`);
+  return [...before.split('\n').filter(Boolean), ...said].slice(-KEPT_LINES).join('\n') || '-';
 }

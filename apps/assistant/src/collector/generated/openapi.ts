@@ -414,6 +414,7 @@ export interface paths {
                                 message: string;
                                 stage?: string;
                             } | null;
+                            /** @description The stages that it has been through, each as it was when it last ran, in the order of these times. One that an attempt has not come to yet, or did not need, is as an earlier attempt left it. */
                             stages: {
                                 stage: string;
                                 outcome: string;
@@ -928,6 +929,18 @@ export interface paths {
                         "text/html": string;
                     };
                 };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
             };
         };
         put?: never;
@@ -1041,6 +1054,18 @@ export interface paths {
                 500: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
                         [name: string]: unknown;
                     };
                     content: {
@@ -1163,6 +1188,178 @@ export interface paths {
                 500: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listings/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Listings that are new, have another price, or are back
+         * @description Ask without `after` once, keep the `cursor` of each answer, and give it the next time: no change is left out, however long its transaction took, and none comes twice. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor is refused (422) where an older copy of the database was restored: begin again without it.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description The `cursor` of the answer before. Without it: what changes from now on. */
+                    after?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Changes in the order in which they were committed. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        /**
+                         * @example {
+                         *       "items": [
+                         *         {
+                         *           "listing_id": 812,
+                         *           "source_slug": "doshka",
+                         *           "kind": "new",
+                         *           "price_from": null,
+                         *           "price_to": null,
+                         *           "currency_from": null,
+                         *           "currency_to": null,
+                         *           "changed_at": "2026-05-04T09:00:00.000Z"
+                         *         },
+                         *         {
+                         *           "listing_id": 640,
+                         *           "source_slug": "doshka",
+                         *           "kind": "price_changed",
+                         *           "price_from": 62000,
+                         *           "price_to": 59500,
+                         *           "currency_from": "USD",
+                         *           "currency_to": "USD",
+                         *           "changed_at": "2026-05-04T09:00:01.500Z"
+                         *         }
+                         *       ],
+                         *       "cursor": "NDA3",
+                         *       "has_more": false
+                         *     }
+                         */
+                        "application/json": {
+                            items: {
+                                listing_id: number;
+                                source_slug: string;
+                                /** @description `new`: it was not there before. `price_changed`: its price or currency did. `returned`: it was archived and its source has it again. */
+                                kind: "new" | "price_changed" | "returned";
+                                price_from: number | null;
+                                price_to: number | null;
+                                currency_from: string | null;
+                                currency_to: string | null;
+                                /** Format: date-time */
+                                changed_at: string;
+                            }[];
+                            /** @description Give it as `after` the next time, also where `items` is empty. */
+                            cursor: string;
+                            /** @description Whether it is worth asking again at once. */
+                            has_more: boolean;
+                        };
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
                         [name: string]: unknown;
                     };
                     content: {
@@ -1397,6 +1594,17 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
             };
         };
         delete?: never;
@@ -1532,7 +1740,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The model does not answer */
+                /** @description The model does not answer; Service unavailable */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1661,7 +1869,126 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description The model does not answer */
+                /** @description The model does not answer; Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search/matches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Which of some listings a search finds now
+         * @description For whoever keeps searches: give it the listings that `GET /listings/changes` names. A listing is among the answer where the full-text search of the same words and filters would find it, however many newer ones it finds. A query without a word finds nothing.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SearchMatchesRequest"];
+                };
+            };
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SearchMatchesResponse"];
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2211,13 +2538,13 @@ export interface paths {
         post?: never;
         /**
          * Remove old completed payloads
-         * @description Also those that listings were made from: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.
+         * @description By when they came (`created_at`), whenever they were processed last. Also those that listings were made from: the listings and their history stay, but cannot be processed again. A payload whose `Idempotency-Key` is younger than 24 hours stays. It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.
          */
         delete: {
             parameters: {
                 query: {
                     /**
-                     * @description How long ago their processing ended, at least; 0 is all of them.
+                     * @description How long ago they came, at least; 0 is all of them.
                      * @example 90
                      */
                     older_than_days: number;
@@ -2700,6 +3027,83 @@ export interface components {
                 distance: number;
                 /** @description With `fold_duplicates`: the ids of the other listings that are likely the same property, also of those that the search itself does not find; the first 100 of them. */
                 duplicates?: number[];
+            }[];
+            /** @description Milliseconds that the search took. */
+            took_ms: number;
+        };
+        /**
+         * @description A full-text search without its pages; without `query` the filters alone decide.
+         * @example {
+         *       "ids": [
+         *         640,
+         *         812
+         *       ],
+         *       "query": "балкон",
+         *       "city": "Львів",
+         *       "price_max": 60000
+         *     }
+         */
+        SearchMatchesRequest: {
+            /** @description The listings to look at. */
+            ids: number[];
+            /** @description Plain text. A listing is found when it has all the words, in any order. */
+            query?: string;
+            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
+            city?: string;
+            /** @description As listings have it, in any case: "Apartment" finds "apartment". */
+            property_type?: string;
+            price_min?: number;
+            price_max?: number;
+            rooms_min?: number;
+            rooms_max?: number;
+            area_min?: number;
+            area_max?: number;
+            /** @description The source; it comes into being with its first payload. */
+            source_slug?: string;
+            /** @default false */
+            include_archived?: boolean;
+        };
+        SearchMatchesResponse: {
+            /** @description Those of the listings that the search finds now, in the order of `ids`. */
+            items: {
+                listing: {
+                    listing_id: number;
+                    source_slug: string;
+                    external_id: string;
+                    url: string | null;
+                    title: string | null;
+                    description: string;
+                    summary: string | null;
+                    language: string | null;
+                    deal_type: string | null;
+                    property_type: string | null;
+                    price: number | null;
+                    currency: string | null;
+                    city: string | null;
+                    district: string | null;
+                    address: string | null;
+                    rooms: number | null;
+                    area_total: number | null;
+                    area_living: number | null;
+                    area_kitchen: number | null;
+                    floor: number | null;
+                    floors_total: number | null;
+                    latitude: number | null;
+                    longitude: number | null;
+                    contact_name: string | null;
+                    phones: string[];
+                    features: string[];
+                    attributes: {
+                        [key: string]: unknown;
+                    };
+                    published_at: string | null;
+                    archived_at: string | null;
+                    /** Format: date-time */
+                    created_at: string;
+                    /** Format: date-time */
+                    updated_at: string;
+                };
             }[];
             /** @description Milliseconds that the search took. */
             took_ms: number;

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { storableJson } from '../storable-json.ts';
 import type { MemoryChange } from '../tools/tool.ts';
 import type { Tables } from '../tables.ts';
@@ -40,7 +40,7 @@ export function listSteps(
 export type NewStep = {
   session_id: string;
   turn_id: string;
-  kind: 'tool';
+  kind: 'tool' | 'summary';
   title: string;
   detail: string;
 };
@@ -71,5 +71,34 @@ export async function finishStep(
       finished_at: sql<Date>`clock_timestamp()`,
     })
     .where('id', '=', id)
+    .execute();
+}
+
+/**
+ * What a step of a session changed in the user's memory and has not been taken back; the step is locked.
+ * @returns Nothing where it changed nothing, or there is no such step.
+ */
+export async function lockChanges(
+  trx: Transaction<Tables>,
+  { sessionId, stepId }: { sessionId: string; stepId: string },
+): Promise<readonly MemoryChange[]> {
+  const step = await trx
+    .selectFrom('agent_steps')
+    .select('changes')
+    .where('id', '=', stepId)
+    .where('session_id', '=', sessionId)
+    .where('undone_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+  // They were written by `finishStep`.
+  return (step?.changes ?? []) as MemoryChange[];
+}
+
+/** Notes that what a step changed has been taken back. */
+export async function noteUndone(trx: Transaction<Tables>, stepId: string): Promise<void> {
+  await trx
+    .updateTable('agent_steps')
+    .set({ undone_at: sql<Date>`now()` })
+    .where('id', '=', stepId)
     .execute();
 }

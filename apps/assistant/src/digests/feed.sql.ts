@@ -1,0 +1,140 @@
+import { type Kysely, sql } from 'kysely';
+import { storableJson } from '../storable-json.ts';
+import type { Tables } from '../tables.ts';
+import type { Search } from '../saved-searches/index.ts';
+import type { Hit } from './changes.ts';
+
+/**
+ * How long a process that does not say that it reads the feed is believed to: longer than one request to the
+ * collector takes, with a wait that the collector asks for before it.
+ */
+const LEASE_SECONDS = 120;
+
+const lease = sql<Date>`now() + ${LEASE_SECONDS}::integer * interval '1 second'`;
+
+/** How far the feed has been read. */
+export type Place = {
+  /** Null before the collector has answered for the first time. */
+  cursor: string | null;
+  caughtUpAt: Date;
+};
+
+/**
+ * Lets this process read the feed, if no other one does.
+ * @param holder Of this process.
+ * @returns Nothing while another one does.
+ */
+export async function claimFeed(db: Kysely<Tables>, holder: string): Promise<Place | undefined> {
+  const row = await db
+    .updateTable('collector_feed')
+    .set({ holder, lease_until: lease })
+    .where((eb) =>
+      eb.or([
+        eb('holder', '=', holder),
+        eb('lease_until', 'is', null),
+        eb('lease_until', '<', sql<Date>`now()`),
+      ]),
+    )
+    .returning(['cursor', 'caught_up_at'])
+    .executeTakeFirst();
+  return row && { cursor: row.cursor, caughtUpAt: row.caught_up_at };
+}
+
+/**
+ * Lets another process read the feed at once.
+ * @param holder Which one did; whichever it was without it.
+ */
+export async function releaseFeed(db: Kysely<Tables>, holder?: string): Promise<void> {
+  let query = db.updateTable('collector_feed').set({ holder: null, lease_until: null });
+  if (holder !== undefined) query = query.where('holder', '=', holder);
+  await query.execute();
+}
+
+/** What several saved searches look for. */
+export async function distinctSearches(db: Kysely<Tables>): Promise<Search[]> {
+  const rows = await db
+    .selectFrom('saved_searches')
+    // They were checked before they were written.
+    .select(sql<Search>`search`.as('search'))
+    .distinct()
+    .where('paused', '=', false)
+    .where('session_id', 'is not', null)
+    .execute();
+  return rows.map(({ search }) => search);
+}
+
+/** How many searches are kept, those that are paused left out. */
+export async function countActive(db: Kysely<Tables>): Promise<number> {
+  const { count } = await db
+    .selectFrom('saved_searches')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('paused', '=', false)
+    .where('session_id', 'is not', null)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** A page of the feed that was read: where it began and ended, and what searches found in it. */
+export type ReadPage = {
+  from: string | null;
+  to: string;
+  /** Whether there was nothing after it. */
+  isLast: boolean;
+  found: readonly { search: Search; hits: readonly Hit[] }[];
+};
+
+/**
+ * Stores what was found in a page of the feed, and that it was read, together: whichever process reads it again,
+ * after a kill or since it was slow, changes nothing. A search that was changed or paused since has found nothing.
+ * A listing that still waits for its digest is told as it is by now.
+ * @returns How many listings were found that a search had not found before, by kind; nothing where another process
+ *   has read the page.
+ */
+export function storePage(
+  db: Kysely<Tables>,
+  holder: string,
+  { from, to, isLast, found }: ReadPage,
+): Promise<Record<Hit['kind'], number> | undefined> {
+  return db.transaction().execute(async (trx) => {
+    const { numUpdatedRows } = await trx
+      .updateTable('collector_feed')
+      .set({
+        cursor: to,
+        lease_until: lease,
+        ...(isLast && { caught_up_at: sql<Date>`now()` }),
+      })
+      .where('holder', '=', holder)
+      .where(sql<boolean>`cursor is not distinct from ${from}`)
+      .executeTakeFirstOrThrow();
+    if (numUpdatedRows === 0n) return undefined;
+    const rows = found.flatMap(({ search, hits }) =>
+      hits.map(({ listingId, kind, oldPrice, listing }) => ({
+        search,
+        listing_id: listingId,
+        kind,
+        old_price: oldPrice,
+        listing,
+      })),
+    );
+    const counts = { new: 0, cheaper: 0 };
+    if (rows.length === 0) return counts;
+    const stored = await sql<{ kind: Hit['kind']; is_first: boolean }>`
+      insert into saved_search_hits as stored (search_id, listing_id, kind, old_price, listing)
+      select saved_searches.id, found.listing_id, found.kind, found.old_price, found.listing
+      from jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
+        (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb)
+      join saved_searches on saved_searches.search = found.search
+        and not saved_searches.paused and saved_searches.session_id is not null
+      on conflict (search_id, listing_id) do update set
+        listing = excluded.listing,
+        old_price = case
+          when stored.listing ->> 'currency' is distinct from excluded.listing ->> 'currency'
+            then excluded.old_price
+          else coalesce(stored.old_price, excluded.old_price)
+        end
+      where stored.told_at is null
+      returning kind, xmax = 0 as is_first`.execute(trx);
+    for (const { kind, is_first: isFirst } of stored.rows) if (isFirst) counts[kind] += 1;
+    return counts;
+  });
+}

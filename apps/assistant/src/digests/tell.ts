@@ -1,0 +1,66 @@
+import type { Logger } from '@oselya/kit';
+import type { Kysely } from 'kysely';
+import { hasPermission } from '../access/permissions.ts';
+import type { Announce } from '../chat/announce.ts';
+import { readPermissions, readRole } from '../identity/users.ts';
+import type { Tables } from '../tables.ts';
+import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
+import { dueSearches, type DueSearch, takeWaiting } from './digests.sql.ts';
+import type { DigestMetrics } from './metrics.ts';
+
+/** How many searches are looked at together. */
+const BATCH = 100;
+
+/** What telling needs. */
+export type TellDeps = {
+  db: Kysely<Tables>;
+  announce: Announce;
+  /** How long a sign-in lasts. */
+  lifetimeDays: number;
+  metrics: DigestMetrics;
+  log: Pick<Logger, 'warn'>;
+};
+
+/**
+ * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
+ * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
+ * have not the permission `svc.tools.use` by what was cached of them last, everything waits.
+ * @returns The sessions whose digests wait for the end of an answer.
+ */
+export async function tellDue(deps: TellDeps, signal: AbortSignal): Promise<Set<string>> {
+  const { db, lifetimeDays, log } = deps;
+  const busy = new Set<string>();
+  let after = '';
+  for (;;) {
+    const due = await dueSearches(db, { lifetimeDays, after, limit: BATCH });
+    for (const search of due.filter(mayHear)) {
+      signal.throwIfAborted();
+      try {
+        if ((await tell(deps, search)) === 'busy') busy.add(search.session_id);
+      } catch (error) {
+        // The others need not wait for it.
+        log.warn({ err: error, saved_search_id: search.id }, 'a digest could not be written');
+      }
+    }
+    after = due.at(-1)?.id ?? after;
+    if (due.length < BATCH) return busy;
+  }
+}
+
+async function tell({ announce, metrics }: TellDeps, search: DueSearch) {
+  const { id, user_id: userId, session_id: sessionId } = search;
+  let listings = 0;
+  const outcome = await announce({ userId, sessionId }, async (trx) => {
+    const waiting = await takeWaiting(trx, { id, sessionId, limit: SHOWN_LISTINGS });
+    if (waiting === undefined) return undefined;
+    listings = waiting.counts.new + waiting.counts.cheaper;
+    return composeDigest(waiting);
+  });
+  if (outcome === 'told') metrics.countDigest(listings);
+  return outcome;
+}
+
+function mayHear({ role, permissions }: DueSearch): boolean {
+  const user = { role: readRole(role), permissions: readPermissions(permissions) };
+  return hasPermission(user, 'svc.tools.use');
+}

@@ -1,0 +1,9 @@
+/** What is remembered of users, as everybody else uses it. */
+
+export { adminMemoryRoutes } from './admin-routes.ts';
+export { deleteFact, deleteMemoryOf, findValue, listFacts, writeFact } from './repository.ts';
+export { memoryRoutes } from './routes.ts';
+export { factRef, presentFact } from './schemas.ts';
+export { createMemory, type KnownFact, type Memory } from './service.ts';
+export { findSummary } from './summary-repository.ts';
+export { written } from './written.ts';

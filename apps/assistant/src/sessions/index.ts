@@ -1,0 +1,29 @@
+/** Conversation sessions and their messages, as everybody else uses them. */
+
+export { listHandler } from './list.ts';
+export {
+  listMessages,
+  listOldestMessages,
+  type Message,
+  type MessagePage,
+  type MessagePosition,
+} from './messages.ts';
+export { isOwnerWithin, isSessionWithin, lockSession, requireSession } from './ownership.ts';
+export { deleteSessionsOf, findSession, listSessions } from './repository.ts';
+export { sessionRoutes } from './routes.ts';
+export {
+  exampleMessage,
+  exampleSession,
+  latestQuery,
+  messageRef,
+  MESSAGES_PAGE,
+  presentMessage,
+  presentSession,
+  sessionChanges,
+  sessionParams,
+  sessionsAnswer,
+  sessionsQuery,
+  sharedSchemas,
+  summaryRef,
+} from './schemas.ts';
+export { createSessions, type Sessions } from './service.ts';

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ProblemError } from '@oselya/kit';
+import type { ChatPart, ChatRequest } from '@oselya/model';
+import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
+
+/** What a round of the model says: words, how many tokens it says they were, and tools that it asks for. */
+type Round = { words?: string[]; tokens?: number | null; tools?: number };
+
+/** Has an agent answer by rounds as they are written; what it was asked and what happened. */
+async function answer(
+  rounds: readonly Round[],
+  { outputTokens = 1000, contextTokens = 32_768, output = 'ok' } = {},
+) {
+  const asked: ChatRequest[] = [];
+  const events: AgentEvent[] = [];
+  async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
+    asked.push({ ...request, messages: [...request.messages] });
+    const { words = [], tokens = null, tools = 0 } = rounds[asked.length - 1] ?? {};
+    for (const text of words) yield { type: 'text', text };
+    for (let nth = 0; nth < tools; nth += 1) {
+      yield { type: 'tool_call', call: { id: `${asked.length}-${nth}`, name: 'look', input: {} } };
+    }
+    const usage = { inputTokens: null, outputTokens: tokens };
+    yield { type: 'end', reason: tools > 0 ? 'tool_calls' : 'stop', model: 'm', usage };
+  }
+  const running = runAgent({
+    model: { streamChat },
+    request: { system: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools: [] },
+    runTool: () =>
+      Promise.resolve({
+        status: 'done',
+        output,
+        kept: output,
+        summary: '',
+        isData: false,
+        changes: [],
+      }),
+    limits: { ...fixedLimits, outputTokens },
+    contextTokens,
+    signal: new AbortController().signal,
+  });
+  let code: string | undefined;
+  try {
+    for await (const event of running) events.push(event);
+  } catch (error) {
+    if (!(error instanceof ProblemError)) throw error;
+    code = error.code;
+  }
+  const text = events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+  const statuses = events.flatMap((event) =>
+    event.type === 'tool.finished' ? [event.result.status] : [],
+  );
+  return { asked, text, statuses, code };
+}
+
+test('the tokens of an answer are counted over its rounds, as the server counts them or by their parts', async () => {
+  const counted = await answer([{ tools: 1, tokens: 6 }, { words: ['a', 'b', 'c'] }], {
+    outputTokens: 10,
+  });
+  assert.deepEqual(
+    counted.asked.map(({ maxOutputTokens }) => maxOutputTokens),
+    [10, 4],
+  );
+  assert.deepEqual([counted.text, counted.code], ['abc', undefined]);
+
+  const uncounted = await answer([{ words: ['a', 'b'], tools: 1 }, { words: ['c', 'd'] }], {
+    outputTokens: 3,
+  });
+  assert.deepEqual([uncounted.text, uncounted.code], ['ab\n\nc', 'answer_too_long']);
+});
+
+test('an answer whose tokens were spent on asking for tools ends, and runs none of them', async () => {
+  const { asked, statuses, code } = await answer([{ tools: 2, tokens: 50 }], { outputTokens: 50 });
+  assert.deepEqual([asked.length, statuses, code], [1, [], 'answer_too_long']);
+});
+
+test('a tool for whose output the window has no room is refused, and the model answers', async () => {
+  const rounds = [{ tools: 1 }, { tools: 2 }, { words: ['Done.'] }];
+  const { text, statuses, asked } = await answer(rounds, {
+    contextTokens: 2048,
+    output: 'x'.repeat(7000),
+  });
+  assert.deepEqual(statuses, ['done', 'failed', 'failed']);
+  assert.equal(text, 'Done.');
+  assert.match(JSON.stringify(asked.at(-1)?.messages.at(-1)), /no room for more/);
+});

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gate } from '../helpers/scripted-model.ts';
+import { openStage, type Talker, talk } from './stage.ts';
+
+const stage = await openStage({ ANSWER_MAX_TOKENS: '5' });
+const { collector, model, stored, url } = stage;
+const sid = await stage.signIn('u-olena');
+
+/** What came of a message whose answer failed: its problem, and that what was streamed is stored, once. */
+async function failureOf(who: Talker, sessionId: string): Promise<string | undefined> {
+  const { problem, message } = await who.waitFor('error');
+  assert.partialDeepStrictEqual(message, {
+    content: who.streamed,
+    status: 'failed',
+    problem: { code: problem?.code },
+  });
+  assert.deepEqual((await stored(sessionId)).slice(1), [['assistant', who.streamed, 'failed']]);
+  assert.equal(who.of('message.completed').length, 0);
+  return problem?.code;
+}
+
+test('an answer that has as many tokens as it may ends with what was said, and says why', async (t) => {
+  model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
+  const olena = await talk(t, { url, sid });
+  const id = await olena.newSession();
+  await olena.say(id, 'Рахуй');
+  assert.equal(await failureOf(olena, id), 'answer_too_long');
+  assert.equal(olena.streamed, 'Раз два три чотири пʼять ');
+
+  model.scripts.push({ words: ['Раз', ', два.'] });
+  await olena.client.ask({ type: 'message.retry', session_id: id });
+  await olena.waitFor('message.completed');
+  assert.deepEqual((await stored(id)).slice(1), [['assistant', 'Раз, два.', null]]);
+});
+
+test('an answer that the model server cut off at that length ends alike', async (t) => {
+  model.scripts.push({ words: ['Раз ', 'два '], finishReason: 'length' });
+  const olena = await talk(t, { url, sid });
+  const id = await olena.newSession();
+  await olena.say(id, 'Рахуй');
+  assert.equal(await failureOf(olena, id), 'answer_too_long');
+  assert.equal(olena.streamed, 'Раз два ');
+  const asked = model.seen.at(-1) as { max_tokens?: number } | undefined;
+  assert.equal(asked?.max_tokens, 5);
+});
+
+test('an answer that takes as long as it may ends, whether the model or a tool is waited for', async (t) => {
+  const hurried = await stage.another({ ANSWER_MAX_SECONDS: '1' });
+  const rest = gate();
+  t.after(rest.open);
+  const waiting = [
+    { words: ['Ще ', rest.opened, 'трохи'] },
+    { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
+  ];
+  collector.failure = 'silent';
+  t.after(() => {
+    collector.failure = undefined;
+  });
+  for (const script of waiting) {
+    model.scripts.push(script);
+    const olena = await talk(t, { url: hurried, sid });
+    const id = await olena.newSession();
+    await olena.say(id, 'Розкажи');
+    assert.equal(await failureOf(olena, id), 'answer_too_slow');
+    assert.ok((await stage.steps(id)).every(({ status }) => status === 'failed'));
+  }
+});

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { TURN_CHANNEL } from '../../src/chat/turns.sql.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
+import { talk } from '../chat/stage.ts';
+import { openDigestStage, sorted } from './stage.ts';
+
+const stage = await openDigestStage();
+const { db, feed, model, told } = stage;
+const sid = await stage.signIn('u-olena');
+const olena = { url: stage.url, sid };
+const reader = stage.reader();
+// The cursor of now: what is there already is in no digest.
+feed.add(1);
+await reader.pass();
+
+beforeEach(async () => {
+  await reader.pass();
+  await db.deleteFrom('saved_searches').execute();
+  feed.matched.length = 0;
+});
+
+test('what is new or cheaper comes once for each search, to whoever has the session open', async (t) => {
+  const cheap = await stage.keep('u-olena', { search: { city: 'Львів', price_max: 10_000 } });
+  const all = await stage.keep('u-olena');
+  const open = await talk(t, olena);
+  await open.client.ask({ type: 'session.open', session_id: all.sessionId });
+  feed.add(11, { title: 'Біля парку', url: 'https://a.test/11' });
+  feed.add(12, { city: 'Київ' });
+  feed.add(13, { price: 9000 });
+  await reader.pass();
+  const arrived = await open.waitFor('message.arrived');
+  const message = arrived['message'] as { role: string; content: string };
+  assert.equal(message.role, 'assistant');
+  assert.match(message.content, /нових: 2[^]*Біля парку[^]*https:\/\/a\.test\/11/);
+  assert.equal(arrived['seq'], 1);
+  assert.deepEqual((await told(all.sessionId)).map(sorted), [[11, 13]]);
+  assert.deepEqual(await told(cheap.sessionId), [[13]]);
+
+  // Cheaper: new to the one search, known to the other.
+  await stage.later();
+  feed.price(11, 9500);
+  await reader.pass();
+  assert.deepEqual(await told(cheap.sessionId), [[13], [11]]);
+  assert.equal((await told(all.sessionId)).length, 1);
+  const [row] = await db
+    .selectFrom('conversation_messages')
+    .select('content')
+    .where('session_id', '=', cheap.sessionId)
+    .orderBy('position', 'desc')
+    .execute();
+  assert.match(
+    String(row?.content).replaceAll('\u00A0', ' '),
+    /подешевшало: 1[^]*9 500 UAH \(було 14 000 UAH\)/,
+  );
+
+  // Again and again: nothing more.
+  feed.price(11, 9000);
+  feed.add(11);
+  feed.add(13, { price: 8000 });
+  await stage.later();
+  await reader.pass();
+  assert.deepEqual(await told(cheap.sessionId), [[13], [11]]);
+  assert.equal(open.of('message.arrived').length, 1);
+  // What has been told is kept by its id alone.
+  const hits = await db.selectFrom('saved_search_hits').selectAll().execute();
+  assert.equal(hits.length, 4);
+  assert.ok(hits.every(({ told_at: toldAt, listing }) => toldAt !== null && listing === null));
+});
+
+test('digests are at least so far apart, and what comes meanwhile is in the next, as it is by then', async () => {
+  const { sessionId } = await stage.keep('u-olena', { every: 30 });
+  feed.add(21);
+  await reader.pass();
+  feed.add(22, { price: 20_000 });
+  await reader.pass();
+  feed.price(22, 18_000);
+  feed.add(23);
+  await reader.pass();
+  assert.deepEqual(await told(sessionId), [[21]]);
+  await stage.later();
+  await reader.pass();
+  assert.deepEqual(await told(sessionId), [[21], [23, 22]]);
+  const messages = await stage.stored(sessionId);
+  const text = String(messages.at(-1)?.[1]).replaceAll('\u00A0', ' ');
+  assert.match(text, /18 000 UAH \(було 20 000 UAH\)/);
+});
+
+test('ten listings are shown, the others counted, and none of them comes again', async () => {
+  const { sessionId } = await stage.keep('u-olena');
+  for (let id = 1000; id < 1250; id += 1) feed.add(id);
+  await reader.pass();
+  const [ids = []] = await told(sessionId);
+  assert.equal(ids.length, 10);
+  const [message] = await stage.stored(sessionId);
+  assert.match(String(message?.[1]), /нових: 250[^]*і ще 240$/);
+  await stage.later();
+  await reader.pass();
+  assert.equal((await told(sessionId)).length, 1);
+});
+
+test('equal searches are asked about once, whoever keeps them', async () => {
+  await stage.signIn('u-taras');
+  const kept = [
+    await stage.keep('u-olena', { search: { city: 'Львів', price_max: 5e4 } }),
+    await stage.keep('u-taras', { search: { price_max: 50_000, city: 'Львів' } }),
+    await stage.keep('u-taras', { search: { city: 'Київ' } }),
+  ];
+  feed.add(31);
+  feed.add(32);
+  await reader.pass();
+  assert.equal(feed.matched.length, 2);
+  assert.deepEqual(
+    feed.matched.map(({ ids }) => ids),
+    [
+      [31, 32],
+      [31, 32],
+    ],
+  );
+  const counts = await Promise.all(
+    kept.map(async (saved) => (await told(saved.sessionId)).flat().length),
+  );
+  assert.deepEqual(counts, [2, 2, 0]);
+});
+
+test('a paused search, and one whose session was deleted, finds and tells nothing', async () => {
+  const paused = await stage.keep('u-olena', { name: 'paused' });
+  const gone = await stage.keep('u-olena', { name: 'gone' });
+  await db
+    .updateTable('saved_searches')
+    .set({ paused: true })
+    .where('id', '=', paused.id)
+    .execute();
+  await db.deleteFrom('conversation_sessions').where('id', '=', gone.sessionId).execute();
+  feed.add(41);
+  await reader.pass();
+  assert.equal(feed.matched.length, 0);
+  await db.updateTable('saved_searches').set({ paused: false }).execute();
+  feed.add(42);
+  await reader.pass();
+  assert.deepEqual(await told(paused.sessionId), [[42]]);
+});
+
+test('a search that is changed while it is asked about does not get what it did not ask for', async () => {
+  const changed = await stage.keep('u-olena', { search: { city: 'Львів' } });
+  const deleted = await stage.keep('u-olena', { search: { city: 'Львів' } });
+  const waiting = gate();
+  feed.add(51);
+  feed.gate = waiting.opened;
+  const pass = reader.pass();
+  await until(() => feed.waiting === 1);
+  await db
+    .updateTable('saved_searches')
+    .set({ search: JSON.stringify({ city: 'Київ' }) })
+    .where('id', '=', changed.id)
+    .execute();
+  await db.deleteFrom('saved_searches').where('id', '=', deleted.id).execute();
+  waiting.open();
+  feed.gate = undefined;
+  await pass;
+  assert.deepEqual(await told(changed.sessionId), []);
+  assert.deepEqual(await told(deleted.sessionId), []);
+});
+
+test('no digest comes into an answer: it comes right after it, on every process', async (t) => {
+  // Nobody looks again by itself: what is heard of the session has to be enough.
+  t.after(await stage.listen(TURN_CHANNEL, (payload) => reader.hear(payload)));
+  const here = await talk(t, { url: await stage.another(), sid });
+  const there = await talk(t, olena);
+  const { sessionId } = await stage.keep('u-olena');
+  await there.client.ask({ type: 'session.open', session_id: sessionId });
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+  await here.say(sessionId, 'Пиши');
+  await here.hear('Пишу ');
+  feed.add(61);
+  await reader.pass();
+  assert.deepEqual(await told(sessionId), []);
+  rest.open();
+  for (const talker of [here, there]) {
+    await talker.waitFor('message.arrived');
+    const types = talker.client.frames
+      .map(({ type }) => type)
+      .filter((type) => type === 'message.completed' || type === 'message.arrived');
+    assert.deepEqual(types, ['message.completed', 'message.arrived']);
+  }
+  assert.deepEqual(
+    (await stage.stored(sessionId)).map(([role]) => role),
+    ['user', 'assistant', 'assistant'],
+  );
+});

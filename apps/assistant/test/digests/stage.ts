@@ -1,0 +1,115 @@
+import { createLogger } from '@oselya/kit';
+import { sql } from 'kysely';
+import { Registry } from 'prom-client';
+import { createAnnounce } from '../../src/chat/announce.ts';
+import { createHub } from '../../src/chat/hub.ts';
+import { createCollector } from '../../src/collector/client.ts';
+import { createDigests } from '../../src/digests/digests.ts';
+import { createDigestMetrics } from '../../src/digests/metrics.ts';
+import { openStage } from '../chat/stage.ts';
+import { startScriptedFeed } from '../helpers/scripted-feed.ts';
+
+/** What somebody who keeps searches may do. */
+export const KEEPER = ['svc.tools.use', 'svc.profiles.use'] as const;
+
+/** An assistant with a scripted feed of changes, and processes that read it as a test tells them to. */
+export async function openDigestStage() {
+  const feed = await startScriptedFeed();
+  const stage = await openStage({ COLLECTOR_URL: feed.url });
+  const { db } = stage;
+
+  return {
+    ...stage,
+    feed,
+
+    /**
+     * A process that reads and tells when it is told to; the sockets of the stage's app are another one's.
+     * @param dies Whether it ends within the transaction of its next digest.
+     */
+    reader({ dies = () => false }: { dies?: () => boolean } = {}) {
+      const registry = new Registry();
+      const lines: string[] = [];
+      const announce = createAnnounce({ db, hub: createHub(), sender: `reader-${Math.random()}` });
+      const digests = createDigests({
+        db,
+        collector: createCollector({ url: feed.url, apiKey: '' }),
+        announce: (session, compose) =>
+          announce(session, async (trx) => {
+            const composed = await compose(trx);
+            if (dies()) throw new Error('The process was killed');
+            return composed;
+          }),
+        lifetimeDays: 30,
+        metrics: createDigestMetrics(registry),
+        log: createLogger({
+          level: 'info',
+          service: 'reader',
+          destination: { write: (line) => lines.push(line) },
+        }),
+      });
+      return {
+        ...digests,
+        lines,
+        /** The value of a metric, over all of its labels. */
+        async metric(name: string): Promise<number> {
+          const found = await registry.getSingleMetric(name)?.get();
+          return (found?.values ?? []).reduce((sum, { value }) => sum + value, 0);
+        },
+        /** Reads all that there is, and tells what may be told. */
+        async pass(): Promise<void> {
+          await digests.read();
+          await digests.tell();
+        },
+      };
+    },
+
+    /** Keeps a search, in a session of its own. */
+    async keep(
+      userId: string,
+      { search = { city: 'Львів' }, name = 'Пошук', every = 60 }: Partial<Keep> = {},
+    ): Promise<{ id: string; sessionId: string }> {
+      const session = await db
+        .insertInto('conversation_sessions')
+        .values({ user_id: userId, profile_id: 'default', name })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      const values = { user_id: userId, name, search: JSON.stringify(search) };
+      const saved = await db
+        .insertInto('saved_searches')
+        .values({ ...values, session_id: session.id, every_minutes: every })
+        .returning('id')
+        .executeTakeFirstOrThrow();
+      return { id: saved.id, sessionId: session.id };
+    },
+
+    /** Lets the time pass after which the next digest may come. */
+    async later(): Promise<void> {
+      await sql`update saved_searches set told_at = told_at - interval '8 days'`.execute(db);
+    },
+
+    /** Lets the lease of a process that has gone run out. */
+    async leaseEnds(): Promise<void> {
+      await sql`update collector_feed set lease_until = now() - interval '1 second'`.execute(db);
+    },
+
+    /** The ids of the listings that a session was told of, in the order of its messages. */
+    told: async (sessionId: string): Promise<number[][]> => {
+      const rows = await db
+        .selectFrom('conversation_messages')
+        .select('content')
+        .where('session_id', '=', sessionId)
+        .where('kept', 'is not', null)
+        .orderBy('position')
+        .execute();
+      return rows.map(({ content }) =>
+        Array.from(String(content).matchAll(/№ (\d+)/g), ([, id]) => Number(id)),
+      );
+    },
+  };
+}
+
+/** From the least to the greatest. */
+export const sorted = (ids: readonly number[]): number[] =>
+  ids.toSorted((one, other) => one - other);
+
+type Keep = { search: object; name: string; every: number };

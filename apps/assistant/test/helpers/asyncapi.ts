@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { protocolDocument } from '../../src/protocol/document.ts';
+
+/** A message of the document. */
+export type Message = {
+  name: string;
+  description: string;
+  payload: Payload;
+  examples: { payload: object }[];
+};
+
+/** The schema of a message. */
+export type Payload = { properties: Record<string, Payload>; required: string[] };
+
+type Reference = { $ref: string };
+
+/** A message that is received, with its answers, or several that are sent. */
+export type Operation = {
+  action: 'receive' | 'send';
+  security?: Reference[];
+  messages: Reference[];
+  reply?: { messages: Reference[] };
+  'x-access'?: unknown;
+};
+
+/** The parts of the document that tests look at. */
+export type AsyncApi = {
+  channels: { socket: { 'x-close-codes': { code: number }[] } };
+  operations: Record<string, Operation>;
+  components: { messages: Record<string, Message> };
+};
+
+/** The document of the protocol, as it is served. */
+export const document = protocolDocument({
+  version: '1.0.0',
+  cookieName: 'svc_auth_session',
+}) as AsyncApi;
+
+const { messages } = document.components;
+
+/** The key of the message that a reference leads to. */
+export const keyOf = ({ $ref }: Reference): string => $ref.split('/').at(-1) ?? '';
+
+/** The keys of what clients send, and of what the server sends. */
+export const clientKeys = Object.values(document.operations)
+  .filter(({ action }) => action === 'receive')
+  .flatMap((operation) => operation.messages.map(keyOf));
+export const serverKeys = Object.keys(messages).filter((key) => !clientKeys.includes(key));
+
+const ADDRESS = 'asyncapi.json';
+const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
+formats.default(ajv);
+// To clients whatever is added later is nothing wrong; to tests it is what is not described.
+ajv.addSchema(closed(document) as object, ADDRESS);
+
+const validators = new Map<string, ValidateFunction>();
+
+function validatorOf(key: string): ValidateFunction {
+  const known = validators.get(key);
+  if (known !== undefined) return known;
+  const validator = ajv.compile({ $ref: `${ADDRESS}#/components/messages/${key}/payload` });
+  validators.set(key, validator);
+  return validator;
+}
+
+/** What is wrong with a message by its schema in the document; nothing where it is valid. */
+export function faultOf(key: string, message: unknown): string | undefined {
+  const validate = validatorOf(key);
+  return validate(message) ? undefined : `${key}: ${ajv.errorsText(validate.errors)}`;
+}
+
+/** Fails unless a message of the server is described, with all of its members. */
+export function checkFrame(frame: { type: string; seq?: unknown }): void {
+  const key = frame.type === 'error' && 'seq' in frame ? 'error.event' : frame.type;
+  assert.ok(serverKeys.includes(key), `The document has no message ${key} of the server`);
+  const fault = faultOf(key, frame);
+  assert.equal(fault, undefined, `${fault}: ${JSON.stringify(frame)}`);
+}
+
+/**
+ * Fails unless the document is of one mind with the server about a message of a client.
+ * @param code Of the error that it was answered with; undefined where it was done.
+ */
+export function checkTaken(message: { type?: unknown }, code: string | undefined): void {
+  const key = String(message.type);
+  if (!clientKeys.includes(key)) return;
+  const fault = faultOf(key, JSON.parse(JSON.stringify(message)));
+  const shown = JSON.stringify(message);
+  if (code === undefined)
+    assert.equal(fault, undefined, `done, though the document says no: ${shown}`);
+  if (code === 'validation_failed')
+    assert.ok(fault, `refused, though the document allows it: ${shown}`);
+}
+
+/** A schema, or what holds some, in which objects have no members but those that are named. */
+function closed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(closed);
+  if (typeof value !== 'object' || value === null) return value;
+  const parts = Object.entries(value).map(([name, part]) => [name, closed(part)]);
+  const isObject = 'properties' in value && 'type' in value && value.type === 'object';
+  return { ...(isObject && { additionalProperties: false }), ...Object.fromEntries(parts) };
+}

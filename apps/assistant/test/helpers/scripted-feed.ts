@@ -1,0 +1,124 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
+import { atEnd } from '@oselya/db/testing';
+import type { ChangesPage, Listing, MatchesRequest } from '../../src/collector/client.ts';
+import { listing } from './scripted-collector.ts';
+
+const CHANGES = '/api/v1/listings/changes';
+
+type Change = ChangesPage['items'][number];
+
+/** What goes wrong with a request, in place of its answer. */
+type Fault = { status: number; retryAfter?: number } | 'cut';
+
+/**
+ * The collector's feed of changes, and what its searches match, as a test wants them: over HTTP, as its OpenAPI
+ * document says. Cursors are numbers.
+ */
+export async function startScriptedFeed() {
+  const changes: Change[] = [];
+  const listings = new Map<number, Listing>();
+  const feed = {
+    url: '',
+    pageSize: 100,
+    /** The bodies of what was asked about matches. */
+    matched: [] as MatchesRequest[],
+    /** How often a page of changes was given. */
+    pages: 0,
+    /** What of a request goes wrong; undefined for an answer. */
+    faultOf: (_path: string): Fault | undefined => undefined,
+    /** Waited for before each answer about matches. */
+    gate: undefined as Promise<void> | undefined,
+    /** How many requests have come to the gate. */
+    waiting: 0,
+    /** A listing comes. */
+    add(listingId: number, facts: Partial<Listing> = {}): void {
+      listings.set(listingId, listing(listingId, facts));
+      changes.push({ ...nothing, listing_id: listingId, kind: 'new' });
+    },
+    /** Its price changes. */
+    price(listingId: number, price: number | null): void {
+      const before = listings.get(listingId);
+      if (before === undefined) throw new Error(`There is no listing ${listingId}`);
+      listings.set(listingId, { ...before, price });
+      changes.push({
+        ...nothing,
+        listing_id: listingId,
+        kind: 'price_changed',
+        price_from: before.price,
+        price_to: price,
+        currency_from: before.currency,
+        currency_to: before.currency,
+      });
+    },
+    /** An older copy of its database is restored. */
+    restore: (): void => void changes.splice(0),
+  };
+  const server = createServer((request, response) => {
+    void answer(request, response).catch(() => response.destroy());
+  });
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://feed');
+    const body = request.method === 'POST' ? await json(request) : undefined;
+    if (pathname !== CHANGES && feed.gate !== undefined) {
+      feed.waiting += 1;
+      await feed.gate;
+    }
+    const fault = feed.faultOf(pathname);
+    if (fault === 'cut') return void response.destroy();
+    const send = (status: number, content: object, type = 'application/json') =>
+      response
+        .writeHead(status, {
+          'content-type': type,
+          ...(fault?.retryAfter !== undefined && { 'retry-after': String(fault.retryAfter) }),
+        })
+        .end(JSON.stringify(content));
+    const refuse = (status: number) =>
+      send(status, { status, title: 'It failed' }, 'application/problem+json');
+    if (fault !== undefined) return void refuse(fault.status);
+    if (pathname === CHANGES) {
+      const from = Number(searchParams.get('after') ?? changes.length);
+      if (from > changes.length) return void refuse(422);
+      const to = Math.min(from + feed.pageSize, changes.length);
+      feed.pages += 1;
+      const items = changes.slice(from, to);
+      return void send(200, { items, cursor: String(to), has_more: to < changes.length });
+    }
+    const search = body as MatchesRequest;
+    feed.matched.push(search);
+    const items = search.ids.flatMap((id) => {
+      const found = listings.get(id);
+      return found !== undefined && matches(found, search) ? { listing: found } : [];
+    });
+    return void send(200, { items, took_ms: 1 });
+  }
+
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  atEnd(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  feed.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return feed;
+}
+
+/** See {@link startScriptedFeed}. */
+export type ScriptedFeed = Awaited<ReturnType<typeof startScriptedFeed>>;
+
+const nothing: Omit<Change, 'listing_id' | 'kind'> = {
+  source_slug: 'samples',
+  price_from: null,
+  price_to: null,
+  currency_from: null,
+  currency_to: null,
+  changed_at: '2026-03-02T09:15:00.000Z',
+};
+
+function matches(found: Listing, { city, price_max: most = Infinity }: MatchesRequest): boolean {
+  return (city === undefined || city === found.city) && (found.price ?? Infinity) <= most;
+}

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openAssistant } from '../helpers/assistant.ts';
+import { createDocumentChecker } from '../helpers/openapi.ts';
+import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { pages } from '../memory/people.ts';
+
+const assistant = await openAssistant(SEVERAL_PEOPLE);
+const { db } = assistant;
+const app = await assistant.instance();
+const permissions = ['svc.tools.use', 'svc.profiles.use'] as const;
+const olena = await assistant.signedIn(app, person('u-olena', { permissions: [...permissions] }));
+const taras = await assistant.signedIn(app, person('u-taras', { permissions: [...permissions] }));
+const toolsOnly = await assistant.signedIn(
+  app,
+  person('u-tools', { permissions: ['svc.tools.use'] }),
+);
+const nobody = await assistant.signedIn(app, person('u-nobody', { permissions: [] }));
+const admin = await assistant.signedIn(app, person('u-admin', { isAdmin: true }));
+const { checkAnswer } = createDocumentChecker((await app.inject('/openapi.json')).json());
+
+const BODY = { name: 'Біля парку', search: { query: 'парк', city: 'Львів', price_max: 15_000 } };
+
+async function keep(browser: typeof olena, more: object = {}) {
+  const answer = await browser.post('/saved-searches', { payload: { ...BODY, ...more } });
+  checkAnswer('POST', '/saved-searches', answer);
+  return answer;
+}
+
+const patch = (browser: typeof olena, id: string, payload: object) =>
+  browser.request('PATCH', `/saved-searches/${id}`, { payload });
+
+const ownedBy = (userId: string, name = '') =>
+  db
+    .insertInto('conversation_sessions')
+    .values({ user_id: userId, profile_id: 'default', name })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+
+test('a search is kept with a session of its name, shown, changed and deleted', async () => {
+  const answer = await keep(olena);
+  assert.equal(answer.statusCode, 201);
+  const kept = answer.json();
+  const session = (await olena.get(`/sessions/${kept.session_id}`)).json();
+  assert.deepEqual([session.name, session.user_id], ['Біля парку', 'u-olena']);
+  assert.deepEqual(
+    { ...kept, id: '', session_id: '', created_at: '', updated_at: '' },
+    {
+      ...BODY,
+      id: '',
+      session_id: '',
+      every_minutes: 60,
+      paused: false,
+      created_at: '',
+      updated_at: '',
+      told_at: null,
+    },
+  );
+  assert.deepEqual((await olena.get('/saved-searches')).json(), [kept]);
+  assert.deepEqual((await olena.get(`/saved-searches/${kept.id}`)).json(), kept);
+
+  const changed = await patch(olena, kept.id, {
+    name: 'Дешеві',
+    search: { price_max: 9000 },
+    every_minutes: 5,
+    paused: true,
+  });
+  checkAnswer('PATCH', '/saved-searches/:id', changed);
+  const { name, search, every_minutes, paused, session_id } = changed.json();
+  assert.deepEqual(
+    { name, search, every_minutes, paused, session_id },
+    {
+      name: 'Дешеві',
+      search: { price_max: 9000 },
+      every_minutes: 5,
+      paused: true,
+      session_id: kept.session_id,
+    },
+  );
+  const again = (await patch(olena, kept.id, { paused: false })).json();
+  assert.deepEqual(again, { ...changed.json(), paused: false, updated_at: again.updated_at });
+  const deleted = await olena.request('DELETE', `/saved-searches/${kept.id}`);
+  assert.deepEqual(deleted.json(), { ok: true });
+  assert.equal(
+    (await olena.get(`/saved-searches/${kept.id}`)).json().code,
+    'saved_search_not_found',
+  );
+  assert.deepEqual((await olena.get('/saved-searches')).json(), []);
+});
+
+test('it reports to a session of its owner, and of nobody else', async () => {
+  const own = await ownedBy('u-olena');
+  const others = await ownedBy('u-taras');
+  const kept = (await keep(olena, { session_id: own.id })).json();
+  assert.equal(kept.session_id, own.id);
+  for (const [session_id, code] of [
+    [others.id, 'session_not_yours'],
+    ['s-none', 'session_not_found'],
+  ] as const) {
+    assert.equal((await keep(olena, { session_id })).json().code, code);
+    assert.equal((await patch(olena, kept.id, { session_id })).json().code, code);
+  }
+  // An admin reaches the search, and cannot turn it to a session of another user.
+  const own2 = await ownedBy('u-admin');
+  assert.equal(
+    (await patch(admin, kept.id, { session_id: own2.id })).json().code,
+    'session_not_yours',
+  );
+  assert.equal((await olena.get(`/saved-searches/${kept.id}`)).json().session_id, own.id);
+});
+
+test('a search whose session is deleted is paused, and gets a new one when it is to go on', async () => {
+  const { id, session_id: first } = (await keep(olena)).json();
+  await olena.request('DELETE', `/sessions/${first}`);
+  const paused = (await olena.get(`/saved-searches/${id}`)).json();
+  assert.deepEqual([paused.session_id, paused.paused], [null, true]);
+  const renamed = (await patch(olena, id, { name: 'Інша назва' })).json();
+  assert.deepEqual([renamed.session_id, renamed.paused], [null, true]);
+  assert.equal((await patch(admin, id, { paused: false })).json().code, 'session_not_found');
+  const going = (await patch(olena, id, { paused: false })).json();
+  assert.equal(going.paused, false);
+  const session = (await olena.get(`/sessions/${going.session_id}`)).json();
+  assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
+});
+
+test('what no listing can be in is refused, as the collector does, and so is what it does not know', async () => {
+  const before = (await olena.get('/saved-searches')).json();
+  for (const [search, path] of [
+    [{ price_min: 2, price_max: 1 }, 'body/search/price_min'],
+    [{ rooms_min: 2, rooms_max: 1 }, 'body/search/rooms_min'],
+    [{ area_min: 2, area_max: 1 }, 'body/search/area_min'],
+    [{ query: '' }, 'body/search/query'],
+    [{ limit: 5 }, 'body/search'],
+    [{}, 'body/search'],
+    [{ price_min: -1 }, 'body/search/price_min'],
+    [{ city: 'а\u0000б' }, 'body/search/city'],
+  ] as const) {
+    const answer = await keep(olena, { search });
+    assert.equal(answer.statusCode, 422, JSON.stringify(search));
+    assert.match(JSON.stringify(answer.json().errors), new RegExp(path));
+    const { id } = before[0];
+    assert.equal((await patch(olena, id, { search })).statusCode, 422, JSON.stringify(search));
+  }
+  for (const wrong of [{ every_minutes: 4 }, { every_minutes: 10_081 }, { name: '' }, { x: 1 }]) {
+    assert.equal((await keep(olena, wrong)).statusCode, 422, JSON.stringify(wrong));
+  }
+  assert.deepEqual((await olena.get('/saved-searches')).json(), before);
+});
+
+test('a search with equal ends of its ranges, or none, is kept', async () => {
+  const { statusCode } = await keep(taras, { search: { rooms_min: 2, rooms_max: 2, area_min: 9 } });
+  assert.equal(statusCode, 201);
+});
+
+test('twenty are the most, and the twenty-first leaves no session behind', async () => {
+  await db.deleteFrom('saved_searches').execute();
+  const session = await ownedBy('u-taras');
+  for (let nth = 1; nth <= 20; nth += 1) {
+    const name = `Пошук ${nth}`;
+    assert.equal((await keep(taras, { name, session_id: session.id })).statusCode, 201);
+  }
+  const sessions = (await taras.get('/sessions')).json().length;
+  const refused = await keep(taras);
+  assert.deepEqual([refused.statusCode, refused.json().code], [409, 'too_many_saved_searches']);
+  assert.equal((await taras.get('/sessions')).json().length, sessions);
+  assert.equal((await keep(olena)).statusCode, 201);
+  const names = (await pages(taras, '/saved-searches?limit=7')).flatMap((page) =>
+    page.json().map(({ name }: { name: string }) => name),
+  );
+  assert.deepEqual(
+    names,
+    Array.from({ length: 20 }, (_, index) => `Пошук ${20 - index}`),
+  );
+});
+
+test("somebody else's is 403, one that is not there 404; admins reach it, which is recorded", async () => {
+  const [{ id }] = (await olena.get('/saved-searches')).json();
+  for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
+    const options = method === 'PATCH' ? { payload: { paused: true } } : {};
+    const theirs = await taras.request(method, `/saved-searches/${id}`, options);
+    assert.deepEqual([theirs.statusCode, theirs.json().code], [403, 'saved_search_not_yours']);
+    const none = await taras.request(method, '/saved-searches/none', options);
+    assert.deepEqual([none.statusCode, none.json().code], [404, 'saved_search_not_found']);
+    assert.equal((await nobody.request(method, `/saved-searches/${id}`, options)).statusCode, 403);
+  }
+  assert.equal((await admin.get('/saved-searches')).json().length, 0);
+  assert.equal((await admin.get(`/saved-searches/${id}`)).json().id, id);
+  assert.equal((await patch(admin, id, { paused: true })).json().paused, true);
+  const { rows } = { rows: await db.selectFrom('audit_log').selectAll().execute() };
+  const recorded = rows
+    .filter(({ actor_id }) => actor_id === 'u-admin')
+    .filter(({ details }) => JSON.stringify(details).includes(id))
+    .map(({ action, user_id }) => [action, user_id]);
+  assert.deepEqual(recorded, [
+    ['others_data_read', 'u-olena'],
+    ['others_data_changed', 'u-olena'],
+  ]);
+});
+
+test('it takes svc.tools.use, and a new session svc.profiles.use', async () => {
+  assert.equal((await keep(nobody)).json().code, 'permission_missing');
+  assert.match((await keep(toolsOnly)).json().detail, /svc\.profiles\.use/);
+  const session = await ownedBy('u-tools');
+  assert.equal((await keep(toolsOnly, { session_id: session.id })).statusCode, 201);
+});
+
+test('it is part of what one takes along, and of what one has deleted', async () => {
+  const [{ id }] = (await olena.get('/saved-searches')).json();
+  await db
+    .insertInto('saved_search_hits')
+    .values(
+      [1, 2, 3].map((listing_id) => ({ search_id: id, listing_id, kind: 'new', old_price: null })),
+    )
+    .execute();
+  const exported = (await olena.get('/me/export')).json();
+  assert.equal(exported.saved_searches.length, 1);
+  const [saved] = exported.saved_searches;
+  assert.equal(saved.name, BODY.name);
+  assert.deepEqual(
+    saved.found.map(({ listing_id }: { listing_id: number }) => listing_id),
+    [1, 2, 3],
+  );
+  const { deleted } = (await olena.request('DELETE', '/me/data')).json();
+  assert.equal(deleted.saved_searches, 1);
+  assert.equal((await olena.get('/saved-searches')).json().length, 0);
+  assert.equal((await taras.get('/saved-searches')).json().length, 20);
+  assert.deepEqual(await db.selectFrom('saved_search_hits').selectAll().execute(), []);
+});

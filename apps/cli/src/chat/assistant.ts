@@ -1,0 +1,107 @@
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { parseJson, problemText, reasonOf } from '../collector-client.ts';
+import { CommandError } from '../command-error.ts';
+import manifest from '../../package.json' with { type: 'json' };
+
+const TIMEOUT_MS = 60_000;
+
+/** As users see it among their sign-ins. */
+const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
+
+/** A sign-in of this terminal: the cookie that it is known by. */
+export type SignIn = { name: string; value: string };
+
+type Request = { method?: 'POST'; signIn?: SignIn; body?: object };
+
+const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
+
+const sessions = Type.Array(
+  Type.Object({
+    session_id: Type.String(),
+    name: Type.String(),
+    message_count: Type.Integer(),
+    last_active: Type.String(),
+  }),
+);
+
+/** The assistant over HTTP, for what has no place in its sockets. */
+export class Assistant {
+  readonly url: string;
+
+  constructor(url: string) {
+    this.url = url;
+  }
+
+  /** Whether a sign-in is still one. */
+  async knows(signIn: SignIn): Promise<boolean> {
+    const answer = await this.#ask('/auth/me', { signIn });
+    if (answer.status === 401) return false;
+    if (answer.status !== 200) throw this.#refusal(answer);
+    return true;
+  }
+
+  /** Redeems the code of a sign-in. docs/adr/0025-sign-in-of-the-terminal.md. */
+  async redeem(code: string, codeVerifier: string): Promise<SignIn> {
+    const body = { code, code_verifier: codeVerifier };
+    const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });
+    if (!Value.Check(tokenAnswer, answer.body)) throw this.#refusal(answer);
+    return { name: answer.body.cookie_name, value: answer.body.session_id };
+  }
+
+  /** Ends a sign-in. */
+  async signOut(signIn: SignIn): Promise<void> {
+    const answer = await this.#ask('/auth/logout', { method: 'POST', signIn });
+    if (answer.status !== 200) throw this.#refusal(answer);
+  }
+
+  /** The user's latest sessions. */
+  async sessions(signIn: SignIn, limit: number) {
+    const answer = await this.#ask(`/sessions?limit=${limit}`, { signIn });
+    if (!Value.Check(sessions, answer.body)) throw this.#refusal(answer);
+    return answer.body;
+  }
+
+  /** Redirects are not followed: they would carry the cookie elsewhere. */
+  async #ask(path: string, { method, signIn, body }: Request) {
+    try {
+      const answer = await fetch(this.url + path, {
+        ...(method !== undefined && { method }),
+        headers: {
+          accept: 'application/json',
+          'user-agent': USER_AGENT,
+          ...(signIn !== undefined && { cookie: `${signIn.name}=${signIn.value}` }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        redirect: 'manual',
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      return { status: answer.status, body: parseJson(await answer.text()) };
+    } catch (cause) {
+      throw unreachable(this.url, reasonOf(cause), cause);
+    }
+  }
+
+  #refusal({ status, body }: { status: number; body: unknown }): CommandError {
+    const said = problemText(body);
+    return said === undefined
+      ? noAssistant(this.url)
+      : new CommandError(`the assistant refused (${status}): ${said.text}`);
+  }
+}
+
+/** Nothing answers where an assistant should be. */
+export function unreachable(url: string, reason: string, cause: unknown): CommandError {
+  return new CommandError(
+    `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to where it is`,
+    { cause },
+  );
+}
+
+/** Something else answers where an assistant should be. */
+export function noAssistant(url: string): CommandError {
+  return new CommandError(
+    `what answers at ${url} is no assistant: set BASE_URL to the address of one`,
+  );
+}

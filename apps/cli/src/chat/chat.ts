@@ -1,0 +1,139 @@
+import { type ChatClient, ChatError, openChat, type Status } from '@oselya/chat-client';
+import { CommandError } from '../command-error.ts';
+import type { Context } from '../context.ts';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { oneLine } from '../terminal.ts';
+import { Assistant, noAssistant, type SignIn, unreachable } from './assistant.ts';
+import { converse } from './converse.ts';
+import { notesOn, show, showJson } from './show.ts';
+import { KeptSignIns } from './sign-in/kept-sign-ins.ts';
+import { signIn } from './sign-in/sign-in.ts';
+
+export type ChatOptions = {
+  /** The origin of the assistant. */
+  url: string;
+  /** The message; undefined for a conversation at the terminal. */
+  text: string | undefined;
+  /** Another than a new session. */
+  sessionId: string | undefined;
+  /** Of a new session. */
+  profileId: string | undefined;
+  json: boolean;
+  opensBrowser: boolean;
+};
+
+/**
+ * Talks to a running assistant: one message, or a conversation at the terminal. Who is not signed in is
+ * signed in first.
+ * @throws CommandError for whatever the person has to know.
+ */
+export async function chat(options: ChatOptions, context: Context): Promise<void> {
+  const { url, opensBrowser } = options;
+  const { env, stderr, exitWith } = context;
+  const note = notesOn(stderr, env);
+  const assistant = new Assistant(url);
+  const cookie = await signedIn(assistant, new KeptSignIns(env), { opensBrowser, tell: note });
+  try {
+    const onStatus = (status: Status) => describeStatus(status, note);
+    const client = await openChat({ url, cookie, onStatus });
+    try {
+      const status =
+        options.text === undefined
+          ? await converse({ ...options, client, sessions: listOf(assistant, cookie) }, context)
+          : await ask(client, { ...options, text: options.text }, context);
+      exitWith(status);
+    } finally {
+      client.close();
+    }
+  } catch (error) {
+    throw error instanceof ChatError ? explained(error, url) : error;
+  }
+}
+
+/** Ends the sign-in of this terminal at an assistant, and forgets it. */
+export async function signOut(url: string, { env, print }: Context): Promise<void> {
+  const kept = new KeptSignIns(env);
+  const signedInAs = await kept.find(url);
+  if (signedInAs === undefined) return print(`This terminal is not signed in at ${url}.`);
+  await new Assistant(url).signOut(signedInAs);
+  await kept.forget(url);
+  print(`This terminal is signed out at ${url}.`);
+}
+
+/** The sign-in that is kept, or a new one. */
+async function signedIn(
+  assistant: Assistant,
+  kept: KeptSignIns,
+  how: { opensBrowser: boolean; tell: (line: string) => void },
+): Promise<SignIn> {
+  const known = await kept.find(assistant.url);
+  if (known !== undefined) {
+    if (await assistant.knows(known)) return known;
+    how.tell('The sign-in of this terminal has ended: sign in again.');
+  }
+  const fresh = await signIn(assistant, how);
+  await kept.keep(assistant.url, fresh);
+  return fresh;
+}
+
+/** How many sessions are listed to choose from. */
+const LISTED = 20;
+
+const listOf = (assistant: Assistant, cookie: SignIn) => () => assistant.sessions(cookie, LISTED);
+
+/** Says one thing and shows the answer. Ctrl-C cancels it; a second one ends the command. */
+async function ask(
+  client: ChatClient,
+  { text, sessionId, profileId, json }: ChatOptions & { text: string },
+  { env, stdout, stderr, print }: Context,
+): Promise<number> {
+  const signal = onInterrupt();
+  const id = sessionId ?? (await client.createSession({ profileId })).session_id;
+  const cancel = () => {
+    // There may be nothing to cancel any more.
+    client.cancel(id).catch(() => undefined);
+  };
+  signal.addEventListener('abort', cancel);
+  if (signal.aborted) return INTERRUPTED;
+  const answer = client.send(id, text);
+  const note = notesOn(stderr, env);
+  const ending = json
+    ? await showJson(answer, print)
+    : await show(answer, { text: (part) => void stdout.write(part), note });
+  if (signal.aborted) return INTERRUPTED;
+  return ending === 'completed' ? 0 : 1;
+}
+
+function describeStatus(status: Status, note: (line: string) => void): void {
+  if (status.type === 'waiting') {
+    const seconds = Math.ceil(status.delayMs / 1000);
+    note(`The connection was lost (${status.code}): connecting again in ${seconds} s.`);
+  }
+}
+
+/** What an error of the connection means to the person, and what to do. */
+function explained(error: ChatError, url: string): CommandError {
+  switch (error.code) {
+    case 'signed_out':
+      return new CommandError('the sign-in has ended: give the command again to sign in', {
+        cause: error,
+      });
+    case 'forbidden':
+      return new CommandError('this account may not do that here: ask an administrator', {
+        cause: error,
+      });
+    case 'too_many':
+      return new CommandError(
+        'too many connections or messages of this account: close some, and try again in two minutes',
+        { cause: error },
+      );
+    case 'too_large':
+      return new CommandError('the message is too large: say it in less', { cause: error });
+    case 'unreachable':
+      return unreachable(url, oneLine(error.message), error);
+    case 'no_assistant':
+      return noAssistant(url);
+    default:
+      return new CommandError(oneLine(error.message), { cause: error });
+  }
+}

@@ -1,0 +1,221 @@
+import { createInterface, type Interface } from 'node:readline';
+import { type Answer, type ChatClient, ChatError } from '@oselya/chat-client';
+import type { Io } from '../context.ts';
+import { INTERRUPTED } from '../interrupt.ts';
+import { oneLine, printableText } from '../terminal.ts';
+import { MAX_TEXT_LENGTH } from './limits.ts';
+import { notesOn, type Screen, show } from './show.ts';
+
+type ListedSession = {
+  session_id: string;
+  name: string;
+  message_count: number;
+  last_active: string;
+};
+
+type Options = {
+  client: ChatClient;
+  /** The user's latest sessions. */
+  sessions: () => Promise<ListedSession[]>;
+  sessionId: string | undefined;
+  profileId: string | undefined;
+};
+
+const HELP = [
+  '/new          begin a new session',
+  '/sessions     list your latest sessions',
+  '/open N       go on with the session of that number, or of that id',
+  '/retry        have the last message answered again',
+  '/cancel       end the answer that is being written (Ctrl-C does, too)',
+  '/quit         leave (Ctrl-D does, too)',
+];
+
+/** How many messages of a session that is opened are shown. */
+const SHOWN_MESSAGES = 6;
+
+/**
+ * A conversation at the terminal, line by line, until the person leaves.
+ * @returns The exit status: 0, or 130 where Ctrl-C ended it.
+ * @throws ChatError where the connection cannot be had again.
+ */
+export async function converse(options: Options, io: Io): Promise<number> {
+  return new Conversation(options, io).run();
+}
+
+class Conversation {
+  readonly #client: ChatClient;
+  readonly #options: Options;
+  readonly #screen: Screen;
+  readonly #lines: Interface;
+  readonly #ended = Promise.withResolvers<number>();
+  #sessionId: string | undefined;
+  #listed: ListedSession[] = [];
+  /** Lines are done one after another: several may be pasted at once. */
+  #work = Promise.resolve();
+  #isClosed = false;
+  #isAnswering = false;
+  #isCancelling = false;
+
+  constructor(options: Options, { stdin, stdout, env }: Io) {
+    this.#options = options;
+    this.#client = options.client;
+    this.#sessionId = options.sessionId;
+    this.#screen = {
+      text: (text) => void stdout.write(text),
+      note: notesOn(stdout, env),
+    };
+    this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
+  }
+
+  async run(): Promise<number> {
+    const lines = this.#lines;
+    lines.on('line', (line) => this.#take(line.trim()));
+    lines.on('SIGINT', () => this.#interrupt());
+    lines.on('close', () => {
+      this.#isClosed = true;
+      this.#ended.resolve(0);
+    });
+    try {
+      this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
+      if (this.#sessionId !== undefined) await this.#open(this.#sessionId);
+      lines.prompt();
+      return await this.#ended.promise;
+    } finally {
+      lines.close();
+    }
+  }
+
+  /** Ctrl-C cancels an answer that is being written; a second one, or one without an answer, leaves. */
+  #interrupt(): void {
+    if (this.#isAnswering && !this.#isCancelling) void this.#guard(() => this.#cancel());
+    else this.#ended.resolve(INTERRUPTED);
+  }
+
+  #take(line: string): void {
+    if (!this.#isAnswering) {
+      this.#work = this.#after(this.#work, line);
+    } else if (line === '/quit') {
+      this.#ended.resolve(0);
+    } else if (line === '/cancel') {
+      void this.#guard(() => this.#cancel());
+    } else if (line !== '') {
+      this.#screen.note('An answer is being written: /cancel ends it.');
+    }
+  }
+
+  async #after(earlier: Promise<void>, line: string): Promise<void> {
+    await earlier;
+    await this.#guard(() => this.#do(line));
+    if (!this.#isClosed) this.#lines.prompt();
+  }
+
+  /** A refusal is told, and the conversation goes on; without a connection it does not. */
+  async #guard(work: () => Promise<void> | void): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const isOver = error instanceof ChatError && !GOES_ON.has(error.code);
+      if (isOver || !(error instanceof Error)) this.#ended.reject(error);
+      else this.#screen.note(oneLine(error.message));
+    }
+  }
+
+  #do(line: string): Promise<void> | void {
+    const [command = '', argument = ''] = line.split(/\s+/, 2);
+    switch (command) {
+      case '':
+        return;
+      case '/help':
+        for (const text of HELP) this.#screen.note(text);
+        return;
+      case '/quit':
+        this.#ended.resolve(0);
+        return;
+      case '/new':
+        this.#sessionId = undefined;
+        this.#screen.note('The next message begins a new session.');
+        return;
+      case '/sessions':
+        return this.#list();
+      case '/open':
+        return this.#choose(argument);
+      case '/retry':
+        return this.#retry();
+      case '/cancel':
+        this.#screen.note('No answer is being written.');
+        return;
+      default:
+        if (/^\/\w+$/.test(command)) {
+          this.#screen.note(`There is no ${oneLine(command)}: /help lists the commands.`);
+          return;
+        }
+        return this.#say(line);
+    }
+  }
+
+  async #say(text: string): Promise<void> {
+    if (text.length > MAX_TEXT_LENGTH) {
+      this.#screen.note(`The message is longer than ${MAX_TEXT_LENGTH} characters.`);
+      return;
+    }
+    const { profileId } = this.#options;
+    this.#sessionId ??= (await this.#client.createSession({ profileId })).session_id;
+    await this.#show(this.#client.send(this.#sessionId, text));
+  }
+
+  async #retry(): Promise<void> {
+    if (this.#sessionId === undefined) this.#screen.note('There is no answer yet.');
+    else await this.#show(this.#client.retry(this.#sessionId));
+  }
+
+  async #cancel(): Promise<void> {
+    if (this.#sessionId === undefined || !this.#isAnswering) return;
+    this.#isCancelling = true;
+    await this.#client.cancel(this.#sessionId);
+  }
+
+  async #show(answer: Answer): Promise<void> {
+    this.#isAnswering = true;
+    this.#isCancelling = false;
+    try {
+      await show(answer, this.#screen);
+    } finally {
+      this.#isAnswering = false;
+    }
+  }
+
+  async #list(): Promise<void> {
+    this.#listed = await this.#options.sessions();
+    if (this.#listed.length === 0) this.#screen.note('There is no session yet.');
+    for (const [index, session] of this.#listed.entries()) {
+      const { name, message_count: count, last_active: at } = session;
+      const shown = oneLine(name) || '(without a name)';
+      const when = oneLine(at).slice(0, 16).replace('T', ' ');
+      this.#screen.note(`${String(index + 1).padStart(3)}  ${when}  ${shown}, ${count} messages`);
+    }
+  }
+
+  async #choose(which: string): Promise<void> {
+    const chosen = /^\d{1,3}$/.test(which)
+      ? this.#listed[Number(which) - 1]?.session_id
+      : which || undefined;
+    if (chosen === undefined) {
+      this.#screen.note('/open needs a number of /sessions, or an id.');
+      return;
+    }
+    await this.#open(chosen);
+  }
+
+  async #open(sessionId: string): Promise<void> {
+    const { session, messages, answer } = await this.#client.openSession(sessionId);
+    this.#sessionId = session.session_id;
+    this.#screen.note(`Session ${oneLine(session.name) || session.session_id}`);
+    for (const { role, content } of messages.slice(-SHOWN_MESSAGES)) {
+      this.#screen.text(`${role === 'user' ? '> ' : ''}${printableText(content)}\n`);
+    }
+    if (answer !== null) await this.#show(answer);
+  }
+}
+
+/** Errors of one message, after which there may be another. */
+const GOES_ON: ReadonlySet<string> = new Set(['refused', 'too_large', 'answer_lost']);

@@ -1,0 +1,110 @@
+import type { Writable } from 'node:stream';
+import type { Answer, Message, Tool, TurnEvent } from '@oselya/chat-client';
+import { oneLine, printableJson, printableText } from '../terminal.ts';
+
+/** Where an answer is shown. */
+export type Screen = {
+  /** The answer's own text, as it comes. */
+  text: (text: string) => void;
+  /** A line about what happens. */
+  note: (line: string) => void;
+};
+
+/** How an answer ended. */
+export type Ending = 'completed' | 'cancelled' | 'cut' | 'failed';
+
+/**
+ * Shows an answer as it comes: its text as it is but for what would act on the terminal, and each step of its
+ * tools in a line.
+ * @throws ChatError where it cannot be followed to its end.
+ */
+export async function show(answer: Answer, screen: Screen): Promise<Ending> {
+  let shown = '';
+  /** The first half of a character whose second half is still to come. */
+  let half = '';
+
+  function write(text: string): void {
+    shown += text;
+    const whole = half + text;
+    half = /[\uD800-\uDBFF]$/.exec(whole)?.[0] ?? '';
+    const ready = printableText(whole.slice(0, whole.length - half.length));
+    if (ready !== '') screen.text(ready);
+  }
+
+  function finish(stored: Message | undefined): void {
+    const content = stored?.content ?? '';
+    // What was lost with a connection stands in what is stored.
+    if (content.startsWith(shown)) write(content.slice(shown.length));
+    else if (!shown.startsWith(content)) write(`\n\n${content}`);
+    if (shown !== '') screen.text('\n');
+  }
+
+  for await (const event of answer) {
+    switch (event.type) {
+      case 'message.delta':
+        write(event.text);
+        break;
+      case 'tool.started':
+        screen.note(`… ${oneLine(event.tool.title)}`);
+        break;
+      case 'tool.finished':
+        screen.note(describeTool(event.tool));
+        break;
+      case 'message.completed':
+        finish(event.message);
+        return endingOf(event.message, screen);
+      case 'error':
+        finish(event.message);
+        screen.note(`The answer failed: ${oneLine(event.problem.detail ?? event.problem.title)}`);
+        return 'failed';
+    }
+  }
+  return 'failed';
+}
+
+/** Prints what happens as JSON, one event a line. */
+export async function showJson(answer: Answer, print: (line: string) => void): Promise<Ending> {
+  let ending: Ending = 'failed';
+  for await (const event of answer) {
+    print(printableJson(event, 0));
+    if (event.type === 'message.completed') ending = endingOf(event.message);
+  }
+  return ending;
+}
+
+/** Lines on a stream, dim where it is a terminal and nobody asked for no colours. https://no-color.org */
+export function notesOn(
+  stream: Writable & { isTTY?: boolean },
+  env: NodeJS.ProcessEnv,
+): (line: string) => void {
+  const isDim = stream.isTTY === true && !env['NO_COLOR'];
+  const [dim, plain] = isDim ? ['\u001B[2m', '\u001B[22m'] : ['', ''];
+  return (line) => void stream.write(`${dim}${line}${plain}\n`);
+}
+
+type FinishedTool = Extract<TurnEvent, { type: 'tool.finished' }>['tool'];
+
+function describeTool({ title, status, summary }: Tool & FinishedTool): string {
+  return `${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`;
+}
+
+const ENDINGS: Readonly<Record<string, Ending>> = {
+  cancelled: 'cancelled',
+  cut: 'cut',
+  failed: 'failed',
+};
+
+const NOTES: Readonly<Record<Ending, string | undefined>> = {
+  completed: undefined,
+  cancelled: 'The answer was cancelled.',
+  cut: 'The answer was cut off when the assistant stopped.',
+  failed: 'The answer failed.',
+};
+
+function endingOf({ status }: Message, screen?: Screen): Ending {
+  // A status of a later version says at least that it is not whole.
+  const ending = status === undefined ? 'completed' : (ENDINGS[status] ?? 'failed');
+  const note = NOTES[ending];
+  if (note !== undefined) screen?.note(note);
+  return ending;
+}

@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { parseJson } from '../../collector-client.ts';
+import { CommandError } from '../../command-error.ts';
+import type { SignIn } from '../assistant.ts';
+
+const content = Type.Record(
+  Type.String(),
+  Type.Object({
+    name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
+    value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
+  }),
+);
+
+/** For the user alone. */
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+
+/**
+ * The sign-ins of this user's terminals, one for each assistant, in a file that nobody else can read:
+ * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification).
+ */
+export class KeptSignIns {
+  readonly path: string;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    const home = env['HOME'] || homedir();
+    const folder =
+      process.platform === 'win32'
+        ? env['APPDATA'] || join(home, 'AppData', 'Roaming')
+        : env['XDG_CONFIG_HOME'] || join(home, '.config');
+    this.path = join(folder, 'oselya', 'sign-ins.json');
+  }
+
+  /** The sign-in at an assistant, where there is one. */
+  async find(url: string): Promise<SignIn | undefined> {
+    const all = await this.#read();
+    return Object.hasOwn(all, url) ? all[url] : undefined;
+  }
+
+  async keep(url: string, signIn: SignIn): Promise<void> {
+    await this.#write({ ...(await this.#read()), [url]: signIn });
+  }
+
+  async forget(url: string): Promise<void> {
+    const { [url]: _ended, ...rest } = await this.#read();
+    await this.#write(rest);
+  }
+
+  async #read(): Promise<Record<string, SignIn>> {
+    let text: string;
+    try {
+      text = await readFile(this.path, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+      throw this.#failure('read', error);
+    }
+    const value = parseJson(text);
+    if (Value.Check(content, value)) return value;
+    throw new CommandError(`${this.path} is not as oselya chat writes it: delete it`);
+  }
+
+  /** Another command may read it meanwhile: it has the old one or the new one. */
+  async #write(all: Record<string, SignIn>): Promise<void> {
+    const folder = dirname(this.path);
+    const draft = `${this.path}.${randomUUID()}`;
+    try {
+      await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
+      await writeFile(draft, `${JSON.stringify(all, null, 2)}\n`, { mode: FILE_MODE });
+      // The mask of the process may have taken bits away, and never adds any.
+      await chmod(draft, FILE_MODE);
+      await rename(draft, this.path);
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw this.#failure('write', error);
+    }
+  }
+
+  #failure(what: 'read' | 'write', error: unknown): CommandError {
+    const reason = (error as NodeJS.ErrnoException).code ?? String(error);
+    return new CommandError(
+      `cannot ${what} ${this.path} (${reason}): it keeps the sign-in of this terminal; set XDG_CONFIG_HOME to a folder of yours`,
+      { cause: error },
+    );
+  }
+}

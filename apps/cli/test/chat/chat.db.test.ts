@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { chunk, startModelServer, streamed } from '@oselya/model/testing';
+import { Browser } from '../support/browser.ts';
+import { startServer } from '../support/loopback.ts';
+import { startProxy } from './proxy.ts';
+import { answerPage, comeToPage, newHome, signIn, startPlatform, Terminal } from './platform.ts';
+
+/** The model refuses it. */
+const BREAK = 'Зламайся';
+
+const WISH = 'двокімнатна у Львові до 15000 грн';
+
+const listing = {
+  listing_id: 7,
+  title: 'Здам двокімнатну\u001B[2J\u009B1m, Сихів',
+  summary: null,
+  description: 'Квартира біля парку.\u001B]0;назва\u0007',
+  language: 'uk',
+  deal_type: 'rent',
+  property_type: 'apartment',
+  price: 14_000,
+  currency: 'UAH',
+  city: 'Львів',
+  district: 'Сихів',
+  address: null,
+  rooms: 2,
+  area_total: 52,
+  floor: 5,
+  floors_total: 9,
+  url: null,
+  features: [],
+};
+const collector = await startServer(({ method }) =>
+  method === 'POST'
+    ? {
+        body: {
+          items: [{ listing, rank: 1 }],
+          total: { value: 1, relation: 'eq' },
+          next_cursor: null,
+          took_ms: 1,
+        },
+      }
+    : { body: listing },
+);
+
+/** Lets the slow model go on. */
+let goOn = Promise.withResolvers<void>();
+const model = await startModelServer(({ body }) => {
+  const asked = JSON.stringify(body);
+  if (asked.includes(BREAK)) return { status: 400, body: { error: { message: 'no' } } };
+  return asked.includes('a title of at most')
+    ? streamed([chunk({ content: 'Назва' }), chunk({}, { finishReason: 'stop' })])
+    : streamed([
+        chunk({ content: 'Шукаю' }),
+        () => goOn.promise,
+        chunk({ content: ', знайшов.' }),
+        chunk({}, { finishReason: 'stop' }),
+      ]);
+});
+after(() => model.close());
+
+const COLLECTOR = { COLLECTOR_URL: collector.url };
+const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {
+  ...COLLECTOR,
+  MODEL_MODE: 'openai',
+  MODEL_BASE_URL: model.url,
+  MODEL_CHAT: 'slow',
+});
+
+const fileOf = (home: string) => join(home, 'oselya', 'sign-ins.json');
+const envOf = (url: string, home: string) => ({ BASE_URL: url, XDG_CONFIG_HOME: home });
+
+/** The home of somebody who is signed in. */
+async function signedInHome(url: string): Promise<string> {
+  const home = newHome();
+  const terminal = new Terminal(['Привіт'], envOf(url, home), '');
+  await signIn(terminal, url);
+  goOn.resolve();
+  assert.equal((await terminal.end()).status, 0);
+  goOn = Promise.withResolvers();
+  return home;
+}
+
+const mockHome = await signedInHome(mock);
+const mockEnv = envOf(mock, mockHome);
+
+// oxlint-disable-next-line no-control-regex -- that is what must not be there
+const ACTS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/;
+
+test('the sign-in is kept for its user alone, for its assistant', async () => {
+  const file = fileOf(mockHome);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const kept = JSON.parse(readFileSync(file, 'utf8'));
+  assert.deepEqual(Object.keys(kept), [mock]);
+  assert.equal(kept[mock].name, 'svc_auth_session');
+});
+
+test('a message on standard input prints the answer alone; its steps are beside it', async () => {
+  const { status, stdout, stderr } = await new Terminal([], mockEnv, `${WISH}\n`).end();
+  assert.equal(status, 0, stderr);
+  assert.match(stdout, /Сихів[^]*\n$/);
+  assert.match(stderr, /^… .+\n✓ .+$/m);
+  assert.doesNotMatch(stderr, /Sign in/);
+  assert.doesNotMatch(stdout + stderr, ACTS);
+});
+
+test('as JSON it is one event a line, in their order', async () => {
+  const { status, stdout } = await new Terminal(['--json', WISH], mockEnv, '').end();
+  assert.equal(status, 0);
+  const lines = stdout.trim().split('\n');
+  const events = lines.map((line): { type: string; seq: number } => JSON.parse(line));
+  assert.equal(events[0]?.type, 'message.started');
+  assert.equal(events.at(-1)?.type, 'message.completed');
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    events.map((_event, index) => index + 1),
+  );
+  assert.doesNotMatch(stdout, ACTS);
+});
+
+test('a session is gone on with; one that is not there is told', async () => {
+  const { stdout } = await new Terminal(['--json', 'Привіт'], mockEnv, '').end();
+  const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
+  const second = await new Terminal(['--json', '--session', id, WISH], mockEnv, '').end();
+  assert.equal(JSON.parse(second.stdout.split('\n')[0] ?? '').session_id, id);
+  const wrong = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
+  assert.equal(wrong.status, 1);
+  assert.match(wrong.stderr, /^oselya: It was deleted, or never was\..*$/m);
+  const profile = await new Terminal(['--profile', 'none', WISH], mockEnv, '').end();
+  assert.equal(profile.status, 1);
+  assert.equal(profile.stdout, '');
+});
+
+test('the page shows the account, the port and the code of the terminal; a refusal signs nothing in', async () => {
+  const home = newHome();
+  const terminal = new Terminal([WISH], envOf(mock, home), '');
+  const browser = new Browser();
+  const page = await comeToPage(terminal, browser);
+  const [, mark = ''] = await terminal.sees(/has to show the code (\S{8})\n/, 'stderr');
+  const [, port = ''] = await terminal.sees(/port=(\d+)/, 'stderr');
+  for (const shown of ['olena@example.test', mark, `127.0.0.1:${port}`]) {
+    assert.ok(page.includes(shown), shown);
+  }
+  // A program that guesses does not end the wait.
+  const guess = await fetch(`http://127.0.0.1:${port}/?code=a&state=${'A'.repeat(43)}`);
+  assert.equal(guess.status, 404);
+  const refused = await answerPage(page, mock, { browser, answer: 'refuse' });
+  assert.match(await refused.text(), /Nothing was signed in/);
+  const { status, stderr } = await terminal.end();
+  assert.equal(status, 1);
+  assert.match(stderr, /^oselya: the sign-in was refused in the browser/m);
+  assert.throws(() => statSync(fileOf(home)), { code: 'ENOENT' });
+});
+
+test('a sign-in that has ended is told, and made anew; signing out ends it on the server', async () => {
+  const home = await signedInHome(mock);
+  const env = envOf(mock, home);
+  const { [mock]: first } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  const headers = { cookie: `${first.name}=${first.value}` };
+  await fetch(`${mock}/auth/logout`, { method: 'POST', headers });
+
+  const terminal = new Terminal([WISH], env, '');
+  await terminal.sees(/The sign-in of this terminal has ended: sign in again\./, 'stderr');
+  await signIn(terminal, mock);
+  assert.equal((await terminal.end()).status, 0);
+
+  const { [mock]: second } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  assert.notEqual(second.value, first.value);
+  const out = await new Terminal(['--sign-out'], env, '').end();
+  assert.deepEqual([out.status, out.stdout], [0, `This terminal is signed out at ${mock}.\n`]);
+  const me = await fetch(`${mock}/auth/me`, {
+    headers: { cookie: `${second.name}=${second.value}` },
+  });
+  assert.equal(me.status, 401);
+  assert.deepEqual(JSON.parse(readFileSync(fileOf(home), 'utf8')), {});
+  const again = await new Terminal(['--sign-out'], env, '').end();
+  assert.match(again.stdout, /is not signed in/);
+});
+
+test('a file that somebody else wrote, or no assistant, ends in one line', async () => {
+  const home = await signedInHome(mock);
+  writeFileSync(fileOf(home), '{"http://127.0.0.1:1": {"name": "a b", "value": "c"}}');
+  const bad = await new Terminal([WISH], envOf(mock, home), '').end();
+  assert.equal(bad.status, 1);
+  assert.match(
+    bad.stderr,
+    /^oselya: .*sign-ins\.json is not as oselya chat writes it: delete it\n$/,
+  );
+  const { [mock]: kept } = JSON.parse(readFileSync(fileOf(mockHome), 'utf8'));
+  writeFileSync(fileOf(home), JSON.stringify({ [collector.url]: kept }));
+  const other = await new Terminal([WISH], envOf(collector.url, home), '').end();
+  assert.equal(other.status, 1);
+  assert.match(other.stderr, /^oselya: what answers at .* is no assistant: set BASE_URL/);
+});
+
+test('a conversation: help, an answer, the sessions, opening one, leaving', async () => {
+  const terminal = new Terminal([], mockEnv);
+  await terminal.sees(/\/help lists the commands[^]*> /);
+  terminal.type('/help\n');
+  await terminal.sees(/\/open N/);
+  terminal.type('/cancel\n/what\n/retry\n/open\n');
+  await terminal.sees(
+    /No answer is being written\.[^]*There is no \/what[^]*There is no answer yet\.[^]*\/open needs a number/,
+  );
+  terminal.type(`${WISH}\n`);
+  await terminal.sees(/✓ [^]*Сихів[^]*\n[^]*> $/);
+  terminal.type('/retry\n');
+  await terminal.sees(/The last answer of the session is complete/);
+  terminal.type('/sessions\n');
+  await terminal.sees(/ {2}1 {2}\d{4}-\d\d-\d\d \d\d:\d\d {2}.+, \d+ messages/);
+  terminal.type('/new\n/open 1\n');
+  await terminal.sees(/begins a new session[^]*Session .+\n[^]*> двокімнатна/);
+  terminal.type('/quit\n');
+  const { status } = await terminal.end();
+  assert.equal(status, 0);
+});
+
+const slowHome = await signedInHome(slow);
+const slowEnv = envOf(slow, slowHome);
+
+test('Ctrl-C cancels the answer that is being written; without one it leaves', async () => {
+  const terminal = new Terminal([], slowEnv);
+  await terminal.sees(/> $/);
+  terminal.type('Що є?\n');
+  await terminal.sees(/Шукаю/);
+  terminal.type('І ще?\n');
+  await terminal.sees(/An answer is being written: \/cancel ends it\./);
+  terminal.type('\u0003');
+  await terminal.sees(/The answer was cancelled\./);
+  terminal.type('/retry\n');
+  await terminal.sees(/cancelled[^]*Шукаю/);
+  goOn.resolve();
+  await terminal.sees(/cancelled[^]*Шукаю, знайшов\.\n/);
+  goOn = Promise.withResolvers();
+  terminal.type('\u0003');
+  assert.equal((await terminal.end()).status, 130);
+});
+
+test('a second Ctrl-C leaves while the answer is still being ended', async () => {
+  const terminal = new Terminal([], slowEnv);
+  await terminal.sees(/> $/);
+  terminal.type('Що є?\n');
+  await terminal.sees(/Шукаю/);
+  terminal.type('\u0003\u0003');
+  assert.equal((await terminal.end()).status, 130);
+});
+
+test('an answer that the model fails is told', async () => {
+  const { status, stdout, stderr } = await new Terminal([BREAK], slowEnv, '').end();
+  assert.equal(status, 1);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^The answer failed: .+$/m);
+});
+
+test('an answer goes on where a lost connection left it, and nothing of it comes twice', async () => {
+  const proxy = await startProxy(slow);
+  const home = newHome();
+  const { [slow]: kept } = JSON.parse(readFileSync(fileOf(slowHome), 'utf8'));
+  mkdirSync(join(home, 'oselya'));
+  writeFileSync(fileOf(home), JSON.stringify({ [proxy.url]: kept }));
+  const terminal = new Terminal(['Що є?'], envOf(proxy.url, home), '');
+  await terminal.sees(/Шукаю/);
+  proxy.cut();
+  await terminal.sees(/The connection was lost \(1006\): connecting again in 1 s\./, 'stderr');
+  goOn.resolve();
+  const { status, stdout } = await terminal.end();
+  goOn = Promise.withResolvers();
+  assert.equal(status, 0);
+  assert.equal(stdout, 'Шукаю, знайшов.\n');
+});
+
+test('whoever is signed out in the midst of an answer is told to sign in again', async () => {
+  const home = await signedInHome(slow);
+  const { [slow]: kept } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  const terminal = new Terminal(['Що є?'], envOf(slow, home), '');
+  await terminal.sees(/Шукаю/);
+  const headers = { cookie: `${kept.name}=${kept.value}` };
+  await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
+  const { status, stderr } = await terminal.end();
+  assert.equal(status, 1);
+  assert.match(stderr, /^oselya: the sign-in has ended: give the command again to sign in$/m);
+});

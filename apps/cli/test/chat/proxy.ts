@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { after } from 'node:test';
+
+/** A way to a server of this machine that can be cut off. */
+export async function startProxy(target: string) {
+  const open = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(Number(new URL(target).port), '127.0.0.1');
+    for (const socket of [near, far]) {
+      open.add(socket);
+      // The other end is told by what follows.
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        open.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far).pipe(near);
+  });
+  /** Breaks every connection there is; new ones are made. */
+  const cut = () => {
+    for (const socket of open) socket.destroy();
+  };
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => {
+    server.close();
+    cut();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, cut };
+}

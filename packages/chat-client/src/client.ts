@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { AnswerStream, type Ask } from './answer.ts';
+import { pursue } from './asking.ts';
+import { ChatError } from './errors.ts';
+import type { Answer, Message, Session } from './frames.ts';
+import { Link, type LinkOptions } from './link.ts';
+import { reconnectDelayMs } from './reconnect.ts';
+
+/** How long a connection that was lost is tried again: longer than any restart. */
+const PATIENCE_MS = 10 * 60_000;
+
+export type ChatOptions = Pick<LinkOptions, 'url' | 'cookie'> &
+  Partial<Pick<LinkOptions, 'onStatus' | 'patienceMs' | 'delayOf'>>;
+
+/** A client of the assistant that is connected, and connects again by itself. */
+export type ChatClient = Awaited<ReturnType<typeof openChat>>;
+
+/**
+ * Connects to the assistant, and stays so: a connection that is lost is made again as docs/protocol.md asks,
+ * and answers go on from where they were. When it cannot go on, whatever is waited for fails.
+ * @throws ChatError where the first connection does not come about.
+ */
+export async function openChat({
+  url,
+  cookie,
+  onStatus = () => undefined,
+  patienceMs = PATIENCE_MS,
+  delayOf = reconnectDelayMs,
+}: ChatOptions) {
+  const answers = new Set<AnswerStream>();
+  const link = new Link(
+    { url, cookie, onStatus, patienceMs, delayOf },
+    {
+      onOpen() {
+        for (const answer of answers) void follow(answer);
+      },
+      onEvent(event) {
+        for (const answer of answers) {
+          if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
+          if (answer.take(event) === 'gap') void follow(answer);
+          if (answer.isOver) answers.delete(answer);
+        }
+      },
+      onLost({ code }) {
+        if (code !== 1009) return;
+        // What the server had not taken by then is what was too large, and is not sent again.
+        for (const answer of answers) {
+          if (answer.turnId !== undefined) continue;
+          answer.fail(new ChatError('too_large', 'the message is too large'));
+          answers.delete(answer);
+        }
+      },
+      onEnd(error) {
+        for (const answer of answers) answer.fail(error);
+        answers.clear();
+      },
+    },
+  );
+
+  async function follow(answer: AnswerStream): Promise<void> {
+    await pursue(link, answer);
+    if (answer.isOver) answers.delete(answer);
+  }
+
+  function begin(sessionId: string, ask: Ask): Answer {
+    const answer = new AnswerStream(sessionId, ask);
+    if (link.end === undefined) {
+      answers.add(answer);
+      void follow(answer);
+    } else {
+      answer.fail(link.end);
+    }
+    return answer;
+  }
+
+  await link.opened;
+
+  return {
+    /** Makes a session. Where the connection is lost meanwhile there may be an empty one more. */
+    async createSession(
+      options: { profileId?: string | undefined; name?: string | undefined } = {},
+    ): Promise<Session> {
+      const { profileId: profile_id, name } = options;
+      return (await link.insist({ type: 'session.create', profile_id, name })).session;
+    },
+
+    /**
+     * Opens a session.
+     * @returns Its latest 100 messages, and the answer that is being written, from its beginning.
+     */
+    async openSession(
+      sessionId: string,
+    ): Promise<{ session: Session; messages: Message[]; answer: Answer | null }> {
+      const request = { type: 'session.open', session_id: sessionId } as const;
+      const { session, messages, turn } = await link.insist(request);
+      return {
+        session,
+        messages,
+        answer: turn === null ? null : begin(sessionId, { type: 'follow', turnId: turn.turn_id }),
+      };
+    },
+
+    /** Says something in a session: once, however often the connection is lost. */
+    send: (sessionId: string, text: string): Answer =>
+      begin(sessionId, { type: 'send', text, clientMessageId: randomUUID() }),
+
+    /** Has the last message answered again, whose answer is not complete. */
+    retry: (sessionId: string): Answer => begin(sessionId, { type: 'retry' }),
+
+    /** Ends the answer that is being written; its end comes with its events. */
+    async cancel(sessionId: string): Promise<void> {
+      await link.insist({ type: 'message.cancel', session_id: sessionId });
+    },
+
+    /** Closes the connection; whatever is waited for fails. */
+    close: (): void => link.close(),
+  };
+}

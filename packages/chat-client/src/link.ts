@@ -1,0 +1,209 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, type Connection } from './connection.ts';
+import { ChatError, closed, type Closing, refused } from './errors.ts';
+import { type Frame, type FrameOf, isEvent, type NumberedEvent } from './frames.ts';
+
+/** What becomes of the connection, for whoever shows it. */
+export type Status =
+  | { type: 'connected' }
+  | { type: 'waiting'; code: number; reason: string; delayMs: number };
+
+export type LinkOptions = {
+  /** Of the assistant, by http or https. */
+  url: string;
+  /** The auth session: docs/protocol.md, Connecting. */
+  cookie: { name: string; value: string };
+  onStatus: (status: Status) => void;
+  /** How long a connection that was lost is tried again. */
+  patienceMs: number;
+  /** How long to wait after a close; null where the client does not connect again. */
+  delayOf: (code: number, attempt: number) => number | null;
+};
+
+/** Who uses a link. */
+type Hearer = {
+  onOpen: () => void;
+  onEvent: (event: NumberedEvent) => void;
+  /** A connection closed; another one may follow. */
+  onLost: (closing: Closing) => void;
+  /** There will be no other connection. */
+  onEnd: (error: ChatError) => void;
+};
+
+/** The connection was lost before the answer came: it may or may not have been done. */
+export class LostError extends Error {
+  override readonly name = 'LostError';
+}
+
+/** The frames that answer messages, by the type of the message. */
+type Answers = {
+  ping: FrameOf<'pong'>;
+  'session.create': FrameOf<'session.created'>;
+  'session.open': FrameOf<'session.opened'>;
+  'message.send': FrameOf<'message.started' | 'message.repeated'>;
+  'message.retry': FrameOf<'message.started'>;
+  'message.cancel': FrameOf<'message.cancelling'>;
+};
+
+type Request<Name extends keyof Answers> = { type: Name } & Record<string, unknown>;
+
+/** Is called with an answer before the next frame is looked at. */
+type Heard<Name extends keyof Answers> = (frame: Answers[Name]) => void;
+
+type Waiter = { resolve: (frame: Frame) => void; reject: (error: Error) => void };
+
+/**
+ * Messages and their answers over a connection that is made again when it is lost, as docs/protocol.md asks
+ * for each close code.
+ */
+export class Link {
+  /** Why nothing more can be done. */
+  end: ChatError | undefined;
+  readonly #options: LinkOptions;
+  readonly #hearer: Hearer;
+  readonly #waiting = new Map<string, Waiter>();
+  readonly #stopping = new AbortController();
+  #connection: Connection | undefined;
+  #opened = opening();
+  #isOpen = false;
+  #hasOpened = false;
+  #asked = 0;
+  /** Since a connection was last open. */
+  #attempt = 0;
+  /** When something was last heard. */
+  #heardAt = performance.now();
+
+  constructor(options: LinkOptions, hearer: Hearer) {
+    this.#options = options;
+    this.#hearer = hearer;
+    this.#begin();
+  }
+
+  /** Ends when there is a connection. */
+  get opened(): Promise<void> {
+    return this.#opened.promise;
+  }
+
+  /** Sends a message on the connection that there is, and gives the first frame that answers it. */
+  ask<Name extends keyof Answers>(
+    request: Request<Name>,
+    heard?: Heard<Name>,
+  ): Promise<Answers[Name]> {
+    const { promise, resolve, reject } = Promise.withResolvers<Answers[Name]>();
+    if (this.#connection === undefined) {
+      reject(new LostError('There is no connection'));
+      return promise;
+    }
+    this.#asked += 1;
+    const id = String(this.#asked);
+    this.#waiting.set(id, {
+      resolve: (frame) => {
+        // The id says that it answers this message; of which type that is, the protocol.
+        const answer = frame as Answers[Name];
+        heard?.(answer);
+        resolve(answer);
+      },
+      reject,
+    });
+    this.#connection.send({ ...request, id });
+    return promise;
+  }
+
+  /** Asks what may be asked twice, over as many connections as it takes. */
+  async insist<Name extends keyof Answers>(
+    request: Request<Name>,
+    heard?: Heard<Name>,
+  ): Promise<Answers[Name]> {
+    for (;;) {
+      if (this.end !== undefined) throw this.end;
+      await this.opened;
+      try {
+        return await this.ask(request, heard);
+      } catch (error) {
+        if (!(error instanceof LostError)) throw error;
+      }
+    }
+  }
+
+  close(): void {
+    this.#stopping.abort();
+    this.#connection?.close();
+    this.#finish(new ChatError('closed', 'the client was closed'));
+  }
+
+  #begin(): void {
+    const { url, cookie } = this.#options;
+    this.#connection = connect({
+      url,
+      cookie,
+      onOpen: () => this.#open(),
+      onFrame: (frame) => this.#hear(frame),
+      onClose: (closing) => this.#lose(closing),
+    });
+  }
+
+  #open(): void {
+    this.#attempt = 0;
+    this.#isOpen = true;
+    this.#hasOpened = true;
+    this.#options.onStatus({ type: 'connected' });
+    this.#opened.resolve();
+    this.#hearer.onOpen();
+  }
+
+  #hear(frame: Frame): void {
+    this.#heardAt = performance.now();
+    const id = typeof frame.id === 'string' ? frame.id : '';
+    const waiter = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (frame.type === 'error' && !isEvent(frame)) waiter?.reject(refused(frame.problem));
+    else waiter?.resolve(frame);
+    if (isEvent(frame)) this.#hearer.onEvent(frame);
+  }
+
+  #lose(closing: Closing): void {
+    this.#connection = undefined;
+    if (this.#isOpen) this.#opened = opening();
+    this.#isOpen = false;
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject } of waiting) reject(new LostError('The connection was lost'));
+    this.#hearer.onLost(closing);
+    if (this.end !== undefined) return;
+    const delayMs = this.#delayAfter(closing);
+    if (delayMs === null) {
+      this.#finish(closed(closing));
+      return;
+    }
+    this.#attempt += 1;
+    const { code, reason } = closing;
+    this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
+    const wait = sleep(delayMs, undefined, { signal: this.#stopping.signal });
+    // It is stopped by closing the link, which tells everybody.
+    wait.then(() => this.#begin()).catch(() => undefined);
+  }
+
+  /** Null where there is no use in another connection, or there was none for too long. */
+  #delayAfter({ code, status }: Closing): number | null {
+    const isNoAssistant = status !== undefined && status !== 429 && status < 500;
+    if (!this.#hasOpened || isNoAssistant) return null;
+    const { delayOf, patienceMs } = this.#options;
+    const delayMs = delayOf(code, this.#attempt);
+    const silentMs = performance.now() - this.#heardAt;
+    return delayMs === null || silentMs + delayMs > patienceMs ? null : delayMs;
+  }
+
+  #finish(error: ChatError): void {
+    if (this.end !== undefined) return;
+    this.end = error;
+    this.#opened.reject(error);
+    this.#hearer.onEnd(error);
+  }
+}
+
+/** A connection that is to come; nobody may be waiting for it when it does not. */
+function opening(): PromiseWithResolvers<void> {
+  const result = Promise.withResolvers<void>();
+  result.promise.catch(() => undefined);
+  return result;
+}

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { all, cookie, openPair, say, textOf } from './support/client.ts';
+import { completed, delta, event, message, session, started } from './support/script.ts';
+
+const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
+
+test('a session is made, spoken in, and answered', async (t) => {
+  const { client, peer } = await openPair(t);
+  assert.equal(peer.cookie, `${cookie.name}=${cookie.value}`);
+  const creating = client.createSession({ profileId: 'market', name: 'Львів' });
+  const { id, ...asked } = await peer.hear('session.create');
+  assert.deepEqual(asked, { type: 'session.create', profile_id: 'market', name: 'Львів' });
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+
+  const answer = client.send('s', 'Що є?');
+  const sent = await peer.hear('message.send');
+  assert.match(String(sent['client_message_id']), /^[\w-]{36}$/);
+  peer.say(
+    started({ id: sent.id }),
+    event(2, 'tool.started', { tool }),
+    event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes: [] } }),
+    delta(4, 'Є '),
+    delta(5, 'дві.'),
+    completed(6, 'Є дві.'),
+  );
+  const { events, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.equal(textOf(events), 'Є дві.');
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    [1, 2, 3, 4, 5, 6],
+  );
+});
+
+test('after a lost connection it goes on from the last number, and nothing comes twice', async (t) => {
+  const { script, client, peer, statuses } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }), delta(2, 'Є '), delta(3, 'дві '));
+  peer.socket.close(1012);
+  const again = await script.peer();
+  const place = { session_id: 's', turn_id: 't', after: 3 };
+  // Of what came already some comes again, and what was missed is joined.
+  await again.reopen(place, { turn: 't' }, [delta(3, 'дві '), delta(6, 'квартири ')]);
+  again.say(delta(7, 'тут.'), delta(7, 'тут.'), completed(8, 'Є дві квартири тут.'));
+  const { events } = await all(answer);
+  assert.equal(textOf(events), 'Є дві квартири тут.');
+  assert.deepEqual(
+    statuses.map(({ type }) => type),
+    ['connected', 'waiting', 'connected'],
+  );
+});
+
+test('what is missing in between is asked for once, and comes in its place', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }), delta(2, 'а'), delta(4, 'в'), delta(5, 'г'));
+  const place = { session_id: 's', turn_id: 't', after: 2 };
+  await peer.reopen(place, { turn: 't' }, [delta(5, 'бвг')]);
+  peer.say(delta(6, 'ґ'), completed(7, 'абвгґ'));
+  assert.equal(textOf((await all(answer)).events), 'абвгґ');
+});
+
+test('events of a later version have their place, and are passed over', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say({ type: 'weather', sun: true });
+  peer.say(
+    started({ id }),
+    event(2, 'thought', { text: '?' }),
+    delta(3, 'Так'),
+    completed(4, 'Так'),
+  );
+  const { events } = await all(answer);
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['message.started', 'message.delta', 'message.completed'],
+  );
+});
+
+test('the end of a cut answer counts, though its number came before', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }), delta(2, 'Є'), delta(3, ' дв'), completed(3, 'Є', { status: 'cut' }));
+  const last = (await all(answer)).events.at(-1);
+  assert.ok(last?.type === 'message.completed');
+  assert.equal(last.message.status, 'cut');
+});
+
+test('an answer that ended meanwhile ends with what is stored of it', async (t) => {
+  const stored = {
+    'message.completed': message('a', 'assistant', 'Є дві.'),
+    error: message('a', 'assistant', 'Є', {
+      status: 'failed',
+      problem: { title: 'No', status: 502, code: 'model_failed', detail: 'Try again.' },
+    }),
+  };
+  for (const [type, end] of Object.entries(stored)) {
+    const { script, client, peer } = await openPair(t);
+    const answer = client.send('s', 'Що є?');
+    const { id } = await say(peer);
+    peer.say(started({ id }), delta(2, 'Є '));
+    peer.socket.terminate();
+    const again = await script.peer();
+    const question = message('q', 'user', 'Що є?');
+    const place = { session_id: 's', turn_id: 't', after: 2 };
+    await again.reopen(place, { messages: [question, end, message('q2', 'user', 'А ще?')] });
+    const last = (await all(answer)).events.at(-1);
+    assert.equal(last?.type, type);
+    assert.ok(last !== undefined && 'message' in last);
+    assert.equal(last.message?.content, end.content);
+  }
+});
+
+test('an answer of which nothing is left is told to be lost', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }));
+  peer.socket.terminate();
+  const again = await script.peer();
+  const place = { session_id: 's', turn_id: 't', after: 1 };
+  await again.reopen(place, { messages: [message('q', 'user', 'Що є?')] });
+  assert.equal((await all(answer)).error?.code, 'answer_lost');
+});
+
+test('a message is sent again under its name, until it is known to have arrived', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const first = await say(peer);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const second = await say(again);
+  assert.equal(second.client_message_id, first.client_message_id);
+  const { id } = second;
+  again.say({ type: 'message.repeated', id, session_id: 's' });
+  const question = message('q', 'user', 'Що є?', { client_message_id: first.client_message_id });
+  const events = [started(), delta(3, 'Є дві.')];
+  await again.reopen({ session_id: 's' }, { turn: 't', messages: [question] }, events);
+  again.say(completed(4, 'Є дві.'));
+  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+});
+
+test('a repeated message that was answered by then is not mixed up with another turn', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { client_message_id } = await say(peer);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const { id } = await say(again);
+  again.say({ type: 'message.repeated', id, session_id: 's' });
+  const messages = [
+    message('q', 'user', 'Що є?', { client_message_id }),
+    message('a', 'assistant', 'Є дві.'),
+    message('q2', 'user', 'А ще?'),
+  ];
+  const other = { ...delta(2, 'Ще три.'), turn_id: 'other' };
+  await again.reopen({ session_id: 's' }, { turn: 'other', messages }, [other]);
+  const { events } = await all(answer);
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['message.completed'],
+  );
+});
+
+test('a retry whose answer did not come is looked for before it is asked for again', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.retry('s');
+  await peer.hear('message.retry');
+  peer.socket.terminate();
+  const second = await script.peer();
+  const cut = message('a', 'assistant', 'Є', { status: 'cut' });
+  await second.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
+  const { id } = await second.hear('message.retry');
+  second.say(started({ id, replaces: 'a' }), delta(2, 'Є дві.'), completed(3, 'Є дві.'));
+  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+});
+
+test('a session that is opened brings the answer that is being written', async (t) => {
+  const { client, peer } = await openPair(t);
+  const opening = client.openSession('s');
+  const { id } = await peer.hear('session.open');
+  const opened = { type: 'session.opened', id, session_id: 's', session, messages: [] };
+  peer.say({ ...opened, turn: { turn_id: 't' } }, started(), delta(3, 'Є '));
+  const { answer } = await opening;
+  assert.ok(answer);
+  const place = { session_id: 's', turn_id: 't', after: 0 };
+  await peer.reopen(place, { turn: 't' }, [started(), delta(3, 'Є ')]);
+  peer.say(delta(4, 'дві.'), completed(5, 'Є дві.'));
+  assert.equal(textOf((await all(answer)).events), 'Є дві.');
+});
+
+test('a refusal says why', async (t) => {
+  const { client, peer } = await openPair(t);
+  const problem = { title: 'Busy', status: 409, code: 'turn_running', detail: 'Wait for it.' };
+  const answer = client.send('s', 'Що є?');
+  peer.say({ type: 'error', id: (await say(peer)).id, problem });
+  const { error } = await all(answer);
+  assert.equal(error?.code, 'refused');
+  assert.equal(error?.problem?.code, 'turn_running');
+  const cancelling = client.cancel('s');
+  peer.say({ type: 'error', id: (await peer.hear('message.cancel')).id, problem });
+  await assert.rejects(cancelling, { code: 'refused', message: 'Wait for it.' });
+});
+
+test('an answer that fails ends with its problem', async (t) => {
+  const { client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  const problem = { title: 'No', status: 502, code: 'model_failed', detail: 'Try again.' };
+  peer.say(started({ id }), event(2, 'error', { problem, id }));
+  const { events, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.equal(events.at(-1)?.type, 'error');
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { openChat, reconnectDelayMs } from '../src/index.ts';
+import { all, cookie, openPair, say } from './support/client.ts';
+import { completed, started, startScript } from './support/script.ts';
+
+for (const [close, code] of [
+  [4401, 'signed_out'],
+  [4403, 'forbidden'],
+  [1002, 'no_assistant'],
+  [1007, 'no_assistant'],
+] as const) {
+  test(`after ${close} it does not connect again, and whatever waits fails: ${code}`, async (t) => {
+    const script = await startScript(t);
+    const [client, peer] = await Promise.all([
+      openChat({ url: script.url, cookie }),
+      script.peer(),
+    ]);
+    const answer = client.send('s', 'Що є?');
+    const { id } = await say(peer);
+    peer.say(started({ id }));
+    const creating = client.createSession();
+    await peer.hear('session.create');
+    peer.socket.close(close);
+    await assert.rejects(creating, { code });
+    assert.equal((await all(answer)).error?.code, code);
+    await assert.rejects(client.cancel('s'), { code });
+    assert.equal((await all(client.send('s', 'Що є?'))).error?.code, code);
+  });
+}
+
+test('what was too large is not sent again; what had begun goes on', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const begun = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }));
+  const large = client.send('s2', 'x'.repeat(100_000));
+  await say(peer);
+  peer.socket.close(1009);
+  assert.equal((await all(large)).error?.code, 'too_large');
+  const again = await script.peer();
+  await again.reopen({ session_id: 's', turn_id: 't', after: 1 }, { turn: 't' });
+  again.say(completed(2, 'Є.'));
+  assert.equal((await all(begun)).error, undefined);
+});
+
+test('a handshake that is refused for now is tried again, as is too many; any other is not', async (t) => {
+  const { script, client, peer, statuses } = await openPair(t);
+  script.refusals.push(503, 429);
+  peer.socket.terminate();
+  await script.peer();
+  const codes = statuses.flatMap((status) => (status.type === 'waiting' ? [status.code] : []));
+  assert.deepEqual(codes, [1006, 1006, 4429]);
+  script.refusals.push(403);
+  await assert.rejects(openChat({ url: script.url, cookie }), {
+    code: 'no_assistant',
+    message: /HTTP 403/,
+  });
+  const creating = client.createSession();
+  client.close();
+  await assert.rejects(creating, { code: 'closed' });
+});
+
+test('where nothing answers at first it says so at once, and later when its patience ends', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  server.close();
+  await once(server, 'close');
+  await assert.rejects(openChat({ url: `http://127.0.0.1:${address.port}`, cookie }), {
+    code: 'unreachable',
+    message: /ECONNREFUSED/,
+  });
+
+  const { client, peer } = await openPair(t, { patienceMs: 0 });
+  const answer = client.send('s', 'Що є?');
+  await say(peer);
+  peer.socket.close(1011, 'The service failed');
+  const { error } = await all(answer);
+  assert.equal(error?.code, 'unreachable');
+});
+
+test('what is no message of the protocol ends it', async (t) => {
+  for (const data of ['no JSON', '[]', '{"type":"pong","id":1}{', '{"type":"message.delta"}']) {
+    const { client, peer } = await openPair(t);
+    peer.socket.send(data);
+    await assert.rejects(client.createSession(), { code: 'no_assistant' }, data);
+  }
+});
+
+test('a server that is no assistant is told apart', async (t) => {
+  const server = createServer((_request, response) => response.end('a page')).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  await assert.rejects(openChat({ url: `http://127.0.0.1:${address.port}`, cookie }), {
+    code: 'no_assistant',
+  });
+});
+
+test('the rule of the protocol page: backoff, and who is not to come back', () => {
+  for (const code of [1000, 1001, 1002, 1007, 4401, 4403]) {
+    assert.equal(reconnectDelayMs(code, 0), null);
+  }
+  for (const code of [1006, 1009, 1011]) {
+    for (const [attempt, mostMs] of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].entries()) {
+      const delayMs = reconnectDelayMs(code, attempt) ?? 0;
+      assert.ok(delayMs >= mostMs / 2 && delayMs <= mostMs, `${code} ${attempt} ${delayMs}`);
+    }
+  }
+  assert.ok((reconnectDelayMs(1012, 0) ?? Infinity) <= 2000);
+  const delayMs = reconnectDelayMs(4429, 0) ?? 0;
+  assert.ok(delayMs >= 60_000 && delayMs <= 120_000);
+});

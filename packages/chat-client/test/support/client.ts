@@ -1,0 +1,55 @@
+import type { TestContext } from 'node:test';
+import {
+  type Answer,
+  ChatError,
+  openChat,
+  reconnectDelayMs,
+  type Status,
+  type TurnEvent,
+} from '../../src/index.ts';
+import { type Peer, startScript } from './script.ts';
+
+export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
+
+/** A client that waits for no reconnection, and the server that it talks to. */
+export async function openPair(
+  t: Pick<TestContext, 'after'>,
+  options: { patienceMs?: number } = {},
+) {
+  const script = await startScript(t);
+  const statuses: Status[] = [];
+  const [client, peer] = await Promise.all([
+    openChat({
+      url: script.url,
+      cookie,
+      onStatus: (status) => statuses.push(status),
+      delayOf: (code) => (reconnectDelayMs(code, 0) === null ? null : 0),
+      ...options,
+    }),
+    script.peer(),
+  ]);
+  t.after(() => client.close());
+  return { script, client, peer, statuses };
+}
+
+/** Everything of an answer, and how it ended where that is an error. */
+export async function all(answer: Answer): Promise<{ events: TurnEvent[]; error?: ChatError }> {
+  const events: TurnEvent[] = [];
+  try {
+    for await (const event of answer) events.push(event);
+    return { events };
+  } catch (error) {
+    if (!(error instanceof ChatError)) throw error;
+    return { events, error };
+  }
+}
+
+/** What was streamed of an answer. */
+export const textOf = (events: readonly TurnEvent[]): string =>
+  events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
+
+/** Says something, and gives the message as the server got it. */
+export async function say(peer: Peer): Promise<{ id: string; client_message_id: unknown }> {
+  const { id, client_message_id } = await peer.hear('message.send');
+  return { id, client_message_id };
+}

@@ -1,0 +1,130 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+type Sent = { type: string; id: string } & Record<string, unknown>;
+
+/** Things in the order in which they come, waited for one by one. */
+class Queue<Item> {
+  readonly #items: Item[] = [];
+  #wake = Promise.withResolvers<void>();
+
+  add(item: Item): void {
+    this.#items.push(item);
+    this.#wake.resolve();
+  }
+
+  async next(): Promise<Item> {
+    for (;;) {
+      const item = this.#items.shift();
+      if (item !== undefined) return item;
+      await this.#wake.promise;
+      this.#wake = Promise.withResolvers();
+    }
+  }
+}
+
+/** One connection of a client, from the server's side. */
+export class Peer {
+  readonly #sent = new Queue<Sent>();
+  readonly socket: WebSocket;
+  readonly cookie: string | undefined;
+
+  constructor(socket: WebSocket, cookie: string | undefined) {
+    this.socket = socket;
+    this.cookie = cookie;
+    socket.on('message', (data) => this.#sent.add(JSON.parse((data as Buffer).toString())));
+  }
+
+  /** The next message of the client, which has to be of a type. */
+  async hear(type: string): Promise<Sent> {
+    const sent = await this.#sent.next();
+    if (sent.type !== type) throw new Error(`The client sent ${sent.type} instead of ${type}`);
+    return sent;
+  }
+
+  /** Sends frames at once, as they may arrive in one packet. */
+  say(...frames: object[]): void {
+    for (const frame of frames) this.socket.send(JSON.stringify(frame));
+  }
+
+  /** Answers a session that is opened, and the ping after it, with what comes between. */
+  async reopen(
+    expected: object,
+    { turn = null, messages = [] }: { turn?: string | null; messages?: object[] },
+    events: object[] = [],
+  ): Promise<void> {
+    const { type: _type, id, ...members } = await this.hear('session.open');
+    if (JSON.stringify(members) !== JSON.stringify(expected)) {
+      throw new Error(`The client opened ${JSON.stringify(members)}`);
+    }
+    const opened = { type: 'session.opened', id, session_id: 's', session, messages };
+    this.say({ ...opened, turn: turn === null ? null : { turn_id: turn } }, ...events);
+    this.say({ type: 'pong', id: (await this.hear('ping')).id });
+  }
+}
+
+export const session = {
+  session_id: 's',
+  profile_id: 'default',
+  name: '',
+  message_count: 0,
+  last_active: '2026-03-04T17:42:10.000Z',
+};
+
+/** An event of the turn `t` in the session `s`. */
+export const event = (seq: number, type: string, members: object = {}) => ({
+  type,
+  session_id: 's',
+  turn_id: 't',
+  seq,
+  ...members,
+});
+
+export const message = (id: string, role: string, content: string, more: object = {}) => ({
+  id,
+  role,
+  content,
+  created_at: null,
+  ...more,
+});
+
+export const started = (more: object = {}) =>
+  event(1, 'message.started', { message: message('q', 'user', 'Що є?'), ...more });
+export const delta = (seq: number, text: string) => event(seq, 'message.delta', { text });
+export const completed = (seq: number, content: string, more: object = {}) =>
+  event(seq, 'message.completed', { message: message('a', 'assistant', content, more) });
+
+/** A WebSocket server whose every word is written by the test. */
+export async function startScript(t: Pick<TestContext, 'after'>) {
+  const peers = new Queue<Peer>();
+  const refusals: number[] = [];
+  const http = createServer();
+  const sockets = new WebSocketServer({ noServer: true });
+  http.on('upgrade', (request, socket, head) => {
+    const status = refusals.shift();
+    if (status !== undefined) {
+      socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
+      return;
+    }
+    sockets.handleUpgrade(request, socket, head, (opened) => {
+      peers.add(new Peer(opened, request.headers.cookie));
+    });
+  });
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  t.after(() => {
+    for (const socket of sockets.clients) socket.terminate();
+    http.close();
+    http.closeAllConnections();
+  });
+  return {
+    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    /** The next connection of a client. */
+    peer: (): Promise<Peer> => peers.next(),
+    /** Handshakes that are refused, by their status. */
+    refusals,
+  };
+}
