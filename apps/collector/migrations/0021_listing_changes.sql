@@ -28,13 +28,16 @@ create trigger changes_of_new after insert on property_listings
   for each row when (new.archived_at is null)
   execute function note_new_listing();
 
+-- A price that is read differently out of the payload that the listing was made from is no change of it: whoever
+-- writes such a one says so for the transaction.
 create function note_changed_listing() returns trigger language plpgsql as $$
 begin
   if old.archived_at is not null then
     insert into listing_changes (listing_id, source_slug, kind)
       values (new.id, new.source_slug, 'returned');
   end if;
-  if (old.price, old.currency) is distinct from (new.price, new.currency) then
+  if (old.price, old.currency) is distinct from (new.price, new.currency)
+    and current_setting('oselya.payload_again', true) is distinct from 'true' then
     insert into listing_changes
       (listing_id, source_slug, kind, price_from, price_to, currency_from, currency_to)
       values (new.id, new.source_slug, 'price_changed',

@@ -102,6 +102,7 @@ export async function createServices(
   });
   opened.defer(notifications.close);
   const fetch = createSafeFetch({ allow: config.SSRF_ALLOW });
+  const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const images = createImages({
     db,
     store,
@@ -109,11 +110,11 @@ export async function createServices(
     disk,
     fetch,
     model,
+    modelTimeoutMs,
     log,
     onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
-  const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const running = opened.move();
   return {
     log,

@@ -78,7 +78,7 @@ export function addReprocessCommand(
       const choice = { ...chosen, outdated };
       const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
       const { read, written } = summary;
-      return { failed: read.failed + written.failed + written.kept, stopped };
+      return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
     }
 
     const { failed, stopped } = await run();

@@ -1,7 +1,7 @@
 import type { Choice, Maintenance } from '@oselya/collector';
 import { showProgress } from '../progress.ts';
 import type { ReprocessOptions } from './reprocess.ts';
-import { describePictures, type PicturesSummary } from './summary.ts';
+import { describeFailure, describePictures, type PicturesSummary } from './summary.ts';
 import { type Stop, walk } from './walk.ts';
 
 export type PicturesOptions = Pick<
@@ -31,8 +31,11 @@ export async function reprocessPictures(
   const progress = showProgress({ what: 'listings', total });
   const stopped = await walk(
     work.describe(choice, { limit, signal }),
-    ({ outcome }) => {
-      summary[outcome] += 1;
+    (described) => {
+      summary[described.outcome] += 1;
+      const lines = describeFailure(described.listingId, described);
+      if (lines.length > 0) progress.clear();
+      for (const line of lines) print(line);
       return Promise.resolve();
     },
     { after, signal, onDone: (count) => progress.update(count) },

@@ -3,6 +3,7 @@ import { noProgress, showProgress } from '../progress.ts';
 import { openSpool } from './spool.ts';
 import {
   countReading,
+  describeFailure,
   describeReading,
   describeReadings,
   describeWritten,
@@ -41,20 +42,27 @@ export async function reprocess(
   const { reprocess: work } = maintenance;
   const { after } = choice;
   const summary = emptySummary();
-  const writer = createWriter(maintenance, (outcome) => {
-    summary.written[outcome] += 1;
+  let progress = noProgress;
+  /** Prints lines above the progress. */
+  const tell = (lines: readonly string[]) => {
+    if (lines.length > 0) progress.clear();
+    for (const line of lines) print(line);
+  };
+  const writer = createWriter(maintenance, (listingId, written) => {
+    summary.written[written.outcome] += 1;
+    tell(describeFailure(listingId, written));
   });
   await using spool = await openSpool<Reading>();
 
   async function read(): Promise<Stop | undefined> {
     const total = Math.min(limit, await work.count(choice));
     const isPrinting = verbose && process.stdout.isTTY;
-    const progress = isPrinting ? noProgress : showProgress({ what: 'listings', total });
+    progress = isPrinting ? noProgress : showProgress({ what: 'listings', total });
     const stop = await walk(
       work.read(choice, { limit, signal, dryRun }),
       async (reading) => {
         countReading(summary, reading);
-        if (verbose) for (const line of describeReading(reading)) print(line);
+        if (verbose || reading.outcome === 'failed') tell(describeReading(reading));
         if (reading.outcome !== 'read' || dryRun) return;
         await (yes ? writer.write(reading) : spool.add(reading));
       },
@@ -70,7 +78,7 @@ export async function reprocess(
   }
 
   async function writeSpooled(stoppedBy: AbortSignal | undefined): Promise<Stop | undefined> {
-    const progress = showProgress({ what: 'listings', total: summary.read.read });
+    progress = showProgress({ what: 'listings', total: summary.read.read });
     const stop = await walk(spool.values(), (reading) => writer.write(reading), {
       after,
       signal: stoppedBy,

@@ -11,7 +11,7 @@ export type Summary = {
   changing: number;
   /** In how many listings each field would change. */
   fields: Record<string, number>;
-  written: Record<WriteOutcome, number>;
+  written: Record<WriteOutcome['outcome'], number>;
 };
 
 export function emptySummary(): Summary {
@@ -19,7 +19,7 @@ export function emptySummary(): Summary {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
     changing: 0,
     fields: {},
-    written: { written: 0, changed: 0, queued: 0, kept: 0, failed: 0 },
+    written: { written: 0, incomplete: 0, changed: 0, queued: 0, kept: 0, failed: 0 },
   };
 }
 
@@ -37,11 +37,20 @@ export function describeReading(reading: ReadOutcome): string[] {
   const name = `listing ${reading.listingId}`;
   if (reading.outcome === 'not_a_listing')
     return [`${name}: no listing: ${oneLine(reading.reason)}`];
-  if (reading.outcome === 'failed') return [`${name}: failed: ${oneLine(reading.error.message)}`];
+  if (reading.outcome === 'failed') return describeFailure(reading.listingId, reading);
   if (reading.outcome !== 'read') return [];
   return Object.entries(reading.changes).map(
     ([field, { from, to }]) => `${name}: ${field}: ${show(from)} → ${show(to)}`,
   );
+}
+
+/** What a listing failed on, as a line for a terminal; none where it did not. */
+export function describeFailure(
+  listingId: number,
+  result: { outcome: string } | { outcome: string; error: Error },
+): string[] {
+  if (!('error' in result)) return [];
+  return [`listing ${listingId}: ${result.outcome}: ${oneLine(result.error.message)}`];
 }
 
 /** What was read, as lines for a terminal. */
@@ -60,10 +69,11 @@ export function describeReadings({ read, changing, fields }: Summary): string[] 
 /** What was written, as lines for a terminal. */
 export function describeWritten({ written }: Summary): string[] {
   return [
-    `${written.written} listings were written.`,
+    `${written.written + written.incomplete} listings were written.`,
+    ...some(written.incomplete, 'of them the model failed on afterwards: the lines above say why'),
     ...some(written.changed, 'have another payload meanwhile, and were left alone'),
     ...some(written.queued, 'are back in the queue, for a worker'),
-    ...some(written.kept, 'the model failed on: they are as they were'),
+    ...some(written.kept, 'could not be written, and are as they were: the lines above say why'),
     ...some(written.failed, 'failed: see their payloads, and put them back with the retry'),
   ];
 }
@@ -76,7 +86,7 @@ export function describePictures({ described, left, failed }: PicturesSummary): 
   return [
     `The pictures of ${described} listings were described.`,
     ...some(left, 'have no payload that is completed, and were left alone'),
-    ...some(failed, 'the model failed on: they are as they were'),
+    ...some(failed, 'failed, and are as they were: the lines above say why'),
   ];
 }
 

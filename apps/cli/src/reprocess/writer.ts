@@ -14,19 +14,20 @@ export type Writer = {
   end(): Promise<Failure | undefined>;
 };
 
-/** @param onWritten Told what became of each. */
+/** @param onWritten Told what became of each listing. */
 export function createWriter(
   { reprocess, parallel }: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  onWritten: (outcome: WriteOutcome) => void,
+  onWritten: (listingId: number, written: WriteOutcome) => void,
 ): Writer {
   const writing = new Set<Promise<void>>();
   const failures: Failure[] = [];
 
   async function begin(reading: Reading): Promise<void> {
+    const { listingId } = reading;
     try {
-      onWritten(await reprocess.write(reading));
+      onWritten(listingId, await reprocess.write(reading));
     } catch (error) {
-      failures.push({ listingId: reading.listingId, error });
+      failures.push({ listingId, error });
     }
   }
 

@@ -54,9 +54,10 @@ test('who is asked and agrees has them described, and is told what became of the
     stopped: undefined,
     lines: [
       FOUND,
+      'listing 4: failed: The model server answered 500.',
       'The pictures of 2 listings were described.',
       '  1 have no payload that is completed, and were left alone',
-      '  1 the model failed on: they are as they were',
+      '  1 failed, and are as they were: the lines above say why',
     ],
     questions: ['Describe those of 4 listings?'],
   });

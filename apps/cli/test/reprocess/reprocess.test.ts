@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Maintenance, ReadOutcome, Reading } from '@oselya/collector';
+import {
+  type Maintenance,
+  ModelError,
+  type ReadOutcome,
+  type Reading,
+  type WriteOutcome,
+} from '@oselya/collector';
 import { reprocess, type ReprocessOptions } from '../../src/reprocess/reprocess.ts';
 
 const reading = (listingId: number): ReadOutcome => ({
@@ -13,7 +19,12 @@ const reading = (listingId: number): ReadOutcome => ({
 });
 
 /** Ten listings that are read and written one after another. */
-function tenListings(events: { onRead?: (id: number) => void; onWrite?: (id: number) => void }) {
+function tenListings(events: {
+  onRead?: (id: number) => void;
+  onWrite?: (id: number) => void;
+  failure?: (id: number) => Extract<ReadOutcome, { outcome: 'failed' }> | undefined;
+  outcomeOf?: (id: number) => WriteOutcome;
+}) {
   const written: number[] = [];
   const work: Maintenance['reprocess'] = {
     current: { promptVersion: 'v2', requestedModel: 'better' },
@@ -22,14 +33,14 @@ function tenListings(events: { onRead?: (id: number) => void; onWrite?: (id: num
       for (let id = after + 1; id <= 10; id += 1) {
         events.onRead?.(id);
         signal.throwIfAborted();
-        yield await Promise.resolve(reading(id));
+        yield await Promise.resolve(events.failure?.(id) ?? reading(id));
       }
     },
     write: async ({ listingId }) => {
       await Promise.resolve();
       events.onWrite?.(listingId);
       written.push(listingId);
-      return 'written';
+      return events.outcomeOf?.(listingId) ?? { outcome: 'written' };
     },
   };
   return { written, maintenance: { reprocess: work, parallel: 1 } };
@@ -42,21 +53,22 @@ async function runAt(
 ) {
   const { answer = true, ...rest } = options;
   const questions: string[] = [];
-  const { stopped } = await reprocess(maintenance, {
+  const lines: string[] = [];
+  const { stopped, summary } = await reprocess(maintenance, {
     choice: {},
     limit: Infinity,
     dryRun: false,
     yes: false,
     verbose: false,
     signal: new AbortController().signal,
-    print: () => undefined,
+    print: (line) => lines.push(line),
     ask: (question) => {
       questions.push(question);
       return Promise.resolve(answer);
     },
     ...rest,
   });
-  return { stopped, questions };
+  return { stopped, questions, lines, summary };
 }
 
 const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
@@ -67,10 +79,9 @@ test('what was read before somebody stopped it may still be written', async () =
     if (id === 5) stop.abort();
   };
   const yes = tenListings({ onRead });
-  assert.deepEqual(await runAt(yes, { signal: stop.signal }), {
-    stopped: { after: 4 },
-    questions: ['It stopped. Write the 4 listings that were read by then?'],
-  });
+  const { stopped, questions } = await runAt(yes, { signal: stop.signal });
+  assert.deepEqual(stopped, { after: 4 });
+  assert.deepEqual(questions, ['It stopped. Write the 4 listings that were read by then?']);
   assert.deepEqual(yes.written, upTo(4));
 });
 
@@ -127,10 +138,38 @@ test('a dry run that is stopped goes on where it was, and asks nothing', async (
     if (id === 5) stop.abort();
   };
   const listings = tenListings({ onRead });
-  const run = { dryRun: true, signal: stop.signal };
-  assert.deepEqual(await runAt(listings, run), { stopped: { after: 4 }, questions: [] });
-  assert.deepEqual(await runAt(tenListings({})), {
-    stopped: undefined,
-    questions: ['Write 10 listings?'],
+  const { stopped, questions } = await runAt(listings, { dryRun: true, signal: stop.signal });
+  assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
+  const whole = await runAt(tenListings({}));
+  assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
+});
+
+test('each failure is told with its listing and its reason, and counted', async () => {
+  const outcomes = ['incomplete', 'kept', 'failed', 'queued'] as const;
+  const listings = tenListings({
+    failure: (listingId) =>
+      listingId === 2
+        ? { outcome: 'failed', listingId, error: new ModelError('MODEL_TRUNCATED', 'Cut\noff.') }
+        : undefined,
+    outcomeOf(id) {
+      const outcome = outcomes[id - 5];
+      return outcome === undefined
+        ? { outcome: 'written' }
+        : { outcome, error: new Error(`Reason ${id}.`) };
+    },
   });
+  const { lines, summary, stopped } = await runAt(listings, { yes: true });
+  assert.equal(stopped, undefined);
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('listing ')),
+    [
+      'listing 2: failed: Cut off.',
+      'listing 5: incomplete: Reason 5.',
+      'listing 6: kept: Reason 6.',
+      'listing 7: failed: Reason 7.',
+      'listing 8: queued: Reason 8.',
+    ],
+  );
+  const { changed: _none, ...written } = summary.written;
+  assert.deepEqual(written, { written: 5, incomplete: 1, kept: 1, failed: 1, queued: 1 });
 });

@@ -53,12 +53,13 @@ test('where nothing was found there is one line', () => {
 });
 
 test('what was written is counted, and what stayed as it was', () => {
-  const written = { written: 5, changed: 4, queued: 3, kept: 2, failed: 1 };
+  const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
   assert.deepEqual(describeWritten({ ...emptySummary(), written }), [
-    '5 listings were written.',
+    '11 listings were written.',
+    '  6 of them the model failed on afterwards: the lines above say why',
     '  4 have another payload meanwhile, and were left alone',
     '  3 are back in the queue, for a worker',
-    '  2 the model failed on: they are as they were',
+    '  2 could not be written, and are as they were: the lines above say why',
     '  1 failed: see their payloads, and put them back with the retry',
   ]);
 });
@@ -80,6 +81,6 @@ test('each change is a line of its own, cut where it is long', () => {
 test('pictures have lines of their own', () => {
   assert.deepEqual(describePictures({ described: 3, left: 0, failed: 2 }), [
     'The pictures of 3 listings were described.',
-    '  2 the model failed on: they are as they were',
+    '  2 failed, and are as they were: the lines above say why',
   ]);
 });

@@ -164,6 +164,7 @@ export type Tables = {
     attempts: Generated<number>;
     /** The attempt at which it was last taken to be read again; 0 while it never was. */
     revision: Generated<number>;
+    /** The worker that has it. Of a pending payload, the one that drains its slots to process it alone. */
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;

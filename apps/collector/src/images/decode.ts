@@ -50,7 +50,8 @@ async function inspect(path: string): Promise<Picture> {
 /**
  * Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its
  * metadata.
- * @throws ImageError where the content is broken: what is in the store was whole when it came.
+ * @throws ImageError where the content is broken: what is in the store was whole when it came; what sharp throws
+ *   where it can be read after all, for want of memory or disk, which says nothing of the picture.
  */
 export async function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   try {
@@ -61,8 +62,17 @@ export async function toJpeg(content: Uint8Array, side: number): Promise<Buffer>
       .jpeg({ quality: 85 })
       .toBuffer();
   } catch (cause) {
+    if (await isWhole(content)) throw cause;
     throw new ImageError('It is broken in the image store: it could not be decoded to its end', {
       cause,
     });
   }
+}
+
+/** Whether all lines of a picture can be read. */
+function isWhole(content: Uint8Array): Promise<boolean> {
+  return fingerprint(content).then(
+    () => true,
+    () => false,
+  );
 }

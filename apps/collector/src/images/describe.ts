@@ -1,5 +1,5 @@
 import type { Logger } from '@oselya/kit';
-import { imageDescription, type ModelClient } from '@oselya/model';
+import { imageDescription, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/map-parallel.ts';
 import type { Tables } from '../database/tables.ts';
@@ -20,12 +20,19 @@ import type { ImageEvent } from './outcome.ts';
 import { ImageError } from './image-error.ts';
 import { type Asked, toDescribeError } from './refusal.ts';
 import type { Thumbnails } from './thumbnails.ts';
-import { createAskForPicture } from './trials.ts';
+import { endTrialTurn, takeTrialTurn } from './trial-turns.sql.ts';
+import { createAskForPicture, createTrialTime } from './trials.ts';
 
 /** Its version is recorded with every description, so that one made with an older prompt can be told. */
 export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
 
 const MAX_DESCRIPTION = 2000;
+
+/** For what a trial does beside its two calls to the model. */
+const TRIAL_SLACK_MS = 30_000;
+
+/** The work on one listing's pictures, and whether trials of them may still begin. */
+type TrialJob = ListingJob & { mayBegin: () => boolean };
 
 /** What describing needs of the model client. */
 export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
@@ -56,25 +63,47 @@ export type Describe = {
   readonly asked: Asked;
 };
 
-/** @param deps.observe Told of each picture that is refused. */
+/**
+ * @param deps.modelTimeoutMs The deadline of one call to the model.
+ * @param deps.observe Told of each picture that is refused.
+ */
 export function createDescribe(deps: {
   db: Kysely<Tables>;
   thumbnails: Thumbnails;
   model: Describer;
+  modelTimeoutMs: number;
   log: Pick<Logger, 'warn'>;
   observe: (event: ImageEvent) => void;
 }): Describe {
-  const { db, thumbnails, model, log, observe } = deps;
-  const askForPicture = createAskForPicture();
+  const { db, thumbnails, model, modelTimeoutMs, log, observe } = deps;
+  const askForPicture = createAskForPicture(takeTurn);
   const asked = {
     requested_model: model.visionModel,
     prompt_version: descriptionPrompt.version,
   };
 
+  async function takeTurn() {
+    const turn = await takeTrialTurn(db, 2 * modelTimeoutMs + TRIAL_SLACK_MS);
+    if (turn === undefined) return undefined;
+    // What was found out stands, and others wait a few minutes.
+    return () =>
+      endTrialTurn(db, turn).catch((error: unknown) => {
+        log.warn({ err: error }, 'the turn at the trial of a picture could not be ended');
+      });
+  }
+
   /** Shows the model a JPEG. */
   function show(
     { signal, observe: onModelCall }: ListingJob,
-    { bytes, data, onRequest }: { bytes: Uint8Array; data: object; onRequest?: () => void },
+    {
+      bytes,
+      data,
+      onRequest,
+    }: {
+      bytes: Uint8Array;
+      data: object;
+      onRequest?: (outcome: ModelCallEvent['outcome']) => void;
+    },
   ) {
     signal.throwIfAborted();
     return model.generateObject({
@@ -85,26 +114,29 @@ export function createDescribe(deps: {
       image: { bytes, mediaType: 'image/jpeg' },
       signal,
       observe(event) {
-        onRequest?.();
+        onRequest?.(event.outcome);
         onModelCall?.(event);
       },
     });
   }
 
   async function ask(
-    job: ListingJob,
+    job: TrialJob,
     { sha256, width, height }: Undescribed,
     hint: string | undefined,
   ) {
+    const { mayBegin, signal } = job;
     const bytes = await thumbnails.make(sha256, VISION_SIDE);
     return askForPicture(sha256, {
       ask: (onRequest) => show(job, { bytes, data: { hint, width, height }, onRequest }),
       control: async () => show(job, { bytes: await controlPicture(), data: CONTROL_SIZE }),
+      mayBegin,
+      signal,
     });
   }
 
   async function describe(
-    job: ListingJob,
+    job: TrialJob,
     one: Undescribed,
     hint: string | undefined,
   ): Promise<void> {
@@ -138,15 +170,19 @@ export function createDescribe(deps: {
   return {
     async pictures(job, hints, parallel) {
       const undescribed = await findUndescribed(db, [...hints.keys()], asked);
-      await mapParallel(undescribed, parallel, (one) => describe(job, one, hints.get(one.sha256)));
+      const trialJob = { ...job, mayBegin: createTrialTime() };
+      await mapParallel(undescribed, parallel, (one) =>
+        describe(trialJob, one, hints.get(one.sha256)),
+      );
     },
     asked,
     async allOf(job, { outdated } = { outdated: false }) {
       const undescribed = outdated
         ? await findOutdatedOf(db, job.listingId, asked)
         : await findUndescribedOf(db, job.listingId);
+      const trialJob = { ...job, mayBegin: createTrialTime() };
       await mapParallel(undescribed, AT_ONCE.remote, ({ url, ...one }) =>
-        describe(job, one, url ?? undefined),
+        describe(trialJob, one, url ?? undefined),
       );
       return undescribed.length;
     },

@@ -15,7 +15,7 @@ import type { ListingPicture, Result } from './listing-picture.ts';
 import type { ImageEvent, ImageOutcome } from './outcome.ts';
 import { createPatience } from './patience.ts';
 import { createRecordPictures } from './record.ts';
-import { findFetched, findImages, takeDue } from './repository.ts';
+import { findFetched, findImages, type StoredImage, takeDue } from './repository.ts';
 import type { ImageStore } from './store/store.ts';
 import type { UploadedFile } from './temporary-file.ts';
 import { createThumbnails } from './thumbnails.ts';
@@ -57,6 +57,8 @@ export type Images = {
   ): ReturnType<typeof fingerprintStored>;
   /** See `cleanUpImages`. */
   cleanUp(options: CleanupOptions): Promise<number>;
+  /** Whether there are stored bytes with this hash. */
+  has(sha256: string): Promise<boolean>;
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
@@ -73,6 +75,8 @@ export type ImagesOptions = {
   disk: Disk;
   fetch: SafeFetch;
   model: Describer;
+  /** The deadline of one call to the model. */
+  modelTimeoutMs: number;
   log: Pick<Logger, 'warn'>;
   /** Told of what failed without doing harm. */
   onError: (error: unknown) => void;
@@ -85,13 +89,13 @@ export type ImagesOptions = {
  * to the store, but while a picture is removed (see `removeUnreferenced`).
  */
 export function createImages(options: ImagesOptions): Images {
-  const { db, store, temporary, disk, fetch, model, log, limits } = options;
+  const { db, store, temporary, disk, fetch, model, modelTimeoutMs, log, limits } = options;
   const { onError, observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, onError);
   const download = createDownload({ fetch, folder: temporary, limits });
   const gather = createGather({ store, disk, download });
-  const describe = createDescribe({ db, thumbnails, model, log, observe });
+  const describe = createDescribe({ db, thumbnails, model, modelTimeoutMs, log, observe });
   const record = createRecordPictures({ db, store, describe, observe });
 
   /** Gives what an address gave before, where it is still there, or else asks it. */
@@ -119,6 +123,11 @@ export function createImages(options: ImagesOptions): Images {
     });
   }
 
+  async function findStored(sha256: string): Promise<StoredImage | undefined> {
+    const image = (await findImages(db, [sha256])).get(sha256);
+    return image !== undefined && (await store.has(sha256)) ? image : undefined;
+  }
+
   return {
     processRemote({ urls, mayAsk = new Set(urls), ...job }) {
       return record(job, () => gatherRemote(job, urls, mayAsk), { cameAlong: false });
@@ -143,9 +152,11 @@ export function createImages(options: ImagesOptions): Images {
 
     cleanUp: (turn) => cleanUpImages({ db, store }, turn),
 
+    has: async (sha256) => (await findStored(sha256)) !== undefined,
+
     async open(sha256, side) {
-      const image = (await findImages(db, [sha256])).get(sha256);
-      if (image === undefined || !(await store.has(sha256))) return undefined;
+      const image = await findStored(sha256);
+      if (image === undefined) return undefined;
       if (side === undefined) {
         return { mediaType: image.media_type, content: await store.stream(sha256) };
       }

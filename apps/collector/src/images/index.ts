@@ -7,3 +7,4 @@ export type { Asked } from './refusal.ts';
 export { openImageStore, type OpenStore } from './store/open.ts';
 export { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from './temporary-file.ts';
 export { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.ts';
+export { TRIALS_MS } from './trials.ts';

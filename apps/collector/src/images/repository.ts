@@ -77,7 +77,8 @@ export function missOf(error: string, retryAt: Date | null): Miss {
 /**
  * Takes the addresses of a listing's pictures that may be asked again by now: no other payload gets them before
  * `RETRY_AFTER_MS` are over, whatever becomes of them here. Until that is recorded (see `replaceImages`) they are
- * this payload's: an attempt after a kill, a stop or a full disk gets them too.
+ * this payload's: an attempt after a kill, a stop or a full disk gets them too. A payload that is superseded
+ * meanwhile leaves its id there, which is of use to nobody, until the next payload's pictures replace the rows.
  * @returns None where the claim is lost, or the listing was made from a newer payload meanwhile.
  */
 export async function takeDue(

@@ -25,7 +25,7 @@ const bytes = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }
  * `GET /images/{sha256}`. What is behind a hash never changes, so it may be kept for ever. Contract 4,
  * Images.
  */
-export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
+export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',
     {
@@ -60,8 +60,11 @@ export function imageRoutes(app: Server, images: Pick<Images, 'open'>): void {
         etag,
         'x-content-type-options': 'nosniff',
       };
-      // The hash is of the content: whoever has something under it has the right thing.
-      if (fresh(request.headers, headers)) {
+      // The hash is of the content: whoever has something under its tag has the right thing; `*` is anything that
+      // is there. With these the time of a copy says nothing (RFC 9110 13.1.2 and 13.1.3).
+      const { 'if-none-match': known, 'cache-control': wish } = request.headers;
+      const isKnown = fresh({ 'if-none-match': known, 'cache-control': wish }, headers);
+      if (isKnown && (known !== '*' || (await images.has(sha256)))) {
         return reply.headers(headers).status(304).send(undefined);
       }
       const image = await images.open(sha256, size);

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
-import { removeOldChanges } from '../listings/changes/service.ts';
+import { placeChanges, removeOldChanges } from '../listings/changes/service.ts';
 import { repeat } from '../async/repeat.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
@@ -18,6 +18,7 @@ const CHECKS = 1000;
 const RHYTHMS = {
   archive_check: { everySeconds: 60, retrySeconds: 60 },
   raw_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
+  change_places: { everySeconds: 60, retrySeconds: 60 },
   change_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
   image_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
 } as const satisfies Record<string, Rhythm>;
@@ -25,10 +26,10 @@ const RHYTHMS = {
 export type Upkeep = { close: () => Promise<void> };
 
 /**
- * Removes changes that nobody is to ask for any more, and does what else an admin has to ask for, where the
- * configuration says so: the archive check, a run after another with a minute or two between them, and the
- * removal of old payloads and of pictures that no listing shows, once a day. The processes take turns: what one of them does, however long it takes, no other
- * begins.
+ * Puts changes of listings in their order, removes those that nobody is to ask for any more, and does what else
+ * an admin has to ask for, where the configuration says so: the archive check, a run after another with a minute
+ * or two between them, and the removal of old payloads and of pictures that no listing shows, once a day. The
+ * processes take turns: what one of them does, however long it takes, no other begins.
  */
 export function startUpkeep(deps: {
   db: Kysely<Tables>;
@@ -95,6 +96,7 @@ export function startUpkeep(deps: {
   }
 
   const works = [
+    comeAround('change_places', () => placeChanges(db, signal)),
     comeAround('change_cleanup', removeFollowed),
     ...(hours > 0 ? [comeAround('archive_check', checkArchive)] : []),
     ...(days > 0 ? [comeAround('raw_cleanup', removeOld)] : []),

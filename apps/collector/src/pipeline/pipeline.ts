@@ -1,4 +1,5 @@
 import type { ModelClient, Outage } from '@oselya/model';
+import { TRIALS_MS } from '../images/index.ts';
 import { MAX_PICTURES } from '../limits.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
@@ -39,17 +40,19 @@ const PICTURES_MS = 30 * MINUTE;
 /**
  * The stages in their order. Where the model is called, the model client owns deadline and attempts, and
  * the stage's time is only there for the case that it fails to; that of `images` has to do for as many
- * pictures as a payload may have, described one after another. Contract 4, Stages.
+ * pictures as a payload may have, described one after another, and for as long as they may be tried: the last
+ * trial, of two calls, begins before `TRIALS_MS` are over. Contract 4, Stages.
  * @param modelMs The deadline of one call to the model.
  */
 export function createStages(modelMs: number): readonly Stage[] {
+  const picturesMs = PICTURES_MS + TRIALS_MS + (MAX_PICTURES + 2) * modelMs;
   return [
     { name: 'load', run: load, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'validate', run: validate, timeoutMs: modelMs + 10 * SECOND, attempts: 1 },
     { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
     { name: 'upsert', run: upsert, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'images', run: images, timeoutMs: PICTURES_MS + MAX_PICTURES * modelMs, attempts: 3 },
+    { name: 'images', run: images, timeoutMs: picturesMs, attempts: 3 },
     { name: 'enrich', run: enrich, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'embed', run: embed, timeoutMs: modelMs + DATABASE_MS, attempts: 3 },
   ];
@@ -67,8 +70,10 @@ export function createPipeline(
   const outages = createModelOutages();
 
   /** What the model has read is not read again at the next attempt; where it cannot be kept, it is. */
-  async function keepRead({ job, products: { extracted, kept } }: Context): Promise<void> {
-    if (extracted === undefined || extracted === kept) return;
+  async function keepRead({ job, uploads, products }: Context): Promise<void> {
+    const { extracted, kept } = products;
+    // A payload whose pictures are gone with its request has no next attempt.
+    if (uploads !== undefined || extracted === undefined || extracted === kept) return;
     try {
       await keepReading(deps.db, job, extracted);
     } catch (error) {

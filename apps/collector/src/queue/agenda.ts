@@ -4,9 +4,6 @@ import type { Slots } from './slots.ts';
 /** The longest pause after a claim that failed. */
 const MAX_PAUSE_MS = 5000;
 
-/** Claims jobs for free slots, or one that is to be alone in the process. */
-export type ClaimStep = { do: 'claim' | 'claim alone' };
-
 /**
  * Waits for a word: a slot is free, there may be work, the model's state changed. After so long it looks anyway. A
  * pause follows a claim that failed: many words at its beginning are not as many claims.
@@ -14,7 +11,7 @@ export type ClaimStep = { do: 'claim' | 'claim alone' };
 export type WaitStep = { do: 'wait' | 'pause'; ms: number };
 
 /** What a worker does next. */
-type Step = ClaimStep | WaitStep | { do: 'stop' };
+type Step = { do: 'claim' | 'stop' } | WaitStep;
 
 /** Decides what a worker does next, from what it is told of the steps before. It does nothing by itself. */
 type Agenda = {
@@ -30,14 +27,9 @@ type Agenda = {
    * before the job was back keeps nothing, nor does one whose end nobody told, for longer than a poll.
    */
   isKeptBack(): boolean;
-  /**
-   * A claim was made: it brought jobs, or there are none for now. A job that it spared need not be any more. With
-   * nothing else to do, the worker sees whether one waits to be alone.
-   */
+  /** A claim was made: it brought jobs, or there are none for now. A job that it spared need not be any more. */
   claimed(result: { isEmpty: boolean; spared?: number | undefined }): void;
-  /** The one job was claimed that is to be alone: until it has ended nothing else is. Or there was none. */
-  claimedAlone(result: { isEmpty: boolean }): void;
-  /** Jobs may not be claimed now, for a reason that the next poll asks for again. */
+  /** Jobs may not be claimed now, for a reason that the next word or poll asks for again. */
   refused(): void;
   /** What was claimed is of sources that have all that they may: the slots that are left wait for others. */
   reserved(): void;
@@ -47,8 +39,6 @@ type Agenda = {
   woke(): void;
   /** A job went back, because what it needs was not there. */
   postponed(rawId: number): void;
-  /** A job waits to be claimed alone: once those in progress have ended it comes before others. */
-  aloneIsDue(): void;
 };
 
 /**
@@ -58,7 +48,7 @@ type Agenda = {
  * @param deps.clock Milliseconds that only grow.
  */
 export function createAgenda(deps: {
-  slots: Pick<Slots, 'free' | 'isEmpty'>;
+  slots: Pick<Slots, 'free'>;
   breaker: BreakerView;
   stopping: AbortSignal;
   pollMs: number;
@@ -72,10 +62,6 @@ export function createAgenda(deps: {
   let failures = 0;
   let spared: number | undefined;
   let restUntil = 0;
-  /** Whether a job waits to be alone, in whose favour nothing else is claimed; others have a turn after it. */
-  let alone: 'none' | 'due' | 'claimed' | 'after others' = 'none';
-  /** Whether the look before found nothing for free slots. */
-  let foundNone = false;
 
   function isKeptBack(): boolean {
     return breaker.state === 'open' || (spared !== undefined && breaker.isProbing);
@@ -86,21 +72,14 @@ export function createAgenda(deps: {
     return longest * (0.5 + random() / 2);
   }
 
-  /** Which claim may be made, if any. */
-  function nextClaim(): 'claim' | 'claim alone' | undefined {
-    if (slots.free <= 0 || clock() < restUntil || isKeptBack()) return undefined;
-    if (alone === 'claimed' && slots.isEmpty) alone = 'after others';
-    if (alone === 'claimed') return undefined;
-    if (alone !== 'due') return 'claim';
-    return slots.isEmpty ? 'claim alone' : undefined;
-  }
+  const mayClaim = () => slots.free > 0 && clock() >= restUntil && !isKeptBack();
 
   return {
     next() {
       if (stopping.aborted) return { do: 'stop' };
       if (waitsFor === 'a pause') return { do: 'pause', ms: pauseMs() };
-      const claim = waitsFor === 'nothing' ? nextClaim() : undefined;
-      return claim === undefined ? { do: 'wait', ms: pollMs } : { do: claim };
+      if (waitsFor === 'nothing' && mayClaim()) return { do: 'claim' };
+      return { do: 'wait', ms: pollMs };
     },
     get spared() {
       return spared;
@@ -110,15 +89,7 @@ export function createAgenda(deps: {
       failures = 0;
       // Where only that job is left, it is as good as any. Another may have come back meanwhile.
       if (spared === leftOut) spared = undefined;
-      foundNone = isEmpty && leftOut === undefined;
-      if (alone === 'after others' || (foundNone && slots.isEmpty)) alone = 'due';
-      else if (foundNone) waitsFor = 'a word';
-    },
-    claimedAlone({ isEmpty }) {
-      failures = 0;
-      alone = isEmpty ? 'none' : 'claimed';
-      if (isEmpty && foundNone) waitsFor = 'a word';
-      foundNone = false;
+      if (isEmpty && leftOut === undefined) waitsFor = 'a word';
     },
     refused() {
       waitsFor = 'a word';
@@ -137,9 +108,6 @@ export function createAgenda(deps: {
       // Asking again at once would only turn in a circle.
       restUntil = clock() + pollMs;
       spared = rawId;
-    },
-    aloneIsDue() {
-      if (alone === 'none') alone = 'due';
     },
   };
 }

@@ -1,6 +1,7 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../database/tables.ts';
 import type { Job } from './job.ts';
+import { isAwaited } from './processed.sql.ts';
 import { type Claimant, claimedAgain } from './transitions.sql.ts';
 
 /** A payload that had ended, and how. */
@@ -27,7 +28,8 @@ export async function claimAgain(
         on listing.source_slug = current.source_slug and listing.external_id = current.external_id
       where raw.id = ${rawId} and listing.id = ${listingId}
         and raw.status in ('completed', 'failed', 'invalid')
-        and (not ${onlyPictures} or current.completed_hash = raw.content_hash)
+        and (not ${onlyPictures}
+          or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
         and not ${isAwaited(sql`raw`)}
       for update of raw skip locked)
     update raw_data set ${claimedAgain(claimant)}
@@ -36,15 +38,4 @@ export async function claimAgain(
       external_id as "externalId", content_hash as "contentHash", request_id as "requestId",
       chosen.status as before`.execute(db);
   return rows[0];
-}
-
-/**
- * Whether a payload of the same listing waits or is being processed: what it says will soon be what counts.
- * @param of A row with `source_slug` and `external_id`.
- */
-export function isAwaited(of: RawBuilder<unknown>): RawBuilder<boolean> {
-  return sql<boolean>`exists (
-    select from raw_data as other
-    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
-      and other.status in ('pending', 'processing'))`;
 }

@@ -1,6 +1,6 @@
 /** The queue, as everybody else uses it. */
 
-export { claimAgain, isAwaited, type JobAgain } from './claim-again.sql.ts';
+export { claimAgain, type JobAgain } from './claim-again.sql.ts';
 export { claimJobs } from './claim.sql.ts';
 export { heldClaim, heldListing } from './fence.sql.ts';
 export { queueReads } from './figures.sql.ts';
@@ -12,6 +12,7 @@ export { expireLeases } from './leases.sql.ts';
 export { registerQueueMetrics } from './metrics.ts';
 export { outlastOutages, type Patience, RepeatedOutageError } from './outlast-outages.ts';
 export { processName } from './process-name.ts';
+export { isAwaited } from './processed.sql.ts';
 export {
   findStanding,
   putBackOne,
@@ -20,6 +21,6 @@ export {
   type RetryStatus,
 } from './put-back.sql.ts';
 export { release } from './release.sql.ts';
-export type { ProcessJob, ProcessResult } from './run-job.ts';
+export type { JobOutcome, ProcessJob, ProcessResult } from './run-job.ts';
 export { costWith } from './transitions.sql.ts';
 export { startWorker } from './worker.ts';

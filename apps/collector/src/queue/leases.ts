@@ -3,7 +3,6 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { repeat } from '../async/repeat.ts';
-import { aloneFrom, anyAlone } from './claim-alone.sql.ts';
 import { LeaseLostError, type ListingKey, logFieldsOf } from './job.ts';
 import { releaseMissed } from './release.sql.ts';
 import { renewLeases, rescueJobs } from './leases.sql.ts';
@@ -101,13 +100,10 @@ export function rescueLostJobs(
     maxAttempts: number;
     outages: Outages;
     onRescued: () => void;
-    /** Told at each look where a job waits to be alone in its process. */
-    onAlone?: () => void;
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { db, log, leaseMs, maxAttempts, outages, onRescued, onAlone = () => undefined } = deps;
-  const from = aloneFrom(maxAttempts);
+  const { db, log, leaseMs, maxAttempts, outages, onRescued } = deps;
   let wasAway = false;
   /** Where the look for what waits in vain stands. */
   let after: ListingKey | undefined;
@@ -122,7 +118,6 @@ export function rescueLostJobs(
     after = next;
     wasAway = false;
     if (rescued.length + released > 0) onRescued();
-    if (from !== undefined && (await anyAlone(db, from))) onAlone();
   };
   return repeat(rescueIntervalMs(leaseMs), rescue, {
     signal,

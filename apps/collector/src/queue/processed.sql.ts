@@ -26,3 +26,14 @@ export function isBehind(of: RawBuilder<unknown>): RawBuilder<boolean> {
     where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
       and other.status = 'pending' and other.id + 0 < ${of}.id offset 0)`;
 }
+
+/**
+ * Whether a payload of the listing waits or is being processed: what it says will soon be what counts.
+ * @param of A row with `source_slug` and `external_id`.
+ */
+export function isAwaited(of: RawBuilder<unknown>): RawBuilder<boolean> {
+  return sql<boolean>`exists (
+    select from raw_data as other
+    where other.source_slug = ${of}.source_slug and other.external_id = ${of}.external_id
+      and other.status in ('pending', 'processing') offset 0)`;
+}

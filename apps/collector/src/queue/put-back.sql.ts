@@ -1,24 +1,19 @@
 import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../database/tables.ts';
 import type { ListingKey } from './job.ts';
+import { isAwaited } from './processed.sql.ts';
 import { release } from './release.sql.ts';
 import { putBack } from './transitions.sql.ts';
 
 export type RetryStatus = 'failed' | 'invalid';
-
-/** Whether a listing, by an alias, has a payload that is not done. */
-const isBusy = (alias: string) => sql`exists (
-  select from raw_data as other
-  where other.source_slug = ${sql.ref(`${alias}.source_slug`)}
-    and other.external_id = ${sql.ref(`${alias}.external_id`)}
-    and other.status in ('pending', 'processing') offset 0)`;
 
 /** A payload that is back, and whether it waits for another one of its listing. */
 type PutBack = ListingKey & { waits: boolean };
 
 /** Puts a payload back in the queue, and gives whether there was one to put back. */
 export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
-  const { rows } = await sql<PutBack>`update raw_data set ${putBack}, waits = ${isBusy('raw_data')}
+  const { rows } =
+    await sql<PutBack>`update raw_data set ${putBack}, waits = ${isAwaited(sql`raw_data`)}
     where id = ${rawId} and status in ('failed', 'invalid') and not inline
     returning source_slug as "sourceSlug", external_id as "externalId", waits`.execute(db);
   await releaseWaiting(db, rows);
@@ -65,7 +60,7 @@ export async function putBackSome(
     judged as materialized (
       select id,
         row_number() over (partition by source_slug, external_id order by id) > 1
-          or ${isBusy('chosen')} as waits
+          or ${isAwaited(sql`chosen`)} as waits
       from chosen
     )
     update raw_data set ${putBack}, waits = judged.waits

@@ -8,7 +8,7 @@ import type { Metrics } from '../metrics.ts';
 import { countDown, inTime } from '../async/in-time.ts';
 import { pause, repeat } from '../async/repeat.ts';
 import { createAutoResetEvent } from './auto-reset-event.ts';
-import { type ClaimStep, createAgenda, type WaitStep } from './agenda.ts';
+import { createAgenda, type WaitStep } from './agenda.ts';
 import { createClaims } from './claims.ts';
 import { createGiveBack } from './give-back.ts';
 import { type Job, ReturnedError } from './job.ts';
@@ -48,6 +48,8 @@ export type WorkerOptions = {
   maxAttempts: number;
   pollMs?: number;
   maxWaitMs?: number;
+  /** How long a stop may take beyond the time that jobs have; a second unless told. */
+  giveUpMs?: number;
 };
 
 export type Worker = {
@@ -55,7 +57,7 @@ export type Worker = {
   notify: () => void;
   /**
    * Stops claiming, waits for the jobs in progress, at most so long, and returns the rest to the
-   * queue without costing them an attempt. It takes no longer than a second more, whether or not the database
+   * queue without costing them an attempt. It takes no longer than `giveUpMs` more, whether or not the database
    * answers: what could not be returned by then waits for its lease.
    */
   stop: (options: { timeoutMs: number }) => Promise<void>;
@@ -72,6 +74,7 @@ export function startWorker(options: WorkerOptions): Worker {
     mayClaim = () => Promise.resolve(true),
     pollMs = POLL_MS,
     maxWaitMs = MAX_WAIT_MS,
+    giveUpMs = GIVE_UP_MS,
   } = options;
   const name = processName(randomUUID().slice(0, 8));
   const wake = createAutoResetEvent();
@@ -83,7 +86,7 @@ export function startWorker(options: WorkerOptions): Worker {
   const slots = createSlots(options.slots, wake.set, { ahead: MAX_PREFETCHED, ...share });
   const prefetch = createPrefetch(slots, maxWaitMs);
   const claimant = { worker: name, leaseMs };
-  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, ...share });
+  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, pollMs, ...share });
   const agenda = createAgenda({ slots, breaker, stopping: stopping.signal, pollMs });
   const runJob = createJobRunner(options);
   const back = createGiveBack({ db, log, metrics, worker: name }, stopping.signal);
@@ -110,26 +113,26 @@ export function startWorker(options: WorkerOptions): Worker {
     }
   }
 
-  async function claim(step: ClaimStep): Promise<void> {
+  async function claim(): Promise<void> {
     // The answer may take a moment.
     if (!(await mayClaim())) return agenda.refused();
-    if (agenda.next().do !== step.do) return;
+    if (agenda.next().do !== 'claim') return;
     await sources.look();
     await back.strays(slots.all());
     const { spared } = agenda;
-    const jobs = await (step.do === 'claim' ? claims.next(spared) : claims.alone(spared));
+    const jobs = await claims.next(spared);
+    if (jobs === undefined) return agenda.refused();
     const isEmpty = jobs.length === 0;
-    if (step.do === 'claim') agenda.claimed({ isEmpty, spared });
-    else agenda.claimedAlone({ isEmpty });
+    agenda.claimed({ isEmpty, spared });
     if (!isEmpty) await begin(jobs);
     // What was claimed tells that no other source has anything for the slots that are reserved.
     if (!isEmpty && jobs.every(({ sourceSlug }) => slots.hasItsShare(sourceSlug)))
       agenda.reserved();
   }
 
-  async function tryClaim(step: ClaimStep): Promise<void> {
+  async function tryClaim(): Promise<void> {
     try {
-      await claim(step);
+      await claim();
     } catch (error) {
       agenda.failed();
       if (isDatabaseOutage(error)) back.noteOutage();
@@ -146,7 +149,7 @@ export function startWorker(options: WorkerOptions): Worker {
 
   async function loop(): Promise<void> {
     for (let step = agenda.next(); step.do !== 'stop'; step = agenda.next()) {
-      await ('ms' in step ? wait(step) : tryClaim(step));
+      await ('ms' in step ? wait(step) : tryClaim());
     }
   }
 
@@ -172,17 +175,10 @@ export function startWorker(options: WorkerOptions): Worker {
     if (state === 'open') void back.give(slots.takeWaiting());
     wake.set();
   });
-  const onAlone = () => {
-    agenda.aloneIsDue();
-    wake.set();
-  };
   const outages = createOutages();
   const background = [
     keepLeases({ db, slots, log, leaseMs, outages }, ended.signal),
-    rescueLostJobs(
-      { db, log, leaseMs, maxAttempts, outages, onRescued: wake.set, onAlone },
-      ended.signal,
-    ),
+    rescueLostJobs({ db, log, leaseMs, maxAttempts, outages, onRescued: wake.set }, ended.signal),
     repeat(maxWaitMs, () => back.give(prefetch.takeLate()), {
       signal: ended.signal,
       onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
@@ -193,7 +189,7 @@ export function startWorker(options: WorkerOptions): Worker {
   return {
     notify: wake.set,
     async stop({ timeoutMs }) {
-      const leftMs = countDown(timeoutMs + GIVE_UP_MS);
+      const leftMs = countDown(timeoutMs + giveUpMs);
       stopping.abort();
       wake.set();
       // None follows: what a claim that is on its way brings is given back too.

@@ -4,8 +4,8 @@ import type { JobAgain, ProcessJob, ProcessResult } from '../queue/index.ts';
 /** A job that is processed again: what it was, and who wants to hear that it is as it was. */
 export type AgainInput = JobInput & {
   before: JobAgain['before'];
-  /** Called where the job came to nothing, and the payload is as it was. */
-  onKept?: () => void;
+  /** Told why the job came to nothing, and the payload is as it was. */
+  onKept?: (reason: string) => void;
 };
 
 /**
@@ -21,9 +21,14 @@ export function keepCompleted(process: ProcessJob<JobInput>): ProcessJob<AgainIn
     const stages = result.status === 'postponed' ? (options.stages ?? []) : result.stages;
     const isWritten = stages.some(({ stage, outcome }) => stage === 'upsert' && outcome === 'done');
     if (isWritten && !isOfModel(result)) return result;
-    if (!isWritten) input.onKept?.();
+    if (!isWritten) input.onKept?.(reasonOf(result));
     return { status: 'completed', error: null, stages, listingId: null };
   };
+}
+
+function reasonOf(result: ProcessResult): string {
+  const { message } = (result.status !== 'postponed' && result.error) || {};
+  return message ?? 'What it needs is not there at present.';
 }
 
 function isOfModel(result: ProcessResult): boolean {

@@ -1,5 +1,6 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
+import { toError } from '../async/to-error.ts';
 import type { Tables } from '../database/tables.ts';
 import { MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
 import {
@@ -14,7 +15,7 @@ import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts'
 import { embeddingText, isEmbedded } from '../embeddings/text.ts';
 import { sha256 } from '../text/sha256.ts';
 import { createModelCost } from '../model/cost.ts';
-import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
+import { claimAgain, type InlineJobs, type JobOutcome, processName } from '../queue/index.ts';
 import {
   addReadingCost,
   type Chosen,
@@ -49,16 +50,19 @@ export type ReadOutcome =
   /** The model fails on it. */
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
+/** What became of a reading that was to be written. */
 export type WriteOutcome =
-  | 'written'
-  /** The listing was made from another payload meanwhile, or will soon be. */
-  | 'changed'
-  /** The payload is back in the queue, and a worker goes on with it. */
-  | 'queued'
-  /** The model failed, or the pipeline did before it wrote: the listing and its payload are as they were. */
-  | 'kept'
-  /** The payload has failed, and says why. */
-  | 'failed';
+  /** `changed`: the listing was made from another payload meanwhile, or will soon be. */
+  | { outcome: 'written' | 'changed' }
+  | {
+      /**
+       * `incomplete`: the listing is written, but the model failed on what follows from that, such as its pictures,
+       * which are as they were. `queued`: the payload is back in the queue, and a worker goes on with it. `kept`:
+       * the listing and its payload are as they were. `failed`: the payload has failed, and says why.
+       */
+      outcome: 'incomplete' | 'queued' | 'kept' | 'failed';
+      error: Error;
+    };
 
 export type Reprocess = {
   /** How many listings a choice is. */
@@ -78,8 +82,8 @@ export type Reprocess = {
   ): AsyncGenerator<ReadOutcome>;
   /**
    * Takes a reading through the pipeline: the model is not asked for it again. The embedding of what the
-   * listing will say is made before, so that a model that fails leaves all as it was.
-   * @throws ModelError that another listing would meet too, as `isOfAll` says.
+   * listing will say is made before, so that a model that fails on it leaves all as it was.
+   * @throws ModelError that another listing would meet too, as `isOfAll` says, in whichever stage it came up.
    */
   write(reading: Reading): Promise<WriteOutcome>;
   /** What `Choice.outdated` compares with. */
@@ -173,16 +177,35 @@ export function createReprocess(deps: {
         embedded = await embedAhead(reading);
       } catch (error) {
         if (!(error instanceof ModelError) || isOfAll(error)) throw error;
-        return 'kept';
+        return { outcome: 'kept', error };
       }
       const job = await claimAgain(db, { listingId, rawId }, { worker, leaseMs });
-      if (job === undefined) return 'changed';
-      let isKept = false;
-      const onKept = () => void (isKept = true);
-      const input = { before: job.before, force: true, extracted, embedded, onKept };
-      const outcome = await jobs.run(job, { input });
-      if (outcome === 'completed') return isKept ? 'kept' : 'written';
-      return outcome === 'postponed' || outcome === 'lost' ? 'queued' : 'failed';
+      if (job === undefined) return { outcome: 'changed' };
+      let reason: string | undefined;
+      const onKept = (why: string) => void (reason = why);
+      let failure: unknown;
+      const onFailure = (error: unknown) => (failure = error);
+      const { before } = job;
+      const input = { before, force: true, extracted, embedded, onKept, onFailure };
+      const ended = await jobs.run(job, { input });
+      if (isOfAll(failure)) throw failure;
+      const outcome = outcomeOf(ended, {
+        isKept: reason !== undefined,
+        hasFailed: failure !== undefined,
+      });
+      if (outcome === 'written') return { outcome };
+      return { outcome, error: toError(failure ?? reason ?? `Its payload is ${ended}.`) };
     },
   };
+}
+
+function outcomeOf(
+  ended: JobOutcome,
+  { isKept, hasFailed }: { isKept: boolean; hasFailed: boolean },
+): Exclude<WriteOutcome['outcome'], 'changed'> {
+  if (ended === 'completed') {
+    if (isKept) return 'kept';
+    return hasFailed ? 'incomplete' : 'written';
+  }
+  return ended === 'failed' || ended === 'invalid' ? 'failed' : 'queued';
 }

@@ -29,6 +29,7 @@ export async function openPictures({
   const images = createImages({
     db,
     model,
+    modelTimeoutMs: 10_000,
     store: createImageStore(openFolder(folder, temporary.path)),
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),

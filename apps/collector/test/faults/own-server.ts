@@ -1,9 +1,8 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '@oselya/kit/testing';
 import { atEnd } from '@oselya/db/testing';
 
 const SCRIPT = join(import.meta.dirname, '../../../../scripts/postgres');
@@ -52,13 +51,4 @@ export async function startServer(): Promise<OwnServer> {
       await run(SCRIPT, ['restart', mode], { env });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -60,7 +60,7 @@ const USUAL = Array.from({ length: JOBS }, (_, nth) => [
 ]);
 
 /** A worker over payloads that have pictures of these names. */
-async function open({ payloads = USUAL, timeoutMs = 20_000 } = {}) {
+async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3 } = {}) {
   for (const names of payloads) {
     const urls = names.map((name) => `${host.url}/${round}-${name}.png`);
     await store(db, payloadOf({ image_urls: urls }));
@@ -72,7 +72,7 @@ async function open({ payloads = USUAL, timeoutMs = 20_000 } = {}) {
     model,
     modelTimeoutMs: timeoutMs,
     images: pictures.images,
-    slots: 3,
+    slots,
     servers: [server, host],
     folder: dataDir,
   });
@@ -187,7 +187,6 @@ const poisons: [name: string, answer: Answer, code: string, timeoutMs?: number][
   ['resets the connection', 'reset', 'MODEL_UNREACHABLE'],
   ['cuts the connection in the midst of an answer', 'cut', 'MODEL_UNREACHABLE'],
   ['never answers', 'silence', 'MODEL_TIMEOUT', SHORT_MS],
-  ['asks for patience', busy('0'), 'MODEL_RATE_LIMITED'],
 ];
 
 for (const [name, answer, code, timeoutMs] of poisons) {
@@ -198,6 +197,19 @@ for (const [name, answer, code, timeoutMs] of poisons) {
     assert.deepEqual(await judge(timeoutMs), { described: 2 * JOBS - 1, refused });
   });
 }
+
+test('a vision server that asks for patience for one picture has it later, and the others now', async () => {
+  faultOf(busy('0'), isPoison);
+  await using _ = await open();
+  await until('the others', async () => (await countByStatus(db)).completed === JOBS - 1);
+  const reached = shown.length;
+  await until('the picture again', () => shown.slice(reached).filter(isPoison).length >= 10);
+  assert.ok(shown.slice(reached).includes('control'), 'which keeps the breaker closed for others');
+  const { completed, failed } = await countByStatus(db);
+  assert.deepEqual([completed, failed], [JOBS - 1, 0]);
+  delete server.state.saysOf;
+  assert.deepEqual(await judge(), { described: 2 * JOBS, refused: {} });
+});
 
 /** A server that a picture takes down, for as long as it takes to start again. */
 function fallOver(): void {
@@ -238,15 +250,17 @@ test('so are several of one listing that is alone in the queue: nobody else has 
 });
 
 test('a picture that failed in an outage is described after it, whoever else was answered before', async () => {
-  // It is away for each picture twice, as if it fell over again and again, and answers in between.
+  // It is away for two calls of each picture, as if it fell over again and again, and answers in between.
   const met = new Map<string, number>();
   server.state.saysOf = (request) => {
     const url = urlIn(request);
     shown.push(url);
     const times = met.get(url) ?? 0;
     met.set(url, times + 1);
-    return url !== 'control' && times < 2 ? OVERLOADED : undefined;
+    return url !== 'control' && times < 6 ? OVERLOADED : undefined;
   };
-  await using _ = await open();
+  // One listing at a time: its trials have nobody else's failures among their own.
+  await using _ = await open({ slots: 1 });
   assert.deepEqual(await judge(), { described: 2 * JOBS, refused: {} });
+  assert.ok(shown.includes('control'));
 });

@@ -109,6 +109,12 @@ test('a small file of four gigapixels is refused before it is unpacked', async (
   assert.ok(process.memoryUsage.rss() - started < 100 * 1024 * 1024);
 });
 
+test('a copy that cannot be made is held against the picture only where that cannot be read', async () => {
+  const whole = await picture('jpeg');
+  await assert.rejects(toJpeg(whole.subarray(0, whole.length / 2), 1024), { name: 'ImageError' });
+  await assert.rejects(toJpeg(whole, -1), ({ name }: Error) => name !== 'ImageError');
+});
+
 test('of an animation only the first frame is read', async () => {
   const frames = await sharp(await noise(32).resize(32, 96).png().toBuffer())
     .gif({ delay: [10, 10, 10] })

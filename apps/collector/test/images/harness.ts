@@ -101,6 +101,7 @@ export async function openImages() {
       onError: (error) => failures.push(error),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
       model: visionModel().model,
+      modelTimeoutMs: 10_000,
       log: { warn: (fields: Record<string, unknown>) => void warnings.push(fields) },
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },

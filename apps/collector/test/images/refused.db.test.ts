@@ -3,7 +3,10 @@ import { rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { descriptionPrompt } from '../../src/images/describe.ts';
+import { CONTROL_SIZE } from '../../src/images/control-picture.ts';
+import { type Describer, descriptionPrompt } from '../../src/images/describe.ts';
+import { endTrialTurn, takeTrialTurn } from '../../src/images/trial-turns.sql.ts';
+import { MOST_TRIALS } from '../../src/images/trials.ts';
 import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
 import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
@@ -135,6 +138,60 @@ test('a stored picture that cannot be decoded any more is recorded, and the othe
   assert.ok(events.includes('undescribed'));
 });
 
+test('of all that take the turn at a trial one has it, until it ends or was never heard of again', async () => {
+  const minute = 60_000;
+  const taken = await Promise.all(Array.from({ length: 5 }, () => takeTrialTurn(db, minute)));
+  const [first, ...more] = taken.filter((turn) => turn !== undefined);
+  assert.ok(first);
+  assert.deepEqual(more, []);
+  await endTrialTurn(db, first);
+  const second = await takeTrialTurn(db, minute);
+  assert.ok(second);
+  const third = await takeTrialTurn(db, 0);
+  assert.ok(third, 'the second has taken too long');
+  await endTrialTurn(db, second);
+  assert.equal(
+    await takeTrialTurn(db, minute),
+    undefined,
+    'and ends no other one when it comes back',
+  );
+  await endTrialTurn(db, third);
+});
+
+test('a trial of one process has no trial of another one between its control and its picture', async () => {
+  const tries: string[] = [];
+  const timedOut = {
+    outcome: 'MODEL_TIMEOUT',
+    durationMs: 1,
+    inputTokens: 0,
+    outputTokens: 0,
+  } as const;
+  const names = ['tried-1', 'tried-2'];
+  const verdicts = names.map(async (name, nth) => {
+    const { url, sha256 } = await put(`/${name}.png`, 'png', { width: 96 + nth });
+    let isFirst = true;
+    const { model } = visionModel();
+    const failing: Describer = {
+      ...model,
+      async generateObject(request) {
+        const isControl = request.data === CONTROL_SIZE;
+        if (!isFirst) tries.push(`${isControl ? 'control' : 'picture'} of ${name}`);
+        if (isControl) return model.generateObject(request);
+        isFirst = false;
+        request.observe?.({ ...timedOut, operation: request.operation });
+        throw new ModelError('MODEL_TIMEOUT', 'There was no answer.');
+      },
+    };
+    await open({ model: failing }).images.processRemote({ ...(await addListing()), urls: [url] });
+    return (await imageOf(sha256)).describe_error?.code;
+  });
+  assert.deepEqual(await Promise.all(verdicts), ['MODEL_TIMEOUT', 'MODEL_TIMEOUT']);
+  assert.equal(tries.length, 2 * 2 * MOST_TRIALS);
+  for (const [nth, one] of tries.entries()) {
+    if (one.startsWith('control')) assert.equal(tries[nth + 1], one.replace('control', 'picture'));
+  }
+});
+
 test('with a refused picture a listing is complete, and costs the model nothing until it is reprocessed', async () => {
   const [bad, good] = [
     await put('/refused.png', 'png', { width: 92 }),
@@ -169,7 +226,7 @@ test('with a refused picture a listing is complete, and costs the model nothing 
   const [reading] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
   assert.ok(reading);
   assert.equal(better.shown.length, 0, 'a reading asks for no picture');
-  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.deepEqual(
     better.shown.map(({ data }) => data),
     [{ hint: bad.url, width: 92, height: 48 }],
@@ -179,6 +236,6 @@ test('with a refused picture a listing is complete, and costs the model nothing 
   // What is described is left alone.
   const [next] = readings(await readAll(reprocess, { listingId: raw.listing_id ?? 0 }));
   assert.ok(next);
-  assert.equal(await reprocess.write(next), 'written');
+  assert.deepEqual(await reprocess.write(next), { outcome: 'written' });
   assert.equal(better.shown.length, 1);
 });

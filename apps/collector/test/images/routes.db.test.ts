@@ -78,6 +78,26 @@ test('what the caller has is not sent again, and what was said of how to keep it
   }
 });
 
+test('anything at all is had where the picture is there, whatever the time of the copy (RFC 9110 13.1.2, 13.1.3)', async () => {
+  for (const [hash, expected] of [
+    [sha256, 304],
+    ['0'.repeat(64), 404],
+  ] as const) {
+    const headers = { 'if-none-match': '*' };
+    const answer = await app.inject({ url: `/images/${hash}`, headers });
+    assert.equal(answer.statusCode, expected);
+    assert.equal(answer.headers['etag'], expected === 304 ? `"${sha256}"` : undefined);
+  }
+  const since = 'Thu, 01 Jan 1970 00:00:00 GMT';
+  const headers = { 'if-none-match': `"${sha256}"`, 'if-modified-since': since };
+  assert.equal((await app.inject({ url: `/images/${sha256}`, headers })).statusCode, 304);
+  const dated = await app.inject({
+    url: `/images/${sha256}`,
+    headers: { 'if-modified-since': since },
+  });
+  assert.equal(dated.statusCode, 200);
+});
+
 test('an unknown hash is 404 and is not kept; what is no hash or no size is 422', async () => {
   const answer = await app.inject(`/images/${'0'.repeat(64)}`);
   assert.deepEqual([answer.statusCode, answer.json().code], [404, 'image_not_found']);
@@ -111,5 +131,7 @@ test('bytes that are gone from the store are 404', async () => {
   await rm(join(folder, sha256.slice(0, 2), sha256.slice(2, 4), sha256));
   for (const path of [`/images/${sha256}`, `/images/${sha256}?size=320`]) {
     assert.equal((await app.inject(path)).statusCode, 404);
+    const any = { 'if-none-match': '*' };
+    assert.equal((await app.inject({ url: path, headers: any })).statusCode, 404);
   }
 });

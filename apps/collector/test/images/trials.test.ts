@@ -1,24 +1,43 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
-import { createAskForPicture, MOST_TRIALS } from '../../src/images/trials.ts';
+import {
+  createAskForPicture,
+  createTrialTime,
+  MOST_TRIALS,
+  TRIALS_MS,
+} from '../../src/images/trials.ts';
 
 const serverFailures = [
   'MODEL_UNAVAILABLE',
   'MODEL_TIMEOUT',
   'MODEL_UNREACHABLE',
-  'MODEL_RATE_LIMITED',
 ] as const satisfies ModelErrorCode[];
 
 const failing = (code: ModelErrorCode, status?: number) => () =>
   Promise.reject(new ModelError(code, `It is ${code}.`, status === undefined ? {} : { status }));
 
-/** Calls that are noted by name, in their order. */
+/** The turn at a trial, which processes share. */
+function createTurns() {
+  let isTaken = false;
+  return async () => {
+    if (isTaken) return undefined;
+    isTaken = true;
+    return async () => void (isTaken = false);
+  };
+}
+
+const createAsk = (takeTurn = createTurns()) => createAskForPicture(takeTurn);
+
+/** Calls of one request each that are noted by name, in their order. */
 function calls(
   ask: () => Promise<string>,
   control: () => Promise<unknown> = () => Promise.resolve(),
-  noted: string[] = [],
+  options: { requestFails?: ModelErrorCode; mayBegin?: () => boolean; signal?: AbortSignal } = {},
 ) {
+  const noted: string[] = [];
+  const { requestFails, mayBegin = () => true, signal = new AbortController().signal } = options;
   const noting =
     <Result>(name: string, call: () => Promise<Result>) =>
     () => {
@@ -28,9 +47,17 @@ function calls(
   const asking = noting('ask', ask);
   return {
     noted,
-    ask(onRequest: () => void) {
-      onRequest();
-      return asking();
+    mayBegin,
+    signal,
+    async ask(onRequest: (outcome: 'ok' | ModelErrorCode) => void) {
+      try {
+        const answer = await asking();
+        onRequest('ok');
+        return answer;
+      } catch (error) {
+        if (error instanceof ModelError) onRequest(requestFails ?? error.code);
+        throw error;
+      }
     },
     control: noting('control', control),
   };
@@ -38,10 +65,10 @@ function calls(
 
 test('what is answered, or refused, is asked for once and without a control', async () => {
   const good = calls(() => Promise.resolve('a kitchen'));
-  assert.deepEqual(await createAskForPicture()('1', good), { answer: 'a kitchen' });
+  assert.deepEqual(await createAsk()('1', good), { answer: 'a kitchen' });
   assert.deepEqual(good.noted, ['ask']);
   const bad = calls(failing('MODEL_REJECTED', 413));
-  const verdict = await createAskForPicture()('1', bad);
+  const verdict = await createAsk()('1', bad);
   assert.equal('refusal' in verdict && verdict.refusal.message, 'It is MODEL_REJECTED.');
   assert.deepEqual(bad.noted, ['ask']);
 });
@@ -49,7 +76,7 @@ test('what is answered, or refused, is asked for once and without a control', as
 for (const code of serverFailures) {
   test(`${code}: refused after ${MOST_TRIALS} trials, each with an answer to the control before it`, async () => {
     const bad = calls(failing(code));
-    const verdict = await createAskForPicture()('1', bad);
+    const verdict = await createAsk()('1', bad);
     assert.ok('refusal' in verdict);
     assert.equal(verdict.refusal.code, code);
     assert.match(verdict.refusal.message, new RegExp(`3 trials.*It is ${code}\\.$`));
@@ -59,8 +86,8 @@ for (const code of serverFailures) {
 }
 
 test('while the control is not answered nothing is held against a picture', async () => {
-  const ask = createAskForPicture();
-  for (const code of [...serverFailures, 'MODEL_BREAKER_OPEN'] as const) {
+  const ask = createAsk();
+  for (const code of [...serverFailures, 'MODEL_RATE_LIMITED', 'MODEL_BREAKER_OPEN'] as const) {
     for (let turn = 0; turn < 5 * MOST_TRIALS; turn += 1) {
       await assert.rejects(ask(code, calls(failing('MODEL_UNAVAILABLE'), failing(code))), { code });
     }
@@ -75,7 +102,7 @@ test('while the control is not answered nothing is held against a picture', asyn
 });
 
 test('trials go on where an outage ended an attempt, and begin anew after an answer', async () => {
-  const ask = createAskForPicture();
+  const ask = createAsk();
   let left = 1;
   // One trial, and then the control is not answered.
   const control = () => {
@@ -108,71 +135,142 @@ test('trials go on where an outage ended an attempt, and begin anew after an ans
 });
 
 test('one whose request was the only one of a half-open breaker is tried after the control from then on', async () => {
-  const ask = createAskForPicture();
+  const ask = createAsk();
   const open = failing('MODEL_BREAKER_OPEN');
-  await assert.rejects(ask('1', calls(open, open)), { code: 'MODEL_BREAKER_OPEN' });
+  const opened = calls(open, open, { requestFails: 'MODEL_UNREACHABLE' });
+  await assert.rejects(ask('1', opened), { code: 'MODEL_BREAKER_OPEN' });
   const later = calls(failing('MODEL_UNAVAILABLE'));
   assert.ok('refusal' in (await ask('1', later)));
   assert.equal(later.noted[0], 'control');
   // One that no request was made for is not.
-  const { control } = calls(open);
-  await assert.rejects(ask('2', { ask: open, control }), { code: 'MODEL_BREAKER_OPEN' });
+  await assert.rejects(ask('2', { ...calls(open), ask: open }), { code: 'MODEL_BREAKER_OPEN' });
   const fresh = calls(() => Promise.resolve('seen'));
   await ask('2', fresh);
   assert.deepEqual(fresh.noted, ['ask']);
 });
 
-test('a breaker that opens within a trial holds nothing against the picture', async () => {
-  const ask = createAskForPicture();
+test('a trial in which the breaker opens counts, by what the request failed with', async () => {
+  const ask = createAsk();
   const open = failing('MODEL_BREAKER_OPEN');
-  for (let turn = 0; turn < 3 * MOST_TRIALS; turn += 1) {
-    await assert.rejects(ask('1', calls(open)), { code: 'MODEL_BREAKER_OPEN' });
+  for (let trial = 1; trial < MOST_TRIALS; trial += 1) {
+    let left = 1;
+    const control = () => ((left -= 1) < 0 ? open() : Promise.resolve());
+    const bad = calls(open, control, { requestFails: 'MODEL_UNREACHABLE' });
+    await assert.rejects(ask('1', bad), { code: 'MODEL_BREAKER_OPEN' });
   }
+  const bad = calls(open, undefined, { requestFails: 'MODEL_UNREACHABLE' });
+  const verdict = await ask('1', bad);
+  assert.equal('refusal' in verdict && verdict.refusal.code, 'MODEL_UNREACHABLE');
+  assert.deepEqual(bad.noted, ['control', 'ask']);
+});
+
+test('a server that asks for patience holds nothing against a picture, and is not asked again at once', async () => {
+  const ask = createAsk();
+  const limited = failing('MODEL_RATE_LIMITED', 429);
+  for (let attempt = 1; attempt <= 3 * MOST_TRIALS; attempt += 1) {
+    const bad = calls(limited);
+    await assert.rejects(ask('1', bad), { code: 'MODEL_RATE_LIMITED' });
+    assert.deepEqual(bad.noted, [...(attempt === 1 ? ['ask'] : []), 'control', 'ask']);
+  }
+  // Nor where the breaker leaves it alone then.
+  const open = failing('MODEL_BREAKER_OPEN');
+  for (let attempt = 1; attempt <= 3 * MOST_TRIALS; attempt += 1) {
+    const bad = calls(open, undefined, { requestFails: 'MODEL_RATE_LIMITED' });
+    await assert.rejects(ask('2', bad), { code: 'MODEL_BREAKER_OPEN' });
+  }
+});
+
+test('trials that take too long are gone on with at the next attempt', async () => {
+  const ask = createAsk();
+  const bad = failing('MODEL_TIMEOUT');
+  for (let attempt = 1; attempt < MOST_TRIALS; attempt += 1) {
+    let left = 1;
+    const tried = calls(bad, undefined, { mayBegin: () => (left -= 1) >= 0 });
+    await assert.rejects(ask('1', tried), { code: 'MODEL_TIMEOUT' });
+    assert.deepEqual(tried.noted, [...(attempt === 1 ? ['ask'] : []), 'control', 'ask']);
+  }
+  const late = calls(bad, undefined, { mayBegin: () => false });
+  await assert.rejects(ask('1', late), { code: 'MODEL_TIMEOUT' });
+  assert.deepEqual(late.noted, []);
+  assert.ok('refusal' in (await ask('1', calls(bad))));
+});
+
+test('the time for trials begins with the first of them', (t) => {
+  let now = 1000;
+  t.mock.method(performance, 'now', () => now);
+  const mayBegin = createTrialTime();
+  now += 2 * TRIALS_MS;
+  assert.equal(mayBegin(), true);
+  now += TRIALS_MS - 1;
+  assert.equal(mayBegin(), true);
+  now += 1;
+  assert.equal(mayBegin(), false);
+});
+
+test('whoever waits for a turn ends with its job, and a turn ends whatever its trial comes to', async () => {
+  const takeTurn = createTurns();
+  const ask = createAskForPicture(takeTurn);
+  const end = await takeTurn();
+  assert.ok(end);
+  const stop = new AbortController();
+  const bad = calls(failing('MODEL_UNAVAILABLE'), undefined, { signal: stop.signal });
+  const waiting = ask('1', bad);
+  await setImmediate();
+  stop.abort(new Error('stopped'));
+  await assert.rejects(waiting, { message: 'stopped' });
+  assert.deepEqual(bad.noted, ['ask']);
+  await end();
+  await assert.rejects(ask('1', calls(failing('MODEL_UNAVAILABLE'), failing('MODEL_ABORTED'))));
+  assert.ok(await takeTurn(), 'the turn is free');
 });
 
 test('a control that is refused or makes no sense is answered; a wrong key propagates', async () => {
   const bad = failing('MODEL_UNAVAILABLE');
   for (const said of [failing('MODEL_REJECTED', 400), failing('MODEL_INVALID_OUTPUT')]) {
-    assert.ok('refusal' in (await createAskForPicture()('1', calls(bad, said))));
+    assert.ok('refusal' in (await createAsk()('1', calls(bad, said))));
   }
-  const ask = createAskForPicture();
+  const ask = createAsk();
   for (const said of [
     failing('MODEL_REJECTED', 401),
     failing('MODEL_ABORTED'),
     failing('MODEL_CLOSED'),
   ]) {
     await assert.rejects(ask('1', calls(bad, said)), ModelError);
-    await assert.rejects(createAskForPicture()('1', calls(said)), ModelError);
+    await assert.rejects(createAsk()('1', calls(said)), ModelError);
   }
 });
 
-test('what another picture brings down with it is tried without that one, and described', async () => {
-  const ask = createAskForPicture();
+test('what another picture brings down with it is tried without that one, in whatever process, and described', async () => {
+  const takeTurn = createTurns();
+  const processes = [createAskForPicture(takeTurn), createAskForPicture(takeTurn)];
   let isDown = false;
   /** A call that takes a while: the server is down for all once the poison has reached it. */
   async function call(name: string): Promise<string> {
     for (let turn = 0; turn < 3; turn += 1) {
       isDown ||= name === 'poison' && turn === 1;
       if (isDown) break;
-      await new Promise(setImmediate);
+      await setImmediate();
     }
     return isDown ? failing('MODEL_UNREACHABLE')() : name;
   }
   /** As a job does: what an outage met is asked for again when the server is back. */
-  async function verdictOn(name: string): Promise<string> {
+  async function verdictOn(name: string, nth: number): Promise<string> {
+    const ask = processes[nth % processes.length] ?? assert.fail();
     const asked = calls(
       () => call(name),
       () => call('control'),
     );
-    for (;;) {
+    for (let attempt = 1; attempt <= 50; attempt += 1) {
       try {
         const verdict = await ask(name, asked);
         return 'refusal' in verdict ? 'refused' : verdict.answer;
-      } catch {
-        await new Promise(setImmediate);
+      } catch (error) {
+        assert.ok(error instanceof ModelError, String(error));
+        await setImmediate();
         isDown = false;
       }
     }
+    return assert.fail(`no verdict on ${name}`);
   }
   const verdicts = await Promise.all(['poison', '1', '2', '3'].map(verdictOn));
   assert.deepEqual(verdicts, ['refused', '1', '2', '3']);

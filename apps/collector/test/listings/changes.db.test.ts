@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeys } from '../../src/access/api-keys.ts';
+import { placeChanges } from '../../src/listings/changes/service.ts';
+import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
-import { createHarness } from '../support/pipeline.ts';
+import { createHarness, listingOf } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
 
 type Feed = {
@@ -208,19 +210,169 @@ test('a key with a list of sources follows these alone, and gets on past the oth
   assert.deepEqual((await ask(first.cursor, 1, headers)).items, []);
 });
 
+/** A model that reads this price in dollars, whatever it is shown. */
+const reads = (price: number) => betterModel(() => ({ price, currency: 'USD' }));
+
+test('a price that is read differently out of the same payload is no change of it', async () => {
+  const payload = payloadOf();
+  const { cursor } = await ask();
+  const { listing_id: listingId } = await createHarness(db, { model: reads(50_000) }).process(
+    payload,
+  );
+  assert.ok(listingId);
+  const work = openReprocess(db, reads(60_000));
+  const [reading] = readings(await readAll(work, { listingId }));
+  assert.ok(reading);
+  assert.deepEqual(await work.write(reading), { outcome: 'written' });
+  assert.equal((await listingOf(db, payload))?.price, 60_000);
+  // Another payload may change it, whatever was said of the one before.
+  await createHarness(db).process({ ...payload, price: 70_000, currency: 'USD' });
+  const { items } = await ask(cursor);
+  assert.deepEqual(
+    items.map(({ kind, price_from, price_to }) => [kind, price_from, price_to]),
+    [
+      ['new', null, null],
+      ['price_changed', 60_000, 70_000],
+    ],
+  );
+});
+
+/** Adds so many changes at once, of listings that nobody needs. */
+async function addChanges(changes: number, source = 'doshka'): Promise<void> {
+  await sql`insert into listing_changes (listing_id, source_slug, kind)
+    select nth, ${source}, 'new' from generate_series(1, ${changes}::int) as nth`.execute(db);
+}
+
+/** How many changes have no place in the feed yet. */
+async function countWaiting(): Promise<number> {
+  const { n } = await db
+    .selectFrom('listing_changes')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('position', 'is', null)
+    .executeTakeFirstOrThrow();
+  return n;
+}
+
+test('a request gives places to a thousand changes, the first one too, and says that there are more', async () => {
+  const start = (await ask()).cursor;
+  await addChanges(2005);
+  const first = await ask();
+  assert.deepEqual([first.items, first.has_more, await countWaiting()], [[], true, 1005]);
+  const page = await ask(start, 1);
+  assert.deepEqual([page.items.length, page.has_more, await countWaiting()], [1, true, 5]);
+  let told = 0;
+  for (let [cursor, hasMore] = [first.cursor, true]; hasMore;) {
+    const next = await ask(cursor);
+    told += next.items.length;
+    ({ cursor, has_more: hasMore } = next);
+  }
+  assert.equal(told, 1005, 'what had no place then comes as a change');
+});
+
+test('the upkeep gives places to all of them', async () => {
+  const { cursor } = await ask();
+  await addChanges(1500);
+  await placeChanges(db, new AbortController().signal);
+  assert.equal(await countWaiting(), 0);
+  const { has_more: hasMore, ...first } = await ask();
+  assert.deepEqual([first.items, hasMore], [[], false]);
+  assert.equal((await ask(cursor)).items.length, 100);
+});
+
+// PGlite has one session.
+if (engine === 'postgres') {
+  test('nobody waits for whoever gives places: what has none yet comes with the next answer', async () => {
+    const { cursor } = await ask();
+    const giver = await database.pool.connect();
+    try {
+      await giver.query('begin');
+      // "feed", as in the repository.
+      await giver.query('select pg_advisory_xact_lock($1)', [0x66_65_65_64]);
+      const added = await addListing();
+      const meanwhile = await ask(cursor);
+      assert.deepEqual([meanwhile.items, meanwhile.has_more], [[], true]);
+      assert.equal((await ask()).has_more, true);
+      await placeChanges(db, new AbortController().signal);
+      assert.equal(await countWaiting(), 1, 'it is left to whoever has begun');
+      await giver.query('commit');
+      const { items, has_more: hasMore } = await ask(meanwhile.cursor);
+      assert.deepEqual([items.map(({ listing_id: id }) => id), hasMore], [[added], false]);
+    } finally {
+      giver.release();
+    }
+  });
+}
+
+test('a page looks through so many positions for its sources, and gets on where it finds none', async () => {
+  const headers = await keyOf(['rare']);
+  const { cursor } = await ask(undefined, 1, headers);
+  await addListing();
+  await ask();
+  // As many as other sources have in days.
+  await sql`select setval('listing_changes_positions',
+    (select last_value from listing_changes_positions) + 60000)`.execute(db);
+  const rare = await addListing('rare');
+  const first = await ask(cursor, 10, headers);
+  assert.deepEqual([first.items, first.has_more], [[], true]);
+  const second = await ask(first.cursor, 10, headers);
+  assert.deepEqual(
+    [second.items.map(({ listing_id: id }) => id), second.has_more],
+    [[rare], false],
+  );
+});
+
+test('a cursor of what the restore of an older copy has lost is refused, though as many changes came since', async () => {
+  const copied = (await ask()).cursor;
+  await addListing();
+  const lost = (await ask(copied)).cursor;
+  // The copy does not have it, and goes on by itself.
+  await sql`with gone as (
+      delete from listing_changes
+      where position = (select max(position) from listing_changes) returning position)
+    select setval('listing_changes_positions', position, false) from gone`.execute(db);
+  const refused = async () => {
+    const answer = await collector.get(`/api/v1/listings/changes?after=${lost}`, anySource);
+    assert.equal(answer.status, 422, answer.text);
+  };
+  await refused();
+  const added = [await addListing(), await addListing()];
+  const { items, cursor } = await ask(copied);
+  assert.deepEqual(
+    items.map(({ listing_id: id }) => id),
+    added,
+  );
+  await refused();
+  assert.deepEqual((await ask(cursor)).items, []);
+});
+
+test('a cursor that stands at a change which is not kept any more goes on', async () => {
+  await addListing();
+  const { cursor } = await ask();
+  await sql`delete from listing_changes`.execute(db);
+  assert.deepEqual((await ask(cursor)).items, []);
+  const added = await addListing();
+  assert.deepEqual(
+    (await ask(cursor)).items.map(({ listing_id: id }) => id),
+    [added],
+  );
+});
+
 const cursorOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 test('what is no cursor of this database is refused', async () => {
   const wrong = [
     'after=nonsense',
     'after=',
-    `after=${cursorOf(-1)}`,
-    `after=${cursorOf(1.5)}`,
-    `after=${cursorOf('1')}`,
+    `after=${cursorOf(1)}`,
+    `after=${cursorOf([1])}`,
+    `after=${cursorOf([-1, null])}`,
+    `after=${cursorOf([1.5, null])}`,
+    `after=${cursorOf(['1', null])}`,
+    `after=${cursorOf([1, 'now'])}`,
     `after=${cursorOf({ id: 1 })}`,
-    `after=${cursorOf(2 ** 60)}`,
+    `after=${cursorOf([2 ** 60, null])}`,
     // As of a database that has seen more changes than this one.
-    `after=${cursorOf(1_000_000)}`,
+    `after=${cursorOf([1_000_000, null])}`,
     'limit=0',
     'limit=101',
     'cursor=abc',

@@ -196,3 +196,22 @@ test('changes of listings that are older than a month are removed, whatever is c
     [1, 2],
   );
 });
+
+test('changes of listings get their places in the feed each minute, whoever reads it', async () => {
+  await sql`delete from upkeep_turns`.execute(db);
+  const { upkeep } = upkeepOf(0, 0);
+  for (const listing of [5, 6]) {
+    await sql`insert into listing_changes (listing_id, source_slug, kind)
+      values (${listing}, 'doshka', 'new')`.execute(db);
+    await until('the places', async () => {
+      await pass('1 minute');
+      const left = await db
+        .selectFrom('listing_changes')
+        .select('id')
+        .where('position', 'is', null)
+        .execute();
+      return left.length === 0;
+    });
+  }
+  await upkeep.close();
+});

@@ -146,6 +146,18 @@ test('a job that fails, or whose attempts are spent, keeps no reading, nor does 
   assert.deepEqual(await kept(removed.rawId), []);
 });
 
+test('a job whose pictures came with its request keeps nothing: it cannot be processed later', async () => {
+  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  const images = { ...noImages, processUploaded: () => Promise.reject(isFull) };
+  const { runNext } = createHarness(db, { model: countedModel(), images });
+  const rawId = await store(db, payloadOf());
+  await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
+  assert.equal(await runNext({ uploads: [] }), 'postponed');
+  const { status, error } = await rawRecord(db, rawId);
+  assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
+  assert.deepEqual(await kept(rawId), []);
+});
+
 test('without its claim a job keeps nothing', async () => {
   const rawId = await store(db, payloadOf());
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });

@@ -2,7 +2,7 @@ import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
-import { claimAlone } from '../../src/queue/claim-alone.sql.ts';
+import { claimAlone, takeDrain } from '../../src/queue/claim-alone.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
@@ -58,6 +58,7 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
       aloneFrom: 2,
     }),
   'claim-alone': (db) => claimAlone(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
+  drain: (db) => takeDrain(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
   duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
 };
 

@@ -5,7 +5,7 @@ import { fakeBreaker } from '../support/breaker.ts';
 
 /** An agenda, and all that it goes by. Its pauses are as long as they can be. */
 function open() {
-  const slots = { free: 4, isEmpty: true };
+  const slots = { free: 4 };
   const breaker = fakeBreaker();
   const stopping = new AbortController();
   const time = { now: 0, luck: 1 };
@@ -26,9 +26,8 @@ function open() {
 }
 
 test('it claims again while there is work, and waits for a word once there is none', () => {
-  const { agenda, next, slots } = open();
+  const { agenda, next } = open();
   assert.equal(next(), 'claim');
-  slots.isEmpty = false;
   agenda.claimed({ isEmpty: false });
   assert.equal(next(), 'claim');
   agenda.claimed({ isEmpty: true });
@@ -42,7 +41,7 @@ test('it claims again while there is work, and waits for a word once there is no
 
 test('a slot that is reserved is claimed for at a word, not again and again', () => {
   const { agenda, next, slots } = open();
-  Object.assign(slots, { free: 1, isEmpty: false });
+  slots.free = 1;
   agenda.claimed({ isEmpty: false });
   agenda.reserved();
   assert.equal(next(), 'wait 1000');
@@ -101,38 +100,6 @@ test('claims that fail are followed by longer and longer pauses, up to five seco
   assert.equal(next(), 'claim', 'at once, as the database is back');
   agenda.failed();
   assert.equal(next(), 'pause 500', 'from the beginning');
-});
-
-test('who waits to be alone is claimed once all others have ended, and then others have a turn', () => {
-  const { agenda, next, slots } = open();
-  Object.assign(slots, { free: 3, isEmpty: false });
-  agenda.aloneIsDue();
-  assert.equal(next(), 'wait 1000');
-  Object.assign(slots, { free: 4, isEmpty: true });
-  assert.equal(next(), 'claim alone');
-  agenda.claimedAlone({ isEmpty: false });
-  Object.assign(slots, { free: 3, isEmpty: false });
-  agenda.aloneIsDue();
-  assert.equal(next(), 'wait 1000', 'nobody is beside it');
-  Object.assign(slots, { free: 4, isEmpty: true });
-  assert.equal(next(), 'claim');
-  agenda.claimed({ isEmpty: false });
-  Object.assign(slots, { free: 0, isEmpty: false });
-  assert.equal(next(), 'wait 1000');
-  Object.assign(slots, { free: 4, isEmpty: true });
-  assert.equal(next(), 'claim alone', 'there may be another one');
-  agenda.claimedAlone({ isEmpty: true });
-  assert.equal(next(), 'claim', 'another process took it');
-});
-
-test('with nothing else to do it looks for who waits to be alone, once', () => {
-  const { agenda, next } = open();
-  agenda.claimed({ isEmpty: true });
-  assert.equal(next(), 'claim alone');
-  agenda.claimedAlone({ isEmpty: true });
-  assert.equal(next(), 'wait 1000');
-  agenda.woke();
-  assert.equal(next(), 'claim');
 });
 
 test('once the worker stops it does nothing else', () => {

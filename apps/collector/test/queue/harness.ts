@@ -1,6 +1,8 @@
 import { afterEach } from 'node:test';
 import { createLogger } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
+import type { Tables } from '../../src/database/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
 import type { JobOptions, ProcessResult } from '../../src/queue/run-job.ts';
@@ -17,8 +19,11 @@ export const completed: JobResult = {
   stages: [],
   listingId: null,
 };
+
 /** How often a worker's claims have ended in each way. */
-export async function outcomesOf(metrics: Pick<Metrics, 'jobs'>): Promise<Record<string, number>> {
+export async function countOutcomes(
+  metrics: Pick<Metrics, 'jobs'>,
+): Promise<Record<string, number>> {
   const { values } = await metrics.jobs.get();
   return Object.fromEntries(values.map(({ labels, value }) => [String(labels['outcome']), value]));
 }
@@ -42,6 +47,40 @@ export const logTo = (lines: Line[]) =>
     service: 'test',
     destination: { write: (line) => lines.push(JSON.parse(line) as Line) },
   });
+
+/** Pending payloads of a source, past everything that an ingest does. */
+export async function fill(
+  db: Kysely<Tables>,
+  source: string,
+  count: number,
+  { sameListing = false } = {},
+): Promise<void> {
+  await sql`insert into sources (slug) values (${source}) on conflict do nothing`.execute(db);
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, waits)
+    select ${source}, case when ${sameListing} then 'same' else n::text end, '{}', '',
+      ${sameListing} and n > 1
+    from generate_series(1, ${count}::integer) as n`.execute(db);
+}
+
+/** Jobs that take until a test ends them, each by itself or all, those that come after it included. */
+export function heldJobs() {
+  const begun: (Job & { end: () => void })[] = [];
+  let areHeld = true;
+  return {
+    begun,
+    ofSource: (source: string) => begun.filter(({ sourceSlug }) => sourceSlug === source),
+    endAll: (): void => {
+      areHeld = false;
+      for (const { end } of begun) end();
+    },
+    process: async (job: Job): Promise<ProcessResult> => {
+      const { promise, resolve: end } = Promise.withResolvers<void>();
+      begun.push({ ...job, end });
+      if (areHeld) await promise;
+      return completed;
+    },
+  };
+}
 
 /** A queue for one test file, and workers of four slots on it, which do what a test says. */
 export async function openQueue() {

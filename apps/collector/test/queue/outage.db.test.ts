@@ -149,7 +149,9 @@ for (const [name, jobs, options, begin, end] of outages) {
     assert.ok(claims <= most, `${claims} claims for ${probes} requests, and not ${most}`);
     end();
     await allCompleted(jobs);
-    if (isRead) assert.equal(server.state.readings, jobs, 'none is read twice');
+    // A call that the server did not answer within half a second is made again.
+    if (isRead && options?.timeoutMs === undefined)
+      assert.equal(server.state.readings, jobs, 'none is read twice');
   });
 }
 

@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import type { ProcessResult } from '../../src/queue/run-job.ts';
-import { fakeBreaker } from '../support/breaker.ts';
 import { lossyDatabase } from '../support/lossy-database.ts';
 import { until } from '../support/until.ts';
-import { completed, LONG, NO_WAIT, openQueue, outcomesOf } from './harness.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
+import { completed, LONG, NO_WAIT, openQueue, countOutcomes } from './harness.ts';
 
 const { db, empty, reach, start, statuses, storeMany } = await openQueue();
 
@@ -21,11 +21,11 @@ test('what an outage of the model sends back is returned, and completed later', 
   const metrics = createMetrics(new Registry());
   let isThere = false;
   const worker = start(async () => (isThere ? completed : { status: 'postponed' }), { metrics });
-  await until('all to come back', async () => (await outcomesOf(metrics))['returned'] === 4);
+  await until('all to come back', async () => (await countOutcomes(metrics))['returned'] === 4);
   isThere = true;
   await reach({ completed: 4 });
   await worker.stop(LONG);
-  const { returned = 0, ...others } = await outcomesOf(metrics);
+  const { returned = 0, ...others } = await countOutcomes(metrics);
   assert.ok(returned >= 4);
   assert.deepEqual(others, { completed: 4 });
   await empty();
@@ -34,30 +34,36 @@ test('what an outage of the model sends back is returned, and completed later', 
 test('what a stop sends back is returned once, whether it was begun or waited for a slot', async () => {
   await storeMany(60);
   const metrics = createMetrics(new Registry());
-  const breaker = fakeBreaker();
-  let begun = 0;
+  let isAhead = false;
+  const watched = watchedDatabase(db, {
+    after(text, { rows }) {
+      if (text.includes('with recursive')) isAhead ||= rows.length > 4;
+    },
+  });
+  const begun = { ended: 0, held: 0 };
   const worker = start(
     async (_, { signal }) => {
-      begun += 1;
-      // Thirty end at once, so that many are claimed ahead; the ones after them do not end.
-      return begun <= 30 ? completed : untilGivenUp(signal);
+      // They end at once until more have been claimed than there are slots; the ones after that do not end.
+      begun[isAhead ? 'held' : 'ended'] += 1;
+      return isAhead ? untilGivenUp(signal) : completed;
     },
-    { metrics, breaker, pollMs: 60_000, maxWaitMs: 60_000 },
+    { db: watched, metrics, pollMs: 60_000, maxWaitMs: 60_000, giveUpMs: 60_000 },
   );
-  await until('all slots to be taken', () => begun === 34);
-  await until('jobs that wait for one', async () => ((await statuses())['processing'] ?? 0) > 4);
+  await until('all slots to be taken', () => begun.held === 4);
+  assert.ok(((await statuses())['processing'] ?? 0) > 4, 'others wait for one');
   await worker.stop(NO_WAIT);
-  await reach({ completed: 30, pending: 30 });
+  const { ended } = begun;
+  await reach({ completed: ended, pending: 60 - ended });
   const { claims } = await db
     .selectFrom('raw_data')
     .select((eb) => eb.fn.sum<number>('attempt').as('claims'))
     .executeTakeFirstOrThrow();
-  const counted = { completed: 30, returned: claims - 30 };
+  const counted = { completed: ended, returned: claims - ended };
   await until('all to be counted', async () => {
-    const { returned } = await outcomesOf(metrics);
+    const { returned } = await countOutcomes(metrics);
     return returned === counted.returned;
   });
-  assert.deepEqual(await outcomesOf(metrics), counted);
+  assert.deepEqual(await countOutcomes(metrics), counted);
   await empty();
 });
 
@@ -69,18 +75,18 @@ test('what was claimed unheard in an outage of the database is returned', async 
   const worker = start(async () => completed, { db: lossy.db, metrics });
   await reach({ completed: 1 });
   await worker.stop(LONG);
-  assert.deepEqual(await outcomesOf(metrics), { completed: 1, returned: 1 });
+  assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
   await empty();
 });
 
 test('a job whose claim was taken away is lost, and no failure', async () => {
   await storeMany(1);
   const metrics = createMetrics(new Registry());
-  const worker = start((_, { signal }) => untilGivenUp(signal), { metrics, leaseMs: 60 });
+  const worker = start((_, { signal }) => untilGivenUp(signal), { metrics, leaseMs: 6000 });
   await reach({ processing: 1 });
   await db.updateTable('raw_data').set({ status: 'failed', attempt: 7 }).execute();
-  await until('it to be given up', async () => (await outcomesOf(metrics))['lost'] === 1);
+  await until('it to be given up', async () => (await countOutcomes(metrics))['lost'] === 1);
   await worker.stop(LONG);
-  assert.deepEqual(await outcomesOf(metrics), { lost: 1 });
+  assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
   await empty();
 });

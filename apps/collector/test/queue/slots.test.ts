@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Job } from '../../src/queue/job.ts';
 import { createSlots } from '../../src/queue/slots.ts';
+import { until } from '../support/until.ts';
 
 const job = (rawId: number): Job => ({
   rawId,
@@ -108,7 +109,7 @@ test('of one source no more are worked on than may be, and those of others go ah
   assert.deepEqual(begun, [1, 2, 5, 3]);
   most.ofOne = Infinity;
   ends.get(5)?.();
-  while (begun.length < 5) await new Promise<void>((resolve) => setImmediate(resolve));
+  await until('the last', () => begun.length === 5);
   for (const end of ends.values()) end();
   assert.ok(await slots.empty(1000));
   assert.ok(slots.isEmpty && slots.workingOf().size === 0);

@@ -112,7 +112,7 @@ test('a worker has not stopped while jobs are on their way back', async () => {
       }
       return completed;
     },
-    { db: slow, breaker, pollMs: 60_000 },
+    { db: slow, breaker, pollMs: 60_000, maxWaitMs: 60_000, giveUpMs: 60_000 },
   );
   await until('all slots to be taken', () => begun === 34);
   await until('jobs that wait for one', async () => ((await statuses())['processing'] ?? 0) > 4);

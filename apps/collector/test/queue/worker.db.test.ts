@@ -9,6 +9,8 @@ import { completed, type Line, logTo, LONG, openQueue } from './harness.ts';
 
 const { db, empty, reach, start, statuses, storeMany } = await openQueue();
 
+const CLAIM_FAILED = 'a job could not be claimed';
+
 test('a worker drains the queue, with no more in progress than its slots', async () => {
   await storeMany(30);
   let inProgress = 0;
@@ -31,8 +33,14 @@ test('a worker drains the queue, with no more in progress than its slots', async
 });
 
 test('a notification wakes a worker that has nothing to do, and so does the poll', async () => {
-  const notified = start(async () => completed, { pollMs: 60_000 });
-  await sleep(20);
+  let claims = 0;
+  const watched = watchedDatabase(db, {
+    after(text) {
+      if (text.includes('with recursive')) claims += 1;
+    },
+  });
+  const notified = start(async () => completed, { db: watched, pollMs: 60_000 });
+  await until('a claim to find nothing', () => claims > 0);
   await store(db, payloadOf());
   notified.notify();
   await reach({ completed: 1 });
@@ -98,7 +106,7 @@ test('nothing is claimed while it may not be, and a look that fails is as any fa
       return state.may;
     },
   });
-  await until('the failure', () => lines.some(({ msg }) => msg === 'a job could not be claimed'));
+  await until('the failure', () => lines.some(({ msg }) => msg === CLAIM_FAILED));
   await until('two looks more', () => state.looks >= 3);
   assert.deepEqual(await statuses(), { pending: 2 });
   state.may = true;
@@ -126,8 +134,9 @@ test('an exception fails its job, and the worker goes on', async () => {
 test('a database that fails for a while does not end the worker', async () => {
   await store(db, payloadOf());
   await db.schema.alterTable('raw_data').renameTo('raw_data_away').execute();
-  const worker = start(async () => completed);
-  await sleep(60);
+  const lines: Line[] = [];
+  const worker = start(async () => completed, { log: logTo(lines) });
+  await until('a claim to fail', () => lines.some(({ msg }) => msg === CLAIM_FAILED));
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
   await reach({ completed: 1 });
   await worker.stop(LONG);

@@ -22,7 +22,7 @@ beforeEach(async () => {
 async function reprocess(model = betterModel()): Promise<void> {
   const work = openReprocess(db, model);
   for (const reading of readings(await readAll(work))) {
-    assert.equal(await work.write(reading), 'written');
+    assert.deepEqual(await work.write(reading), { outcome: 'written' });
   }
 }
 

@@ -16,7 +16,8 @@ import { openImages, visionModel } from '../images/harness.ts';
 import { openPictureHost } from '../images/picture-host.ts';
 import { rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, currentOf, log } from '../support/pipeline.ts';
+import { countedModel, createHarness, currentOf, listingOf, log } from '../support/pipeline.ts';
+import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const { db, open } = await openImages();
 const host = await openPictureHost();
@@ -179,6 +180,31 @@ test('a process that is killed meanwhile leaves a payload to others that says no
   assert.deepEqual(model.calls, { chat: 0, embed: 0 });
 });
 
+test('reading a payload again: a key that vision refuses ends the run, another failure is told', async () => {
+  const { listingId, payload, raw } = await addListing(kitchen.url);
+  await db
+    .updateTable('images')
+    .set({ described_by: null, requested_model: null, prompt_version: null })
+    .execute();
+  const failsWith = (error: ModelError) => {
+    const { vision } = betterEyes(() => {
+      throw error;
+    });
+    return openReprocess(db, betterModel(), open({ model: vision }).images);
+  };
+  const refusedKey = new ModelError('MODEL_REJECTED', 'a wrong key', { status: 401 });
+  const [reading] = readings(await readAll(failsWith(refusedKey), { listingId }));
+  assert.ok(reading);
+  await assert.rejects(failsWith(refusedKey).write(reading), refusedKey);
+  const other = new ModelError('MODEL_REJECTED', 'a conflict', { status: 409 });
+  assert.deepEqual(await failsWith(other).write(reading), { outcome: 'incomplete', error: other });
+  assert.equal((await listingOf(db, payload))?.rooms, 9, 'it is written');
+  assert.equal((await rawRecord(db, raw.id)).status, 'completed');
+  const mended = openReprocess(db, betterModel(), open({ model: betterEyes().vision }).images);
+  assert.deepEqual(await mended.write(reading), { outcome: 'written' });
+  assert.equal((await described())[0]?.described_by, 'better-eyes-1');
+});
+
 test('what has no complete payload is left; a model that fails on all ends the run', async () => {
   const gone = await addListing(kitchen.url);
   await db.deleteFrom('raw_data').where('id', '=', gone.raw.id).execute();
@@ -193,11 +219,21 @@ test('what has no complete payload is left; a model that fails on all ends the r
     .set({ completed_hash: null })
     .where('raw_id', '=', failed.raw.id)
     .execute();
+  // As a claim leaves it that lost its worker too often before it wrote anything.
+  const given = await addListing(kitchen.url);
+  const lost = { code: 'worker_lost', message: 'Its worker was lost.', stage: null };
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'failed', error: JSON.stringify(lost) })
+    .where('id', '=', given.raw.id)
+    .execute();
   const eyes = betterEyes();
   assert.deepEqual(
     (await openPictures(eyes.vision).describe()).map(({ outcome }) => outcome),
-    ['left', 'left'],
+    ['left', 'left', 'left'],
   );
+  const left = await rawRecord(db, given.raw.id);
+  assert.deepEqual([left.status, left.error], ['failed', lost]);
   assert.equal(eyes.shown.length, 0);
 
   for (let nth = 0; nth < 20; nth += 1) await addListing(hall.url);

@@ -77,7 +77,7 @@ test('what is written goes through the pipeline without another question to the 
   const reprocess = open(model);
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
-  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   assert.deepEqual(model.calls, { chat: 1, embed: 1 });
   const listing = await listingOf(db, payload);
   assert.equal(listing?.rooms, 9);
@@ -166,7 +166,7 @@ test('an archived listing stays archived', async () => {
   const reprocess = open(betterModel());
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
-  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   const listing = await listingOf(db, payload);
   assert.deepEqual([listing?.rooms, listing?.archived_at], [9, archived_at]);
 });
@@ -204,7 +204,7 @@ test('payloads that are gone, on their way, no listings any more, or too much fo
   await store(db, payloadOf({ external_id: 'later' }));
   const [reading] = readings(outcomes);
   assert.ok(reading);
-  assert.equal(await reprocess.write(reading), 'changed');
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'changed' });
   assert.deepEqual((await everything()).listings, before.listings);
 });
 
@@ -243,7 +243,7 @@ test('a model that fails on the embedding leaves all as it was, and a wrong sett
   const failsWith = (failure: ModelError) =>
     open({ ...model, embed: () => Promise.reject(failure) });
   const tooLong = new ModelError('MODEL_REJECTED', 'too long', { status: 400 });
-  assert.equal(await failsWith(tooLong).write(reading), 'kept');
+  assert.deepEqual(await failsWith(tooLong).write(reading), { outcome: 'kept', error: tooLong });
   for (const error of [
     new ModelError('MODEL_REJECTED', 'no such model', { status: 404 }),
     new ModelError('MODEL_UNREACHABLE', 'nobody is there'),
@@ -263,7 +263,10 @@ test('what fails before anything is written stays completed, with its listing', 
   // The stage before the first write refuses it.
   const extraction = { ...reading.extracted.extraction, is_listing: false };
   const broken = { ...reading, extracted: { ...reading.extracted, extraction } };
-  assert.equal(await reprocess.write(broken), 'kept');
+  assert.deepEqual(await reprocess.write(broken), {
+    outcome: 'kept',
+    error: new Error(extraction.reason ?? 'The model found no property listing in the payload.'),
+  });
   const after = await rawRecord(db, raw.id);
   assert.deepEqual(
     [after.status, after.error, after.listing_id],
@@ -325,7 +328,7 @@ test('one that had failed is taken, and one that fails again is failed', async (
   const pipeline = open({ ...betterModel(), embed: failing.embed });
   await assert.rejects(pipeline.write(reading), /no/);
   assert.equal((await rawRecord(db, raw.id)).status, 'failed');
-  assert.equal(await open(betterModel()).write(reading), 'written');
+  assert.deepEqual(await open(betterModel()).write(reading), { outcome: 'written' });
   assert.equal((await rawRecord(db, raw.id)).status, 'completed');
 });
 
@@ -356,7 +359,7 @@ test('the payload that came last is read again, also where it said nothing new',
   const [reading] = readings(await readAll(reprocess));
   assert.ok(reading);
   assert.equal(reading.rawId, last.id);
-  assert.equal(await reprocess.write(reading), 'written');
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
   const listing = await listingOf(db, payload);
   assert.equal(listing?.rooms, 9);
   assert.ok(listing.archived_at, 'that is no sign that it is offered');

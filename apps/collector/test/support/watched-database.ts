@@ -1,11 +1,11 @@
-import type { Kysely, KyselyPlugin, QueryId } from 'kysely';
+import type { Kysely, KyselyPlugin, QueryId, QueryResult } from 'kysely';
 import type { Tables } from '../../src/database/tables.ts';
 
 /** Told of each statement, by a text that has its own in it. What they throw, the statement fails with. */
 export type Watch = {
   before?: (text: string) => void;
   /** When it has been carried out; the answer waits for it. */
-  after?: (text: string) => Promise<void> | void;
+  after?: (text: string, result: QueryResult<unknown>) => Promise<void> | void;
 };
 
 /** A database whose statements a test watches, holds up, or has fail. */
@@ -19,7 +19,7 @@ export function watchedDatabase(db: Kysely<Tables>, { before, after }: Watch): K
       return node;
     },
     async transformResult({ queryId, result }) {
-      await after?.(texts.get(queryId) ?? '');
+      await after?.(texts.get(queryId) ?? '', result);
       return result;
     },
   };

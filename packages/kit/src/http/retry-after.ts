@@ -19,8 +19,11 @@ export function nameRetryTime(
   done();
 }
 
-/** A month, in milliseconds: after that, whatever a server meant is over. */
-export const LONGEST_RETRY_MS = 30 * 24 * 3_600_000;
+/**
+ * A week, in milliseconds: after that, whatever a server meant is over. Whoever waits does so with a timer, and
+ * one of more than 2^31 - 1 ms, which is not 25 days, is over at once.
+ */
+export const LONGEST_RETRY_MS = 7 * 24 * 3_600_000;
 
 /**
  * How long a server asks to be left alone: seconds or a date in any of the forms of HTTP (RFC 9110 §10.2.3 and

@@ -1226,12 +1226,12 @@ export interface paths {
         };
         /**
          * Listings that are new, have another price, or are back
-         * @description Ask without `after` once, keep the `cursor` of each answer, and give it the next time: no change is left out, however long its transaction took, and none comes twice. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor is refused (422) where an older copy of the database was restored: begin again without it.
+         * @description Ask without `after` once, keep the `cursor` of each answer, and give it the next time: no change is left out, however long its transaction took, and none comes twice. Changes are kept for 30 days. A key with a list of sources gets the changes of these. A cursor of what was lost by the restore of an older copy of the database is refused (422): begin again without it.
          */
         get: {
             parameters: {
                 query?: {
-                    /** @description The `cursor` of the answer before. Without it: what changes from now on. */
+                    /** @description The `cursor` of the answer before. Without it: what changes from now on, and what has changed in the last minute where so much did that it is not in its order yet (`has_more`). */
                     after?: string;
                     limit?: number;
                 };
@@ -1272,7 +1272,7 @@ export interface paths {
                          *           "changed_at": "2026-05-04T09:00:01.500Z"
                          *         }
                          *       ],
-                         *       "cursor": "NDA3",
+                         *       "cursor": "WzQwNywxNzc3ODg1MjAxNTAwXQ",
                          *       "has_more": false
                          *     }
                          */
@@ -1280,7 +1280,7 @@ export interface paths {
                             items: {
                                 listing_id: number;
                                 source_slug: string;
-                                /** @description `new`: it was not there before. `price_changed`: its price or currency did. `returned`: it was archived and its source has it again. */
+                                /** @description `new`: it was not there before. `price_changed`: its source has sent another price or currency; one that is read differently out of the same payload is none. `returned`: it was archived and its source has it again. */
                                 kind: "new" | "price_changed" | "returned";
                                 price_from: number | null;
                                 price_to: number | null;
@@ -1291,7 +1291,7 @@ export interface paths {
                             }[];
                             /** @description Give it as `after` the next time, also where `items` is empty. */
                             cursor: string;
-                            /** @description Whether it is worth asking again at once. */
+                            /** @description Whether it is worth asking again at once, also where `items` is empty. */
                             has_more: boolean;
                         };
                     };

@@ -4,16 +4,22 @@ import type { Tables } from '../../database/tables.ts';
 /** "feed": held by whoever gives positions, until these are committed. */
 const POSITIONS_LOCK = 0x66_65_65_64;
 
+/** What is left to be given a position: nothing, more, or what another process is giving one at this moment. */
+type Left = 'nothing' | 'more' | 'busy';
+
 /**
- * Gives positions to changes that are committed and have none, in the order of their ids. One process at a
- * time does, so positions are committed in their order: whoever has read one will see none before it later.
- * @returns How many; fewer than `limit` where no more were left.
+ * Gives positions to the first changes that are committed and have none, in the order of their ids. One process
+ * at a time does, so positions are committed in their order: whoever has read one will see none before it later.
+ * Nobody waits for that process.
+ * @param limit How many are given at most.
  */
-export async function givePositions(db: Kysely<Tables>, limit: number): Promise<number> {
-  if (!(await hasWaiting(db))) return 0;
+export async function givePositions(db: Kysely<Tables>, limit: number): Promise<Left> {
+  if (!(await hasWaiting(db))) return 'nothing';
   return db.transaction().execute(async (trx) => {
     // Apart from the update: a statement sees what was committed when it began, not when it had the lock.
-    await sql`select pg_advisory_xact_lock(${POSITIONS_LOCK})`.execute(trx);
+    const { rows } = await sql<{ held: boolean }>`
+      select pg_try_advisory_xact_lock(${POSITIONS_LOCK}) as held`.execute(trx);
+    if (rows[0]?.held !== true) return 'busy';
     const { numAffectedRows } = await sql`
       with waiting as materialized (
         select id from listing_changes where position is null order by id limit ${limit}),
@@ -21,7 +27,7 @@ export async function givePositions(db: Kysely<Tables>, limit: number): Promise<
         select id, nextval('listing_changes_positions') as position from waiting)
       update listing_changes set position = placed.position
       from placed where listing_changes.id = placed.id`.execute(trx);
-    return Number(numAffectedRows ?? 0n);
+    return Number(numAffectedRows ?? 0n) < limit ? 'nothing' : 'more';
   });
 }
 
@@ -43,6 +49,16 @@ export async function readEnd(db: Kysely<Tables>): Promise<{ seen: number; given
       (select case when is_called then last_value else 0 end from listing_changes_positions) as given
   `.execute(db);
   return rows[0] ?? { seen: 0, given: 0 };
+}
+
+/** When the change at a position was written; undefined where none is kept, or none ever was, at it. */
+export async function findTime(db: Kysely<Tables>, position: number): Promise<Date | undefined> {
+  const row = await db
+    .selectFrom('listing_changes')
+    .select('created_at')
+    .where('position', '=', position)
+    .executeTakeFirst();
+  return row?.created_at;
 }
 
 /**

@@ -25,8 +25,8 @@ export function changeRoutes(
         description:
           'Ask without `after` once, keep the `cursor` of each answer, and give it the next time: no ' +
           'change is left out, however long its transaction took, and none comes twice. Changes are ' +
-          `kept for ${KEPT_DAYS} days. A key with a list of sources gets the changes of these. A cursor is ` +
-          'refused (422) where an older copy of the database was restored: begin again without it.',
+          `kept for ${KEPT_DAYS} days. A key with a list of sources gets the changes of these. A cursor of what ` +
+          'was lost by the restore of an older copy of the database is refused (422): begin again without it.',
         querystring: changesQuery,
         response: { 200: changesAnswer, ...problemAnswers(401, 403, 422, 429, 503) },
       },

@@ -16,8 +16,14 @@ export const NO_CURSOR = {
   message: 'must be the cursor of an earlier answer; without it the changes from now on are meant',
 };
 
-/** Where a reader is: after a position. */
-export const changeCursors = cursors(Type.Integer({ minimum: 0, maximum: MAX_ID }), NO_CURSOR);
+/**
+ * Where a reader is: after a position, and when the change at it was written, in milliseconds since the epoch;
+ * null where there was none.
+ */
+export const changeCursors = cursors(
+  Type.Tuple([Type.Integer({ minimum: 0, maximum: MAX_ID }), nullable(Type.Integer())]),
+  NO_CURSOR,
+);
 
 export const changesQuery = Type.Object(
   {
@@ -25,7 +31,9 @@ export const changesQuery = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 256,
-        description: 'The `cursor` of the answer before. Without it: what changes from now on.',
+        description:
+          'The `cursor` of the answer before. Without it: what changes from now on, and what has changed in ' +
+          'the last minute where so much did that it is not in its order yet (`has_more`).',
       }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: PAGE_SIZE })),
@@ -42,8 +50,9 @@ const changeSchema = Type.Object({
   source_slug: Type.String(),
   kind: choice(['new', 'price_changed', 'returned'], {
     description:
-      '`new`: it was not there before. `price_changed`: its price or currency did. `returned`: it was ' +
-      'archived and its source has it again.',
+      '`new`: it was not there before. `price_changed`: its source has sent another price or currency; one ' +
+      'that is read differently out of the same payload is none. `returned`: it was archived and its source ' +
+      'has it again.',
   }),
   price_from: price,
   price_to: price,
@@ -62,7 +71,9 @@ export const changesAnswer = Type.Object(
     cursor: Type.String({
       description: 'Give it as `after` the next time, also where `items` is empty.',
     }),
-    has_more: Type.Boolean({ description: 'Whether it is worth asking again at once.' }),
+    has_more: Type.Boolean({
+      description: 'Whether it is worth asking again at once, also where `items` is empty.',
+    }),
   },
   {
     description: 'Changes in the order in which they were committed.',
@@ -87,7 +98,7 @@ export const changesAnswer = Type.Object(
             changed_at: '2026-05-04T09:00:01.500Z',
           },
         ],
-        cursor: 'NDA3',
+        cursor: 'WzQwNywxNzc3ODg1MjAxNTAwXQ',
         has_more: false,
       },
     ],

@@ -12,7 +12,8 @@ export type Upsert = {
 
 /**
  * Creates or updates the listing of a payload. With a new payload it comes back from the archive; one that
- * is processed again is no sign of it. It is complete again only when every stage has been through.
+ * is processed again is no sign of that, and no change of its price for those who follow the listings. It is
+ * complete again only when every stage has been through.
  * @returns The listing's id; undefined where it was made from a newer payload already.
  * @throws LeaseLostError.
  */
@@ -28,6 +29,10 @@ export async function upsertListing(
     before as materialized (
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
+    again as materialized (
+      -- For the trigger that notes changes (0021), which runs at the end of this statement.
+      select set_config('oselya.payload_again',
+        exists (select from before where raw_id = ${job.rawId})::text, true) as value),
     current as (
       insert into listing_payloads (source_slug, external_id, raw_id)
       select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
@@ -42,7 +47,7 @@ export async function upsertListing(
         jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
       on conflict (source_slug, external_id) do update set
         ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
-        archived_at = case when (select raw_id from before) = ${job.rawId}
+        archived_at = case when (select value from again)::boolean
           then property_listings.archived_at end,
         updated_at = now()
       returning id),
