@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { after, test } from 'node:test';
+import { freePort } from '@oselya/kit/testing';
 import { start as startAssistant } from '@oselya/assistant';
 import { openTestDatabase } from '@oselya/db/testing';
 import { createDevIdp } from '@oselya/dev-idp';
@@ -51,16 +50,6 @@ const assistant = await startAssistant(
   },
 );
 after(assistant.close);
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, HOST);
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address);
-  server.close();
-  await once(server, 'close');
-  return address.port;
-}
 
 /** A window whose pages must not break their content security policy or fail in a script. */
 async function openWindow(

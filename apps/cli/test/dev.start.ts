@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '@oselya/kit/testing';
 import { fillDataFolder } from '@oselya/db/testing';
 import { Browser } from './support/browser.ts';
 
@@ -18,7 +18,7 @@ const BIN = 'apps/cli/bin/oselya.js';
 const START_LIMIT_MS = 60_000;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
-const ports = await freePorts(3);
+const ports = await Promise.all([freePort(), freePort(), freePort()]);
 const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
 const env = {
   ...process.env,
@@ -153,7 +153,7 @@ test('a listing that was sent is processed and found', async () => {
 });
 
 test('a second start on the same folder is refused in one line', async () => {
-  const other = await freePorts(3);
+  const other = await Promise.all([freePort(), freePort(), freePort()]);
   const { code, errors } = await fails({
     ASSISTANT_PORT: String(other[0]),
     COLLECTOR_PORT: String(other[1]),
@@ -384,20 +384,4 @@ async function json(answer: Response): Promise<Record<string, unknown>> {
 
 async function raw(): Promise<Record<string, unknown>> {
   return json(await fetch(`${collectorUrl}/api/v1/raw/${rawId}`));
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const found = servers.map((server) => {
-    const address = server.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
-  });
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
-  return found;
 }

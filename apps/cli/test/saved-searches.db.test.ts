@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '@oselya/kit/testing';
 import { start as startAssistant, type Tables } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
 import { atEnd, openTestDatabase } from '@oselya/db/testing';
@@ -65,8 +66,8 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   assert.fail('It did not come true within 30 s');
 }
 
-let collector = await collectorOn('0');
-const { port } = new URL(collector.url);
+const port = String(await freePort());
+let collector = await collectorOn(port);
 let assistant = await assistantOf(collector.url);
 
 async function ask<Shape>(path: string, body?: object): Promise<Shape> {

@@ -81,7 +81,7 @@ export function fileCases({ app, db, secrets, signedIn, play, cases }: HostileAs
       const got = await play({ url, headers });
       assert.deepEqual(got.rawPayload, payload);
       assert.equal(got.headers['content-type'], mediaType);
-      assert.doesNotMatch(mediaType, /html|xml|script/);
+      assert.doesNotMatch(mediaType, /html|xml|javascript|ecmascript/);
       assert.equal(got.headers['x-content-type-options'], 'nosniff');
       const disposition = String(got.headers['content-disposition']);
       assert.match(disposition, /^attachment; filename[=*][\t\x20-\x7e\x80-\xff]+$/);

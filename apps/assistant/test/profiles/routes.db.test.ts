@@ -91,7 +91,9 @@ test('a file that changes while the server listens holds at once, and what is wr
   const idsNow = async () =>
     (await seen(user, '/profiles')).map((one: { profile_id: string }) => one.profile_id);
   assert.deepEqual(await idsNow(), ['a', 'b']);
+  const faultOfA = async () => (await seen(manager, '/admin/profiles'))[0].fault;
   await writeFile(join(folder, 'a.yaml'), profile('a', 'tools: [none]\n'));
+  await until(async () => (await faultOfA()) !== undefined);
   await writeFile(join(folder, 'b.yaml'), profile('b', 'is_admin_only: true\n'));
   await until(async () => (await idsNow()).length === 1);
   assert.deepEqual(await idsNow(), ['a']);

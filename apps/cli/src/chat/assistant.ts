@@ -16,6 +16,8 @@ type Request = { method?: 'POST'; signIn?: SignIn; body?: object };
 
 const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
 
+const me = Type.Object({ email: Type.String() });
+
 const sessions = Type.Array(
   Type.Object({
     session_id: Type.String(),
@@ -33,12 +35,12 @@ export class Assistant {
     this.url = url;
   }
 
-  /** Whether a sign-in is still one. */
-  async knows(signIn: SignIn): Promise<boolean> {
+  /** The email of who is signed in; nothing where the sign-in is one no more. */
+  async account(signIn: SignIn): Promise<string | undefined> {
     const answer = await this.#ask('/auth/me', { signIn });
-    if (answer.status === 401) return false;
-    if (answer.status !== 200) throw this.#refusal(answer);
-    return true;
+    if (answer.status === 401) return undefined;
+    if (!Value.Check(me, answer.body)) throw this.#refusal(answer);
+    return answer.body.email;
   }
 
   /** Redeems the code of a sign-in. docs/adr/0025-sign-in-of-the-terminal.md. */
@@ -84,7 +86,8 @@ export class Assistant {
   }
 
   #refusal({ status, body }: { status: number; body: unknown }): CommandError {
-    const said = problemText(body);
+    // What is no refusal, and not as an assistant answers, is of something else.
+    const said = status < 400 ? undefined : problemText(body);
     return said === undefined
       ? noAssistant(this.url)
       : new CommandError(`the assistant refused (${status}): ${said.text}`);

@@ -68,7 +68,7 @@ async function signedIn(
 ): Promise<SignIn> {
   const known = await kept.find(assistant.url);
   if (known !== undefined) {
-    if (await assistant.knows(known)) return known;
+    if ((await assistant.account(known)) !== undefined) return known;
     how.tell('The sign-in of this terminal has ended: sign in again.');
   }
   const fresh = await signIn(assistant, how);

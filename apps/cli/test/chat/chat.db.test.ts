@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { Browser } from '../support/browser.ts';
 import { startServer } from '../support/loopback.ts';
@@ -60,7 +61,7 @@ const model = await startModelServer(({ body }) => {
         chunk({}, { finishReason: 'stop' }),
       ]);
 });
-after(() => model.close());
+atEnd(() => model.close());
 
 const COLLECTOR = { COLLECTOR_URL: collector.url };
 const [mock = '', slow = ''] = await startPlatform(COLLECTOR, {

@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '@oselya/kit/testing';
 import { start } from '@oselya/assistant';
-import { openTestDatabase } from '@oselya/db/testing';
+import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
 import { run } from '../../src/run.ts';
@@ -20,15 +17,6 @@ const CLIENT = { id: 'oselya', secret: 'chat-test-secret' };
 /** Far longer than anything takes that is waited for, however busy the machine is. */
 const LIMIT_MS = 30_000;
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** Assistants that share a database and the development provider, one for each environment given. */
 export async function startPlatform(...environments: Record<string, string>[]) {
   const database = await openTestDatabase<never>();
@@ -36,7 +24,7 @@ export async function startPlatform(...environments: Record<string, string>[]) {
   const issuer = `http://localhost:${idpPort}`;
   const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
   const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });
-  after(idp.close);
+  atEnd(idp.close);
   await idp.app.listen({ host: 'localhost', port: idpPort });
 
   const urls: string[] = [];
@@ -53,7 +41,7 @@ export async function startPlatform(...environments: Record<string, string>[]) {
       },
       { database, log: createLogger({ level: 'silent', service: 'assistant' }) },
     );
-    after(running.close);
+    atEnd(running.close);
     urls.push(running.url);
   }
   return urls;
@@ -62,7 +50,7 @@ export async function startPlatform(...environments: Record<string, string>[]) {
 /** A configuration folder of one user. */
 export function newHome(): string {
   const folder = mkdtempSync(join(tmpdir(), 'oselya-chat-'));
-  after(() => rmSync(folder, { recursive: true }));
+  atEnd(() => rmSync(folder, { recursive: true }));
   return folder;
 }
 
@@ -150,4 +138,5 @@ export async function signIn(terminal: Terminal, url: string): Promise<void> {
   const page = await comeToPage(terminal, browser);
   const back = await answerPage(page, url, { browser, answer: 'confirm' });
   assert.match(await back.text(), /It is signed in/);
+  await terminal.sees(/Signed in as olena@example\.test\.\n/, 'stderr');
 }

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLoopback } from '@oselya/kit';
 import { CommandError } from '../../command-error.ts';
+import { oneLine } from '../../terminal.ts';
 import type { Assistant, SignIn } from '../assistant.ts';
 import { listenForBrowser } from './loopback.ts';
 import { openBrowser } from './open-browser.ts';
@@ -51,7 +52,9 @@ export async function signIn(
       throw new CommandError('the sign-in was refused in the browser: nothing was signed in');
     }
     const signedIn = await assistant.redeem(brought.code, verifier);
-    tell('Signed in.');
+    // A code may have been brought of another account's sign-in: the person sees whose this is.
+    const account = await assistant.account(signedIn);
+    tell(account === undefined ? 'Signed in.' : `Signed in as ${oneLine(account)}.`);
     return signedIn;
   } finally {
     waiting.abort();
