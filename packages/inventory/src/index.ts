@@ -10,7 +10,7 @@ export type {
   RelatedPlace,
   Severity,
 } from './finding.ts';
-export { maskValue } from './credentials.ts';
+export { maskRecord } from './credentials.ts';
 export type { InventoryFormat } from './input/format.ts';
 export type { InventorySource } from './input/source.ts';
 export { validateInventory } from './check/validate.ts';

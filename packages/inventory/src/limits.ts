@@ -8,7 +8,7 @@ export const MAX_DEPTH = 512;
 export const MAX_RECORD_BYTES = 1024 * 1024;
 
 /** How many objects, lists and texts, names included, one record may have: some take two bytes and thirty times that. */
-export const MAX_RECORD_PARTS = 50_000;
+export const MAX_RECORD_PARTS = 20_000;
 
 /** How many repeated keys of one record are told one by one; the others are counted. */
 export const MAX_REPEATED_KEYS = 1000;

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import {
   type EndpointRecord,
   InvalidInventoryError,
-  maskValue,
+  maskRecord,
   readRecords,
 } from '@oselya/inventory';
 import { Type } from 'typebox';
@@ -41,8 +41,8 @@ export const lookupEndpoint = (inventoryFile: string | undefined) =>
       try {
         const source = createReadStream(inventoryFile, { signal });
         for await (const { value } of readRecords(source, { file: inventoryFile })) {
-          // What the model is told, others may read. Masked texts are texts, so the record stays one.
-          const shown = maskValue(value) as EndpointRecord;
+          // What the model is told, others may read.
+          const shown = maskRecord(value);
           const text = JSON.stringify(Object.values(shown)).toLowerCase();
           if (!wanted.every((word) => text.includes(word))) continue;
           total += 1;

@@ -44,6 +44,7 @@ export class Surroundings {
   at(piece: Buffer, index: number): Excerpt {
     const before = this.#until(piece, index).toString();
     const after = piece.subarray(index, index + READ_BYTES).toString();
+    // What follows the piece is not known.
     const cut = { isCutBefore: this.#isCutAt(index), isCutAfter: true };
     return excerptAt(before + after, before.length, cut);
   }

@@ -72,7 +72,10 @@ function update(file: string, known: Baseline, found: Baseline): KnownFindings {
 }
 
 async function read(file: string): Promise<Baseline> {
-  const text = await readText(file, { maxBytes: MAX_BASELINE_BYTES });
+  const text = await readText(file, {
+    maxBytes: MAX_BASELINE_BYTES,
+    advice: 'lint fewer files with it, or mend what is found most',
+  });
   try {
     return parseBaseline(text, file);
   } catch (error) {

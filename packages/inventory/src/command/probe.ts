@@ -2,7 +2,7 @@ import { toDay } from '../day.ts';
 import { jsonText, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
 import { MAX_PROBES_AT_ONCE, MAX_PROBES_PER_SECOND, probeAll } from '../probe/probe-all.ts';
-import { maskCredentials, maskValue } from '../credentials.ts';
+import { maskCredentials, maskId, maskRecord } from '../credentials.ts';
 import type { Printer } from '../output/printer.ts';
 import { UsageError } from './usage-error.ts';
 import type { Observation } from '../probe/probe.ts';
@@ -72,7 +72,7 @@ async function tellAsText(observations: Observations, out: Printer): Promise<num
     counts.all += 1;
     if (found.problems.length > 0) counts.bad += 1;
     if (found.isReachable === null) counts.skipped += 1;
-    await out.write(`${visible(maskCredentials(line(found)))}\n`);
+    await out.write(`${visible(line(found))}\n`);
     if (out.isClosed) break;
   }
   const noted = counts.skipped === 0 ? '' : `, ${counts.skipped} not probed`;
@@ -86,7 +86,7 @@ async function tellAsJson(observations: Observations, out: Printer): Promise<num
   let separator = '[';
   for await (const found of observations) {
     isBad ||= found.problems.length > 0;
-    const item = jsonText(maskValue(toJson(found)), 2).replaceAll('\n', '\n  ');
+    const item = jsonText(maskRecord(toJson(found)), 2).replaceAll('\n', '\n  ');
     await out.write(`${separator}\n  ${item}`);
     separator = ',';
     if (out.isClosed) break;
@@ -96,7 +96,7 @@ async function tellAsJson(observations: Observations, out: Printer): Promise<num
 }
 
 /** An observation as JSON has it, in which dates are texts. */
-function toJson(found: Observation): unknown {
+function toJson(found: Observation): { id: string } {
   return JSON.parse(JSON.stringify(found));
 }
 
@@ -108,7 +108,7 @@ async function readCertificates(file: string): Promise<string> {
 }
 
 function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {
-  const name = JSON.stringify(id);
+  const name = JSON.stringify(maskId(id));
   if (isReachable === null) return `skipped ${name}: the record says nowhere to connect to`;
   const [status, details] =
     problems.length > 0
@@ -119,5 +119,6 @@ function line({ id, target, isReachable, problems, certificate, answer }: Observ
     ...(answer === undefined ? [] : [`HTTP ${answer.status}`]),
     ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
   ];
-  return `${status} ${name} ${target}: ${[...details, ...facts].join('; ') || 'it answers'}`;
+  const told = `${target}: ${[...details, ...facts].join('; ') || 'it answers'}`;
+  return `${status} ${name} ${maskCredentials(told)}`;
 }

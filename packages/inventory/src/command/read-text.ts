@@ -8,11 +8,16 @@ import { UsageError } from './usage-error.ts';
 /**
  * The text of a file that is no inventory, such as a configuration; of standard input for `-`, where that can be
  * read. A byte order mark is passed over.
+ * @param advice What to do when it is larger than the limit.
  * @throws UsageError when it cannot be read, is no UTF-8, or is larger than the limit.
  */
 export async function readText(
   file: string,
-  { io, maxBytes = MAX_TEXT_BYTES }: { io?: InventoryIo; maxBytes?: number } = {},
+  {
+    io,
+    maxBytes = MAX_TEXT_BYTES,
+    advice = 'give a part of it',
+  }: { io?: InventoryIo; maxBytes?: number; advice?: string } = {},
 ): Promise<string> {
   const isStdin = file === '-' && io !== undefined;
   const label = isStdin ? '<stdin>' : file;
@@ -24,9 +29,7 @@ export async function readText(
       length += chunk.length;
       if (length <= maxBytes) continue;
       const limit = maxBytes / 1024 / 1024;
-      throw new UsageError(
-        `cannot read ${label}: it is larger than ${limit} MiB; give a part of it`,
-      );
+      throw new UsageError(`cannot read ${label}: it is larger than ${limit} MiB; ${advice}`);
     }
     return await decode(Buffer.concat(chunks), label);
   } catch (error) {

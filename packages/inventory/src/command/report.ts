@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { maskCredentials, maskValue } from '../credentials.ts';
+import { maskCredentials, maskRecord } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
 import { csvReport } from '../report/csv.ts';
 import { htmlReport } from '../report/html.ts';
@@ -46,8 +46,8 @@ export const report: Command = {
     const title = values.title ?? (file === '-' ? 'Endpoint inventory' : basename(file));
     const records: EndpointRecord[] = [];
     for await (const { value } of readInput(file, { io, format: inputFormat })) {
-      // A report is for more people than the inventory. Masked texts are texts, so the record stays one.
-      records.push(maskValue(value) as EndpointRecord);
+      // A report is for more people than the inventory.
+      records.push(maskRecord(value));
     }
     await out.writeAll(REPORTS[format](records, { title: maskCredentials(title), today }));
     return 0;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PlacedRecord } from '../check/read-records.ts';
 import type { EndpointRecord } from '../record.ts';
-import { quoted } from '../shorten.ts';
+import { quotedId } from '../shorten.ts';
 
 /** One property that two versions of a record do not share; undefined where it is not there. */
 export type PropertyChange = {
@@ -102,6 +102,6 @@ function firstThose<T>(values: readonly T[], isFirst: (value: T) => boolean): T[
 
 function repeated(which: string, id: string, line: number): RepeatedIdError {
   return new RepeatedIdError(
-    `the ${which} inventory has the id ${quoted(id)} again on line ${line}, and records are told apart by their ids`,
+    `the ${which} inventory has the id ${quotedId(id)} again on line ${line}, and records are told apart by their ids`,
   );
 }

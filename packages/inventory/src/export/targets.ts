@@ -1,5 +1,5 @@
 import type { EndpointRecord } from '../record.ts';
-import { credentialIn, maskCredentials, withoutCredentials } from '../credentials.ts';
+import { credentialIn, maskRecord, withoutCredentials } from '../credentials.ts';
 import { schemeOf } from '../url.ts';
 import { type Endpoint, endpointOf } from '../endpoint.ts';
 
@@ -78,11 +78,9 @@ function collect(
 }
 
 function labelsOf(record: EndpointRecord): Record<string, string> {
-  const { id, name, type, status, exposure, owner_host: owner, service } = record;
+  const { id, name, type, status, exposure, owner_host: owner, service } = maskRecord(record);
   const labels = { endpoint: id, endpoint_name: name, type, status, exposure, owner, service };
   return Object.fromEntries(
-    Object.entries(labels).flatMap(([label, text]) =>
-      text === undefined ? [] : [[label, maskCredentials(text)]],
-    ),
+    Object.entries(labels).flatMap(([label, text]) => (text === undefined ? [] : [[label, text]])),
   );
 }

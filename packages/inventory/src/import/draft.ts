@@ -1,4 +1,4 @@
-import { maskValue, withoutCredentials } from '../credentials.ts';
+import { maskCredentials, maskValue, withoutCredentials } from '../credentials.ts';
 import { MAX_IMPORTED_RECORDS } from '../limits.ts';
 import type { EndpointRecord } from '../record.ts';
 
@@ -82,7 +82,8 @@ export function toDrafts(found: readonly Found[], source: string): Drafts {
 function withoutSecrets(found: Found): Found {
   // Masked texts are texts, so it stays what it is.
   const masked = maskValue(found) as Found;
-  return found.url === undefined ? masked : { ...masked, url: withoutCredentials(found.url) };
+  const { url } = found;
+  return url === undefined ? masked : { ...masked, url: maskCredentials(withoutCredentials(url)) };
 }
 
 function slug(words: readonly (string | number)[]): string {

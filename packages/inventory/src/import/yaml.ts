@@ -19,8 +19,9 @@ const TOO_MUCH_REPEATED =
  */
 export function parseMapping(source: string): Record<string, unknown> {
   const json = parseJson(source);
-  if (json !== undefined) return mapping(json);
+  if (!(json instanceof JsonTextError)) return mapping(json);
   if (Buffer.byteLength(source) > MAX_YAML_BYTES) {
+    if (isLikeJson(source)) throw new ImportError(json.message, { cause: json });
     const limit = MAX_YAML_BYTES / 1024 / 1024;
     throw new ImportError(
       `YAML is read up to ${limit} MiB, and this is more; give it as JSON, or import a part of it`,
@@ -45,16 +46,20 @@ export function parseMapping(source: string): Record<string, unknown> {
   return mapping(valuesOf(document));
 }
 
-/** JSON is YAML as well, and is read much faster by itself; undefined for what is none. */
+/** JSON is YAML as well, and is read much faster by itself; an error for what is none. */
 function parseJson(source: string): unknown {
-  if (!/^\s*\{/.test(source)) return undefined;
+  if (!isLikeJson(source)) return new JsonTextError('a mapping of JSON begins with {');
   try {
     return parseJsonText(source);
   } catch (error) {
     if (error instanceof RangeError) throw new ImportError(TOO_DEEP, { cause: error });
-    if (!(error instanceof JsonTextError)) throw error;
-    return undefined;
+    if (error instanceof JsonTextError) return error;
+    throw error;
   }
+}
+
+function isLikeJson(source: string): boolean {
+  return /^\s*\{/.test(source);
 }
 
 /** @throws ImportError for repeated keys, and what is beyond a limit. */

@@ -1,12 +1,13 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { maskCredentials } from '../credentials.ts';
 import { RULES } from '../finding.ts';
 import type { Finding, FindingCode, Fix, Position } from '../finding.ts';
 import { LINT_RULES, type LintCode, ruleName } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
 import { SarifLimits } from './sarif-limits.ts';
 import { jsonText } from './visible.ts';
-import { count, masked } from './wording.ts';
+import { count, remembering } from './wording.ts';
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
@@ -24,6 +25,7 @@ const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 export function sarifReporter(): Reporter {
   const notifications: object[] = [];
   const limits = new SarifLimits();
+  const shownPointer = remembering(maskCredentials);
   let hasResults = false;
   return {
     begin() {
@@ -32,7 +34,7 @@ export function sarifReporter(): Reporter {
 {"tool":{"driver":${driver}},"columnKind":"unicodeCodePoints","results":[`;
     },
     finding(finding) {
-      const result = `${hasResults ? ',' : ''}\n${jsonText(resultOf(finding))}`;
+      const result = `${hasResults ? ',' : ''}\n${jsonText(resultOf(finding, shownPointer(finding.pointer)))}`;
       if (!limits.take(result)) return '';
       hasResults = true;
       return result;
@@ -59,8 +61,9 @@ export function sarifReporter(): Reporter {
   };
 }
 
-function resultOf(finding: Finding) {
-  const { file, code, severity, message, pointer, related, line, column, fix } = masked(finding);
+/** @param pointer That of the finding, masked. */
+function resultOf(finding: Finding, pointer: string) {
+  const { file, code, severity, message, related, line, column, fix } = finding;
   return {
     ruleId: code satisfies FindingCode,
     ruleIndex: ruleIndexes.get(code),

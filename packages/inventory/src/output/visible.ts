@@ -2,6 +2,9 @@
 // can make a terminal or a log show something else than what was written.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
+// All but ends of lines, tabs, and the joiners that words of Persian and many emoji are written with.
+const PLAIN = /[^\n\r\t\u200C\u200D]+/g;
+
 // Nearly all texts have none of them, and are told sooner by having printable ASCII alone.
 const SPECIAL = /[^ -~]/;
 
@@ -10,9 +13,9 @@ export function visible(text: string): string {
   return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
 }
 
-/** The same for text of several lines and columns, in which ends of lines and tabs stay. */
+/** The same for a page or a table that people read, in which ends of lines, tabs and joiners stay. */
 export function visibleText(text: string): string {
-  return SPECIAL.test(text) ? text.replace(/[^\n\r\t]+/g, visible) : text;
+  return SPECIAL.test(text) ? text.replace(PLAIN, visible) : text;
 }
 
 /** A value as JSON (RFC 8259) that is safe to print, and means the same. */

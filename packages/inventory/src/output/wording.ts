@@ -1,29 +1,35 @@
-import { maskCredentials } from '../credentials.ts';
 import type { Finding } from '../finding.ts';
-import { quoted, shorten } from '../shorten.ts';
+import { quotedId, shorten } from '../shorten.ts';
 import type { FileResult } from './reporter.ts';
 
 /** The record and the pointer of a finding, for people, in brackets after a space; nothing without them. */
 export function where({ recordId, pointer }: Finding): string {
   const parts = [];
-  if (recordId !== null) parts.push(`record ${quoted(recordId)}`);
+  if (recordId !== null) parts.push(`record ${quotedId(recordId)}`);
   if (pointer !== '') parts.push(shortPointer(pointer));
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }
 
-/** A finding without the credentials that the id of its record, or names of properties, may have. */
-export function masked(finding: Finding): Finding {
-  const { recordId, pointer } = finding;
-  return {
-    ...finding,
-    recordId: recordId === null ? null : maskCredentials(recordId),
-    pointer: maskCredentials(pointer),
+/**
+ * The same function, which remembers its last answer: an id or a pointer may be large, and a thousand findings of
+ * one record have it.
+ */
+export function remembering(mask: (text: string) => string): (text: string) => string {
+  let last: { text: string; shown: string } | undefined;
+  return (text) => {
+    if (last?.text !== text) last = { text, shown: mask(text) };
+    return last.shown;
   };
 }
 
 /** Each name in a pointer is shortened by itself, so that it still shows how deep it leads. */
 function shortPointer(pointer: string): string {
-  return shorten(pointer) === pointer ? pointer : pointer.split('/').map(shorten).join('/');
+  return shorten(pointer) === pointer
+    ? pointer
+    : pointer
+        .split('/')
+        .map((name) => shorten(name))
+        .join('/');
 }
 
 /** One line that says how a file's validation ended. */

@@ -22,7 +22,7 @@ export type ProbeAllOptions = {
  * @throws RangeError for limits beyond the greatest, what the records throw, and the signal's reason.
  */
 export async function* probeAll(
-  records: Iterable<EndpointRecord> | AsyncIterable<EndpointRecord>,
+  records: Iterable<EndpointRecord>,
   { concurrency = 4, perSecond = 5, signal, ...options }: ProbeAllOptions = {},
 ): AsyncGenerator<Observation, void, undefined> {
   within('concurrency', concurrency, MAX_PROBES_AT_ONCE);
@@ -42,7 +42,7 @@ export async function* probeAll(
   }
 
   try {
-    for await (const record of records) {
+    for (const record of records) {
       while (next !== null || inProgress.size >= concurrency) {
         const turn = next !== null && inProgress.size < concurrency ? [next] : [];
         const first: Done | null = await Promise.race([...inProgress, ...turn]);
@@ -62,6 +62,10 @@ export async function* probeAll(
       inProgress.delete(done);
       yield observation;
     }
+  } catch (error) {
+    // What is waited for tells of the end by an error of its own.
+    signal?.throwIfAborted();
+    throw error;
   } finally {
     ending.abort();
   }

@@ -24,11 +24,17 @@ const RECORDS = [
   { ...VALID_RECORD, id: 'nowhere' },
 ];
 
+/** One by one, since each is told as soon as it is known. */
 async function probe(...args: string[]) {
   const stdout = new Collector();
   const stderr = new Collector();
   const stdin = Readable.from([Buffer.from(JSON.stringify(RECORDS))]);
-  const status = await runInventory(['probe', ...args, '-'], { stdin, stdout, stderr, env: {} });
+  const status = await runInventory(['probe', '--concurrency', '1', ...args, '-'], {
+    stdin,
+    stdout,
+    stderr,
+    env: {},
+  });
   return { status, lines: stdout.text.trimEnd().split('\n'), stderr: stderr.text };
 }
 

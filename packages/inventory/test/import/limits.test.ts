@@ -28,6 +28,7 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
     ['compose', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /YAML is read up to 4 MiB.*give it as JSON/],
+    ['compose', `{"a": "${' '.repeat(MAX_YAML_BYTES)}",\n}`, /: 2:1: a comma stands before/],
     ['compose', services([' a: { ports: ["1-20001:1-20001"] }']), /more than 20000 endpoints/],
     [
       'compose',

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { EndpointRecord } from '@oselya/inventory';
 import { toDay } from '../../src/day.ts';
+import { csvReport } from '../../src/report/csv.ts';
 import { htmlReport } from '../../src/report/html.ts';
 import { VALID_RECORD } from '../support/findings.ts';
 
@@ -17,5 +19,17 @@ test('a page shows and links addresses without their passwords', () => {
   assert.doesNotMatch(page, /hunter2/);
   for (const address of ['https://shop.example.test/x', 'https://docs.example.test/']) {
     assert.ok(page.includes(`<a href="${address}"`), address);
+  }
+});
+
+test('a page and a table leave joiners, and show what reorders text as escapes', () => {
+  const record: EndpointRecord = {
+    ...VALID_RECORD,
+    exposure: 'local',
+    name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007',
+  };
+  for (const report of [htmlReport([record], { title: 'net', today }), csvReport([record])]) {
+    const text = [...report].join('');
+    assert.ok(text.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), text);
   }
 });

@@ -32,6 +32,10 @@ export const HOSTILE: Record<string, { status: number; chunks: () => Iterable<st
     status: 1,
     chunks: () => repeated(`{"id":1,${filled((nth) => `"k${String(nth).padStart(14, '0')}":1`)}}`),
   },
+  'many keys, not of ASCII': {
+    status: 1,
+    chunks: () => repeated(`{"id":1,${filled((nth) => `"ключ${nth}":1`)}}`),
+  },
   'repeated keys': {
     status: 1,
     chunks: () => repeated(`{"id":1,"x":{${filled(() => '"":123456789')}}}`),

@@ -1,5 +1,5 @@
 import type { Position } from '../../finding.ts';
-import { quoted } from '../../shorten.ts';
+import { quotedId } from '../../shorten.ts';
 import { defineRule } from '../rule.ts';
 
 /** Finds ids that an earlier record has. It keeps all ids, so its memory grows with the inventory. */
@@ -16,7 +16,7 @@ export const duplicateId = defineRule({
         return [];
       }
       const { line, column } = first;
-      const name = quoted(id);
+      const name = quotedId(id);
       return [
         {
           key: 'id',
