@@ -56,7 +56,7 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     if (event.type === 'message.started') this.#question = event.message.id;
     this.#seq = Math.max(this.#seq, event.seq);
     this.#hasEnded = isEnd(event);
-    if (event.type !== 'other') this.#waiting.push(event);
+    if (event.type !== 'other' && event.type !== 'message.arrived') this.#waiting.push(event);
     this.#wake.resolve();
     return 'passed';
   }

@@ -64,7 +64,8 @@ async function reopen(link: Link, answer: AnswerStream): Promise<void> {
   await link.ask(
     { type: 'session.open', session_id, ...(turn_id !== undefined && { turn_id, after }) },
     ({ turn, messages }) => {
-      stored = messages;
+      // What came by itself is neither a question nor an answer.
+      stored = messages.filter(({ unasked }) => unasked !== true);
       isWritten = turn !== null && answer.isTurn(turn.turn_id, messages);
       if (isWritten) answer.turnId = turn?.turn_id;
       answer.isReplaying = true;

@@ -12,6 +12,9 @@ const PATIENCE_MS = 10 * 60_000;
 export type ChatOptions = Pick<LinkOptions, 'url' | 'cookie'> &
   Partial<Pick<LinkOptions, 'onStatus' | 'patienceMs' | 'delayOf'>>;
 
+/** A message that nobody asked for, such as the digest of a saved search. */
+export type Arrived = { sessionId: string; message: Message };
+
 /** A client of the assistant that is connected, and connects again by itself. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
 
@@ -28,6 +31,7 @@ export async function openChat({
   delayOf = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
+  let hearArrived: ((arrived: Arrived) => void) | undefined;
   const link = new Link(
     { url, cookie, onStatus, patienceMs, delayOf },
     {
@@ -35,6 +39,10 @@ export async function openChat({
         for (const answer of answers) void follow(answer);
       },
       onEvent(event) {
+        if (event.type === 'message.arrived') {
+          hearArrived?.({ sessionId: event.session_id, message: event.message });
+          return;
+        }
         for (const answer of answers) {
           if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
           if (answer.take(event) === 'gap') void follow(answer);
@@ -110,6 +118,14 @@ export async function openChat({
     /** Ends the answer that is being written; its end comes with its events. */
     async cancel(sessionId: string): Promise<void> {
       await link.insist({ type: 'message.cancel', session_id: sessionId });
+    },
+
+    /**
+     * Has what comes by itself told from now on, in sessions that were opened or spoken in since the connection was
+     * last made; what came before is in the messages of its session.
+     */
+    hearArrivals(hear: (arrived: Arrived) => void): void {
+      hearArrived = hear;
     },
 
     /** Closes the connection; whatever is waited for fails. */

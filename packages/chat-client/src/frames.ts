@@ -24,6 +24,7 @@ const message = Type.Object({
   status: Type.Optional(Type.String({ description: 'Why an answer is not complete.' })),
   problem: Type.Optional(Type.Unknown()),
   client_message_id: Type.Optional(Type.String()),
+  unasked: Type.Optional(Type.Boolean({ description: 'Whether it answers no other message.' })),
 });
 
 /** A stored message. */
@@ -71,6 +72,7 @@ const schemas = {
   'tool.started': frame('tool.started', { ...ofTurn, tool: startedTool }),
   'tool.finished': frame('tool.finished', { ...ofTurn, tool: finishedTool }),
   'message.completed': frame('message.completed', { ...ofTurn, message }),
+  'message.arrived': frame('message.arrived', { ...ofTurn, message }),
   error,
 };
 
@@ -96,8 +98,8 @@ export type TurnEvent =
     >
   | (FrameOf<'error'> & InTurn & { session_id: string });
 
-/** Whatever has a place in a turn. */
-export type NumberedEvent = TurnEvent | FrameOf<'other'>;
+/** Whatever has a place in a turn. A message that came by itself is the only event of its turn. */
+export type NumberedEvent = TurnEvent | FrameOf<'other' | 'message.arrived'>;
 
 /** What is being said to a message, as it comes. It throws ChatError where it cannot be followed to its end. */
 export type Answer = AsyncIterable<TurnEvent>;

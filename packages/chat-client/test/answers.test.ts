@@ -218,3 +218,52 @@ test('an answer that fails ends with its problem', async (t) => {
   assert.equal(error, undefined);
   assert.equal(events.at(-1)?.type, 'error');
 });
+
+const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
+
+test('what came by itself is not taken for the answer to a question', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.retry('s');
+  const { id } = await peer.hear('message.retry');
+  peer.say(started({ id, replaces: 'a' }), delta(2, 'Є '));
+  peer.socket.terminate();
+  const again = await script.peer();
+  const messages = [
+    message('q', 'user', 'Що є?'),
+    digest('d1'),
+    message('a2', 'assistant', 'Є дві.'),
+    digest('d2'),
+  ];
+  await again.reopen({ session_id: 's', turn_id: 't', after: 2 }, { messages });
+  const last = (await all(answer)).events.at(-1);
+  assert.ok(last?.type === 'message.completed');
+  assert.equal(last.message.id, 'a2');
+});
+
+test('nor does it hide that a retry was lost', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.retry('s');
+  await peer.hear('message.retry');
+  peer.socket.terminate();
+  const again = await script.peer();
+  const failed = message('a', 'assistant', '', { status: 'failed' });
+  const messages = [message('q', 'user', 'Що є?'), failed, digest('d')];
+  await again.reopen({ session_id: 's' }, { messages });
+  const { id } = await again.hear('message.retry');
+  again.say(started({ id, replaces: 'a' }), completed(2, 'Є дві.'));
+  const last = (await all(answer)).events.at(-1);
+  assert.ok(last?.type === 'message.completed');
+  assert.equal(last.message.content, 'Є дві.');
+});
+
+test('what comes by itself is told beside the answers', async (t) => {
+  const { client, peer } = await openPair(t);
+  const arrived: unknown[] = [];
+  client.hearArrivals(({ sessionId, message: { id } }) => arrived.push([sessionId, id]));
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  const came = event(1, 'message.arrived', { message: digest('d') });
+  peer.say(started({ id }), { ...came, session_id: 's2', turn_id: 't2' }, completed(2, 'Є дві.'));
+  assert.equal((await all(answer)).events.length, 2);
+  assert.deepEqual(arrived, [['s2', 'd']]);
+});

@@ -35,7 +35,7 @@ export function toAgentRequest({
     ]
       .filter((part) => part !== '')
       .join('\n\n'),
-    messages: [...earlier(context.summary), ...context.messages.flatMap(toChatMessages)],
+    messages: [...earlier(context.summary), ...inTurns(context.messages).flatMap(toChatMessages)],
     tools,
   };
 }
@@ -80,6 +80,22 @@ function earlier(summary: string | null): ChatMessage[] {
 
 function today(now: Date): string {
   return `Today is ${now.toISOString().slice(0, 10)}.`;
+}
+
+/** What came by itself between a question and an answer that was tried again comes after that answer. */
+function inTurns(messages: Context['messages']): Context['messages'] {
+  const said: Context['messages'] = [];
+  let later: Context['messages'] = [];
+  for (const message of messages) {
+    const isUnasked = (message.kept ?? null) !== null;
+    if (isUnasked && (later.length > 0 || said.at(-1)?.role === 'user')) {
+      later.push(message);
+      continue;
+    }
+    said.push(...(message.role === 'user' ? [...later, message] : [message, ...later]));
+    later = [];
+  }
+  return [...said, ...later];
 }
 
 /** A stored message as the model once said or read it, with the tools of each round before its text. */

@@ -1,8 +1,7 @@
-import type { Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { lockSession, presentMessage } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { insertMessage } from './messages.sql.ts';
-import type { TurnProcess } from './process.ts';
 import { insertEvents } from './turn-events.sql.ts';
 import { insertEnded, latestTurn, tell } from './turns.sql.ts';
 
@@ -14,8 +13,14 @@ export type Announcement = {
 };
 
 /**
- * Puts a message into a user's session without having been asked, as a turn of its own that has ended, and tells
- * whoever has the session open, on every process. An answer that is being written is never interrupted.
+ * Who tells of announcements: no process. The one that makes them reads them from the database as the others do, after
+ * the turns before them, of which it may not have read the end yet.
+ */
+const SENDER = 'announcement';
+
+/**
+ * Puts a message into a user's session without having been asked, as a turn of its own that has ended, and has every
+ * process tell whoever has the session open there. No answer that is being written is interrupted.
  * @param compose Makes the message, in the transaction that stores it; nothing where there is nothing to say.
  * @returns What became of it: `busy` while an answer is being written, `gone` where the session is, or is not the
  *   user's.
@@ -26,17 +31,16 @@ export type Announce = (
 ) => Promise<'told' | 'nothing' | 'busy' | 'gone'>;
 
 /** See {@link Announce}. */
-export function createAnnounce({ db, hub, sender }: Omit<TurnProcess, 'log'>): Announce {
-  return async ({ userId, sessionId }, compose) => {
-    const outcome = await db.transaction().execute(async (trx) => {
+export function createAnnounce(db: Kysely<Tables>): Announce {
+  return ({ userId, sessionId }, compose) =>
+    db.transaction().execute(async (trx) => {
       const session = await lockSession(trx, { sessionId, reach: { userId } });
       if (session === undefined) return 'gone';
       const latest = await latestTurn(trx, sessionId);
-      // A turn of this process may have ended in the database, and its listeners not been told yet.
-      if (latest?.status === 'running' || hub.turnOf(sessionId) !== undefined) return 'busy';
+      if (latest?.status === 'running') return 'busy';
       const announcement = await compose(trx);
       if (announcement === undefined) return 'nothing';
-      const { id: turnId, position } = await insertEnded(trx, {
+      const { id: turnId } = await insertEnded(trx, {
         session_id: sessionId,
         user_id: userId,
       });
@@ -46,14 +50,9 @@ export function createAnnounce({ db, hub, sender }: Omit<TurnProcess, 'log'>): A
         role: 'assistant',
         ...announcement,
       });
-      const message = presentMessage(stored);
-      const event = { type: 'message.arrived' as const, message, seq: 1 };
+      const event = { type: 'message.arrived' as const, message: presentMessage(stored), seq: 1 };
       await insertEvents(trx, { turnId, events: [event] });
-      await tell(trx, { sessionId, sender });
-      return { key: { turnId, sessionId, position }, event };
+      await tell(trx, { sessionId, sender: SENDER });
+      return 'told';
     });
-    if (typeof outcome === 'string') return outcome;
-    hub.deliver(outcome.key, [outcome.event]);
-    return 'told';
-  };
 }

@@ -111,6 +111,7 @@ export function createChat({
       live.release();
       hub.finish(turn);
       if (outcome === undefined) await tellEnd(turn, requestId);
+      follower.goOn(turn.sessionId);
       if (outcome?.status !== 'completed' || isNamed) return;
       const first = { text: question.content, modelName: profile.model };
       const naming = { db, model, sender, signal: closing.signal };
@@ -203,7 +204,7 @@ export function createChat({
     },
 
     /** Says something in a session without having been asked. */
-    announce: createAnnounce(here),
+    announce: createAnnounce(db),
 
     /** Listens to a session; whoever asks must be its owner. */
     listen: (sessionId: string, send: Send): Listener => hub.listen(sessionId, send),

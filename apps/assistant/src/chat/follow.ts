@@ -14,6 +14,8 @@ const RETRY_MS = 1000;
 export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () => void) {
   const reading = new Map<string, Promise<void>>();
   const again = new Set<string>();
+  /** Sessions in which there is something after a turn that this process runs. */
+  const held = new Set<string>();
   let isClosing = false;
 
   /** @param payload Who tells, and of which session; empty where notifications may have been missed. */
@@ -55,10 +57,15 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
     const channel = hub.channelOf(sessionId);
     if (channel === undefined) return;
     const { place } = channel;
-    const position = place?.position ?? (await latestTurn(db, sessionId))?.position;
+    const position =
+      place?.position ?? hub.toldPosition(sessionId) ?? (await latestTurn(db, sessionId))?.position;
     if (position === undefined) return;
     for (const turn of await turnsFrom(db, { sessionId, position })) {
-      if (hub.turnOf(sessionId)?.turnId === turn.id) continue;
+      // Its listeners are told of its end by itself, and of what comes after it then.
+      if (hub.turnOf(sessionId)?.turnId === turn.id) {
+        held.add(sessionId);
+        return;
+      }
       const after = turn.position === place?.position ? place.seq : 0;
       const events = await readEvents(db, { turnId: turn.id, after });
       hub.deliver({ turnId: turn.id, sessionId, position: turn.position }, events);
@@ -68,6 +75,10 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
 
   return {
     hear,
+    /** Goes on with a session after a turn that this process ran. */
+    goOn(sessionId: string): void {
+      if (held.delete(sessionId) && hub.channelOf(sessionId) !== undefined) follow(sessionId);
+    },
     /** Ends when what is being read has been. */
     async close() {
       isClosing = true;

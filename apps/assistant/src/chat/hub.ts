@@ -77,6 +77,16 @@ export function createHub() {
     /** What is known here of a session that somebody listens to; nothing where nobody does. */
     channelOf: (sessionId: string): Pick<Channel, 'place'> | undefined => channels.get(sessionId),
 
+    /**
+     * The newest turn of a session that whoever listens has been told of, by its place: 0 before the first, the
+     * earliest of several listeners', and nothing where none has begun.
+     */
+    toldPosition(sessionId: string): number | undefined {
+      const inboxes = [...(channels.get(sessionId)?.inboxes ?? [])];
+      const positions = inboxes.flatMap(({ position }) => position ?? []);
+      return positions.length === 0 ? undefined : Math.min(...positions);
+    },
+
     /** How many sessions somebody listens to. */
     get size() {
       return channels.size;
@@ -112,6 +122,11 @@ class Inbox {
   constructor(sessionId: string, send: Send) {
     this.#sessionId = sessionId;
     this.#send = send;
+  }
+
+  /** Of the turn that was told last; nothing before it has begun. */
+  get position(): number | undefined {
+    return this.#waiting === null ? this.#position : undefined;
   }
 
   begin(earlier?: Earlier): void {

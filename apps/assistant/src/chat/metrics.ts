@@ -13,6 +13,7 @@ export type ChatMetrics = ReturnType<typeof createChatMetrics>;
 
 const KNOWN: ReadonlySet<string> = new Set(TOOL_NAMES);
 
+/** The metrics of turns, in a registry. See {@link ChatMetrics}. */
 export function createChatMetrics(registry: Registry) {
   const registers = [registry];
   const turns = new Counter({

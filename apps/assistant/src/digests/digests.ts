@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from '@oselya/kit';
 import { type Collector, CollectorError } from '../collector/client.ts';
 import { claimFeed, countActive, releaseFeed } from './feed.sql.ts';
-import { type FeedDeps, readFeed } from './read-feed.ts';
+import { type FeedDeps, nothingAnswered, readFeed } from './read-feed.ts';
 import { tellDue, type TellDeps } from './tell.ts';
 
 /** How soon a digest that waits for the end of an answer is tried again, once something happened in its session. */
@@ -19,15 +19,18 @@ export type Digests = ReturnType<typeof createDigests>;
 export function createDigests({
   log,
   ...deps
-}: Omit<FeedDeps & TellDeps, 'holder' | 'log'> & {
+}: Omit<FeedDeps & TellDeps, 'holder' | 'answered' | 'log'> & {
   collector: Collector;
   log: Pick<Logger, 'info' | 'warn'>;
 }) {
   const { db, metrics } = deps;
   const holder = randomUUID();
+  const answered = nothingAnswered();
   const closing = new AbortController();
   const { signal } = closing;
-  let busy: ReadonlySet<string> = new Set();
+  /** Sessions whose digests wait for the end of an answer, and those that something was heard of since telling began. */
+  const busy = new Set<string>();
+  const heard = new Set<string>();
   let isFailing = false;
   let timer: NodeJS.Timeout | undefined;
   let retellTimer: NodeJS.Timeout | undefined;
@@ -36,16 +39,31 @@ export function createDigests({
     const place = await claimFeed(db, holder);
     metrics.noteCaughtUp(place?.caughtUpAt);
     metrics.noteSearches(place === undefined ? 0 : await countActive(db));
-    busy = place === undefined ? new Set() : await tellDue({ ...deps, log }, signal);
+    busy.clear();
+    heard.clear();
+    if (place === undefined) return;
+    await tellDue({ ...deps, log }, signal, (sessionId) => {
+      busy.add(sessionId);
+      // Its end may have been heard before it was known that somebody waits for it.
+      if (heard.has(sessionId)) tellSoon();
+    });
   });
 
   /** What has been found is not left for the next time. */
   const read = oneAtATime(async () => {
-    const isReader = await readFeed({ ...deps, holder, log }, signal);
+    const isReader = await readFeed({ ...deps, holder, answered, log }, signal);
     if (isReader && isFailing) log.info({}, "the collector's feed of changes is read again");
     isFailing = false;
     if (isReader) await tell();
   });
+
+  function tellSoon(): void {
+    if (retellTimer !== undefined || signal.aborted) return;
+    retellTimer = setTimeout(() => {
+      retellTimer = undefined;
+      void quietly(tell);
+    }, RETELL_MS).unref();
+  }
 
   /** Does work of its own accord: there is nobody to whom its failure could be told. */
   async function quietly(work: () => Promise<void>): Promise<void> {
@@ -93,11 +111,8 @@ export function createDigests({
     /** Takes a notification of `TURN_CHANNEL`: a digest may wait for the end of an answer. */
     hear(payload: string): void {
       const [, sessionId = ''] = payload.split(' ');
-      if (!busy.has(sessionId) || retellTimer !== undefined || signal.aborted) return;
-      retellTimer = setTimeout(() => {
-        retellTimer = undefined;
-        void quietly(tell);
-      }, RETELL_MS).unref();
+      if (busy.has(sessionId)) tellSoon();
+      else if (tell.current() !== undefined) heard.add(sessionId);
     },
 
     /** Ends what is being done, and lets another process go on at once. */
@@ -111,16 +126,28 @@ export function createDigests({
   };
 }
 
-/** Work that is asked for while it is being done is not done twice at once. */
+/**
+ * Work that is never done twice at once. What asks for it while it is being done is not too late: it is done once
+ * more, for what it had not seen.
+ */
 function oneAtATime(work: () => Promise<void>): (() => Promise<void>) & {
   current: () => Promise<void> | undefined;
 } {
   let current: Promise<void> | undefined;
-  const run = () => {
-    current ??= work().finally(() => {
+  let isAskedAgain = false;
+  const workUntilDone = async () => {
+    try {
+      do {
+        isAskedAgain = false;
+        await work();
+      } while (isAskedAgain);
+    } finally {
       current = undefined;
-    });
-    return current;
+    }
+  };
+  const run = () => {
+    isAskedAgain = true;
+    return (current ??= workUntilDone());
   };
   return Object.assign(run, { current: () => current });
 }

@@ -86,7 +86,8 @@ export type ReadPage = {
 /**
  * Stores what was found in a page of the feed, and that it was read, together: whichever process reads it again,
  * after a kill or since it was slow, changes nothing. A search that was changed or paused since has found nothing.
- * A listing that still waits for its digest is told as it is by now.
+ * A listing that still waits for its digest is told as it was last found: what it became by a change that is no
+ * candidate, such as a price that rose again, is not asked about.
  * @returns How many listings were found that a search had not found before, by kind; nothing where another process
  *   has read the page.
  */

@@ -4,6 +4,7 @@ import type { Hit } from './changes.ts';
 /** Counts what saved searches find and tell, and shows how far behind the feed is. */
 export type DigestMetrics = ReturnType<typeof createDigestMetrics>;
 
+/** The metrics of saved searches and their digests, in a registry. See {@link DigestMetrics}. */
 export function createDigestMetrics(registry: Registry) {
   const registers = [registry];
   // Since when the feed has not been read to its end; undefined in a process that does not read it.

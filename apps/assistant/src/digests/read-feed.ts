@@ -18,6 +18,9 @@ const MOST_WAITS = 10;
 /** How many pages are read before digests are looked at again. */
 const MOST_PAGES = 100;
 
+/** How many refused searches are remembered. */
+const MOST_REFUSED = 1000;
+
 /** What reading the feed needs. */
 export type FeedDeps = {
   db: Kysely<Tables>;
@@ -26,7 +29,23 @@ export type FeedDeps = {
   holder: string;
   metrics: DigestMetrics;
   log: Pick<Logger, 'warn'>;
+  answered: Answered;
 };
+
+/**
+ * What this process was answered about searches, by their text: in a page that could not be read to its end, so that
+ * the next attempt goes on where the last one failed.
+ */
+export type Answered = {
+  /** The cursors between which the page is. */
+  page: string;
+  hits: Map<string, Hit[]>;
+  /** Searches that were refused, and are told in the log once. */
+  refused: Set<string>;
+};
+
+/** See {@link Answered}. */
+export const nothingAnswered = (): Answered => ({ page: '', hits: new Map(), refused: new Set() });
 
 /** Another process reads the feed by now. */
 class LeaseLostError extends Error {
@@ -48,6 +67,7 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<boo
       if (place === undefined) return false;
       metrics.noteCaughtUp(place.caughtUpAt);
       const { items, cursor, has_more } = await nextPage(deps, place.cursor, signal);
+      noteAnswered(deps.answered, `${place.cursor} ${cursor}`);
       const found = await findHits(deps, toCandidates(items), signal);
       const page = { from: place.cursor, to: cursor, isLast: !has_more, found };
       const counts = await storePage(db, holder, page);
@@ -84,6 +104,13 @@ async function nextPage(
   }
 }
 
+/** Forgets what was answered about another page. */
+function noteAnswered(answered: Answered, page: string): void {
+  if (answered.page === page) return;
+  answered.page = page;
+  answered.hits.clear();
+}
+
 /** What the saved searches of this moment find among the candidates. */
 async function findHits(
   deps: FeedDeps,
@@ -91,29 +118,49 @@ async function findHits(
   signal: AbortSignal,
 ): Promise<ReadPage['found']> {
   if (candidates.size === 0) return [];
+  const { hits: answered } = deps.answered;
   const found: { search: Search; hits: Hit[] }[] = [];
   // After the page was read: a search that is made from now on is about what comes after it.
   for (const search of await distinctSearches(deps.db)) {
-    const listings = await matchesOf(deps, search, [...candidates.keys()], signal);
-    const hits = listings.flatMap((listing) => {
-      const candidate = candidates.get(listing.listing_id);
-      return (candidate && toHit(listing, candidate)) ?? [];
-    });
+    const text = JSON.stringify(search);
+    const hits = answered.get(text) ?? (await hitsOf(deps, search, candidates, signal));
+    answered.set(text, hits);
     if (hits.length > 0) found.push({ search, hits });
   }
   return found;
 }
 
+async function hitsOf(
+  deps: FeedDeps,
+  search: Search,
+  candidates: ReadonlyMap<number, Candidate>,
+  signal: AbortSignal,
+): Promise<Hit[]> {
+  const listings = await matchesOf(deps, search, [...candidates.keys()], signal);
+  return listings.flatMap((listing) => {
+    const candidate = candidates.get(listing.listing_id);
+    return (candidate && toHit(listing, candidate)) ?? [];
+  });
+}
+
 async function matchesOf(deps: FeedDeps, search: Search, ids: number[], signal: AbortSignal) {
   const { collector, log } = deps;
+  const { refused } = deps.answered;
+  const text = JSON.stringify(search);
   try {
     const body = { ...search, ids };
-    return await patiently(deps, (until) => collector.findMatches(body, until), signal);
+    const found = await patiently(deps, (until) => collector.findMatches(body, until), signal);
+    refused.delete(text);
+    return found;
   } catch (error) {
     const isRefused = error instanceof CollectorError && error.status === 422;
     if (!isRefused) throw error;
     // A collector of another version may know other filters: the other searches need not wait for that.
-    log.warn({ err: error }, 'the collector refused a saved search, which finds nothing');
+    if (!refused.has(text)) {
+      log.warn({ err: error }, 'the collector refused a saved search, which finds nothing');
+    }
+    if (refused.size === MOST_REFUSED) refused.clear();
+    refused.add(text);
     return [];
   }
 }

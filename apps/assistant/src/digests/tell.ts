@@ -25,25 +25,28 @@ export type TellDeps = {
  * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
  * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
  * have not the permission `svc.tools.use` by what was cached of them last, everything waits.
- * @returns The sessions whose digests wait for the end of an answer.
+ * @param onBusy Is told of each session whose digest waits for the end of an answer.
  */
-export async function tellDue(deps: TellDeps, signal: AbortSignal): Promise<Set<string>> {
+export async function tellDue(
+  deps: TellDeps,
+  signal: AbortSignal,
+  onBusy: (sessionId: string) => void,
+): Promise<void> {
   const { db, lifetimeDays, log } = deps;
-  const busy = new Set<string>();
   let after = '';
   for (;;) {
     const due = await dueSearches(db, { lifetimeDays, after, limit: BATCH });
     for (const search of due.filter(mayHear)) {
       signal.throwIfAborted();
       try {
-        if ((await tell(deps, search)) === 'busy') busy.add(search.session_id);
+        if ((await tell(deps, search)) === 'busy') onBusy(search.session_id);
       } catch (error) {
         // The others need not wait for it.
         log.warn({ err: error, saved_search_id: search.id }, 'a digest could not be written');
       }
     }
     after = due.at(-1)?.id ?? after;
-    if (due.length < BATCH) return busy;
+    if (due.length < BATCH) return;
   }
 }
 

@@ -43,7 +43,7 @@ export async function exportOwnData(
     ),
     saved_searches: rows(
       (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
-      (saved) => ({ ...saved, found: hitsOf(db, saved.id) }),
+      (saved) => ({ ...saved, found: hitsOf(db, saved.id, { userId }) }),
     ),
     audit: rows((after: number | undefined) =>
       listAudit(db, { userId, beforeId: after }, PAGE - 1).then((lines) =>
@@ -58,9 +58,9 @@ type SessionPosition = NonNullable<Parameters<typeof listSessions>[1]['after']> 
 type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
-function hitsOf(db: Kysely<Tables>, searchId: string): Readable {
+function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): Readable {
   return rows((after: number | undefined) =>
-    listHits(db, { searchId, after, limit: PAGE }).then((hits) =>
+    listHits(db, { searchId, reach, after, limit: PAGE }).then((hits) =>
       hits.map((hit) => ({ ...hit, position: hit.listing_id })),
     ),
   );

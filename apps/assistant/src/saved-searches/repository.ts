@@ -114,10 +114,10 @@ export function insertSavedSearch(
     .executeTakeFirstOrThrow();
 }
 
-/** Changes a search. What waits for a digest of what it searched for before is forgotten. */
+/** Changes a search within reach; nothing where there is none. What waits for a digest of what it searched for before is forgotten. */
 export async function updateSavedSearch(
   trx: Transaction<Tables>,
-  id: string,
+  { id, reach }: { id: string; reach: Reach },
   { search, ...values }: Partial<Values>,
 ): Promise<SavedSearch | undefined> {
   const updated = await trx
@@ -128,6 +128,7 @@ export async function updateSavedSearch(
       updated_at: sql<Date>`now()`,
     })
     .where('id', '=', id)
+    .where(isWithin(reach, 'user_id'))
     .returning(columns)
     .executeTakeFirst();
   if (updated !== undefined && search !== undefined) {
@@ -167,17 +168,28 @@ export async function deleteSavedSearchesOf(
 }
 
 /**
- * What a search has found, by the ids of the listings.
+ * What a search within reach has found, by the ids of the listings.
  * @returns At most `limit`, after a listing.
  */
 export function listHits(
   db: Kysely<Tables>,
-  { searchId, after = 0, limit }: { searchId: string; after?: number | undefined; limit: number },
+  {
+    searchId,
+    reach,
+    after = 0,
+    limit,
+  }: { searchId: string; reach: Reach; after?: number | undefined; limit: number },
 ) {
   return db
     .selectFrom('saved_search_hits')
     .select(['listing_id', 'kind', 'found_at', 'told_at'])
-    .where('search_id', '=', searchId)
+    .where('search_id', 'in', (eb) =>
+      eb
+        .selectFrom('saved_searches')
+        .select('id')
+        .where('id', '=', searchId)
+        .where(isWithin(reach, 'user_id')),
+    )
     .where('listing_id', '>', after)
     .orderBy('listing_id')
     .limit(limit)

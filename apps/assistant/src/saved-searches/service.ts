@@ -101,10 +101,14 @@ export function createSavedSearches({
           named === undefined
             ? await sessionToGoOn(trx, user, { saved, changes })
             : await ownSession(trx, { sessionId: named, userId: saved.user_id });
-        const changed = await updateSavedSearch(trx, id, {
-          ...rest,
-          ...(session_id !== undefined && { session_id }),
-        });
+        const changed = await updateSavedSearch(
+          trx,
+          { id, reach },
+          {
+            ...rest,
+            ...(session_id !== undefined && { session_id }),
+          },
+        );
         // It was deleted since it was looked at.
         if (changed === undefined) throw problem('saved_search_not_found');
         await recordChange(trx, user, saved);

@@ -106,6 +106,12 @@ const messageSchema = Type.Object(
     client_message_id: Type.Optional(
       Type.String({ description: 'The name that its client gave it, where it did.' }),
     ),
+    unasked: Type.Optional(
+      Type.Boolean({
+        description:
+          'True for a message that came by itself, such as the digest of a saved search: it answers no other one.',
+      }),
+    ),
     problem: Type.Optional(
       Type.Unknown({ description: 'What was wrong with an answer that failed, as a problem.' }),
     ),
@@ -128,6 +134,7 @@ export function presentMessage(message: Message): Static<typeof messageSchema> {
     ...(message.tool_calls !== null && { tool_calls: message.tool_calls }),
     created_at: message.created_at?.toISOString() ?? null,
     ...(message.status !== null && { status: message.status }),
+    ...(message.kept !== null && { unasked: true }),
     ...(message.problem !== null && { problem: message.problem }),
     ...(message.client_message_id !== null && { client_message_id: message.client_message_id }),
   };

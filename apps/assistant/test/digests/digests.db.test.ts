@@ -191,3 +191,52 @@ test('no digest comes into an answer: it comes right after it, on every process'
     ['user', 'assistant', 'assistant'],
   );
 });
+
+test('an answer that ends before it is known that a digest waits for it is followed by the digest', async (t) => {
+  const here = await talk(t, olena);
+  const { sessionId } = await stage.keep('u-olena');
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+  await here.say(sessionId, 'Пиши');
+  await here.hear('Пишу ');
+  const outcomes: string[] = [];
+  const late = stage.reader({
+    onOutcome: async (outcome) => {
+      outcomes.push(outcome);
+      if (outcome !== 'busy') return;
+      rest.open();
+      await here.waitFor('message.completed');
+      late.hear(`there ${sessionId}`);
+    },
+  });
+  t.after(() => late.close());
+  await stage.leaseEnds();
+  feed.add(71);
+  await late.read();
+  await here.waitFor('message.arrived');
+  assert.deepEqual(outcomes, ['busy', 'told']);
+  await stage.leaseEnds();
+});
+
+test('what is asked for while the feed is being read is not lost', async () => {
+  const { id } = await stage.keep('u-olena');
+  const waiting = gate();
+  feed.add(81);
+  feed.gate = waiting.opened;
+  feed.waiting = 0;
+  const first = reader.read();
+  await until(() => feed.waiting === 1);
+  // After the page that is being looked at.
+  feed.add(82);
+  const second = reader.read();
+  waiting.open();
+  feed.gate = undefined;
+  await Promise.all([first, second]);
+  const hits = await db
+    .selectFrom('saved_search_hits')
+    .select('listing_id')
+    .where('search_id', '=', id)
+    .execute();
+  assert.deepEqual(sorted(hits.map(({ listing_id }) => listing_id)), [81, 82]);
+});

@@ -227,6 +227,34 @@ test('a collector that is asked too often is waited for in the middle of a page'
   await reader.close();
 });
 
+test('what was asked before a page failed is not asked again', async () => {
+  const kept = [];
+  for (const price_max of [1e6, 2e6, 3e6]) {
+    kept.push(await stage.keep('u-olena', { search: { price_max } }));
+  }
+  const ids = add(2);
+  feed.matched.length = 0;
+  const reader = stage.reader();
+  // The first request of each attempt is answered, and no other.
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    let requests = 0;
+    feed.faultOf = (path) => {
+      if (!path.endsWith('/matches')) return undefined;
+      requests += 1;
+      return requests === 1 ? undefined : { status: 503 };
+    };
+    await reader.pass();
+  }
+  feed.faultOf = () => undefined;
+  await reader.pass();
+  assert.equal(new Set(feed.matched.map(({ price_max: most }) => most)).size, 3);
+  assert.equal(feed.matched.length, 3);
+  for (const { sessionId } of kept) {
+    assert.deepEqual(await lostAndDoubled(sessionId, ids), NOTHING);
+  }
+  await reader.close();
+});
+
 test('a search that the collector refuses holds up no other', async () => {
   const refused = await stage.keep('u-olena', { search: { city: 'Львів', garage: true } });
   const { sessionId } = await stage.keep('u-olena');
@@ -241,6 +269,12 @@ test('a search that the collector refuses holds up no other', async () => {
   await reader.pass();
   const heard = [...(await told(sessionId)), ...(await told(refused.sessionId))];
   assert.deepEqual(heard, [ids]);
+  feed.faultOf = (path) => (path.endsWith('/matches') ? { status: 422 } : undefined);
+  for (let pages = 0; pages < 3; pages += 1) {
+    add(1);
+    await reader.pass();
+  }
+  assert.equal(reader.lines.length, 2, 'once for each search');
   await reader.close();
 });
 
@@ -252,11 +286,13 @@ if (stage.engine === 'postgres') {
       COLLECTOR_URL: feed.url,
       SAVED_SEARCH_POLL_SECONDS: '1',
     });
-    const ids = add(3);
+    let ids: number[] = [];
     await whileLocked(
       db,
       sql`lock table conversation_messages in share row exclusive mode`,
       async () => {
+        // Not before: a process that looked just then would have told of them already.
+        ids = add(3);
         await untilBlocked(db);
         const hits = await db.selectFrom('saved_search_hits').selectAll().execute();
         assert.deepEqual(sorted(hits.map(({ listing_id }) => listing_id)), ids);

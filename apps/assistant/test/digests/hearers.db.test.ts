@@ -103,6 +103,13 @@ test('a failed answer can be tried again although a digest came after it', async
       ['assistant', null],
     ],
   );
+  await ivan.say(sessionId, 'А ще?');
+  await ivan.waitFor('message.completed', 2);
+  // The digest stands between the question and its second answer, and is not told there.
+  assert.deepEqual(
+    model.seen.at(-1)?.messages.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'user', 'assistant', 'user'],
+  );
   // There is nothing more to try, and the digest is no answer.
   assert.equal(
     await ivan.client.outcome({ type: 'message.retry', session_id: sessionId }),

@@ -2,7 +2,6 @@ import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
 import { createAnnounce } from '../../src/chat/announce.ts';
-import { createHub } from '../../src/chat/hub.ts';
 import { createCollector } from '../../src/collector/client.ts';
 import { createDigests } from '../../src/digests/digests.ts';
 import { createDigestMetrics } from '../../src/digests/metrics.ts';
@@ -25,20 +24,27 @@ export async function openDigestStage() {
     /**
      * A process that reads and tells when it is told to; the sockets of the stage's app are another one's.
      * @param dies Whether it ends within the transaction of its next digest.
+     * @param onOutcome Is waited for after each attempt to tell.
      */
-    reader({ dies = () => false }: { dies?: () => boolean } = {}) {
+    reader({
+      dies = () => false,
+      onOutcome = () => undefined,
+    }: { dies?: () => boolean; onOutcome?: (outcome: string) => Promise<void> | void } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
-      const announce = createAnnounce({ db, hub: createHub(), sender: `reader-${Math.random()}` });
+      const announce = createAnnounce(db);
       const digests = createDigests({
         db,
         collector: createCollector({ url: feed.url, apiKey: '' }),
-        announce: (session, compose) =>
-          announce(session, async (trx) => {
+        announce: async (session, compose) => {
+          const outcome = await announce(session, async (trx) => {
             const composed = await compose(trx);
             if (dies()) throw new Error('The process was killed');
             return composed;
-          }),
+          });
+          await onOutcome(outcome);
+          return outcome;
+        },
         lifetimeDays: 30,
         metrics: createDigestMetrics(registry),
         log: createLogger({

@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from 'node:readline';
-import { type Answer, type ChatClient, ChatError } from '@oselya/chat-client';
+import { type Answer, type Arrived, type ChatClient, ChatError } from '@oselya/chat-client';
 import type { Io } from '../context.ts';
 import { INTERRUPTED } from '../interrupt.ts';
 import { oneLine, printableText } from '../terminal.ts';
@@ -69,6 +69,9 @@ class Conversation {
 
   async run(): Promise<number> {
     const lines = this.#lines;
+    this.#client.hearArrivals((arrived) => {
+      this.#work = this.#work.then(() => this.#showArrived(arrived));
+    });
     lines.on('line', (line) => this.#take(line.trim()));
     lines.on('SIGINT', () => this.#interrupt());
     lines.on('close', () => {
@@ -184,6 +187,14 @@ class Conversation {
     }
   }
 
+  /** Shows what came by itself, between answers; what was typed by then is kept. */
+  #showArrived({ sessionId, message }: Arrived): void {
+    if (this.#isClosed) return;
+    if (sessionId === this.#sessionId) this.#screen.text(`\n${printableText(message.content)}\n`);
+    else this.#screen.note(`\nThere is news in another session: /open ${oneLine(sessionId)}`);
+    this.#lines.prompt(true);
+  }
+
   async #list(): Promise<void> {
     this.#listed = await this.#options.sessions();
     if (this.#listed.length === 0) this.#screen.note('There is no session yet.');
@@ -209,7 +220,7 @@ class Conversation {
   async #open(sessionId: string): Promise<void> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
-    this.#screen.note(`Session ${oneLine(session.name) || session.session_id}`);
+    this.#screen.note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
     for (const { role, content } of messages.slice(-SHOWN_MESSAGES)) {
       this.#screen.text(`${role === 'user' ? '> ' : ''}${printableText(content)}\n`);
     }
