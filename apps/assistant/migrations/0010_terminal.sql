@@ -1,4 +1,4 @@
--- Sign-ins of the terminal client: docs/adr/0025-sign-in-of-the-terminal.md.
+-- Sign-ins of the terminal client: docs/adr/0024-sign-in-of-the-terminal.md.
 
 alter table pending_logins
   -- What a terminal asked with: port, state and code challenge. Null for every other platform.

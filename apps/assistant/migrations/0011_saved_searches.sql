@@ -1,4 +1,4 @@
--- Saved searches and their digests: docs/adr/0026-saved-searches.md.
+-- Saved searches and their digests: docs/adr/0025-saved-searches.md.
 
 create table saved_searches (
   id text primary key default gen_random_uuid()::text,

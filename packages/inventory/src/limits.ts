@@ -3,7 +3,7 @@ export const MAX_DEPTH = 512;
 
 /**
  * How many bytes one record may have. Memory is bounded by this and not by the file's size: values and positions
- * of a hostile record take some forty times its text (docs/adr/0023-size-of-a-record.md).
+ * of a hostile record take some forty times its text (docs/adr/0022-size-of-a-record.md).
  */
 export const MAX_RECORD_BYTES = 1024 * 1024;
 

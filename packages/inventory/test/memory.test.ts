@@ -38,7 +38,7 @@ for (const [source, records, findings] of [
 }
 
 /**
- * What the whole process of the command may take, Node and its modules included: the 150 MB of docs/adr/0023, and a
+ * What the whole process of the command may take, Node and its modules included: the 150 MB of docs/adr/0022, and a
  * fifth for kernels with larger pages and collections that come late on a busy machine.
  */
 const PEAK_BYTES = 180_000_000;

@@ -14,7 +14,7 @@ export type Digests = ReturnType<typeof createDigests>;
 /**
  * Reads what changed at the collector, and tells users what their saved searches found. Any number of processes may
  * do this: one of them reads and tells, and when it has gone another one goes on where it was.
- * docs/adr/0026-saved-searches.md.
+ * docs/adr/0025-saved-searches.md.
  */
 export function createDigests({
   log,

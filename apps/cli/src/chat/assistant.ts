@@ -43,7 +43,7 @@ export class Assistant {
     return answer.body.email;
   }
 
-  /** Redeems the code of a sign-in. docs/adr/0025-sign-in-of-the-terminal.md. */
+  /** Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md. */
   async redeem(code: string, codeVerifier: string): Promise<SignIn> {
     const body = { code, code_verifier: codeVerifier };
     const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });

@@ -6,7 +6,7 @@ import { type Claimant, claimed } from './transitions.sql.ts';
 
 /**
  * From how many attempts on a job's next one is made alone: where it is the last, and the ones before it lost their
- * workers. Of a payload that ends whatever works on it, nobody beside it then dies (docs/adr/0021-fair-share.md).
+ * workers. Of a payload that ends whatever works on it, nobody beside it then dies (docs/adr/0020-fair-share.md).
  * @returns Undefined where a job has but one attempt: all are alike then.
  */
 export function aloneFrom(maxAttempts: number): number | undefined {

@@ -42,7 +42,7 @@ const NEVER = 2 ** 31 - 1;
  * one is pending or any is processed. Almost all that this would refuse are marked with `waits` and not
  * looked at (see release.sql.ts). `offset 0` keeps the look at one listing from becoming a join over all
  * of them, and `id + 0` is what the indexes for these looks are made of. Specification 001, Raw data status;
- * Contract 4, Queue; docs/adr/0021-fair-share.md.
+ * Contract 4, Queue; docs/adr/0020-fair-share.md.
  * @returns The jobs, those of the sources with the fewest in progress first. None says that there are none that may
  *   be taken, fewer than asked for do not.
  */

@@ -13,7 +13,7 @@ import type { TerminalSignIns } from './sign-ins.ts';
 /** Where a browser is asked whether a terminal may be signed in. */
 export const confirmationOf = (id: string) => `/auth/terminal/confirm?request=${id}`;
 
-/** `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0025-sign-in-of-the-terminal.md. */
+/** `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
 export function terminalRoutes(
   app: Server,
   { config, identity, loginLimit }: { config: Config; identity: Identity; loginLimit: RateLimit },

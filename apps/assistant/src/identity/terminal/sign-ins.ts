@@ -29,7 +29,7 @@ export type TerminalSignIns = ReturnType<typeof createTerminalSignIns>;
 /**
  * Hands sessions over to terminals: the session of a finished sign-in is kept until the person agrees in the
  * browser, the terminal gets a code at its port, and redeems that with its verifier. RFC 8252 §7.3,
- * RFC 7636; docs/adr/0025-sign-in-of-the-terminal.md.
+ * RFC 7636; docs/adr/0024-sign-in-of-the-terminal.md.
  *
  * The tokens of a sign-in that is refused are not revoked at the provider: many keep one grant for all
  * sign-ins of a browser, whose own would end with it.

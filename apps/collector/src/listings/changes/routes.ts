@@ -8,7 +8,7 @@ import { readChanges } from './service.ts';
 
 /**
  * `GET /listings/changes`: what is new, has another price or is back, for programs that keep searches for
- * people. ADR 0022.
+ * people. ADR 0021.
  */
 export function changeRoutes(
   app: Server,

@@ -30,7 +30,7 @@ export async function upsertListing(
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
     again as materialized (
-      -- For the trigger that notes changes (0021), which runs at the end of this statement.
+      -- For the trigger that notes changes (0020), which runs at the end of this statement.
       select set_config('oselya.payload_again',
         exists (select from before where raw_id = ${job.rawId})::text, true) as value),
     current as (

@@ -1,7 +1,7 @@
 -- What is new, has another price, or is back, for those who follow the listings. Rows are removed after a month.
 create table listing_changes (
   id bigint generated always as identity primary key,
-  -- The order in which they are read, given when they are committed (ADR 0022): ids are taken before that, so
+  -- The order in which they are read, given when they are committed (ADR 0021): ids are taken before that, so
   -- that whoever has read the larger one would never see the smaller one that is committed later.
   position bigint,
   listing_id bigint not null,
