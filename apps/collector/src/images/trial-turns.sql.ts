@@ -15,7 +15,9 @@ export async function takeTrialTurn(
 ): Promise<string | undefined> {
   const { rows } = await sql<{ taken_at: string }>`
     insert into upkeep_turns as turn (name) values (${NAME})
-    on conflict (name) do update set taken_at = now(), done_at = null
+    on conflict (name) do update set done_at = null,
+      -- No two turns are told apart by the same time, however coarse the server's clock is.
+      taken_at = greatest(now(), turn.taken_at + interval '1 microsecond')
     where turn.done_at is not null
       or turn.taken_at <= now() - ${longestMs} * interval '1 millisecond'
     returning taken_at::text`.execute(db);
