@@ -36,7 +36,15 @@ test('what was begun and not done is begun again soon', async () => {
   assert.equal(await takeTurn(db, 'windows', rhythm), true);
 });
 
-/** Upkeep that keeps what it was asked for. */
+/** Waits until a run has ended: what it still writes would undo time that is let pass. */
+async function untilDone(name: string): Promise<void> {
+  await until(`${name} to be done`, async () => {
+    const turn = db.selectFrom('upkeep_turns').select('done_at').where('name', '=', name);
+    return (await turn.executeTakeFirst())?.done_at != null;
+  });
+}
+
+/** Upkeep that keeps what it was asked for, and what of it failed. */
 function upkeepOf(
   hours: number,
   days: number,
@@ -45,9 +53,12 @@ function upkeepOf(
   imageDays = 0,
 ) {
   const calls: unknown[] = [];
+  const failed: unknown[] = [];
   const upkeep = startUpkeep({
     db,
-    log,
+    log: Object.assign(Object.create(log), {
+      warn: ({ work }: { work: string }) => failed.push(work),
+    }),
     async archiveCheck({ signal, ...options }) {
       calls.push(options);
       await check?.({ ...options, ...(signal === undefined ? {} : { signal }) });
@@ -70,7 +81,7 @@ function upkeepOf(
     },
     intervalMs: 5,
   });
-  return { calls, upkeep };
+  return { calls, failed, upkeep };
 }
 
 test('nothing is done unless the configuration says so', async () => {
@@ -107,22 +118,14 @@ test('what is due is done by one of the processes, and again after a failure', a
 test('a removal that failed is made again within minutes, one that did not a day later', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   let fails = true;
-  const { calls, upkeep } = upkeepOf(0, 90, undefined, () =>
+  const { calls, failed, upkeep } = upkeepOf(0, 90, undefined, () =>
     fails ? Promise.reject(new Error('no database')) : Promise.resolve(1),
   );
-  await until('the run that fails', () => calls.length === 1);
+  await until('the run that fails, and its last renewal', () => failed.length === 1);
   fails = false;
   await pass('10 minutes');
   await until('the next run', () => calls.length === 2);
-  const isDone = async () =>
-    (
-      await db
-        .selectFrom('upkeep_turns')
-        .select('done_at')
-        .where('name', '=', 'raw_cleanup')
-        .executeTakeFirst()
-    )?.done_at != null;
-  await until('it to be done', isDone);
+  await untilDone('raw_cleanup');
   await pass('23 hours');
   assert.equal(
     await takeTurn(db, 'raw_cleanup', { everySeconds: 86_400, retrySeconds: 600 }),
@@ -156,6 +159,7 @@ test('pictures that no listing shows are looked for once a day', async () => {
   await sql`delete from upkeep_turns`.execute(db);
   const { calls, upkeep } = upkeepOf(0, 0, undefined, undefined, 30);
   await until('the first run', () => calls.length === 1);
+  await untilDone('image_cleanup');
   await pass('1 day');
   await until('the next run', () => calls.length === 2);
   await upkeep.close();
