@@ -3,6 +3,15 @@
  * of surrogate pairs, which `jsonb` refuses.
  */
 export function storableJson(value: unknown): string {
+  const json = JSON.stringify(value);
+  // Both are written as escapes, so that most values need not be gone through one by one.
+  return UNSTORABLE.test(json) ? mended(value) : json;
+}
+
+/** A NUL character or half of a pair in JSON, or a text that speaks of them. */
+const UNSTORABLE = /\\u(?:0000|d[89a-f])/;
+
+function mended(value: unknown): string {
   return JSON.stringify(value, (_key, member: unknown) => {
     if (typeof member === 'string') return storable(member);
     if (typeof member !== 'object' || member === null || Array.isArray(member)) return member;

@@ -1,4 +1,4 @@
-import type { TextStreamPart, ToolSet } from 'ai';
+import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart } from '@ai-sdk/provider';
 import { ModelError } from '../errors.ts';
 import { readTokens, type Tokens } from '../usage.ts';
 import type { ToolCall } from '../conversation.ts';
@@ -21,34 +21,39 @@ export type ChatPart =
 
 /**
  * The parts of an answer; nothing for those that only show that the server is at work.
- * @throws What ended the answer before it was complete, as the SDK has it or as a ModelError.
+ * @param configured The model's name, where the server does not give one.
+ * @throws What ended the answer before it was complete, as the provider has it or as a ModelError.
  */
 export async function* answerParts(
-  stream: AsyncIterable<TextStreamPart<ToolSet>>,
+  stream: AsyncIterable<LanguageModelV4StreamPart>,
+  configured: string,
 ): AsyncGenerator<ChatPart | undefined, void, undefined> {
+  let model = configured;
   for await (const part of stream) {
     switch (part.type) {
-      // The SDK makes these itself, before the server has said anything.
-      case 'start':
-      case 'start-step':
+      // The provider makes this itself, before the server has said anything.
+      case 'stream-start':
+        break;
+      case 'response-metadata':
+        model = part.modelId ?? model;
         break;
       case 'text-delta':
-        yield { type: 'text', text: part.text };
+        yield { type: 'text', text: part.delta };
         break;
-      case 'tool-call':
-        yield {
-          type: 'tool_call',
-          call: { id: part.toolCallId, name: part.toolName, input: part.input },
-        };
-        break;
-      case 'finish-step': {
-        const { finishReason, response, usage } = part;
-        const end = { model: response.modelId, usage: readTokens(usage) };
-        yield { type: 'end', reason: reasonOf(finishReason), ...end };
+      case 'tool-call': {
+        const { toolCallId: id, toolName: name } = part;
+        yield { type: 'tool_call', call: { id, name, input: readInput(part.input) } };
         break;
       }
-      case 'abort':
-        throw new DOMException('The answer was given up.', 'AbortError');
+      case 'finish': {
+        const { finishReason, usage } = part;
+        const cost = readTokens({
+          inputTokens: usage.inputTokens.total,
+          outputTokens: usage.outputTokens.total,
+        });
+        yield { type: 'end', reason: reasonOf(finishReason.unified), model, usage: cost };
+        break;
+      }
       case 'error':
         throw part.error;
       default:
@@ -57,7 +62,19 @@ export async function* answerParts(
   }
 }
 
-function reasonOf(finishReason: string): 'stop' | 'length' | 'tool_calls' {
+/** What a model wrote for a tool; nothing at all for one that needs nothing. */
+function readInput(written: string): unknown {
+  if (written.trim() === '') return {};
+  try {
+    return JSON.parse(written);
+  } catch {
+    return written;
+  }
+}
+
+function reasonOf(
+  finishReason: LanguageModelV4FinishReason['unified'],
+): 'stop' | 'length' | 'tool_calls' {
   switch (finishReason) {
     case 'stop':
     case 'length':

@@ -1,37 +1,42 @@
-import { jsonSchema, type ModelMessage, tool, type ToolSet } from 'ai';
+import type { LanguageModelV4FunctionTool, LanguageModelV4Prompt } from '@ai-sdk/provider';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
 
-/** A conversation as the SDK has it. */
-export function toModelMessages(messages: readonly ChatMessage[]): ModelMessage[] {
-  return messages.map((message): ModelMessage => {
-    if (message.role === 'user') return { role: 'user', content: message.content };
-    if (message.role === 'tool') {
-      const { toolCallId, toolName, content } = message;
-      const output = { type: 'text' as const, value: content };
-      return { role: 'tool', content: [{ type: 'tool-result', toolCallId, toolName, output }] };
-    }
-    const { content, toolCalls = [] } = message;
-    return {
-      role: 'assistant',
-      content: [
-        ...(content === '' ? [] : [{ type: 'text' as const, text: content }]),
-        ...toolCalls.map(({ id, name, input }) => ({
-          type: 'tool-call' as const,
-          toolCallId: id,
-          toolName: name,
-          input,
-        })),
-      ],
-    };
-  });
+/** A conversation as providers of the SDK take it. */
+export function toPrompt(system: string, messages: readonly ChatMessage[]): LanguageModelV4Prompt {
+  return [{ role: 'system', content: system }, ...messages.map(toPromptMessage)];
 }
 
-/** Tools as the SDK has them; it runs none of them. */
-export function toToolSet(tools: readonly ToolDefinition[]): ToolSet {
-  return Object.fromEntries(
-    tools.map(({ name, description, input }) => [
-      name,
-      tool({ description, inputSchema: jsonSchema(JSON.parse(JSON.stringify(input))) }),
-    ]),
-  );
+function toPromptMessage(message: ChatMessage): LanguageModelV4Prompt[number] {
+  if (message.role === 'user') {
+    return { role: 'user', content: [{ type: 'text', text: message.content }] };
+  }
+  if (message.role === 'tool') {
+    const { toolCallId, toolName, content } = message;
+    const output = { type: 'text' as const, value: content };
+    return { role: 'tool', content: [{ type: 'tool-result', toolCallId, toolName, output }] };
+  }
+  const { content, toolCalls = [] } = message;
+  return {
+    role: 'assistant',
+    content: [
+      ...(content === '' ? [] : [{ type: 'text' as const, text: content }]),
+      ...toolCalls.map(({ id, name, input }) => ({
+        type: 'tool-call' as const,
+        toolCallId: id,
+        toolName: name,
+        input,
+      })),
+    ],
+  };
+}
+
+/** Tools as providers of the SDK take them. */
+export function toTools(tools: readonly ToolDefinition[]): LanguageModelV4FunctionTool[] {
+  return tools.map(({ name, description, input }) => ({
+    type: 'function',
+    name,
+    description,
+    // Without what TypeBox keeps beside the schema.
+    inputSchema: JSON.parse(JSON.stringify(input)),
+  }));
 }

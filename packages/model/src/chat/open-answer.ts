@@ -1,5 +1,4 @@
 import type { LanguageModelV4 } from '@ai-sdk/provider';
-import { streamText } from 'ai';
 import { ModelError } from '../errors.ts';
 import { modelError } from '../exchange.ts';
 import type { ModelCallEvent } from '../call-event.ts';
@@ -7,7 +6,7 @@ import { type CallContext, givenUp } from '../resilience/call-policy.ts';
 import { NO_TOKENS } from '../usage.ts';
 import { answerParts, type ChatPart, EXPECTED } from './answer-parts.ts';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
-import { toModelMessages, toToolSet } from './messages.ts';
+import { toPrompt, toTools } from './messages.ts';
 
 /** What a conversation is to be continued from. */
 export type ChatRequest = {
@@ -66,18 +65,19 @@ export async function openAnswer(
     return failure;
   }
 
-  const { stream } = streamText({
-    model: chatModel(model),
-    instructions: system,
-    messages: toModelMessages(messages),
-    tools: toToolSet(tools),
-    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    maxRetries: 0,
-    abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
-    // Else the SDK writes them to the console; they come as parts as well.
-    onError: () => undefined,
-  });
-  const source = answerParts(stream)[Symbol.asyncIterator]();
+  // Without the SDK's `streamText`: ADR 0004.
+  async function* open(): AsyncGenerator<ChatPart | undefined, void, undefined> {
+    const chat = chatModel(model);
+    const { stream } = await chat.doStream({
+      prompt: toPrompt(system, messages),
+      ...(tools.length > 0 && { tools: toTools(tools), toolChoice: { type: 'auto' } }),
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+      abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
+    });
+    yield* answerParts(stream, chat.modelId);
+  }
+
+  const source = open();
   const giveUp = () => ending.abort();
   context.signal.addEventListener('abort', giveUp);
   let next: IteratorResult<ChatPart | undefined, void>;

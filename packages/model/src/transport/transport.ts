@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher } from 'undici';
 import { ModelError } from '../errors.ts';
 import type { ServerAddress } from '../options.ts';
@@ -52,7 +51,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
       const type = String(response.headers['content-type'] ?? '');
       const isStream = type.startsWith('text/event-stream');
       const answer = isStream
-        ? Readable.toWeb(Readable.from(answerParts(response, { signal, explain })))
+        ? ReadableStream.from(answerParts(response, { signal, explain }))
         : await answerText(response);
       return new Response(answer, { headers: { 'content-type': type } });
     } catch (error) {

@@ -95,6 +95,23 @@ test('a model asks for a tool, and goes on with what the tool answered', async (
   assert.match(JSON.stringify(sent), /call-1.*2 found/s);
 });
 
+test('what a model wrote for a tool is read; nothing is an empty object, what is no JSON stays text', async (t) => {
+  const written = ['', '  ', '{"query":', 'Львів', '[1]'];
+  const calls = written.map((input, index) =>
+    toolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
+  );
+  const scene = await start(
+    t,
+    ...calls.map((call) => [call, chunk({}, { finishReason: 'tool_calls' })]),
+  );
+  const inputs: unknown[] = [];
+  for (const _ of written) {
+    const [call] = await all(scene.client.streamChat({ ...question, tools: [searchTool] }));
+    inputs.push(call?.type === 'tool_call' && call.call.input);
+  }
+  assert.deepEqual(inputs, [{}, {}, '{"query":', 'Львів', [1]]);
+});
+
 test('until something has come a failure is tried again, afterwards it ends the answer', async (t) => {
   const read = Promise.withResolvers<void>();
   const reset = async ({ socket }: ServerResponse) => {
