@@ -2,6 +2,7 @@ import { orderOf } from '../load/rounds.ts';
 import { type Remote, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { Context, Report } from '../suite.ts';
+import { type Arrival, ARRIVALS, withinMs } from './arrivals.ts';
 import type { Answers, Clients } from './clients.ts';
 import { judge } from './goals.ts';
 import { reportText } from './report.ts';
@@ -11,6 +12,7 @@ import { startVariant, VARIANTS, type VariantName } from './variants.ts';
 /** What answers at the same time cost, in one round. */
 export type Sample = Answers & {
   variant: VariantName;
+  arrival: Arrival;
   round: number;
   seconds: number;
   /** Of the server's process. */
@@ -25,6 +27,9 @@ export type Setup = { sockets: number; streams: number; tokensPerSecond: number 
 
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
 const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };
+
+/** How long the warm-up before each measurement takes, as a part of it. */
+const WARM_UP = 0.4;
 
 const CLIENTS = new URL('clients.ts', import.meta.url);
 const MODEL = new URL('servers/model.ts', import.meta.url);
@@ -56,18 +61,22 @@ export async function measureChat(context: Context): Promise<Report> {
   }
 
   const samples: Sample[] = [];
-  await model.ask('setPace', paceOf(setup, options.seconds * 0.4));
-  for (const { clients } of running.values()) await clients.ask('ask', setup.streams);
-  await model.ask('setPace', paceOf(setup, options.seconds));
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderOf(round, VARIANTS)) {
       const one = running.get(variant);
       if (one === undefined) continue;
-      const sample = { variant, round, ...(await measure(one, setup.streams)) };
-      samples.push(sample);
-      failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
-      await results.keep('sample', sample);
-      tell(`round ${round}: ${variant}: p99 ${sample.p99.toFixed(1)} ms`);
+      // Whoever had nothing to do for a while has given memory and compiled code back.
+      await model.ask('setPace', paceOf(setup, options.seconds * WARM_UP));
+      await one.clients.ask('ask', { streams: setup.streams, withinMs: 0 });
+      await model.ask('setPace', paceOf(setup, options.seconds));
+      for (const arrival of ARRIVALS) {
+        const measured = await measure(one, { streams: setup.streams, arrival });
+        const sample = { variant, arrival, round, ...measured };
+        samples.push(sample);
+        failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
+        await results.keep('sample', sample);
+        tell(`round ${round}: ${variant}, ${arrival}: p99 ${sample.p99.toFixed(1)} ms`);
+      }
     }
   }
 
@@ -75,7 +84,8 @@ export async function measureChat(context: Context): Promise<Report> {
   const counted = (await assistant?.clients.ask('checkStored')) ?? { stored: 0, failures: [] };
   await results.keep('stored', counted);
   failures.push(...counted.failures);
-  const said = 2 * setup.streams * (options.rounds + 1);
+  const asked = options.rounds * (ARRIVALS.length + 1);
+  const said = 2 * setup.streams * asked;
   if (counted.stored !== said) failures.push(`${counted.stored} of ${said} messages are stored`);
   for (const { clients } of running.values()) await clients.ask('close');
 
@@ -105,10 +115,13 @@ async function measureIdle(
   return { sockets: seats.length, rss: each('rss'), heap: each('heap') };
 }
 
-async function measure({ server, clients }: Running, streams: number) {
+async function measure(
+  { server, clients }: Running,
+  { streams, arrival }: { streams: number; arrival: Arrival },
+) {
   const cpuBefore = await server.ask('cpuMs');
   const begun = performance.now();
-  const answers = await clients.ask('ask', streams);
+  const answers = await clients.ask('ask', { streams, withinMs: withinMs[arrival] });
   const seconds = (performance.now() - begun) / 1000;
   return { ...answers, seconds, cpuMs: (await server.ask('cpuMs')) - cpuBefore };
 }

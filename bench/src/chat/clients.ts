@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { answerParent } from '../process/child.ts';
 import { percentiles } from '../statistics.ts';
 import { ChatClient, type Seat } from './client.ts';
@@ -28,10 +29,14 @@ const methods = {
     }
   },
 
-  /** Sends one message over each of the first so many sockets, and waits for all answers. */
-  async ask(streams: number): Promise<Answers> {
+  /**
+   * Sends one message over each of the first so many sockets, and waits for all answers.
+   * @param withinMs From the first message to the last one.
+   */
+  async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {
     const answers = await Promise.all(
       clients.slice(0, streams).map(async (one, nth) => {
+        await sleep((nth / streams) * withinMs);
         const text = `Question ${one.asked.length + 1} of client ${nth + 1}`;
         one.asked.push(text);
         const answered = await one.client.ask(text);

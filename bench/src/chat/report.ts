@@ -2,6 +2,7 @@ import { type Goal, goalsTable } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
+import { ARRIVALS } from './arrivals.ts';
 import type { Idle, Sample, Setup } from './chat.ts';
 import { VARIANTS } from './variants.ts';
 
@@ -32,13 +33,14 @@ export function reportText(found: {
 }
 
 function latencyTable(samples: readonly Sample[]): string {
-  const rows = VARIANTS.map((variant) => {
-    const own = samples.filter((sample) => sample.variant === variant);
+  const kinds = ARRIVALS.flatMap((arrival) => VARIANTS.map((variant) => ({ variant, arrival })));
+  const rows = kinds.map(({ variant, arrival }) => {
+    const own = samples.filter((one) => one.variant === variant && one.arrival === arrival);
     const of = (name: 'p50' | 'p99' | 'max') => spread(summarize(own.map((one) => one[name])), 1);
     const perToken = median(own.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
-    return [variant, of('p50'), of('p99'), of('max'), figure(perToken)];
+    return [variant, arrival, of('p50'), of('p99'), of('max'), figure(perToken)];
   });
-  return table(['', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
+  return table(['', 'asked', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
 }
 
 function idleTable(idle: readonly Idle[]): string {

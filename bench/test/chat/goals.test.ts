@@ -5,6 +5,7 @@ import { judge } from '../../src/chat/goals.ts';
 
 const sample = (changes: Partial<Sample>): Sample => ({
   variant: 'assistant',
+  arrival: 'within a second',
   round: 1,
   seconds: 5,
   cpuMs: 1,
@@ -26,10 +27,16 @@ const right = {
 const met = (changes: Partial<typeof right>) =>
   judge({ ...right, ...changes }).map((one) => one.met);
 
-test('the median of the rounds is judged, and nothing of the relay', () => {
+test('the median of the rounds is judged, nothing of the relay, nor of messages that come all at once', () => {
   assert.deepEqual(met({}), [true, true, true]);
   const relay = sample({ variant: 'relay', p99: 500, failures: ['event 3 came in place of 2'] });
   assert.deepEqual(met({ samples: [...right.samples, relay, relay, relay, relay] }), [
+    true,
+    true,
+    true,
+  ]);
+  const burst = sample({ arrival: 'all at once', p99: 500 });
+  assert.deepEqual(met({ samples: [...right.samples, burst, burst, burst, burst] }), [
     true,
     true,
     true,

@@ -1,0 +1,6 @@
+/** How messages come that are answered at the same time: as from people, or all in the same moment. */
+export const ARRIVALS = ['within a second', 'all at once'] as const;
+export type Arrival = (typeof ARRIVALS)[number];
+
+/** From the first message to the last one. */
+export const withinMs: Record<Arrival, number> = { 'within a second': 1000, 'all at once': 0 };
