@@ -125,8 +125,8 @@ test('--version prints the version of the package', async () => {
   const manifest: { version: string } = JSON.parse(
     readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'),
   );
-  for (const flag of ['--version', '-V']) {
-    const { status, stdout, stderr } = await oselya([flag]);
+  for (const args of [['--version'], ['-V'], ['inventory', '--version']]) {
+    const { status, stdout, stderr } = await oselya(args);
     assert.deepEqual([status, stdout, stderr], [0, `${manifest.version}\n`, '']);
   }
 });

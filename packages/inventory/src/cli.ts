@@ -1,3 +1,4 @@
+import manifest from '../package.json' with { type: 'json' };
 import type { Entry } from './command/command.ts';
 import { maskCredentials } from './credentials.ts';
 import type { InventoryIo } from './io.ts';
@@ -77,6 +78,8 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   const entry = commands.get(called ?? '');
   const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
+  // Where nobody reads what went wrong, as after `2>&1 | head`, the exit status tells it.
+  io.stderr.on('error', () => undefined);
   const tell = (message: string) =>
     void io.stderr.write(`${visible(maskCredentials(`${prefix}: ${message}`))}\n`);
   try {
@@ -93,8 +96,9 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
 
   async function run(): Promise<number> {
     if (entry === undefined) {
-      if (!isHelp(argv)) throw unknownCommand(called);
-      await out.write(helpOf(name));
+      if (called === '--version' || called === '-V') await out.write(`${manifest.version}\n`);
+      else if (isHelp(argv)) await out.write(helpOf(name));
+      else throw unknownCommand(called);
       return 0;
     }
     const command = await entry.load();
@@ -114,6 +118,10 @@ function helpOf(name: string): string {
 
 Commands:
 ${list.join('')}
+Options:
+  --version          print the version
+  --help             print this text
+
 See ${name} COMMAND --help for the options of a command.
 `;
 }

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import manifest from '../package.json' with { type: 'json' };
 
 const script = fileURLToPath(new URL('support/command.ts', import.meta.url));
 
@@ -43,4 +44,16 @@ test('a process that prints to a pipe uses no colours and ends with the status',
   );
   assert.equal(stderr(), '');
   assert.equal(status, 1);
+});
+
+test('--version prints the version of the package, and nothing else', async () => {
+  for (const flag of ['--version', '-V']) {
+    const { child, stderr, exited } = start(flag);
+    let stdout = '';
+    child.stdout.on('data', (data: Buffer) => {
+      stdout += data.toString();
+    });
+    const [status] = await exited;
+    assert.deepEqual([status, stdout, stderr()], [0, `${manifest.version}\n`, '']);
+  }
 });

@@ -37,11 +37,8 @@ for (const [source, records, findings] of [
   });
 }
 
-/**
- * What the whole process of the command may take, Node and its modules included: the 150 MB of docs/adr/0022, and a
- * fifth for kernels with larger pages and collections that come late on a busy machine.
- */
-const PEAK_BYTES = 180_000_000;
+/** What the whole process of the command may take, Node and its modules included (docs/adr/0022-size-of-a-record.md). */
+const PEAK_BYTES = 150_000_000;
 
 for (const [kind, { status, chunks }] of Object.entries(HOSTILE)) {
   test(`the command takes little memory: ${kind}`, { timeout: 480_000 }, async () => {

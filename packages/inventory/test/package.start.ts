@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
+import manifest from '../package.json' with { type: 'json' };
 import { VALID_RECORD } from './support/findings.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -43,6 +44,8 @@ test('its command works', async () => {
   assert.match(stdout, /^net\.json:1:\d+: error: a record must be an object/);
   const help = await run(command, ['lint', '--help'], { cwd: folder });
   assert.match(help.stdout, /^Usage: oselya-inventory lint /);
+  const version = await run(command, ['--version'], { cwd: folder });
+  assert.equal(version.stdout, `${manifest.version}\n`);
   await writeFile(join(folder, 'valid.json'), JSON.stringify([VALID_RECORD]));
   const page = await run(command, ['report', 'valid.json'], { cwd: folder });
   assert.match(page.stdout, /^<!doctype html>/);

@@ -1,5 +1,4 @@
-import type { LocatedValue } from '../json/located-parser.ts';
-import { placeOf } from '../json/located-parser.ts';
+import { type LocatedValue, placeOf } from '../json/located-value.ts';
 import { pointerTo } from '../json/pointer.ts';
 import { quoted } from '../shorten.ts';
 import { excerptAt } from './excerpt.ts';

@@ -16,7 +16,12 @@ export function parseArguments<const O extends Options>(
     if (!(error instanceof TypeError)) throw error;
     // Node's message goes on with advice about `--`; its first sentence says what is wrong.
     const [sentence = ''] = error.message.split(/\.\s/);
-    throw new UsageError(sentence.replaceAll('\n', ' '), {
+    const [, option] = /(--[\w-]+)[^']*' argument is ambiguous/.exec(sentence) ?? [];
+    const message =
+      option === undefined
+        ? sentence.replaceAll('\n', ' ')
+        : `${option} has no value; one that begins with a dash is written ${option}=VALUE`;
+    throw new UsageError(message, {
       see: `${command} --help`,
       cause: error,
     });

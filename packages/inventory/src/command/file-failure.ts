@@ -15,26 +15,33 @@ export function writeFailureAsUsage(error: unknown, label: string): unknown {
 
 /** Why a file could not be read, for people; undefined for what is no failure to read. */
 export function readFailure(error: unknown, label: string): string | undefined {
-  const cause = causeOf(error, 'read');
+  // Node gives such names with a sign for each byte, by which nothing can be found.
+  const isNoText = label.includes('\u{FFFD}') && codeOf(error) === 'ENOENT';
+  const cause = isNoText ? 'its name is no UTF-8; give it another one' : causeOf(error, 'read');
   return cause === undefined
     ? undefined
     : `cannot read ${label || 'a file without a name'}: ${cause}`;
 }
 
 function causeOf(error: unknown, doing: 'read' | 'write'): string | undefined {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
-    return undefined;
-  }
-  const { code } = error;
+  const code = codeOf(error);
+  if (code === undefined) return undefined;
   if (code === 'Z_BUF_ERROR') return 'the gzip data ends too early; fetch the file again';
   if (code.startsWith('Z_')) return 'the gzip data is broken; fetch the file again';
   const told = CAUSES[doing][code];
   if (told !== undefined) return told;
-  return 'syscall' in error ? `${error.message}; check the path and its rights` : undefined;
+  const isOfSystem = error instanceof Error && 'syscall' in error;
+  return isOfSystem ? `${error.message}; check the path and its rights` : undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
 }
 
 const COMMON = {
   ENOTDIR: 'what stands before a / is no folder; check the path',
+  ELOOP: 'its symbolic links lead in a circle; name the file itself',
   ENOSPC: 'there is no space left; free some, and try again',
   // What Node says of files that fit into no string, and into no buffer.
   ERR_STRING_TOO_LONG: 'it is too large for what needs a file as a whole; cut it into smaller ones',

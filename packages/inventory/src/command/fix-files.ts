@@ -10,6 +10,8 @@ import type { Context } from './command.ts';
 import { readFailureAsUsage, writeFailureAsUsage } from './file-failure.ts';
 import { UsageError } from './usage-error.ts';
 
+const SAVE = 'save it as a file, and name that';
+
 type Options = Pick<LintOptions, 'config' | 'today' | 'format'>;
 
 /**
@@ -23,9 +25,9 @@ export async function fixFiles(
 ): Promise<void> {
   const format = inputFormat && { format: inputFormat };
   for (const file of files) {
-    if (file === '-') throw new UsageError('--fix writes files; standard input is none');
+    if (file === '-') throw new UsageError(`--fix writes files; standard input is none: ${SAVE}`);
     if (await readable(file, isSpecial)) {
-      throw new UsageError(`--fix writes files; ${file} is a pipe or a device`);
+      throw new UsageError(`--fix writes files; ${file} is a pipe or a device: ${SAVE}`);
     }
     if (await readable(file, isPacked)) {
       throw new UsageError(`--fix writes text; ${file} is packed: unpack it first`);

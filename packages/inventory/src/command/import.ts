@@ -26,7 +26,7 @@ only you can know is blank in them, and \`lint\` asks for it. FILE may be - for 
 
 Options:
   --from compose|nginx|caddy|openapi
-      compose      published ports of a Compose file
+      compose      published ports of a Compose file; variables have their defaults
       nginx        servers of an nginx configuration
       caddy        sites of a Caddyfile
       openapi      servers of an OpenAPI document, YAML or JSON
@@ -47,22 +47,28 @@ export const importCommand: Command = {
     if (from === undefined) throw new UsageError(`give --from ${SOURCES.join('|')}`);
     const text = await readText(file, { io });
     const label = file === '-' ? '<stdin>' : file;
-    const { found, leftOut } = read(text, from, label);
-    const { records, withCredentials } = toDrafts(found, file === '-' ? from : basename(file));
+    const source = file === '-' ? from : basename(file);
+    const { records, withCredentials, leftOut } = read(text, { from, label, source });
     await out.writeAll(jsonList(records));
     await out.write('\n');
     if (withCredentials > 0) {
       tell(`${count(withCredentials, 'draft')} printed without the credentials in ${label}`);
     }
     for (const line of leftOut) tell(`left out: ${line}`);
-    if (found.length === 0) tell(`no endpoint found in ${label}; is it what --from says, ${from}?`);
+    if (records.length === 0)
+      tell(`no endpoint found in ${label}; is it what --from says, ${from}?`);
     return 0;
   },
 };
 
-function read(text: string, from: (typeof SOURCES)[number], label: string): Import {
+/** @throws UsageError when it is not what it is said to be, or has too much. */
+function read(
+  text: string,
+  { from, label, source }: { from: (typeof SOURCES)[number]; label: string; source: string },
+) {
   try {
-    return IMPORTS[from](text);
+    const { found, leftOut } = IMPORTS[from](text);
+    return { ...toDrafts(found, source), leftOut };
   } catch (error) {
     // The readers go down by calling themselves, and so run out of stack.
     const isTooDeep = error instanceof RangeError;

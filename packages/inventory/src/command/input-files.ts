@@ -38,10 +38,12 @@ export async function oneFile(args: readonly string[], done: string): Promise<st
   throw new UsageError(`one file is ${done}: give FILE, or - for standard input`);
 }
 
-/** Folders match patterns too, and are no files. */
+/** Folders match patterns too, and pipes, from which nothing may ever come; both are no files. */
 async function matching(pattern: string): Promise<string[]> {
   const found = await Array.fromAsync(glob(pattern), async (path) => {
-    return (await stat(path)).isDirectory() ? [] : [path];
+    // What cannot be looked at, such as a link to nothing, is told where it is read.
+    const entry = await stat(path).catch(() => null);
+    return entry === null || entry.isFile() ? [path] : [];
   });
   const files = found.flat();
   if (files.length > 0) return files.toSorted();

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { toDay } from '../day.ts';
 import { jsonText, visible } from '../output/visible.ts';
 import { count } from '../output/wording.ts';
@@ -100,11 +101,31 @@ function toJson(found: Observation): { id: string } {
   return JSON.parse(JSON.stringify(found));
 }
 
-/** @throws UsageError when the file cannot be read, or has no certificate. */
+/** @throws UsageError when the file, or a certificate in it, cannot be read, or it has none. */
 async function readCertificates(file: string): Promise<string> {
   const text = await readText(file);
-  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
+  const certificates = text.split(/(?=-----BEGIN CERTIFICATE-----)/).filter(isBegun);
+  if (certificates.length === 0) {
+    throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
+  }
+  // One that cannot be read would be passed over where it is used, and what it signed not be trusted.
+  const broken = certificates.findIndex((part) => !isCertificate(part));
+  if (broken === -1) return text;
+  throw new UsageError(
+    `certificate ${broken + 1} in ${file} cannot be read; fetch it again, or remove it`,
+  );
+}
+
+function isBegun(part: string): boolean {
+  return part.startsWith('-----BEGIN CERTIFICATE-----');
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
 }
 
 function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {

@@ -1,5 +1,7 @@
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { MAX_TEXT_BYTES } from '../limits.ts';
+import { isGzip } from '../input/gunzip.ts';
 import { readUtf8 } from '../input/utf8.ts';
 import type { InventoryIo } from '../io.ts';
 import { readFailureAsUsage } from './file-failure.ts';
@@ -22,14 +24,19 @@ export async function readText(
   const isStdin = file === '-' && io !== undefined;
   const label = isStdin ? '<stdin>' : file;
   try {
+    const check = (bytes: number) => {
+      if (bytes <= maxBytes) return;
+      const limit = maxBytes / 1024 / 1024;
+      throw new UsageError(`cannot read ${label}: it is larger than ${limit} MiB; ${advice}`);
+    };
+    // What a file is said to have need not be read for it; pipes, and some files, say nothing.
+    if (!isStdin) check((await stat(file)).size);
     const chunks: Uint8Array[] = [];
     let length = 0;
     for await (const chunk of isStdin ? io.stdin : createReadStream(file)) {
-      chunks.push(chunk);
       length += chunk.length;
-      if (length <= maxBytes) continue;
-      const limit = maxBytes / 1024 / 1024;
-      throw new UsageError(`cannot read ${label}: it is larger than ${limit} MiB; ${advice}`);
+      check(length);
+      chunks.push(chunk);
     }
     return await decode(Buffer.concat(chunks), label);
   } catch (error) {
@@ -38,6 +45,9 @@ export async function readText(
 }
 
 async function decode(bytes: Buffer, label: string): Promise<string> {
+  if (isGzip(bytes)) {
+    throw new UsageError(`cannot read ${label}: it is packed with gzip; unpack it first`);
+  }
   let text = '';
   for await (const piece of readUtf8(whole(bytes))) {
     if (Buffer.isBuffer(piece)) text += piece.toString();

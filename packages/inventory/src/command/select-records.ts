@@ -1,5 +1,7 @@
 import type { InventoryIo } from '../io.ts';
 import type { EndpointRecord } from '../record.ts';
+import { EXPOSURES } from '../report/summary.ts';
+import { choice } from './arguments.ts';
 import { INPUT_FORMAT_HELP, INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
 import { readInput } from './read-input.ts';
 
@@ -12,19 +14,20 @@ export const SELECT_OPTIONS = {
 
 /** What the help says about them. */
 export const SELECT_HELP = `  --type TYPE                       only records of this type, such as metrics; can be given again
-  --exposure EXPOSURE               only records of this exposure; can be given again
+  --exposure EXPOSURE               only records of this exposure, such as public; can be given again
 ${INPUT_FORMAT_HELP}`;
 
 /**
  * The records that the options select; all of them without any.
- * @throws UsageError when the file cannot be read or is not valid.
+ * @throws UsageError when the file cannot be read or is not valid, or an exposure is none.
  */
 export async function selectRecords(
   file: string,
   io: InventoryIo,
   values: { type?: string[]; exposure?: string[]; 'input-format'?: string },
 ): Promise<EndpointRecord[]> {
-  const { type, exposure } = values;
+  const { type } = values;
+  const exposure = values.exposure?.map((given) => choice('--exposure', EXPOSURES, given));
   const records = [];
   for await (const { value } of readInput(file, { io, format: inputFormatOf(values) })) {
     const isWanted =

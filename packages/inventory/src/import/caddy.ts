@@ -1,5 +1,6 @@
 import { reachOf } from '../lint/address.ts';
 import { type Line, readCaddyfile } from './caddy-tokens.ts';
+import { shorten } from '../shorten.ts';
 import type { Found, Import } from './draft.ts';
 
 /** The sites of a Caddyfile, one record for each of their addresses. */
@@ -10,7 +11,7 @@ export function importCaddy(source: string): Import {
     for (const address of site.words.flatMap((word) => word.split(',')).filter(Boolean)) {
       const read = readAddress(address);
       if (read === null)
-        leftOut.push(`line ${site.number}: ${address} is known only where Caddy runs`);
+        leftOut.push(`line ${site.number}: ${shorten(address)} is known only where Caddy runs`);
       else found.push(toFound(read, site.block ?? []));
     }
   }

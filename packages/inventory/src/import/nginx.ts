@@ -1,12 +1,14 @@
 import { NginxParser, type NginxParseTreeNode } from 'nginx-conf/dist/src/parser.js';
 import { reachOf } from '../lint/address.ts';
+import { shorten } from '../shorten.ts';
 import { type Found, type Import, ImportError } from './draft.ts';
 
 /** What nginx serves: the `server` blocks of `http`, each of its addresses with its first name. */
 export function importNginx(source: string): Import {
   const leftOut: string[] = [];
   const found = walk(parse(source)).flatMap(({ node, isStream }) => {
-    if (node.name === 'include') leftOut.push(`include ${node.value}: import that file too`);
+    if (node.name === 'include')
+      leftOut.push(`include ${shorten(node.value)}: import that file too`);
     return node.name === 'server' && node.children !== null
       ? readServer(node, isStream, leftOut)
       : [];
@@ -67,7 +69,7 @@ function readServer(server: NginxParseTreeNode, isStream: boolean, leftOut: stri
     const [address = '', ...flags] = listen.split(/\s+/);
     const place = readAddress(address);
     if (place === null) {
-      leftOut.push(`listen ${listen}: it is no port`);
+      leftOut.push(`listen ${shorten(listen)}: it is no port`);
       return [];
     }
     return [toFound(server, { ...place, flags, named, isStream })];

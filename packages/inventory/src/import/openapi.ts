@@ -1,3 +1,4 @@
+import { quoted } from '../shorten.ts';
 import type { Found, Import } from './draft.ts';
 import { list, mapping, parseMapping, text } from './yaml.ts';
 
@@ -11,9 +12,7 @@ export function importOpenApi(source: string): Import {
   const found = serversOf(document).flatMap((server): Found[] => {
     const url = URL.parse(server.url);
     if (url === null || url.hostname === '') {
-      leftOut.push(
-        `the server ${JSON.stringify(server.url)} says only where it is on its own host`,
-      );
+      leftOut.push(`the server ${quoted(server.url)} says only where it is on its own host`);
       return [];
     }
     return [

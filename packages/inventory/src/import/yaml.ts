@@ -1,4 +1,4 @@
-import { type Document, isCollection, isMap, isScalar, parseDocument, visit } from 'yaml';
+import { type Document, isCollection, isMap, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import { JsonTextError, parseJsonText } from '../lint/json-text.ts';
 import {
   MAX_IMPORT_DEPTH,
@@ -39,11 +39,17 @@ export function parseMapping(source: string): Record<string, unknown> {
     throw new ImportError(first.replace(/:$/, ''));
   }
   if (!isMap(document.contents)) {
-    const what = isScalar(document.contents) ? 'a single value' : 'no mapping';
-    throw new ImportError(`a mapping is expected at the top, and there is ${what}`);
+    throw new ImportError(
+      `a mapping is expected at the top, and there is ${kindOf(document.contents)}`,
+    );
   }
   check(document, source);
   return mapping(valuesOf(document));
+}
+
+function kindOf(contents: unknown): string {
+  if (isSeq(contents)) return 'a list';
+  return isScalar(contents) ? 'a single value' : 'nothing';
 }
 
 /** JSON is YAML as well, and is read much faster by itself; an error for what is none. */
@@ -52,9 +58,9 @@ function parseJson(source: string): unknown {
   try {
     return parseJsonText(source);
   } catch (error) {
-    if (error instanceof RangeError) throw new ImportError(TOO_DEEP, { cause: error });
-    if (error instanceof JsonTextError) return error;
-    throw error;
+    if (!(error instanceof JsonTextError)) throw error;
+    if (error.isTooDeep) throw new ImportError(TOO_DEEP, { cause: error });
+    return error;
   }
 }
 

@@ -35,6 +35,11 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
       services(many(300, (nth) => ` s${nth}: { ports: ["1-65535:1-65535"] }`)),
       /more than 20000 endpoints; import it in parts/,
     ],
+    [
+      'openapi',
+      `{"servers": [${many(MAX_IMPORTED_RECORDS + 1, () => '{"url": "https://a/"}').join()}]}`,
+      /more than 20000 endpoints; import it in parts/,
+    ],
     ['compose', `a: ${'['.repeat(deep)}${']'.repeat(deep)}`, /more than 200 levels deep; import/],
     ['compose', `a: ${'['.repeat(100_000)}`, /more than 200 levels deep; import/],
     ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /200 levels deep; import/],
@@ -70,6 +75,16 @@ test('as many endpoints as the limit are imported, of one name too', async () =>
   const same = many(5_000, () => '- url: https://a.example/').join('\n');
   const api = await importing('openapi', `info: { title: A }\nservers:\n${same}\n`);
   assert.equal(JSON.parse(api.stdout).at(-1).id, 'a-a-example-5000');
+});
+
+test('what a draft says of variables is short, however many there are', async () => {
+  const variables = '$A'.repeat(500_000);
+  const { status, stdout } = await importing(
+    'compose',
+    services([` a: { ports: ["${variables}:80"] }`]),
+  );
+  assert.equal(status, 0);
+  assert.ok(stdout.length < 1_000, `${stdout.length} characters`);
 });
 
 test('what Compose takes from elsewhere is told', async () => {
