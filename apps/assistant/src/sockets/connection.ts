@@ -38,6 +38,8 @@ export function createConnection(
   let waiting = 0;
   let work = Promise.resolve();
   let unanswered = 0;
+  /** A frame that alone is larger than what may wait, until all of it is on its way. */
+  let large: { bytes: number; sent: Promise<void> } | undefined;
   const closed = new Promise<void>((resolve) => {
     socket.once('close', () => resolve());
   });
@@ -60,10 +62,23 @@ export function createConnection(
 
   async function take(data: RawData, isBinary: boolean): Promise<void> {
     waiting -= 1;
+    // Its answer may be as large.
+    await Promise.race([large?.sent, closed]);
     if (!isOpen()) return;
     const status = await receive(data, isBinary);
     if (status === undefined || status >= 500) return;
     if (!spendRefusal()) close(closingAfter(status));
+  }
+
+  /** What follows, such as the events of an answer, comes before anybody could have read such a frame. */
+  function sendLarge(text: string, bytes: number): void {
+    if (large !== undefined) return close(closings.tooSlow);
+    const { promise: sent, resolve } = Promise.withResolvers<void>();
+    large = { bytes, sent };
+    socket.send(text, () => {
+      large = undefined;
+      resolve();
+    });
   }
 
   socket.on('pong', () => {
@@ -73,8 +88,13 @@ export function createConnection(
   return {
     send(frame) {
       if (!isOpen()) return;
-      if (socket.bufferedAmount > limits.maxBufferedBytes) return close(closings.tooSlow);
-      socket.send(JSON.stringify(frame));
+      if (socket.bufferedAmount > limits.maxBufferedBytes + (large?.bytes ?? 0)) {
+        return close(closings.tooSlow);
+      }
+      const text = JSON.stringify(frame);
+      const bytes = mostBytes(text) > limits.maxBufferedBytes ? Buffer.byteLength(text) : 0;
+      if (bytes > limits.maxBufferedBytes) sendLarge(text, bytes);
+      else socket.send(text);
     },
     close,
     terminate: () => socket.terminate(),
@@ -90,3 +110,6 @@ export function createConnection(
     },
   };
 }
+
+/** How many bytes a text has at most as UTF-8, without looking at it. */
+const mostBytes = ({ length }: string): number => 3 * length;
