@@ -2,6 +2,7 @@ import { commonConfig, integer } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import type { CollectorAddress } from './collector-client.ts';
 
+const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;
 
 /** A year: longer than any sign-in should last, and short enough for every clock. */
@@ -16,7 +17,7 @@ const port = (fallback: number) => integer({ default: fallback, min: 1, max: 65_
 export const devConfig = Type.Object({
   ...commonConfig,
   // The summary and the sample listings name both ports, so that neither is left to chance.
-  ASSISTANT_PORT: port(8000),
+  ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
   COLLECTOR_PORT: port(DEFAULT_COLLECTOR_PORT),
   DEV_IDP_PORT: port(8002),
   DEV_IDP_ACCESS_TOKEN_SECONDS: tokenSeconds(300),
@@ -46,7 +47,7 @@ export const clientConfig = Type.Object({
 
 /** The variables of the command that talks to a running assistant. Contract 1. */
 export const chatConfig = Type.Object({
-  ASSISTANT_PORT: port(8000),
+  ASSISTANT_PORT: port(DEFAULT_ASSISTANT_PORT),
   BASE_URL: Type.Optional(
     Type.Refine(
       Type.String({
@@ -68,6 +69,9 @@ export function originOf(text: string): string | undefined {
 export function assistantOf({ BASE_URL, ASSISTANT_PORT }: Static<typeof chatConfig>): string {
   return originOf(BASE_URL ?? `http://127.0.0.1:${ASSISTANT_PORT}`) ?? '';
 }
+
+/** Where the assistant is unless a variable says otherwise. */
+export const DEFAULT_ASSISTANT_URL = assistantOf({ ASSISTANT_PORT: DEFAULT_ASSISTANT_PORT });
 
 /** Where a collector of this machine is. */
 export function collectorUrl(collectorPort: number): string {

@@ -57,7 +57,7 @@ test('the first start makes secrets, loads the samples and says what to try', as
 });
 
 test('every command of the summary works as printed', async () => {
-  const commands = tryNext().filter((line) => /^(\w+=\S+ )?npx /.test(line));
+  const commands = tryNext().filter((line) => /^(\w+=\S+ )?npx /.test(line) && !isChat(line));
   assert.equal(commands.length, 3);
   for (const command of commands) {
     // The terminal in which a newcomer tries them knows nothing of the variables of this start.
@@ -67,6 +67,24 @@ test('every command of the summary works as printed', async () => {
     if (command.includes(' search ')) assert.match(text, /^#\d+ .+\n.*Львів/m, command);
     if (command.includes('--similar')) assert.match(text, /distance 0\.\d+\n[^]*the 3 nearest/);
   }
+});
+
+test('the assistant is talked to as the summary says, signed in with the browser', async () => {
+  const [command, ...others] = tryNext().filter(isChat);
+  assert.deepEqual(others, []);
+  // The browser and the sign-ins of whoever runs this are left alone.
+  const talk = run(['sh', '-c', `${command} --no-browser`], { XDG_CONFIG_HOME: dataDir });
+  const address = /http:\S+\/auth\/terminal\?\S+/;
+  await untilIn(talk, 'it says where to sign in', () => address.test(talk.errors()));
+  const browser = new Browser();
+  const picker = await browser.open(String(address.exec(talk.errors())));
+  const page = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
+  const [, confirm = ''] =
+    /action="(\/auth\/terminal\/confirm[^"]*)"/.exec(await page.text()) ?? [];
+  await browser.open(assistantUrl + confirm, new URLSearchParams());
+  assert.equal(await talk.ended, 0, talk.errors());
+  assert.match(talk.errors(), /Signed in as olena@example\.test\./);
+  assert.match(talk.output(), /Львів/);
 });
 
 test('every address of the summary answers', async () => {
@@ -343,6 +361,8 @@ async function gather(child: ChildProcess): Promise<string> {
   await once(child, 'close');
   return text;
 }
+
+const isChat = (line: string) => line.startsWith('npx oselya chat ');
 
 /** What the summary says under "Try next". */
 function tryNext(): string[] {

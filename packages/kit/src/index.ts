@@ -29,3 +29,4 @@ export {
 export { commonErrors, commonProblem } from './common-errors.ts';
 export { onShutdown } from './shutdown.ts';
 export { StartError } from './start-error.ts';
+export { isSameSecret, markOf, MAX_TEXT_LENGTH, SIGN_IN_STEP_MINUTES } from './terminal.ts';

@@ -1,3 +1,4 @@
+import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import { Type } from 'typebox';
 import { storableText } from '../schema.ts';
 import {
@@ -14,11 +15,11 @@ import { answerEvents } from './events.ts';
 /** Opening a session, a new one or one that is there, and speaking in it. Contract 3, Answers. */
 const useProfiles = { permission: 'svc.profiles.use' } as const;
 
-/** The longest message of a user, in characters. */
-const MAX_TEXT_LENGTH = 16_000;
-
 /** How many of the latest messages an opened session comes with: a page of HTTP has ten times as many. */
 export const OPENED_MESSAGES = 100;
+
+/** More than any answer has: what the database numbers events with goes no further. */
+const MAX_SEQ = 2 ** 31 - 1;
 
 const sessionId = { session_id: sessionParams.properties.id };
 const session = { session_id: Type.String(), session: summaryRef };
@@ -125,7 +126,11 @@ export const chatDefinitions = {
         }),
       ),
       after: Type.Optional(
-        Type.Integer({ minimum: 0, description: 'The greatest `seq` of it that came.' }),
+        Type.Integer({
+          minimum: 0,
+          maximum: MAX_SEQ,
+          description: 'The greatest `seq` of it that came.',
+        }),
       ),
     },
     answers: [opened],

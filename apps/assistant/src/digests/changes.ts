@@ -55,3 +55,19 @@ export function toHit(listing: Listing, candidate: Candidate): Hit | undefined {
   const isStill = price !== null && price < oldPrice && currency === candidate.currency;
   return isStill ? { ...hit, oldPrice } : undefined;
 }
+
+/**
+ * What a find that waits to be told is by now.
+ * @param listing As its search finds it now.
+ * @returns Nothing for one that became cheaper, and is not any more.
+ */
+export function asItIsNow(
+  { kind, oldPrice, listing: { currency } }: Hit,
+  listing: Listing,
+): Hit | undefined {
+  if (oldPrice === null) return toHit(listing, { kind: 'new' });
+  if (kind === 'cheaper') return toHit(listing, { kind, oldPrice, currency });
+  const hit = toHit(listing, { kind });
+  // What a new one cost before says nothing beside a price in another currency.
+  return hit && listing.currency === currency ? { ...hit, oldPrice } : hit;
+}

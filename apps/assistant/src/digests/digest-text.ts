@@ -96,8 +96,15 @@ function describe(hit: WaitingHit, number: number, words: Words): string {
   );
 }
 
-/** A title is a line: what stands in it begins nothing of its own. */
-const oneLine = (text: string) => text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+/** What turns the direction of the text after it, prices and links with it. Unicode Standard Annex 9, §2. */
+const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** A title is a line: what stands in it begins nothing of its own, and changes nothing around it. */
+const oneLine = (text: string) =>
+  text
+    .replace(TURNS, '')
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .trim();
 
 const cut = (text: string, length: number) =>
   text.length <= length ? text : `${text.slice(0, length).toWellFormed().trimEnd()}…`;

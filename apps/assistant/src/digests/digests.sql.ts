@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
+import type { Search } from '../saved-searches/index.ts';
 import type { Hit, ListingFacts } from './changes.ts';
 
 /** A search that has something to tell. */
@@ -7,6 +8,7 @@ export type DueSearch = {
   id: string;
   user_id: string;
   session_id: string;
+  search: Search;
   /** Of its user, as they were cached last. */
   role: string;
   permissions: string;
@@ -28,7 +30,7 @@ export async function dueSearches(
 ): Promise<DueSearch[]> {
   const { rows } = await sql<DueSearch>`
     select saved_searches.id, saved_searches.user_id, saved_searches.session_id,
-      svc_users.role, svc_users.permissions
+      saved_searches.search, svc_users.role, svc_users.permissions
     from saved_searches join svc_users on svc_users.id = saved_searches.user_id
     where saved_searches.id > ${after} and not saved_searches.paused
       and saved_searches.session_id is not null and ${isDue}

@@ -42,7 +42,7 @@ export function createDigests({
     busy.clear();
     heard.clear();
     if (place === undefined) return;
-    await tellDue({ ...deps, log }, signal, (sessionId) => {
+    await tellDue({ ...deps, holder, log }, signal, (sessionId) => {
       busy.add(sessionId);
       // Its end may have been heard before it was known that somebody waits for it.
       if (heard.has(sessionId)) tellSoon();

@@ -50,16 +50,26 @@ export async function releaseFeed(db: Kysely<Tables>, holder?: string): Promise<
   await query.execute();
 }
 
-/** What several saved searches look for. */
-export async function distinctSearches(db: Kysely<Tables>): Promise<Search[]> {
-  const rows = await db
+/**
+ * What saved searches look for, what several look for once.
+ * @param page.after The last of the page before.
+ * @returns At most `limit`, in the order that the database has for JSON.
+ */
+export async function distinctSearches(
+  db: Kysely<Tables>,
+  { after, limit }: { after: Search | undefined; limit: number },
+): Promise<Search[]> {
+  let query = db
     .selectFrom('saved_searches')
     // They were checked before they were written.
     .select(sql<Search>`search`.as('search'))
     .distinct()
     .where('paused', '=', false)
     .where('session_id', 'is not', null)
-    .execute();
+    .orderBy('search')
+    .limit(limit);
+  if (after !== undefined) query = query.where('search', '>', sql`${storableJson(after)}::jsonb`);
+  const rows = await query.execute();
   return rows.map(({ search }) => search);
 }
 
@@ -74,10 +84,10 @@ export async function countActive(db: Kysely<Tables>): Promise<number> {
   return count;
 }
 
-/** A page of the feed that was read: where it began and ended, and what searches found in it. */
+/** A page of the feed that was read: where it began and ended, and what searches found in it. Where some are still to be asked, it ends where it began. */
 export type ReadPage = {
   from: string | null;
-  to: string;
+  to: string | null;
   /** Whether there was nothing after it. */
   isLast: boolean;
   found: readonly { search: Search; hits: readonly Hit[] }[];
@@ -86,8 +96,6 @@ export type ReadPage = {
 /**
  * Stores what was found in a page of the feed, and that it was read, together: whichever process reads it again,
  * after a kill or since it was slow, changes nothing. A search that was changed or paused since has found nothing.
- * A listing that still waits for its digest is told as it was last found: what it became by a change that is no
- * candidate, such as a price that rose again, is not asked about.
  * @returns How many listings were found that a search had not found before, by kind; nothing where another process
  *   has read the page.
  */

@@ -1,22 +1,18 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { type ChangesPage, type Collector, CollectorError } from '../collector/client.ts';
 import type { Search } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
+import { askCollector, LeaseLostError } from './ask-collector.ts';
 import { type Candidate, type Hit, toCandidates, toHit } from './changes.ts';
 import { claimFeed, distinctSearches, type ReadPage, storePage } from './feed.sql.ts';
 import type { DigestMetrics } from './metrics.ts';
 
-/** How long one request to the collector may take. */
-const REQUEST_MS = 20_000;
-
-/** How long, and how often, the collector may put a request off before the page is left for the next time. */
-const LONGEST_WAIT_SECONDS = 60;
-const MOST_WAITS = 10;
-
 /** How many pages are read before digests are looked at again. */
 const MOST_PAGES = 100;
+
+/** See {@link FeedDeps.searchesAtOnce}. */
+const SEARCHES_AT_ONCE = 500;
 
 /** How many refused searches are remembered. */
 const MOST_REFUSED = 1000;
@@ -30,6 +26,8 @@ export type FeedDeps = {
   metrics: DigestMetrics;
   log: Pick<Logger, 'warn'>;
   answered: Answered;
+  /** How many different searches are read at once, and have what they found stored together. */
+  searchesAtOnce?: number | undefined;
 };
 
 /**
@@ -47,11 +45,6 @@ export type Answered = {
 /** See {@link Answered}. */
 export const nothingAnswered = (): Answered => ({ page: '', hits: new Map(), refused: new Set() });
 
-/** Another process reads the feed by now. */
-class LeaseLostError extends Error {
-  override readonly name = 'LeaseLostError';
-}
-
 /**
  * Reads the collector's feed of changes on from where it was left, and stores which saved searches have found what:
  * page by page, so that whatever ends it costs no more than a page that is read again. Equal searches are asked
@@ -68,11 +61,8 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<boo
       metrics.noteCaughtUp(place.caughtUpAt);
       const { items, cursor, has_more } = await nextPage(deps, place.cursor, signal);
       noteAnswered(deps.answered, `${place.cursor} ${cursor}`);
-      const found = await findHits(deps, toCandidates(items), signal);
-      const page = { from: place.cursor, to: cursor, isLast: !has_more, found };
-      const counts = await storePage(db, holder, page);
-      if (counts === undefined) return false;
-      metrics.countHits(counts);
+      const page = { from: place.cursor, to: cursor, isLast: !has_more };
+      if (!(await readPage(deps, page, toCandidates(items), signal))) return false;
       if (!has_more) break;
     }
     return true;
@@ -90,7 +80,7 @@ async function nextPage(
 ): Promise<ChangesPage> {
   const { collector, log } = deps;
   const ask = (after?: string) =>
-    patiently(deps, (until) => collector.listChanges(after, until), signal);
+    askCollector(deps, (until) => collector.listChanges(after, until), signal);
   if (cursor === null) return ask();
   try {
     return await ask(cursor);
@@ -111,17 +101,45 @@ function noteAnswered(answered: Answered, page: string): void {
   answered.hits.clear();
 }
 
-/** What the saved searches of this moment find among the candidates. */
+/**
+ * Asks for each search which of the candidates of a page it finds, and stores that, a bounded number of searches at a
+ * time; with the last of them, that the page was read.
+ * @returns Whether this process is still the one that reads the feed.
+ */
+async function readPage(
+  deps: FeedDeps,
+  page: Omit<ReadPage, 'found'>,
+  candidates: ReadonlyMap<number, Candidate>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { db, holder, metrics, answered, searchesAtOnce: limit = SEARCHES_AT_ONCE } = deps;
+  const { from } = page;
+  for (let after: Search | undefined, isWhole = false; !isWhole;) {
+    // After the page was read: a search that is made from now on is about what comes after it.
+    const searches = candidates.size === 0 ? [] : await distinctSearches(db, { after, limit });
+    const found = await findHits(deps, searches, candidates, signal);
+    after = searches.at(-1);
+    isWhole = searches.length < limit;
+    const read = isWhole ? page : { from, to: from, isLast: false };
+    const counts = await storePage(db, holder, { ...read, found });
+    if (counts === undefined) return false;
+    metrics.countHits(counts);
+    // What is stored need not be kept, nor asked for again by the next attempt.
+    for (const { search } of found) answered.hits.set(JSON.stringify(search), []);
+  }
+  return true;
+}
+
+/** What searches find among the candidates. */
 async function findHits(
   deps: FeedDeps,
+  searches: readonly Search[],
   candidates: ReadonlyMap<number, Candidate>,
   signal: AbortSignal,
 ): Promise<ReadPage['found']> {
-  if (candidates.size === 0) return [];
   const { hits: answered } = deps.answered;
   const found: { search: Search; hits: Hit[] }[] = [];
-  // After the page was read: a search that is made from now on is about what comes after it.
-  for (const search of await distinctSearches(deps.db)) {
+  for (const search of searches) {
     const text = JSON.stringify(search);
     const hits = answered.get(text) ?? (await hitsOf(deps, search, candidates, signal));
     answered.set(text, hits);
@@ -149,7 +167,7 @@ async function matchesOf(deps: FeedDeps, search: Search, ids: number[], signal: 
   const text = JSON.stringify(search);
   try {
     const body = { ...search, ids };
-    const found = await patiently(deps, (until) => collector.findMatches(body, until), signal);
+    const found = await askCollector(deps, (until) => collector.findMatches(body, until), signal);
     refused.delete(text);
     return found;
   } catch (error) {
@@ -162,26 +180,5 @@ async function matchesOf(deps: FeedDeps, search: Search, ids: number[], signal: 
     if (refused.size === MOST_REFUSED) refused.clear();
     refused.add(text);
     return [];
-  }
-}
-
-/** Asks, and again where the collector says that it was asked too often; the lease is renewed with each try. */
-async function patiently<Result>(
-  { db, holder }: FeedDeps,
-  ask: (signal: AbortSignal) => Promise<Result>,
-  signal: AbortSignal,
-): Promise<Result> {
-  for (let waits = 0; ; waits += 1) {
-    signal.throwIfAborted();
-    if ((await claimFeed(db, holder)) === undefined) throw new LeaseLostError();
-    try {
-      return await ask(AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]));
-    } catch (error) {
-      signal.throwIfAborted();
-      const isTooOften = error instanceof CollectorError && error.status === 429;
-      const seconds = isTooOften ? (error.retryAfterSeconds ?? 1) : Infinity;
-      if (seconds > LONGEST_WAIT_SECONDS || waits === MOST_WAITS) throw error;
-      await sleep(seconds * 1000, undefined, { signal });
-    }
   }
 }

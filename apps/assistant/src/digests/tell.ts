@@ -2,10 +2,13 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { Announce } from '../chat/announce.ts';
+import { type Collector, CollectorError } from '../collector/client.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
+import { LeaseLostError } from './ask-collector.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
 import { dueSearches, type DueSearch, takeWaiting } from './digests.sql.ts';
+import { lookAgain } from './look-again.ts';
 import type { DigestMetrics } from './metrics.ts';
 
 /** How many searches are looked at together. */
@@ -14,6 +17,9 @@ const BATCH = 100;
 /** What telling needs. */
 export type TellDeps = {
   db: Kysely<Tables>;
+  collector: Pick<Collector, 'findMatches'>;
+  /** Names this process. */
+  holder: string;
   announce: Announce;
   /** How long a sign-in lasts. */
   lifetimeDays: number;
@@ -24,7 +30,8 @@ export type TellDeps = {
 /**
  * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
  * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
- * have not the permission `svc.tools.use` by what was cached of them last, everything waits.
+ * have not the permission `svc.tools.use` by what was cached of them last, everything waits. What was found some time
+ * ago is told as it is by now, or as it was found where the collector does not say.
  * @param onBusy Is told of each session whose digest waits for the end of an answer.
  */
 export async function tellDue(
@@ -34,19 +41,39 @@ export async function tellDue(
 ): Promise<void> {
   const { db, lifetimeDays, log } = deps;
   let after = '';
+  let isAnswering = true;
   for (;;) {
     const due = await dueSearches(db, { lifetimeDays, after, limit: BATCH });
     for (const search of due.filter(mayHear)) {
       signal.throwIfAborted();
       try {
+        isAnswering &&= await isLookedAtAgain(deps, search, signal);
         if ((await tell(deps, search)) === 'busy') onBusy(search.session_id);
       } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof LeaseLostError) return;
         // The others need not wait for it.
         log.warn({ err: error, saved_search_id: search.id }, 'a digest could not be written');
       }
     }
     after = due.at(-1)?.id ?? after;
     if (due.length < BATCH) return;
+  }
+}
+
+/** @returns Whether others may be looked at again as well: a collector that does not answer is not asked for each. */
+async function isLookedAtAgain(
+  deps: TellDeps,
+  search: DueSearch,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    await lookAgain(deps, search, signal);
+    return true;
+  } catch (error) {
+    // Reading the feed has it in the log: both for an outage, and for a search that the collector refuses.
+    if (error instanceof CollectorError) return error.status === 422;
+    throw error;
   }
 }
 

@@ -1,14 +1,14 @@
 import type { CookieSerializeOptions } from '@fastify/cookie';
+import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import { isId } from './ids.ts';
-import { PENDING_LOGIN_MINUTES } from './pending-logins.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
  * The two cookies of the assistant: the auth session (Specification 000, Cookie), and the browser
- * that is signing in, which lives as long as a pending login. The second is always `SameSite=Lax`: it
+ * that is signing in, which lives as long as the step that it is set with. The second is always `SameSite=Lax`: it
  * has to come along when the provider sends the browser back.
  */
 export function createCookies(config: Config) {
@@ -31,7 +31,7 @@ export function createCookies(config: Config) {
     },
     browserId: (request: FastifyRequest) => read(request, browserName),
     setBrowserId(reply: FastifyReply, id: string) {
-      const maxAge = PENDING_LOGIN_MINUTES * 60;
+      const maxAge = SIGN_IN_STEP_MINUTES * 60;
       reply.setCookie(browserName, id, { ...common, sameSite: 'lax', maxAge });
     },
   };

@@ -17,7 +17,10 @@ const publicId = Type.String({
 const signInName = storableText({ maxLength: 300, description: 'The `id` of a sign-in.' });
 
 const position = cursors(
-  Type.Object({ createdAtMicros: Type.Integer({ minimum: 0 }), id: publicId }),
+  Type.Object({
+    createdAtMicros: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    id: publicId,
+  }),
 );
 
 const signInItem = Type.Object({

@@ -1,3 +1,4 @@
+import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
@@ -12,9 +13,6 @@ export type PendingLogin = {
   /** What a terminal asked with, for the platform `terminal` alone. */
   terminal: TerminalRequest | null;
 };
-
-/** Contract 3, Login. */
-export const PENDING_LOGIN_MINUTES = 10;
 
 /** Sign-ins that one browser may have open at once, in as many tabs; the oldest make room. */
 const MAX_PER_BROWSER = 10;
@@ -33,7 +31,7 @@ export async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): 
       (state, code_verifier, platform, browser_id, earlier_session_id, terminal, expires_at)
     values (${login.state}, ${login.codeVerifier}, ${login.platform}, ${login.browserId},
             ${login.earlierSessionId}, ${login.terminal && JSON.stringify(login.terminal)}::jsonb,
-            now() + make_interval(mins => ${PENDING_LOGIN_MINUTES}))`.execute(db);
+            now() + make_interval(mins => ${SIGN_IN_STEP_MINUTES}))`.execute(db);
   if (login.browserId === null) return;
   await sql`
     delete from pending_logins where state in (

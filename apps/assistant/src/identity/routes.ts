@@ -99,8 +99,11 @@ export function identityRoutes(
         client: clientNote(request),
       });
       if (terminal !== null) {
-        const asked = { sessionId, browserId: cookies.browserId(request), terminal };
-        return reply.redirect(confirmationOf(await terminalSignIns.keep(asked)));
+        const browserId = cookies.browserId(request);
+        const id = await terminalSignIns.keep({ sessionId, browserId, terminal });
+        // The page waits for as long from now on, and would not be answered without the cookie.
+        if (browserId !== null) cookies.setBrowserId(reply, browserId);
+        return reply.redirect(confirmationOf(id));
       }
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);

@@ -7,6 +7,7 @@ import { problem } from '../errors.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import type { Position } from '../newest-first.ts';
+import { requireSession } from '../sessions/index.ts';
 import {
   countFacts,
   countOwnFacts,
@@ -103,7 +104,8 @@ export function createMemory({
      * Writes a fact of the user's own: a new one, or over the value of the one of that name.
      * @param fact.sourceSessionId The conversation that it is learnt in, if any.
      * @returns The fact, and what it said before; nothing where it is new.
-     * @throws ProblemError `memory_full` where a new one would be too many.
+     * @throws ProblemError `memory_full` where a new one would be too many; `session_not_found` where the conversation
+     *   was deleted meanwhile, maybe with everything of the user's.
      */
     async putFact(
       user: User,
@@ -112,6 +114,10 @@ export function createMemory({
       const own = { userId: user.id, sourceSessionId: null, ...fact };
       return db.transaction().execute(async (trx) => {
         await lockOwner(trx, user.id);
+        if (own.sourceSessionId !== null) {
+          const session = { sessionId: own.sourceSessionId, reach: { userId: user.id } };
+          await requireSession(trx, session);
+        }
         const previous = await findValue(trx, own);
         if (previous === undefined && (await countOwnFacts(trx, user.id)) >= maxFacts) {
           throw problem('memory_full', {

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StartError } from '@oselya/kit';
 import { parseProfile } from './parse.ts';
@@ -11,7 +11,7 @@ export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.m
 /** Far more text than a model takes. */
 const MAX_FILE_BYTES = 256 * 1024;
 
-/** Far more agents than anybody chooses among: they are read every few seconds. */
+/** Far more agents than anybody chooses among: their files are looked at every second. */
 const MAX_FILES = 200;
 
 /** A profile as its file had it when it was good. */
@@ -34,13 +34,18 @@ export type ProfileFolder = {
 
 const EMPTY: ProfileFolder = { loaded: new Map(), faults: [] };
 
+/** What a file gives: its profile, or what is wrong with it. */
+type Parsed = ReturnType<typeof parseProfile>;
+
 /**
  * Reads the agent profiles of a folder for the first time. Contract 3, Profiles.
  * @returns At least one profile.
  * @throws StartError with everything that is wrong with any of the files, each with its line.
  */
 export async function loadProfiles(folder: string): Promise<ProfileFolder> {
-  const read = await readProfiles(folder, EMPTY);
+  const contents = new Map<string, Parsed>();
+  for (const path of await listProfileFiles(folder)) contents.set(path, await readProfile(path));
+  const read = toProfiles(contents, EMPTY);
   if (read.faults.length > 0) {
     const faults = read.faults.map(({ message }) => join(folder, message));
     throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
@@ -49,17 +54,21 @@ export async function loadProfiles(folder: string): Promise<ProfileFolder> {
 }
 
 /**
- * Reads the agent profiles: the `.yaml` and `.yml` files of a folder, in the order of their names. A file that is
- * bad keeps the profile that it had when it was good; one that is gone takes its profile with it.
+ * The profiles of a folder, of what its files give. A file that is bad keeps the profile that it had when it was good;
+ * one that is gone takes its profile with it.
+ * @param contents By the paths of the files, in their order.
  * @param held What was read before.
- * @throws StartError where the folder cannot be read, or has no such file.
  */
-export async function readProfiles(folder: string, held: ProfileFolder): Promise<ProfileFolder> {
+export function toProfiles(
+  contents: ReadonlyMap<string, Parsed>,
+  held: ProfileFolder,
+): ProfileFolder {
   const faults: ProfileFault[] = [];
   const parsed = new Map<string, LoadedProfile>();
-  const files = await listFiles(folder);
-  for (const file of files) {
-    const read = await readProfile(join(folder, file));
+  const files: string[] = [];
+  for (const [path, read] of contents) {
+    const file = basename(path);
+    files.push(file);
     if ('profile' in read) parsed.set(file, read);
     else {
       faults.push(
@@ -114,7 +123,11 @@ function ownersOfIds(
   return { owners, doubles };
 }
 
-async function listFiles(folder: string): Promise<string[]> {
+/**
+ * The paths of the `.yaml` and `.yml` files of a folder, in the order of their names.
+ * @throws StartError where the folder cannot be read, has no such file, or has too many.
+ */
+export async function listProfileFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder).catch((error: unknown) => {
     throw new StartError(
       `Agent profiles cannot be read (${reason(error)}): PROFILES_DIR must be a folder with a .yaml file for each profile`,
@@ -132,10 +145,11 @@ async function listFiles(folder: string): Promise<string[]> {
       `There are ${files.length} agent profiles in ${folder}, and at most ${MAX_FILES} are read: take some of them away`,
     );
   }
-  return files;
+  return files.map((file) => join(folder, file));
 }
 
-async function readProfile(file: string): Promise<ReturnType<typeof parseProfile>> {
+/** What a profile file gives, by its path; it never throws. */
+export async function readProfile(file: string): Promise<Parsed> {
   try {
     const bytes = await readFile(file);
     if (bytes.length > MAX_FILE_BYTES) {

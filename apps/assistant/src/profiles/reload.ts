@@ -2,15 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '@oselya/kit';
 import type { FastifyInstance } from 'fastify';
-import { readProfiles, type ProfileFolder } from './load.ts';
+import { createChangedFiles } from './changed-files.ts';
+import { listProfileFiles, readProfile, toProfiles } from './load.ts';
 import type { Profiles } from './profiles.ts';
 
-/** How soon a change of a file is taken. */
-const RELOAD_MS = 2000;
+/** How often files are looked at; a change is taken at the second look that finds it the same. */
+const LOOK_MS = 1000;
 
 /**
- * Reads profiles anew while the server listens: their files are looked at every two seconds, since notifications of
- * a file system miss what network mounts and the links of a Kubernetes config map do. What is wrong is logged once.
+ * Reads profiles anew while the server listens: their files are looked at every second, since notifications of a
+ * file system miss what network mounts and the links of a Kubernetes config map do. What is wrong is logged once.
  */
 export function reloadProfiles(
   app: FastifyInstance,
@@ -32,11 +33,11 @@ export function reloadProfiles(
 async function repeat(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await work();
-    await sleep(RELOAD_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    await sleep(LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
   }
 }
 
-/** Makes what reads the profiles anew, once; it never throws. */
+/** Makes what looks at the files once, and takes changes that have stayed; it never throws. */
 export function createReload({
   folder,
   profiles,
@@ -46,6 +47,7 @@ export function createReload({
   profiles: Pick<Profiles, 'folder' | 'replace'>;
   log: Pick<Logger, 'info' | 'error'>;
 }): () => Promise<void> {
+  const changedFiles = createChangedFiles(readProfile);
   let told: readonly string[] = [];
 
   function tell(faults: readonly string[]): void {
@@ -58,13 +60,14 @@ export function createReload({
 
   return async () => {
     const held = profiles.folder;
-    let read: ProfileFolder;
+    let contents: Awaited<ReturnType<typeof changedFiles>>;
     try {
-      read = await readProfiles(folder, held);
+      contents = await changedFiles(await listProfileFiles(folder));
     } catch (error) {
       // The folder itself: what was read of it stays.
       return tell([error instanceof Error ? error.message : String(error)]);
     }
+    const read = contents === undefined ? held : toProfiles(contents, held);
     tell(read.faults.map(({ message }) => message));
     if (isDeepStrictEqual(read, held)) return;
     profiles.replace(read);

@@ -42,6 +42,26 @@ test('a client that connects again gets what it has not had, and the rest as it 
   ]);
 });
 
+test('a place that no answer can have is refused, and one that it has not is its end', async (t) => {
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  await here.say(id, 'Так?');
+  await here.waitFor('message.completed');
+  const turnId = here.of('message.started')[0]?.['turn_id'];
+  const open = (after: number) =>
+    here.client.outcome({ type: 'session.open', session_id: id, turn_id: turnId, after });
+  for (const after of [2 ** 31, 1e300, -1, 0.5]) {
+    assert.equal(await open(after), 'validation_failed', String(after));
+  }
+  const before = here.client.frames.length;
+  assert.equal(await open(2 ** 31 - 1), 'ok');
+  assert.equal(await here.client.outcome({ type: 'ping' }), 'ok');
+  assert.deepEqual(
+    here.client.frames.slice(before).map(({ type }) => type),
+    ['session.opened', 'pong'],
+  );
+});
+
 test('another process tells what is being answered here, in order and once', async (t) => {
   const rest = gate();
   model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге. ', 'Третє.'] });

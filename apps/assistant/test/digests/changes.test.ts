@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChangesPage } from '../../src/collector/client.ts';
-import { toCandidates, toHit } from '../../src/digests/changes.ts';
+import { asItIsNow, toCandidates, toHit } from '../../src/digests/changes.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 
 type Change = ChangesPage['items'][number];
@@ -84,4 +84,25 @@ test('what was cheaper and is not any more is not told', () => {
   assert.equal(toHit(listing(7, { price: 200 }), cheaper(200)), undefined);
   assert.equal(toHit(listing(7, { price: null }), cheaper(200)), undefined);
   assert.equal(toHit(listing(7, { price: 100, currency: 'USD' }), cheaper(200)), undefined);
+});
+
+/** A find that waits, of a listing that cost 100. */
+function hit(kind: 'new' | 'cheaper', oldPrice: number | null) {
+  const found = toHit(listing(7, { price: 100 }), { kind: 'new' });
+  assert.ok(found !== undefined);
+  return { ...found, kind, oldPrice };
+}
+
+test('a find that waited is as the listing is by now, with the price before where that says something', () => {
+  const now = (waited: ReturnType<typeof hit>, facts: Parameters<typeof listing>[1]) => {
+    const found = asItIsNow(waited, listing(7, facts));
+    return found && [found.kind, found.listing.price, found.oldPrice];
+  };
+  assert.deepEqual(now(hit('new', null), { price: 120 }), ['new', 120, null]);
+  assert.deepEqual(now(hit('new', 150), { price: 120 }), ['new', 120, 150]);
+  assert.deepEqual(now(hit('new', 150), { price: 3, currency: 'USD' }), ['new', 3, null]);
+  assert.deepEqual(now(hit('cheaper', 150), { price: 120 }), ['cheaper', 120, 150]);
+  for (const facts of [{ price: 150 }, { price: null }, { price: 3, currency: 'USD' }]) {
+    assert.equal(now(hit('cheaper', 150), facts), undefined);
+  }
 });

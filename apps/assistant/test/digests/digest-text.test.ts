@@ -76,6 +76,15 @@ test('what strangers wrote begins no line of its own, is cut, and leads to web p
   assert.doesNotMatch(kept, /delete/);
 });
 
+test('what strangers wrote turns no price and no link of its line round', () => {
+  const turns = '\u202E\u2066\u200F\u061C';
+  const { content } = composeDigest(
+    waiting({ hits: [hit(1, { title: `Квартира${turns}`, city: `Львів${turns}` })] }),
+  );
+  assert.doesNotMatch(content, /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u);
+  assert.match(content, /\n\n1\. Квартира\n/);
+});
+
 test('a price that did not fall is told without the one before', () => {
   const { content } = composeDigest(waiting({ hits: [hit(1, { old: 14_000 })] }));
   assert.doesNotMatch(content, /було/);

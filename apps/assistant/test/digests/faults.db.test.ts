@@ -255,6 +255,32 @@ test('what was asked before a page failed is not asked again', async () => {
   await reader.close();
 });
 
+test('many searches are asked about in parts, and what a part found is not asked for again', async () => {
+  const kept = [];
+  for (const most of [1, 2, 3, 4, 5]) {
+    kept.push(await stage.keep('u-olena', { search: { price_max: most * 1e6 } }));
+  }
+  const before = await place();
+  const ids = add(2);
+  feed.matched.length = 0;
+  const reader = stage.reader({ searchesAtOnce: 2 });
+  feed.faultOf = (path) =>
+    path.endsWith('/matches') && feed.matched.length === 4 ? { status: 503 } : undefined;
+  await reader.pass();
+  const stored = await db.selectFrom('saved_search_hits').selectAll().execute();
+  assert.equal(stored.length, 8, 'two parts of two searches');
+  assert.deepEqual(await place(), before, 'the page is not read to its end');
+  feed.faultOf = () => undefined;
+  await reader.pass();
+  assert.equal(feed.matched.length, 5);
+  assert.equal(new Set(feed.matched.map(({ price_max: most }) => most)).size, 5);
+  assert.equal(await reader.metric('assistant_saved_search_hits_total'), 10);
+  for (const { sessionId } of kept) {
+    assert.deepEqual(await lostAndDoubled(sessionId, ids), NOTHING);
+  }
+  await reader.close();
+});
+
 test('a search that the collector refuses holds up no other', async () => {
   const refused = await stage.keep('u-olena', { search: { city: 'Львів', garage: true } });
   const { sessionId } = await stage.keep('u-olena');

@@ -25,11 +25,17 @@ export async function openDigestStage() {
      * A process that reads and tells when it is told to; the sockets of the stage's app are another one's.
      * @param dies Whether it ends within the transaction of its next digest.
      * @param onOutcome Is waited for after each attempt to tell.
+     * @param searchesAtOnce As of `readFeed`.
      */
     reader({
       dies = () => false,
       onOutcome = () => undefined,
-    }: { dies?: () => boolean; onOutcome?: (outcome: string) => Promise<void> | void } = {}) {
+      searchesAtOnce,
+    }: {
+      dies?: () => boolean;
+      onOutcome?: (outcome: string) => Promise<void> | void;
+      searchesAtOnce?: number;
+    } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
       const announce = createAnnounce(db);
@@ -46,6 +52,7 @@ export async function openDigestStage() {
           return outcome;
         },
         lifetimeDays: 30,
+        searchesAtOnce,
         metrics: createDigestMetrics(registry),
         log: createLogger({
           level: 'info',
@@ -88,9 +95,11 @@ export async function openDigestStage() {
       return { id: saved.id, sessionId: session.id };
     },
 
-    /** Lets the time pass after which the next digest may come. */
+    /** Lets the time pass after which the next digest may come, and what waits for it is looked at again. */
     async later(): Promise<void> {
       await sql`update saved_searches set told_at = told_at - interval '8 days'`.execute(db);
+      await sql`update saved_search_hits set found_at = found_at - interval '8 days'
+        where told_at is null`.execute(db);
     },
 
     /** Lets the lease of a process that has gone run out. */

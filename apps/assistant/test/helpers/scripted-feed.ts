@@ -53,6 +53,8 @@ export async function startScriptedFeed() {
         currency_to: before.currency,
       });
     },
+    /** It is archived, which the feed does not tell. */
+    archive: (listingId: number): void => void listings.delete(listingId),
     /** An older copy of its database is restored. */
     restore: (): void => void changes.splice(0),
   };

@@ -127,6 +127,7 @@ test("another user's sign-in is as good as none", async () => {
 for (const url of [
   '/auth/sessions?cursor=nonsense',
   `/auth/sessions?cursor=${Buffer.from('{"createdAtMicros":1e400,"id":"0"}').toString('base64url')}`,
+  `/auth/sessions?cursor=${Buffer.from('{"createdAtMicros":1e300,"id":"0123456789abcdef"}').toString('base64url')}`,
   '/auth/sessions?limit=0',
 ]) {
   test(`${url} is 422`, async () => {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { User } from '../../src/access/user.ts';
+import { createMemory } from '../../src/memory/index.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
 
@@ -91,6 +93,22 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
     assert.ok(rows.length > 0);
     assert.ok(rows.every(({ session_id: id }) => id.startsWith('u-taras')));
   }
+  // An answer that was being written meanwhile remembers nothing any more.
+  const late = {
+    category: 'wishes',
+    key: 'city',
+    value: 'olena-said',
+    sourceSessionId: 'u-olena-0',
+  };
+  const user: User = {
+    id: 'u-olena',
+    email: 'olena@example.test',
+    display_name: null,
+    role: 'user',
+    permissions: [],
+  };
+  await assert.rejects(createMemory({ db }).putFact(user, late), { code: 'session_not_found' });
+  assert.deepEqual((await olena.get('/me/export')).json().memory.facts, []);
   const other = (await taras.get('/me/export')).json();
   assert.equal(other.sessions.length, 2);
   assert.equal(other.memory.summary.summary, 'taras-said');

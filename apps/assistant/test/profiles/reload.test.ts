@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { loadProfiles } from '../../src/profiles/load.ts';
@@ -16,11 +16,17 @@ async function opened(folder: string) {
     error: (fields: { faults: string[] }) => errors.push(fields.faults),
     info: (...line: unknown[]) => infos.push(line),
   };
+  const look = createReload({ folder, profiles, log: log as never });
   return {
     profiles,
     errors,
     infos,
-    reload: createReload({ folder, profiles, log: log as never }),
+    look,
+    /** As often as it takes for a change to be taken. */
+    reload: async () => {
+      await look();
+      await look();
+    },
     ids: () => profiles.all().map(({ profile_id }) => profile_id),
   };
 }
@@ -71,6 +77,33 @@ test('a file that becomes bad keeps its profile, and its line is told once', asy
   assert.equal(profiles.find('a')?.description, 'Mended.');
   assert.equal(profiles.faultOf('a'), undefined);
   assert.ok(infos.length > before, 'that it is well again is told');
+});
+
+test('a file is taken when it has stayed as it is from one look to the next, and no half of it before', async () => {
+  const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const { look, reload, profiles, ids, errors } = await opened(folder);
+  await reload();
+  const file = join(folder, 'a.yaml');
+  const whole = profile('a', 'description: Whole.\n');
+  await writeFile(file, '');
+  for (const char of whole) {
+    await look();
+    assert.equal(profiles.find('a')?.description, '');
+    await appendFile(file, char);
+  }
+  assert.deepEqual(errors, []);
+  await look();
+  assert.equal(profiles.find('a')?.description, '', 'it may go on');
+  await look();
+  assert.equal(profiles.find('a')?.description, 'Whole.');
+
+  // Under another name its profile is there all the time.
+  await rename(file, join(folder, 'c.yaml'));
+  for (let looks = 0; looks < 3; looks += 1) {
+    await look();
+    assert.deepEqual(ids().toSorted(), ['a', 'b']);
+  }
+  assert.deepEqual(ids(), ['b', 'a']);
 });
 
 test('a bad file that is removed takes its profile with it', async () => {

@@ -1,9 +1,9 @@
 import { createInterface, type Interface } from 'node:readline';
 import { type Answer, type Arrived, type ChatClient, ChatError } from '@oselya/chat-client';
+import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../context.ts';
 import { INTERRUPTED } from '../interrupt.ts';
 import { oneLine, printableText } from '../terminal.ts';
-import { MAX_TEXT_LENGTH } from './limits.ts';
 import { notesOn, type Screen, show } from './show.ts';
 
 type ListedSession = {

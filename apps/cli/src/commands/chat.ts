@@ -42,7 +42,7 @@ export function addChatCommand(program: Command, context: Context): void {
       },
     ): Promise<void> => {
       const { assistantOf, chatConfig, originOf } = await import('../config.ts');
-      const { loadConfig } = await import('@oselya/kit');
+      const { loadConfig, MAX_TEXT_LENGTH } = await import('@oselya/kit');
       if (options.session !== undefined && options.profile !== undefined) {
         command.error('--session has its profile already: leave --profile out');
       }
@@ -58,7 +58,6 @@ export function addChatCommand(program: Command, context: Context): void {
       }
       const { chat, signOut } = await import('../chat/chat.ts');
       if (options.signOut === true) return signOut(url, context);
-      const { MAX_TEXT_LENGTH } = await import('../chat/limits.ts');
       const { readMessage } = await import('../chat/read-message.ts');
       const text = await readMessage(words, context.stdin);
       if (text === undefined && options.json === true) command.error('--json needs a message');

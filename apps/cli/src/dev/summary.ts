@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { DevAccount } from '@oselya/dev-idp';
-import { DEFAULT_COLLECTOR_URL } from '../config.ts';
+import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
 
 /** What the summary tells of. */
 export type SummaryFacts = {
@@ -55,12 +55,15 @@ function ignoredNote(names: readonly string[]): string {
 `;
 }
 
-function tryNext({ collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
+function tryNext({ assistantUrl, collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
+  // Signed in with the browser first, as one of the accounts above.
+  const chat = `npx oselya chat ${assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `}двокімнатна у Львові до 15000 грн`;
   const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
   const search = `${where}npx oselya search`;
   const validate = 'npx oselya inventory validate inventory/endpoints.json';
   if (keysRequired) {
     return [
+      chat,
       validate,
       `${collectorUrl}/health`,
       `To search, stop, make a key with  ${databaseOf(facts)}npx oselya api-key create NAME`,
@@ -68,6 +71,7 @@ function tryNext({ collectorUrl, keysRequired, ...facts }: SummaryFacts): string
     ];
   }
   return [
+    chat,
     `${search} квартира Львів --limit 3`,
     `${search} --similar "flat with a balcony in Lviv" --limit 3`,
     validate,

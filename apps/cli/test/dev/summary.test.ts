@@ -30,6 +30,17 @@ test('the advice about a key asks the collector that runs', () => {
   assert.match(elsewhere, /COLLECTOR_URL=http:\/\/127\.0\.0\.1:9001 COLLECTOR_API_KEY=… npx/);
 });
 
+test('the assistant that runs can be talked to, whether or not the collector asks for keys', () => {
+  for (const keysRequired of [false, true]) {
+    assert.match(text({ keysRequired }), /^ {4}npx oselya chat двокімнатна .*$/m);
+    const assistantUrl = 'http://127.0.0.1:9000';
+    assert.match(
+      text({ keysRequired, assistantUrl }),
+      /^ {4}npx oselya chat --url http:\/\/127\.0\.0\.1:9000 двокімнатна .*$/m,
+    );
+  }
+});
+
 test('what is ignored is named, and what to run for it', () => {
   assert.doesNotMatch(text({}), /Ignored/);
   const told = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });

@@ -1,10 +1,8 @@
+import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../../maintenance/sweep.ts';
 import type { Tables, TerminalRequest } from '../../tables.ts';
 import type { ClientNote } from '../auth-sessions.ts';
-
-/** How long a person may think about it. */
-const CONFIRM_MINUTES = 10;
 
 /** How long a code can be redeemed. RFC 6749 §4.1.2 wants it short. */
 const CODE_SECONDS = 60;
@@ -12,7 +10,10 @@ const CODE_SECONDS = 60;
 /** Names a sign-in on the page that asks: it counts in the browser that began it alone. */
 export type Asked = { id: string; browserId: string | null };
 
-/** Keeps a sign-in of a terminal until its person has agreed. */
+/**
+ * Keeps a sign-in of a terminal until its person has agreed, for as long as the cookie of their browser that is set
+ * with it.
+ */
 export async function addTerminalSignIn(
   db: Kysely<Tables>,
   signIn: { id: string; sessionId: string; browserId: string; terminal: TerminalRequest },
@@ -24,7 +25,7 @@ export async function addTerminalSignIn(
       auth_session_id: signIn.sessionId,
       browser_id: signIn.browserId,
       ...signIn.terminal,
-      expires_at: sql<Date>`now() + make_interval(mins => ${CONFIRM_MINUTES})`,
+      expires_at: sql<Date>`now() + make_interval(mins => ${SIGN_IN_STEP_MINUTES})`,
     })
     .execute();
 }

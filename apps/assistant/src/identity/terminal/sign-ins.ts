@@ -1,5 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Logger } from '@oselya/kit';
+import { createHash } from 'node:crypto';
+import { isSameSecret, type Logger, markOf } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { recordAudit } from '../../audit/record.ts';
 import { problem } from '../../errors.ts';
@@ -75,7 +75,7 @@ export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Lo
       return {
         name: name === null ? email : `${name}, ${email}`,
         port,
-        mark: challenge.slice(0, MARK_LENGTH),
+        mark: markOf(challenge),
       };
     },
 
@@ -116,7 +116,7 @@ export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Lo
       const taken = await takeTerminalSignIn(db, sha256(code));
       if (taken === undefined) throw problem('terminal_code_not_valid');
       const { auth_session_id: sessionId, code_challenge: challenge } = taken;
-      if (!isSame(sha256(codeVerifier), challenge)) {
+      if (!isSameSecret(sha256(codeVerifier), challenge)) {
         await endSession(sessionId, 'wrong_verifier');
         throw problem('terminal_code_not_valid');
       }
@@ -126,15 +126,7 @@ export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Lo
   };
 }
 
-/** As many characters of the challenge as people compare. */
-const MARK_LENGTH = 8;
-
 const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
-
-function isSame(text: string, other: string): boolean {
-  const [one, two] = [Buffer.from(text), Buffer.from(other)];
-  return one.length === two.length && timingSafeEqual(one, two);
-}
 
 /** The address itself, not `localhost`, which may lead elsewhere. RFC 8252 §8.3. */
 function addressOf(

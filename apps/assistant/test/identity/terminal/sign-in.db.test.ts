@@ -196,6 +196,23 @@ test('a code lives for a minute, a question for ten; what nobody came for is swe
   assert.equal((await sessions()).length, before + 1);
 });
 
+test('the question and the cookie of its browser end together, however long the provider took', async () => {
+  const browser = new Browser(app);
+  const begun = await browser.get(terminal().address);
+  const back = new URL(await provider.authorize(String(begun.headers.location)));
+  const callback = await browser.get(back.pathname + back.search);
+  const cookie = callback.cookies.find(({ name }) => name === 'svc_auth_session_login');
+  const first = begun.cookies.find(({ name }) => name === 'svc_auth_session_login');
+  assert.ok(cookie?.maxAge !== undefined);
+  assert.equal(cookie.value, first?.value, 'other tabs of the browser go on with it');
+  const { rows } = await sql<{ seconds: number }>`
+    select extract(epoch from asked.expires_at - came_back.created_at)::int as seconds
+    from terminal_sign_ins as asked
+    join user_auth_sessions as came_back on came_back.id = asked.auth_session_id
+    where asked.browser_id = ${cookie.value}`.execute(db);
+  assert.ok(Math.abs(Number(rows[0]?.seconds) - cookie.maxAge) < 30, JSON.stringify(rows));
+});
+
 test('a refusal ends the session, and the terminal is told', async () => {
   const browser = await signedIn(app);
   const before = (await sessions()).length;

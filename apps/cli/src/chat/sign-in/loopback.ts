@@ -1,7 +1,7 @@
-import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isSameSecret } from '@oselya/kit';
 
 /** What the browser brings: a code, or that the person refused. RFC 6749 §4.1.2. */
 export type Brought = { code: string } | { error: string };
@@ -52,13 +52,8 @@ export async function listenForBrowser(state: string) {
 
 function read({ method, url = '' }: IncomingMessage, state: string): Brought | undefined {
   const parameters = URL.parse(url, 'http://127.0.0.1')?.searchParams;
-  if (method !== 'GET' || !isSame(parameters?.get('state') ?? '', state)) return undefined;
+  if (method !== 'GET' || !isSameSecret(parameters?.get('state') ?? '', state)) return undefined;
   const [code, error] = [parameters?.get('code'), parameters?.get('error')];
   if (code) return { code };
   return error ? { error } : undefined;
-}
-
-function isSame(text: string, other: string): boolean {
-  const [one, two] = [Buffer.from(text), Buffer.from(other)];
-  return one.length === two.length && timingSafeEqual(one, two);
 }

@@ -1,17 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isLoopback } from '@oselya/kit';
+import { isLoopback, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { CommandError } from '../../command-error.ts';
 import { oneLine } from '../../terminal.ts';
 import type { Assistant, SignIn } from '../assistant.ts';
 import { listenForBrowser } from './loopback.ts';
 import { openBrowser } from './open-browser.ts';
 
-/** As long as the assistant keeps a sign-in that was begun. Contract 3, Login. */
-const WAIT_MINUTES = 10;
-
-/** As many characters of the challenge as the page of the assistant shows. */
-const MARK_LENGTH = 8;
+/** As long as the assistant waits: at the provider, and then on the page that asks. */
+const WAIT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
 
 /**
  * Signs this terminal in with the user's browser: a code comes back to a port of this machine, and is
@@ -39,7 +36,7 @@ export async function signIn(
       tell('This assistant is reached by plain http: whoever is in between can read all of it.');
     }
     tell(`Sign in with your browser on this computer: ${address}`);
-    tell(`The page has to show the code ${challenge.slice(0, MARK_LENGTH)}`);
+    tell(`The page has to show the code ${markOf(challenge)}`);
     if (opensBrowser) openBrowser(address);
     const late = sleep(WAIT_MINUTES * 60_000, undefined, { signal: waiting.signal });
     const brought = await Promise.race([server.brought, late.catch(() => undefined)]);
