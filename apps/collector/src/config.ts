@@ -55,6 +55,7 @@ export const configSchema = Type.Object({
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
 
+/** The configuration as it is once it has been checked: `readConfig` gives it. Contract 1. */
 export type Config = Static<typeof configSchema>;
 
 /** A real model needs an address and names. */

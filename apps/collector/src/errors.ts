@@ -138,6 +138,7 @@ export const errors = {
   },
 } satisfies Record<string, ErrorDefinition>;
 
+/** A stable code of the error table. Contract 2. */
 export type ErrorCode = keyof typeof errors;
 
 /** Builds the collector's errors. */

@@ -30,6 +30,7 @@ export { normaliseText } from './text/normalise.ts';
 export type { Shared } from './services.ts';
 export { openTrial, type Trial, type TrialReading } from './commands/trial.ts';
 
+/** A collector that runs: the address of its API, and what ends it. Contract 4, Queue, says how. */
 export type Running = { url: string; close: () => Promise<void> };
 
 /** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */

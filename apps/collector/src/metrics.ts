@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 /** Queries are quick, calls to a model are not: one scale for both, in seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
+/** What the collector counts and measures; parts of it take the ones that they tell of. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /**

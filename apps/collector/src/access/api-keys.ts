@@ -4,9 +4,12 @@ import type { Tables } from '../database/tables.ts';
 import { sha256 } from '../text/sha256.ts';
 import { findKey, insertKey, listKeys, revokeKey, touchKey } from './repository.ts';
 
+/** What a key may be for. Contract 4, API keys. */
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
+/** One thing that a key may be for. */
 export type Scope = (typeof SCOPES)[number];
 
+/** What a request may do that carries the key. */
 export type ApiKey = {
   id: string;
   name: string;
@@ -15,12 +18,14 @@ export type ApiKey = {
   source_slugs: readonly string[] | null;
 };
 
+/** The same as an operator sees it, with when it was made, used and revoked. */
 export type ApiKeyRecord = ApiKey & {
   created_at: Date;
   last_used_at: Date | null;
   revoked_at: Date | null;
 };
 
+/** The keys that may use the API; each process looks them up in the database. */
 export type ApiKeys = {
   /** Makes a key. The key itself is given this once: only its hash is kept. */
   create(options: {

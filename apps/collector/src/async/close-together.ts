@@ -1,3 +1,4 @@
+/** Ends something, and waits until it has ended. */
 export type Close = () => Promise<void>;
 
 /**

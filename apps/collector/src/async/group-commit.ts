@@ -4,6 +4,7 @@ import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
 import { toError } from './to-error.ts';
 
+/** How a group is written, and how large it may be. */
 export type GroupCommitOptions<Item, Result> = {
   /** Writes a group in a statement and gives a result or an error for each item, in their order. */
   write: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;

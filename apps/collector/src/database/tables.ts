@@ -10,8 +10,10 @@ type NullableTimestamp = ColumnType<
   Date | string | null
 >;
 
+/** How far a payload has come. Specification 001, Raw data status. */
 export type RawStatus = (typeof RAW_STATUSES)[number];
 
+/** How a stage of a payload ended, when it began, in RFC 3339, and how long it took. Contract 4, Answers. */
 export type StageRecord = {
   stage: string;
   outcome: string;

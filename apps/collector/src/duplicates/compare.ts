@@ -14,6 +14,7 @@ export const REASONS = [
   'seller',
 ] as const satisfies readonly ReasonName[];
 
+/** How likely two listings are the same property, and why: the parts of the reasons add up to the score. */
 export type Comparison = { score: number; reasons: Reason[] };
 
 /**

@@ -22,6 +22,7 @@ const LEASE_MS = 60 * SECOND_MS;
 /** A payload's own changes of its listing are mostly seconds apart: model calls are between them. */
 const SETTLED_MS = 3 * SECOND_MS;
 
+/** A search that goes on until it is closed; closing gives back what it has claimed. */
 export type DuplicateSearch = { close: () => Promise<void> };
 
 /**

@@ -18,6 +18,7 @@ const PAGE = 256;
 /** How many texts go into one request. */
 const BATCH = 64;
 
+/** What a backfill has done so far. */
 export type BackfillReport = {
   /** Listings that were looked at, and filled in where that was needed. */
   checked: number;
@@ -30,6 +31,7 @@ export type BackfillReport = {
   failed: { listingId: number; reason: string }[];
 };
 
+/** How a backfill goes, and whom it tells. */
 export type BackfillOptions = {
   /** Only counts. */
   dryRun: boolean;

@@ -19,6 +19,7 @@ export const EMBEDDED_COLUMNS = [
   'description',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
+/** What of a listing its embedding says. */
 export type EmbeddedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof EMBEDDED_COLUMNS)[number]

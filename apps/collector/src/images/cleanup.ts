@@ -14,6 +14,7 @@ const DIGITS = Array.from({ length: 256 }, (_, n) => n.toString(16).padStart(2, 
 
 type Deps = { db: Kysely<Tables>; store: Pick<ImageStore, 'remove' | 'list'> };
 
+/** Which pictures are old enough to be removed, by when they were stored, and what ends the removal. */
 export type CleanupOptions = {
   olderThanDays: number;
   /** Ends it after the picture, or the scan of some of them, that is in progress. */

@@ -31,8 +31,8 @@ const MAX_DESCRIPTION = 2000;
 /** For what a trial does beside its two calls to the model. */
 const TRIAL_SLACK_MS = 30_000;
 
-/** The work on one listing's pictures, and whether trials of them may still begin. */
-type TrialJob = ListingJob & { mayBegin: () => boolean };
+/** The work on one listing's pictures, and what `createAskForPicture` has to know of it. */
+type TrialJob = ListingJob & { mayBegin: () => boolean; mayWait: boolean };
 
 /** What describing needs of the model client. */
 export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
@@ -49,9 +49,15 @@ export type Describe = {
    * Those of these pictures that nobody has described, but none that was refused when it was asked for with
    * the same model and prompt.
    * @param hints File name or address by hash.
+   * @param options.parallel How many at once.
+   * @param options.mayWait Whether a limit of the server may be waited for; nobody who sent a request waits so long.
    * @throws ModelError, LeaseLostError, `signal.reason`.
    */
-  pictures(job: ListingJob, hints: ReadonlyMap<string, string>, parallel: number): Promise<void>;
+  pictures(
+    job: ListingJob,
+    hints: ReadonlyMap<string, string>,
+    options: { parallel: number; mayWait: boolean },
+  ): Promise<void>;
   /**
    * All of a listing's pictures that have no description, refused ones too.
    * @param options.outdated Those instead that are outdated: described by another model or prompt, or by none.
@@ -64,7 +70,9 @@ export type Describe = {
 };
 
 /**
+ * Makes the function over the store, the model and the turn that all processes share at trials.
  * @param deps.modelTimeoutMs The deadline of one call to the model.
+ * @param deps.limitPauseMs How long a picture that met a limit waits at least; see `createAskForPicture`.
  * @param deps.observe Told of each picture that is refused.
  */
 export function createDescribe(deps: {
@@ -72,11 +80,12 @@ export function createDescribe(deps: {
   thumbnails: Thumbnails;
   model: Describer;
   modelTimeoutMs: number;
+  limitPauseMs?: number | undefined;
   log: Pick<Logger, 'warn'>;
   observe: (event: ImageEvent) => void;
 }): Describe {
-  const { db, thumbnails, model, modelTimeoutMs, log, observe } = deps;
-  const askForPicture = createAskForPicture(takeTurn);
+  const { db, thumbnails, model, modelTimeoutMs, limitPauseMs, log, observe } = deps;
+  const askForPicture = createAskForPicture(takeTurn, { limitPauseMs });
   const asked = {
     requested_model: model.visionModel,
     prompt_version: descriptionPrompt.version,
@@ -125,12 +134,13 @@ export function createDescribe(deps: {
     { sha256, width, height }: Undescribed,
     hint: string | undefined,
   ) {
-    const { mayBegin, signal } = job;
+    const { mayBegin, mayWait, signal } = job;
     const bytes = await thumbnails.make(sha256, VISION_SIDE);
     return askForPicture(sha256, {
       ask: (onRequest) => show(job, { bytes, data: { hint, width, height }, onRequest }),
       control: async () => show(job, { bytes: await controlPicture(), data: CONTROL_SIZE }),
       mayBegin,
+      mayWait,
       signal,
     });
   }
@@ -168,9 +178,9 @@ export function createDescribe(deps: {
   }
 
   return {
-    async pictures(job, hints, parallel) {
+    async pictures(job, hints, { parallel, mayWait }) {
       const undescribed = await findUndescribed(db, [...hints.keys()], asked);
-      const trialJob = { ...job, mayBegin: createTrialTime() };
+      const trialJob = { ...job, mayBegin: createTrialTime(), mayWait };
       await mapParallel(undescribed, parallel, (one) =>
         describe(trialJob, one, hints.get(one.sha256)),
       );
@@ -180,7 +190,7 @@ export function createDescribe(deps: {
       const undescribed = outdated
         ? await findOutdatedOf(db, job.listingId, asked)
         : await findUndescribedOf(db, job.listingId);
-      const trialJob = { ...job, mayBegin: createTrialTime() };
+      const trialJob = { ...job, mayBegin: createTrialTime(), mayWait: true };
       await mapParallel(undescribed, AT_ONCE.remote, ({ url, ...one }) =>
         describe(trialJob, one, url ?? undefined),
       );

@@ -1,3 +1,4 @@
+import type { ModelErrorCode } from '@oselya/model';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DescribeError, Tables } from '../database/tables.ts';
 import { type Fence, heldClaim, LeaseLostError } from '../queue/index.ts';
@@ -5,6 +6,9 @@ import type { Asked } from './refusal.ts';
 
 /** A picture that has no description yet, and its size. */
 export type Undescribed = { sha256: string; width: number; height: number };
+
+/** A refusal that says nothing of the picture once the limit is another one. */
+const OF_A_LIMIT = 'MODEL_RATE_LIMITED' satisfies ModelErrorCode;
 
 const refusedWith = (key: keyof Asked) => sql<string | null>`describe_error ->> ${key}`;
 
@@ -50,14 +54,15 @@ function selectPictures(db: Kysely<Tables>, listingId: number) {
 
 /**
  * Whether a row of `images` was described with another prompt or by another model than it would be now, or not at
- * all; one that the model would not describe so is not asked for again.
+ * all; one that the model would not describe so is not asked for again, but where a limit of its server was the reason.
  */
 export function isOutdated(asked: Asked): RawBuilder<boolean> {
   const { requested_model: model, prompt_version: version } = asked;
   return sql<boolean>`(
     (images.prompt_version is distinct from ${version}
       or coalesce(images.requested_model, images.described_by) is distinct from ${model})
-    and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb, false))`;
+    and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb
+      and images.describe_error ->> 'code' <> ${OF_A_LIMIT}, false))`;
 }
 
 /** The pictures of a listing that are outdated, each with its first address. */
@@ -69,7 +74,10 @@ export function findOutdatedOf(
   return selectPictures(db, listingId).where(isOutdated(asked)).execute();
 }
 
-/** @throws LeaseLostError where the claim is no longer held; then nothing changed. */
+/**
+ * Writes what the model says of a picture, in place of what was said of it or why nothing was, by anybody before.
+ * @throws LeaseLostError where the claim is no longer held; then nothing changed.
+ */
 export async function saveDescription(
   db: Kysely<Tables>,
   fence: Fence,

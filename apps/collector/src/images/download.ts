@@ -25,6 +25,7 @@ export const DOWNLOAD_LIMITS = {
   listingMs: 300_000,
 };
 
+/** The bounds of a download: sizes in bytes, times in milliseconds. */
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
@@ -36,7 +37,10 @@ export type DownloadLimits = typeof DOWNLOAD_LIMITS;
  */
 export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
 
-/** @param folder Gives where temporary files go. */
+/**
+ * Makes the function over what fetches, which has checked each address. Tests set lower limits.
+ * @param folder Gives where temporary files go.
+ */
 export function createDownload(options: {
   fetch: SafeFetch;
   folder: () => string;

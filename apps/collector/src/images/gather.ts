@@ -18,6 +18,7 @@ export type Gather = {
   keep(file: TemporaryFile): Promise<Result>;
 };
 
+/** Makes it over the store, with room on the disk asked for before each download. Contract 4, Images. */
 export function createGather(deps: {
   store: Pick<ImageStore, 'put'>;
   disk: Pick<Disk, 'need'>;

@@ -23,6 +23,7 @@ import { createThumbnails } from './thumbnails.ts';
 /** A picture to be sent. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
+/** The pictures of listings, for the stages of the pipeline, the API, the upkeep and the commands. */
 export type Images = {
   /**
    * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
@@ -67,6 +68,7 @@ export type Images = {
   open(sha256: string, side?: number): Promise<OpenImage | undefined>;
 };
 
+/** What the service works with. Contract 4, Images. */
 export type ImagesOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
@@ -77,6 +79,8 @@ export type ImagesOptions = {
   model: Describer;
   /** The deadline of one call to the model. */
   modelTimeoutMs: number;
+  /** How long a picture that met a limit of the model's server waits at least; a minute unless told. */
+  limitPauseMs?: number | undefined;
   log: Pick<Logger, 'warn'>;
   /** Told of what failed without doing harm. */
   onError: (error: unknown) => void;
@@ -89,13 +93,21 @@ export type ImagesOptions = {
  * to the store, but while a picture is removed (see `removeUnreferenced`).
  */
 export function createImages(options: ImagesOptions): Images {
-  const { db, store, temporary, disk, fetch, model, modelTimeoutMs, log, limits } = options;
-  const { onError, observe = () => undefined } = options;
+  const { db, store, temporary, disk, fetch, model, log, limits } = options;
+  const { modelTimeoutMs, limitPauseMs, onError, observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, onError);
   const download = createDownload({ fetch, folder: temporary, limits });
   const gather = createGather({ store, disk, download });
-  const describe = createDescribe({ db, thumbnails, model, modelTimeoutMs, log, observe });
+  const describe = createDescribe({
+    db,
+    thumbnails,
+    model,
+    modelTimeoutMs,
+    limitPauseMs,
+    log,
+    observe,
+  });
   const record = createRecordPictures({ db, store, describe, observe });
 
   /** Gives what an address gave before, where it is still there, or else asks it. */

@@ -14,7 +14,10 @@ export type HostPatience = {
   note(url: string, error: ImageError): void;
 };
 
-/** @param listingMs After so long no further picture is asked for. */
+/**
+ * Begins the wait for the pictures of a listing.
+ * @param listingMs After so long no further picture is asked for.
+ */
 export function createPatience(listingMs: number): HostPatience {
   const endsAt = performance.now() + listingMs;
   const timeouts = new Map<string, number>();

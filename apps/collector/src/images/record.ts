@@ -25,7 +25,10 @@ export type RecordPictures = (
   options: { cameAlong: boolean },
 ) => Promise<ImageOutcome[]>;
 
-/** @param deps.observe Told of each picture. */
+/**
+ * Makes the function; a description that fails leaves what is recorded, and the next attempt goes on from there.
+ * @param deps.observe Told of each picture.
+ */
 export function createRecordPictures(deps: {
   db: Kysely<Tables>;
   store: Pick<ImageStore, 'has'>;
@@ -46,7 +49,7 @@ export function createRecordPictures(deps: {
       const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
       if (!found.every(Boolean)) continue;
       for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, pictures[index]));
-      await describe.pictures(job, namesOf(pictures), parallel);
+      await describe.pictures(job, namesOf(pictures), { parallel, mayWait: !cameAlong });
       return outcomes;
     }
     throw new Error('Pictures were removed again and again while they were recorded');

@@ -69,7 +69,10 @@ export async function findFetched(
   return { hashes, misses };
 }
 
-/** @param retryAt From when on the address may be asked again. */
+/**
+ * A row's reason as callers get it.
+ * @param retryAt From when on the address may be asked again.
+ */
 export function missOf(error: string, retryAt: Date | null): Miss {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }

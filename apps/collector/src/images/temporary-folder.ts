@@ -10,6 +10,7 @@ const SWEEP_MS = 10 * 60_000;
 /** Another process that starts may take a new folder for one that was left, so a few names are tried. */
 const ATTEMPTS = 5;
 
+/** Where a process keeps files that are not complete yet. */
 export type TemporaryFolder = {
   /** The folder for this process's temporary files; it is made when it is first asked for. */
   path: () => string;

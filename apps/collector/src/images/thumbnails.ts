@@ -10,6 +10,7 @@ import type { ImageStore } from './store/store.ts';
  */
 const MAX_FOR_REQUESTS = 32;
 
+/** Smaller copies of stored pictures, for the model and for whoever asks. */
 export type Thumbnails = {
   /** A JPEG of a stored picture, no side longer than `side` pixels, when its turn comes. */
   make(sha256: string, side: number): Promise<Buffer>;

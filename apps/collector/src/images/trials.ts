@@ -6,6 +6,18 @@ import { isOfPicture } from './refusal.ts';
 export const MOST_TRIALS = 3;
 
 /**
+ * A picture that met the server's limit (429) in so many trials will not pass it, such as one that is larger than what
+ * the limit allows at once. Each waited before for as long as the server asked, and for `LIMIT_PAUSE_MS` at least.
+ */
+export const MOST_LIMITED_TRIALS = 5;
+
+/** Limits are by the minute or longer, and a server that has a longer one says so in `Retry-After`. */
+const LIMIT_PAUSE_MS = 60_000;
+
+/** The longest wait that a server is given: no limit of a hosted model is longer than a day's. */
+const LONGEST_LIMIT_MS = 24 * 3_600_000;
+
+/**
  * So long after the first one begin the trials of a listing's pictures. Then its job is put back, so that bad
  * pictures do not hold a slot for hours, and its next attempt goes on with them.
  */
@@ -25,6 +37,17 @@ const OF_SERVER = new Set<ModelCallEvent['outcome']>([
   'MODEL_RATE_LIMITED',
 ] satisfies ModelErrorCode[]);
 
+/** A picture that failed and has no verdict yet. */
+type Suspect = {
+  /** In how many trials it has failed, and in how many it met a limit. */
+  failed: number;
+  limited: number;
+  /** How it failed last. */
+  error: ModelError;
+  /** When the server may be shown it again, as `performance.now()` tells time. */
+  notBefore: number;
+};
+
 /** What came of asking the model for a picture: its answer, or why the picture is at fault. */
 type Verdict<Answer> = { answer: Answer } | { refusal: ModelError };
 
@@ -42,10 +65,14 @@ type Ask<Answer> = (onRequest: (outcome: ModelCallEvent['outcome']) => void) => 
  * Asks the model for a picture. Where the server fails, that may be an outage, which is no picture's fault, or it
  * may be this picture that it fails on. A trial tells: the server is shown a control, a picture that it has no
  * reason to fail on, and directly after that one's answer this one again. Without an answer to the control nothing
- * is held against the picture; one that failed in `MOST_TRIALS` is refused. ADR 0017.
+ * is held against the picture; one that failed in `MOST_TRIALS`, or met a limit in `MOST_LIMITED_TRIALS`, is refused.
+ * ADR 0017.
  * @param calls.mayBegin Whether another trial may begin; see `createTrialTime`.
+ * @param calls.mayWait Whether there is time to wait for as long as a server asks. Otherwise the picture is tried at
+ *   once, which counts only where that time is over.
  * @throws ModelError that says nothing of the picture, but of an outage, of settings, or of a call that was given
- *   up; what the picture failed with, where no more trials may begin; `signal.reason`; what taking a turn throws.
+ *   up; what the picture failed with, where no more trials may begin, or a limit cannot be waited for;
+ *   `signal.reason`; what taking a turn throws.
  */
 type AskForPicture = <Answer>(
   sha256: string,
@@ -53,6 +80,7 @@ type AskForPicture = <Answer>(
     ask: Ask<Answer>;
     control: () => Promise<unknown>;
     mayBegin: () => boolean;
+    mayWait: boolean;
     signal: AbortSignal;
   },
 ) => Promise<Verdict<Answer>>;
@@ -62,50 +90,83 @@ type AskForPicture = <Answer>(
  * its way when another picture brought the server down is tried without that one. What is known of a picture is
  * kept in memory until there is a verdict, so trials go on where an outage ended an earlier attempt.
  * @param takeTurn Takes the turn that all processes share: gives what ends it, nothing while another trial has it.
+ * @param options.limitPauseMs See `LIMIT_PAUSE_MS`.
  */
 export function createAskForPicture(
   takeTurn: () => Promise<(() => Promise<void>) | undefined>,
+  { limitPauseMs = LIMIT_PAUSE_MS }: { limitPauseMs?: number | undefined } = {},
 ): AskForPicture {
-  /** In how many trials a picture has failed, and how it failed last, by its hash. */
-  const suspects = new Map<string, { count: number; error: ModelError }>();
+  /** By hash. */
+  const suspects = new Map<string, Suspect>();
 
-  function note(sha256: string, count: number, error: ModelError): void {
+  const isEarly = (sha256: string) => msUntilDue(sha256) > 0;
+  const msUntilDue = (sha256: string) => (suspects.get(sha256)?.notBefore ?? 0) - performance.now();
+
+  function remember(sha256: string, suspect: Suspect): Suspect {
     suspects.delete(sha256);
-    suspects.set(sha256, { count, error });
+    suspects.set(sha256, suspect);
     const [oldest] = suspects.keys();
     if (suspects.size > MAX_SUSPECTS && oldest !== undefined) suspects.delete(oldest);
+    return suspect;
   }
 
-  return async (sha256, { ask, control, mayBegin, signal }) => {
+  /** The first trial follows at once, unless the server has asked for patience. */
+  function begin(sha256: string, { error }: Failure): Suspect {
+    return remember(sha256, {
+      failed: 0,
+      limited: 0,
+      error,
+      notBefore: performance.now() + askedMs(error),
+    });
+  }
+
+  function noteTrial(sha256: string, failure: Failure, wasEarly: boolean): Suspect {
+    const { failed, limited, notBefore } = suspects.get(sha256) ?? begin(sha256, failure);
+    const { error } = failure;
+    if (!isLimit(failure)) {
+      return remember(sha256, { failed: failed + 1, limited, error, notBefore });
+    }
+    return remember(sha256, {
+      failed,
+      limited: wasEarly ? limited : limited + 1,
+      error,
+      notBefore: Math.max(notBefore, performance.now() + Math.max(limitPauseMs, askedMs(error))),
+    });
+  }
+
+  return async (sha256, { ask, control, mayBegin, mayWait, signal }) => {
     let last = suspects.get(sha256)?.error;
     if (last === undefined) {
       const first = await outcomeOf(ask);
       if (!('failure' in first)) return first;
-      last = first.failure.error;
-      note(sha256, 0, last);
+      last = begin(sha256, first.failure).error;
     }
     for (;;) {
       signal.throwIfAborted();
       if (!mayBegin()) throw last;
+      if (mayWait && isEarly(sha256)) {
+        await pause(Math.min(msUntilDue(sha256), limitPauseMs), signal);
+        continue;
+      }
       const endTurn = await takeTurn();
       if (endTurn === undefined) {
         await pause(TURN_POLL_MS, signal);
         continue;
       }
+      const wasEarly = isEarly(sha256);
       const outcome = await trial(ask, control, endTurn);
       if (!('failure' in outcome)) {
         suspects.delete(sha256);
         return outcome;
       }
-      last = outcome.failure.error;
-      // A limit passes: the control is answered by what is left of it, and this picture is later on.
-      if (outcome.failure.code === 'MODEL_RATE_LIMITED') throw last;
-      const count = (suspects.get(sha256)?.count ?? 0) + 1;
-      if (count >= MOST_TRIALS) {
+      const { failure } = outcome;
+      const { failed, limited } = noteTrial(sha256, failure, wasEarly);
+      if (failed >= MOST_TRIALS || limited >= MOST_LIMITED_TRIALS) {
         suspects.delete(sha256);
-        return { refusal: atFault(outcome.failure) };
+        return { refusal: atFault(failure) };
       }
-      note(sha256, count, last);
+      last = failure.error;
+      if (isLimit(failure) && !mayWait) throw last;
     }
   };
 }
@@ -156,11 +217,24 @@ function failedWith(outcome: ModelCallEvent['outcome']): ModelErrorCode | undefi
   return outcome !== 'ok' && OF_SERVER.has(outcome) ? outcome : undefined;
 }
 
-function atFault({ error, code }: Failure): ModelError {
+/** How long a server asked to be left alone, as far as it is waited for. */
+function askedMs({ retryAfterMs = 0 }: ModelError): number {
+  return Math.min(retryAfterMs, LONGEST_LIMIT_MS);
+}
+
+function isLimit({ code }: Failure): boolean {
+  return code === 'MODEL_RATE_LIMITED';
+}
+
+function atFault(failure: Failure): ModelError {
+  const { error, code } = failure;
   const { message, status } = error;
+  const what = isLimit(failure)
+    ? `did not let it pass in ${MOST_LIMITED_TRIALS} trials, each after the time that it asks for and`
+    : `failed on it in ${MOST_TRIALS} trials, each`;
   return new ModelError(
     code,
-    `The model server failed on it in ${MOST_TRIALS} trials, each just after it had answered another picture: ${message}`,
+    `The model server ${what} just after it had answered another picture: ${message}`,
     { ...(status !== undefined && { status }), cause: error },
   );
 }

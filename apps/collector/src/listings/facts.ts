@@ -37,8 +37,10 @@ export const factSchemas = {
   published_at: nullable(Type.String({ format: 'date-time' })),
 };
 
+/** The name of a fact. */
 export type FactKey = keyof typeof factSchemas;
 
+/** All names, in the order in which answers have them. */
 // TypeScript gives the keys of any object as texts; this one has no others.
 export const FACTS = Object.keys(factSchemas) as FactKey[];
 
@@ -67,6 +69,7 @@ export type SharedFact = Exclude<
 
 const OF_ONE: ReadonlySet<FactKey> = new Set([...SOURCE_FACTS, ...MODEL_FACTS]);
 
+/** Their names. */
 export const SHARED_FACTS = FACTS.filter((key): key is SharedFact => !OF_ONE.has(key));
 
 /**

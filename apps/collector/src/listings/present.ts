@@ -15,6 +15,7 @@ export const listingColumns = [
   'updated_at',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
+/** The columns of `property_listings` that an answer is made of. */
 export type ListingRow = Pick<
   Selectable<Tables['property_listings']>,
   (typeof listingColumns)[number]
@@ -33,6 +34,7 @@ export const listingSchema = Type.Object({
   updated_at: timestamp,
 });
 
+/** A listing as the API answers it. */
 export type Listing = Static<typeof listingSchema>;
 
 /** Turns a row of `property_listings` into what the API answers. */

@@ -17,6 +17,7 @@ export const RULES = {
   price_by_area: 'the price divided by the total area',
 } as const;
 
+/** A rule by which a value was changed or left out. */
 export type Rule = keyof typeof RULES;
 
 /**

@@ -6,6 +6,7 @@ import { RULES } from './provenance.ts';
 import { choice, nullable } from '../schemas/common.ts';
 import { listingSchema } from './present.ts';
 
+/** The path of what is asked of one listing. */
 export const listingParams = Type.Object({ id: idParam });
 
 /** How many items a page has where the caller does not say. */
@@ -14,6 +15,7 @@ export const PAGE_SIZE = 100;
 /** The largest `integer` of PostgreSQL. */
 const MAX_INTEGER = 2 ** 31 - 1;
 
+/** The query of lists that belong to a listing: a page of them. */
 export const listingPageQuery = Type.Object(pageQuery({ limit: PAGE_SIZE, maxLimit: 1000 }));
 
 const wholeNumber = (maximum: number) => Type.Integer({ minimum: 0, maximum });
@@ -71,6 +73,7 @@ export const oneListingSchema = Type.Object({
   duplicates: duplicatesSchema,
 });
 
+/** The answer of `GET /listings/{id}/history`, the newest snapshot first. Contract 4, Listings. */
 export const historySchema = Type.Array(
   Type.Object({
     raw_id: Type.Integer({ description: 'The payload that says so.' }),
@@ -91,6 +94,7 @@ export const historySchema = Type.Array(
   }),
 );
 
+/** The answer of `GET /listings/{id}/images`, in the order of the payload. Contract 4, Listings. */
 export const imagesSchema = Type.Array(
   Type.Object({
     position: Type.Integer(),

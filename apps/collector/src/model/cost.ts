@@ -9,6 +9,7 @@ export type ModelCost = {
   usage(): ModelUsage;
 };
 
+/** Begins a sum at nothing. What a server does not count is 0, since a sum of some is still the least there was. */
 export function createModelCost(): ModelCost {
   const total: ModelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
   return {

@@ -23,6 +23,7 @@ const RHYTHMS = {
   image_cleanup: { everySeconds: 24 * 3600, retrySeconds: 600 },
 } as const satisfies Record<string, Rhythm>;
 
+/** Upkeep that goes on until it is closed; closing waits for what is in progress. */
 export type Upkeep = { close: () => Promise<void> };
 
 /**

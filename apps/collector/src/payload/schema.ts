@@ -19,11 +19,13 @@ const address = (description: string) =>
     description,
   });
 
+/** The name of a source, wherever it is asked for. */
 export const sourceSlugSchema = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
   description: 'The source; it comes into being with its first payload.',
 });
 
+/** The kinds of offer, wherever they are asked for. */
 export const dealTypeSchema = choice(['sale', 'rent', 'daily_rent']);
 
 /** What a source sends; unknown keys are errors. Contract 4, PayloadSchema. */
@@ -84,4 +86,5 @@ export const PayloadSchema = Type.Object(
   },
 );
 
+/** A payload that has passed its schema; `findValueErrors` has more rules for it. */
 export type Payload = Static<typeof PayloadSchema>;

@@ -8,6 +8,7 @@ const MAX_ATTRIBUTES_BYTES = 64 * 1024;
 /** The codes of ISO 4217 that are in use, as the Unicode data of the runtime has them. */
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
 
+/** What is wrong, and where: a path as in the errors of a schema. Contract 2. */
 export type ValueError = { path: string; message: string };
 
 /**

@@ -10,6 +10,7 @@ export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embed
   };
 
 /**
+ * Makes the model of one job out of that of all jobs.
  * @param embedText Shared by all jobs.
  * @param options.cost Where it is summed.
  * @param options.alone Whether the job's text is embedded in a request of its own.

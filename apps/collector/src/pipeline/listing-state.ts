@@ -40,6 +40,7 @@ export function listingState(payload: Payload, facts: Facts) {
   } satisfies Record<FactKey, unknown>;
 }
 
+/** What a listing said before and says now, by the names of the facts. Contract 4, Listings. */
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
 /** What differs between two states, among some facts; one that the earlier state does not know is left out. */

@@ -8,9 +8,12 @@ import type { Ending, StageName, StageResult } from './stage.ts';
 
 const MAX_MESSAGE = 1000;
 
+/** The stage did its work, and the next one follows. */
 export const done: StageResult = { outcome: 'done' };
+/** There was nothing for the stage to do, and the next one follows. */
 export const skipped: StageResult = { outcome: 'skipped' };
 
+/** All is done that the payload asks for. Specification 001, Raw data status. */
 export const completed: Ending = { status: 'completed', error: null };
 
 /** What the job needs is not there at present. */

@@ -1,6 +1,7 @@
 import type { RawError } from '../database/tables.ts';
 import type { Context, StageDeps } from './context.ts';
 
+/** The stages, in their order. Contract 4, Stages. */
 export type StageName =
   | 'load'
   | 'validate'
@@ -37,4 +38,5 @@ export type StageRun = (
   signal: AbortSignal,
 ) => Promise<StageResult>;
 
+/** A stage in the list of them: how long one try of it may take, and how often it is tried. */
 export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };

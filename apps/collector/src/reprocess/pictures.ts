@@ -20,6 +20,7 @@ export type Described = { listingId: number } & (
   | { outcome: 'failed'; error: Error }
 );
 
+/** What `oselya reprocess --pictures` does. */
 export type ReprocessPictures = {
   /** How many listings of a choice have pictures that another prompt or model described, or none. */
   count(choice: Choice): Promise<number>;

@@ -64,6 +64,7 @@ export type WriteOutcome =
       error: Error;
     };
 
+/** What `oselya reprocess` does: it reads, shows what would change, and writes. */
 export type Reprocess = {
   /** How many listings a choice is. */
   count(choice: Choice): Promise<number>;

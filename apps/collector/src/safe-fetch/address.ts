@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import { FetchError } from './fetch-error.ts';
 import { isGlobalAddress } from './global-address.ts';
 
+/** An IP address and its family, 4 or 6. */
 export type ResolvedAddress = { address: string; family: number };
 
 /** Finds all addresses of a host, as `dns.lookup` with `all` does. */

@@ -9,6 +9,7 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** The longest silence, in milliseconds, before a connection, the headers, and between bytes. */
 const SILENCE_MS = { connect: 10_000, headers: 20_000, body: 20_000 };
 
+/** What came after redirects; the body is as it was sent, compressed or not. */
 export type Answer = Pick<Awaited<ReturnType<typeof request>>, 'headers' | 'body'> & {
   status: number;
   /** Ends the connection, whatever is still to come. */
@@ -25,7 +26,10 @@ export type SafeFetch = (
   options: { signal: AbortSignal; accept?: string },
 ) => Promise<Answer>;
 
-/** @param options See `createAddressCheck`. */
+/**
+ * Makes the function that asks addresses of others' choice. Specification 001, Errors; Contract 4, Images.
+ * @param options See `createAddressCheck`.
+ */
 export function createSafeFetch(options: {
   allow: readonly string[];
   lookup?: Lookup | undefined;

@@ -13,4 +13,5 @@ export const rawErrorSchema = nullable(
   }),
 );
 
+/** A status of a payload, as requests and answers have it. */
 export const rawStatusSchema = choice(RAW_STATUSES);

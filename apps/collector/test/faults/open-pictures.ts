@@ -17,11 +17,11 @@ export async function openPictures({
   db,
   model,
   folder,
+  limitPauseMs,
 }: {
   db: Kysely<Tables>;
-  model: ImagesOptions['model'];
   folder: string | undefined;
-}) {
+} & Pick<ImagesOptions, 'model' | 'limitPauseMs'>) {
   if (folder === undefined) return { images: noImages, close: () => Promise.resolve() };
   await mkdir(folder, { recursive: true });
   const temporary = createTemporaryFolder(join(folder, 'incoming'), fail);
@@ -30,6 +30,7 @@ export async function openPictures({
     db,
     model,
     modelTimeoutMs: 10_000,
+    limitPauseMs,
     store: createImageStore(openFolder(folder, temporary.path)),
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),

@@ -3,6 +3,7 @@ import { rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { sql } from 'kysely';
 import { CONTROL_SIZE } from '../../src/images/control-picture.ts';
 import { type Describer, descriptionPrompt } from '../../src/images/describe.ts';
 import { endTrialTurn, takeTrialTurn } from '../../src/images/trial-turns.sql.ts';
@@ -100,6 +101,30 @@ test('a refused picture is not asked for again, in whatever listing, but of anot
   await open(newer).images.processRemote({ ...(await addListing()), urls: [url] });
   assert.equal(newer.shown.length, 1);
   assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
+});
+
+test('of what is refused a limit alone leaves a picture outdated, with the same model and prompt', async () => {
+  const limit = new ModelError('MODEL_RATE_LIMITED', 'It did not let it pass.', { status: 429 });
+  for (const [nth, error] of [limit, refused].entries()) {
+    const { url, sha256 } = await put(`/limited-${nth}.png`, 'png', { width: 98 + nth });
+    const listing = await addListing();
+    const unable = { ...visionModel().model, generateObject: () => Promise.reject(refused) };
+    await open({ model: unable }).images.processRemote({ ...listing, urls: [url] });
+    await db
+      .updateTable('images')
+      .set({
+        describe_error: sql<string>`describe_error || ${JSON.stringify({ code: error.code })}`,
+      })
+      .where('sha256', '=', sha256)
+      .execute();
+    const { model, shown } = visionModel();
+    const { images } = open({ model });
+    await images.processRemote({ ...(await addListing()), urls: [url] });
+    assert.equal(shown.length, 0, 'no payload asks again');
+    const isLimit = error === limit;
+    assert.equal(await images.describeAll(listing, { outdated: true }), isLimit ? 1 : 0);
+    assert.equal((await imageOf(sha256)).described_by, isLimit ? 'eyes-1' : null);
+  }
 });
 
 test('a refusal does not stand over what was described for another listing meanwhile', async () => {

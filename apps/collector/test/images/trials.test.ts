@@ -8,60 +8,13 @@ import {
   MOST_TRIALS,
   TRIALS_MS,
 } from '../../src/images/trials.ts';
+import { calls, createAsk, createTurns, failing } from './trial-calls.ts';
 
 const serverFailures = [
   'MODEL_UNAVAILABLE',
   'MODEL_TIMEOUT',
   'MODEL_UNREACHABLE',
 ] as const satisfies ModelErrorCode[];
-
-const failing = (code: ModelErrorCode, status?: number) => () =>
-  Promise.reject(new ModelError(code, `It is ${code}.`, status === undefined ? {} : { status }));
-
-/** The turn at a trial, which processes share. */
-function createTurns() {
-  let isTaken = false;
-  return async () => {
-    if (isTaken) return undefined;
-    isTaken = true;
-    return async () => void (isTaken = false);
-  };
-}
-
-const createAsk = (takeTurn = createTurns()) => createAskForPicture(takeTurn);
-
-/** Calls of one request each that are noted by name, in their order. */
-function calls(
-  ask: () => Promise<string>,
-  control: () => Promise<unknown> = () => Promise.resolve(),
-  options: { requestFails?: ModelErrorCode; mayBegin?: () => boolean; signal?: AbortSignal } = {},
-) {
-  const noted: string[] = [];
-  const { requestFails, mayBegin = () => true, signal = new AbortController().signal } = options;
-  const noting =
-    <Result>(name: string, call: () => Promise<Result>) =>
-    () => {
-      noted.push(name);
-      return call();
-    };
-  const asking = noting('ask', ask);
-  return {
-    noted,
-    mayBegin,
-    signal,
-    async ask(onRequest: (outcome: 'ok' | ModelErrorCode) => void) {
-      try {
-        const answer = await asking();
-        onRequest('ok');
-        return answer;
-      } catch (error) {
-        if (error instanceof ModelError) onRequest(requestFails ?? error.code);
-        throw error;
-      }
-    },
-    control: noting('control', control),
-  };
-}
 
 test('what is answered, or refused, is asked for once and without a control', async () => {
   const good = calls(() => Promise.resolve('a kitchen'));
@@ -162,22 +115,6 @@ test('a trial in which the breaker opens counts, by what the request failed with
   const verdict = await ask('1', bad);
   assert.equal('refusal' in verdict && verdict.refusal.code, 'MODEL_UNREACHABLE');
   assert.deepEqual(bad.noted, ['control', 'ask']);
-});
-
-test('a server that asks for patience holds nothing against a picture, and is not asked again at once', async () => {
-  const ask = createAsk();
-  const limited = failing('MODEL_RATE_LIMITED', 429);
-  for (let attempt = 1; attempt <= 3 * MOST_TRIALS; attempt += 1) {
-    const bad = calls(limited);
-    await assert.rejects(ask('1', bad), { code: 'MODEL_RATE_LIMITED' });
-    assert.deepEqual(bad.noted, [...(attempt === 1 ? ['ask'] : []), 'control', 'ask']);
-  }
-  // Nor where the breaker leaves it alone then.
-  const open = failing('MODEL_BREAKER_OPEN');
-  for (let attempt = 1; attempt <= 3 * MOST_TRIALS; attempt += 1) {
-    const bad = calls(open, undefined, { requestFails: 'MODEL_RATE_LIMITED' });
-    await assert.rejects(ask('2', bad), { code: 'MODEL_BREAKER_OPEN' });
-  }
 });
 
 test('trials that take too long are gone on with at the next attempt', async () => {

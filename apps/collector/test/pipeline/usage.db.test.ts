@@ -129,7 +129,14 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
     return askAndWait(job, options);
   };
   const usual = { db, process, metrics, log, leaseMs: 60_000 };
-  const worker = startWorker({ ...usual, breaker: fakeBreaker(), slots: 1, maxAttempts: 3 });
+  const worker = startWorker({
+    ...usual,
+    breaker: fakeBreaker(),
+    slots: 1,
+    maxAttempts: 3,
+    // What a busy database takes longer for than a stop waits is left to its lease, and counted by that.
+    giveUpMs: 60_000,
+  });
   await until('the worker to ask the model', () => asked === 1);
   await worker.stop({ timeoutMs: 0 });
   const returned = await rawRecord(db, id);

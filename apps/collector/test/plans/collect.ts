@@ -2,13 +2,15 @@ import { toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
+import { claimFresh } from '../../src/operations/archive/claim-fresh.sql.ts';
+import { claimOldest } from '../../src/operations/archive/claims.sql.ts';
 import { claimAlone, takeDrain } from '../../src/queue/claim-alone.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import { listMatching, loadListings } from '../../src/search/repository.ts';
-import { fillListings } from './listings.sql.ts';
+import { fillChecks, fillListings } from './listings.sql.ts';
 import { type ExplainedNode, planText } from './plan-text.ts';
 import { fillQueue } from './queue.sql.ts';
 
@@ -27,7 +29,7 @@ const near =
   (db: Db) =>
     findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
 
-/** The main queries of search and the queue, by the name of the file that has their plan. */
+/** The main queries of search, the queue and the archive check, by the name of the file that has their plan. */
 const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'words-broad': words('квартира'),
   'words-rare': words('назва77'),
@@ -60,12 +62,15 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'claim-alone': (db) => claimAlone(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
   drain: (db) => takeDrain(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
   duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
+  'archive-fresh': (db) => claimFresh(db, { limit: 1000, notWithinHours: 24 }, 5000),
+  'archive-oldest': (db) => claimOldest(db, { limit: 100, notWithinHours: 1 }),
 };
 
 /** Runs each of the queries on many listings and payloads, and gives the plans of the statements that it consists of. */
 export async function collectPlans(database: Database<Tables>): Promise<Map<string, string>> {
   const { pool } = database;
   await fillListings(pool, DIMENSIONS);
+  await fillChecks(pool);
   await fillQueue(pool);
   const seen: { sql: string; parameters: readonly unknown[] }[] = [];
   const watched = new Kysely<Tables>({
@@ -77,7 +82,7 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
     seen.length = 0;
     await run(watched);
     const statements = seen.filter(
-      ({ sql }) => /property_listings|raw_data/.test(sql) && !/^explain/i.test(sql),
+      ({ sql }) => /property_listings|listing_checks|raw_data/.test(sql) && !/^explain/i.test(sql),
     );
     const texts = [];
     for (const { sql, parameters } of statements) {

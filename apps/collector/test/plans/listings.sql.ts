@@ -27,10 +27,10 @@ export async function fillListings(pool: pg.Pool, dimensions: number): Promise<v
          case when n % 10 < 8 then 'квартира' else 'будинок' end
            || case when n % 100 = 0 then ' мансарда' else '' end || ' назва' || n % 2000 as words
        from generate_series(1, $1::integer) as n)
-     insert into property_listings (source_slug, external_id, description, search_text, city, city_key,
+     insert into property_listings (source_slug, external_id, url, description, search_text, city, city_key,
        deal_type, property_type, price, rooms, area_total, embedding, embedding_model, archived_at,
        duplicate_group)
-     select 'source-' || n % 20, n, words, words, city, city,
+     select 'source-' || n % 20, n, 'https://plan.test/' || n, words, words, city, city,
        case n % 2 when 0 then 'sale' else 'rent' end, 'apartment', 500 + n % 5000 * 20, 1 + n % 4, 30 + n % 90,
        (select array_agg(sin(n * 0.37 * axis + axis)) from generate_series(1, $2::integer) as axis)::vector,
        'plan', case when n % 50 = 7 then now() end, case when n % 40 = 3 then n - n % 80 + 3 end
@@ -39,4 +39,16 @@ export async function fillListings(pool: pg.Pool, dimensions: number): Promise<v
   );
   for (const { definition } of indexes.rows) await pool.query(definition);
   await pool.query('analyze property_listings');
+}
+
+/** Has the addresses of all these listings asked, a second after one another, and the payloads known that made them. */
+export async function fillChecks(pool: pg.Pool): Promise<void> {
+  await pool.query(`insert into listing_payloads (source_slug, external_id, raw_id)
+    select source_slug, external_id, id from property_listings`);
+  await pool.query(`insert into listing_checks (listing_id, checked_at)
+    select id, now() - id * interval '1 second' from property_listings`);
+  // What is found on an index alone depends on how much of a table is known to be visible.
+  for (const table of ['property_listings', 'listing_payloads', 'listing_checks']) {
+    await pool.query(`vacuum analyze ${table}`);
+  }
 }

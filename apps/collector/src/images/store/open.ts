@@ -3,6 +3,7 @@ import { openBucket } from './bucket.ts';
 import { openFolder } from './folder.ts';
 import { createImageStore, type ImageStore } from './store.ts';
 
+/** A store, and what ends its connections. */
 export type OpenStore = { store: ImageStore; close: () => void };
 
 /**

@@ -6,8 +6,9 @@ import { MAX_ID } from '../../schemas/ids.ts';
 /** How long changes are kept: whoever asks more rarely misses some. */
 export const KEPT_DAYS = 30;
 
-/** The most changes that an answer has, and how many it has where the caller does not say. */
+/** The most changes that an answer has. */
 const MAX_LIMIT = 100;
+/** How many changes an answer has where the caller does not say. */
 export const PAGE_SIZE = 100;
 
 /** What a text that is no cursor of the feed is told. */
@@ -25,6 +26,7 @@ export const changeCursors = cursors(
   NO_CURSOR,
 );
 
+/** The query of `GET /listings/changes`. */
 export const changesQuery = Type.Object(
   {
     after: Type.Optional(
@@ -61,10 +63,12 @@ const changeSchema = Type.Object({
   changed_at: Type.String({ format: 'date-time' }),
 });
 
+/** What became of a listing, as followers of the feed get it. */
 export type Change = Static<typeof changeSchema>;
 
 const noPrices = { price_from: null, price_to: null, currency_from: null, currency_to: null };
 
+/** The answer of `GET /listings/changes`: changes in the order in which they were committed. */
 export const changesAnswer = Type.Object(
   {
     items: Type.Array(changeSchema),

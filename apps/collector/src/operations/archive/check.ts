@@ -3,7 +3,8 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { Ask } from './ask.ts';
-import { type Claim, claimListings, type CheckChoice, releaseListings } from './claims.sql.ts';
+import { claimFresh } from './claim-fresh.sql.ts';
+import { type Claim, claimOldest, type CheckChoice, releaseListings } from './claims.sql.ts';
 import { createHostLimits, type HostLimitOptions } from './host-limits.ts';
 import { noteCheck, noteGone } from './verdicts.sql.ts';
 
@@ -12,6 +13,7 @@ const DEADLINE_MS = 50_000;
 
 const HOST_LIMITS: HostLimitOptions = { parallel: 8, perHost: 2, pauseMs: 250 };
 
+/** Which listings a run asks after, and when two answers that they are gone count. */
 export type CheckOptions = CheckChoice & {
   /** How far apart two checks must be that find a listing gone. */
   minIntervalSeconds: number;
@@ -39,6 +41,20 @@ export function createArchiveCheck(deps: {
 }): ArchiveCheck {
   const { db, ask, metrics, log, limits = HOST_LIMITS, deadlineMs = DEADLINE_MS } = deps;
 
+  /** Where the round through listings that were passed by has come to, in this process. */
+  let reached = 0;
+
+  /**
+   * Claims listings that were never asked, and then those that were asked longest ago. Two runs at the same time get
+   * different ones; one that finds another at work may get fewer.
+   */
+  async function claimListings(choice: CheckChoice): Promise<Claim[]> {
+    const { claims, next } = await claimFresh(db, choice, reached);
+    reached = next;
+    const limit = choice.limit - claims.length;
+    return limit === 0 ? claims : [...claims, ...(await claimOldest(db, { ...choice, limit }))];
+  }
+
   /** Undefined where the signal came first. */
   async function check(
     claim: Claim,
@@ -65,7 +81,7 @@ export function createArchiveCheck(deps: {
     const inTurn = createHostLimits(limits);
     const result: CheckResult = { checked: 0, archived: 0, unreachable: 0 };
     const left = new Set<number>();
-    const claims = await claimListings(db, options);
+    const claims = await claimListings(options);
     const checks = claims.map((claim) =>
       inTurn(claim.url, ended, async () => {
         const outcome = ended.aborted ? undefined : await check(claim, minIntervalSeconds, ended);

@@ -1,12 +1,13 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 
 /** How long a run may take for what it has claimed. Whoever is slower is taken for gone. */
-const CLAIM = sql`interval '5 minutes'`;
+export const CLAIM = sql`interval '5 minutes'`;
 
 /** A listing whose address is to be asked, and the payload that it was made from by then. */
 export type Claim = { listingId: number; rawId: number; url: string };
 
+/** Which listings are to be asked after. */
 export type CheckChoice = {
   limit: number;
   source?: string | undefined;
@@ -14,51 +15,16 @@ export type CheckChoice = {
   notWithinHours?: number | undefined;
 };
 
-/**
- * Claims listings for a check: those that were never asked, and then those that were asked longest ago.
- * Two runs at the same time get different ones; one that finds another at work may get fewer.
- */
-export async function claimListings(db: Kysely<Tables>, options: CheckChoice): Promise<Claim[]> {
-  const fresh = await claimFresh(db, options);
-  const limit = options.limit - fresh.length;
-  return limit === 0 ? fresh : [...fresh, ...(await claimOldest(db, { ...options, limit }))];
-}
+/** A listing that can be asked after, as a row `listing`. */
+export const checkable = sql`listing.url is not null and listing.archived_at is null`;
 
-const checkable = sql`listing.url is not null and listing.archived_at is null`;
-
-function ofSource(source: string | undefined) {
+/** A listing of this source, or of any. */
+export function ofSource(source: string | undefined): RawBuilder<unknown> {
   return source === undefined ? sql`true` : sql`listing.source_slug = ${source}`;
 }
 
-async function claimFresh(
-  db: Kysely<Tables>,
-  { limit, source, notWithinHours }: CheckChoice,
-): Promise<Claim[]> {
-  const isDue =
-    notWithinHours === undefined
-      ? sql`true`
-      : sql`listing.created_at < now() - ${notWithinHours} * interval '1 hour'`;
-  // The ids alone are read off an index; the listings themselves are too wide to look through them all.
-  const { rows } = await sql<Claim>`
-    with chosen as materialized (
-      select id from property_listings as listing
-      where ${checkable} and ${ofSource(source)} and ${isDue}
-        and not exists (select from listing_checks where listing_id = listing.id)
-      order by id
-      limit ${limit}),
-    claimed as (
-      insert into listing_checks (listing_id, claimed_until)
-      select id, now() + ${CLAIM} from chosen order by id
-      on conflict (listing_id) do nothing
-      returning listing_id)
-    select id as "listingId", raw_id as "rawId", url
-    from property_listings join claimed on listing_id = id
-    join listing_payloads using (source_slug, external_id)
-    order by id`.execute(db);
-  return rows;
-}
-
-async function claimOldest(
+/** Claims listings for a check: those that were asked longest ago, and before them such whose check never ended. */
+export async function claimOldest(
   db: Kysely<Tables>,
   { limit, source, notWithinHours }: CheckChoice,
 ): Promise<Claim[]> {

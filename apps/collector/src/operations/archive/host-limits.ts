@@ -1,6 +1,7 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { pause } from '../../async/repeat.ts';
 
+/** How hard hosts are asked. */
 export type HostLimitOptions = {
   /** Pieces of work in progress at once. */
   parallel: number;

@@ -1,8 +1,11 @@
 import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../../database/tables.ts';
 
-/** Where a page ends: the last change of its last payload, as the database writes it, and its id. */
-export type RawPosition = { at: string; id: number };
+/**
+ * Where a page ends: the last change of its last payload, in microseconds since the epoch, and its id. It is a number,
+ * since whoever sends a cursor may send any: of texts that look like a time the database refuses some.
+ */
+export type RawPosition = { at: number; id: number };
 
 /** Payloads of a status without what they hold, the last changed first. */
 export function listRaw(
@@ -29,13 +32,14 @@ export function listRaw(
       'created_at',
       'updated_at',
       // A Date has milliseconds only: a page would begin with what the one before it ended with.
-      sql<string>`updated_at::text`.as('at'),
+      sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'),
     ])
     .where('status', '=', status)
     .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
     .$if(after !== undefined, (query) =>
       query.where(
-        sql<boolean>`(updated_at, id) < (${after?.at}::timestamptz, ${after?.id}::bigint)`,
+        sql<boolean>`(updated_at, id) < (
+          timestamptz 'epoch' + ${after?.at}::bigint * interval '1 microsecond', ${after?.id}::bigint)`,
       ),
     )
     .orderBy('updated_at', 'desc')

@@ -15,6 +15,7 @@ const PICTURES_GONE =
 /** How many payloads one statement puts back: each holds its locks for a moment only. */
 const BATCH = 1000;
 
+/** Puts payloads that ended badly back in the queue. Contract 4, Operations. */
 export type Retry = {
   /**
    * Puts one payload back in the queue, with all its attempts.

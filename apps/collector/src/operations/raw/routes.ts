@@ -23,9 +23,7 @@ import {
 
 const cursor = cursors(
   Type.Object({
-    at: Type.String({
-      pattern: String.raw`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:\d\d)?$`,
-    }),
+    at: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     id: Type.Integer({ minimum: 1, maximum: MAX_ID }),
   }),
 );

@@ -12,6 +12,7 @@ const MAX_DAYS = 36_500;
 
 const timestamp = Type.String({ format: 'date-time' });
 
+/** The query of `GET /admin/raw`. */
 export const listQuery = Type.Object(
   {
     status: rawStatusSchema,
@@ -21,6 +22,7 @@ export const listQuery = Type.Object(
   { additionalProperties: false },
 );
 
+/** The answer of `GET /admin/raw`, those that changed last first. */
 export const listAnswer = Type.Array(
   Type.Object({
     raw_id: Type.Integer({ description: 'GET /api/v1/raw/{raw_id} has its stages.' }),
@@ -61,6 +63,7 @@ export const listAnswer = Type.Array(
   },
 );
 
+/** The query of `DELETE /admin/raw-data`. Contract 4, Operations. */
 export const cleanupQuery = Type.Object(
   {
     older_than_days: Type.Integer({
@@ -73,21 +76,25 @@ export const cleanupQuery = Type.Object(
   { additionalProperties: false },
 );
 
+/** The answer of `DELETE /admin/raw-data`. */
 export const cleanupAnswer = Type.Object(
   { deleted: Type.Integer() },
   { description: 'How many were removed.', examples: [{ deleted: 1250 }] },
 );
 
+/** The body of `POST /admin/raw/retry`. */
 export const retryBody = Type.Object(
   { status: choice(['failed', 'invalid']), source_slug: Type.Optional(sourceSlugSchema) },
   { additionalProperties: false, examples: [{ status: 'failed', source_slug: 'doshka' }] },
 );
 
+/** The answer of `POST /admin/raw/{raw_id}/retry`. */
 export const retryOneAnswer = Type.Object(
   { raw_id: Type.Integer(), status: Type.Literal('pending') },
   { description: 'It waits in the queue.', examples: [{ raw_id: 4211, status: 'pending' }] },
 );
 
+/** The answer of `POST /admin/raw/retry`. */
 export const retryAllAnswer = Type.Object(
   { retried: Type.Integer() },
   { description: 'How many wait in the queue again.', examples: [{ retried: 17 }] },

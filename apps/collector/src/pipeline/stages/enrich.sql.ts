@@ -5,6 +5,7 @@ import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
 /** The enrichments that the stage owns. */
 export type EnrichmentKind = 'price_per_m2' | 'images';
 
+/** The value of each; one that is missing is not known, and what was known of it before goes. */
 export type Enrichments = Partial<Record<EnrichmentKind, Record<string, unknown>>>;
 
 /** A listing's pictures: the bytes of each, and what was seen on it. */

@@ -83,7 +83,7 @@ test('a page of the list is read off an index, of one source and of all', async 
     dialect: new PostgresDialect({ pool: database.pool }),
     log: ({ query }) => void seen.push(query),
   });
-  const after = { at: '2026-05-04 09:00:00+00', id: 100 };
+  const after = { at: Date.parse('2026-05-04T09:00:00Z') * 1000, id: 100 };
   for (const source of [undefined, 'traced']) {
     await listRaw(watched, { status: 'failed', source, after, limit: 10 });
   }
@@ -117,6 +117,36 @@ test('wrong questions about payloads are refused', async () => {
   ]) {
     assert.equal((await collector.get(`/api/v1/admin/${path}`)).status, 422, path);
   }
+});
+
+test('a cursor with any member changed is refused, or leads to a page', async () => {
+  const values = [
+    -1,
+    0,
+    1.5,
+    1e300,
+    2 ** 53,
+    Number.MAX_SAFE_INTEGER,
+    null,
+    'x',
+    {},
+    '2026-02-30 00:00:00+00',
+  ];
+  const statuses = new Set<number>();
+  for (const value of values) {
+    for (const position of [
+      { at: value, id: 1 },
+      { at: 1, id: value },
+    ]) {
+      const forged = Buffer.from(JSON.stringify(position)).toString('base64url');
+      const { status, text } = await collector.get(
+        `/api/v1/admin/raw?status=failed&cursor=${forged}`,
+      );
+      assert.ok(status === 200 || status === 422, `${JSON.stringify(position)}: ${text}`);
+      statuses.add(status);
+    }
+  }
+  assert.equal(statuses.size, 2);
 });
 
 const cleanup = (query: string) =>
