@@ -30,7 +30,6 @@ type Row = {
 
 /** Each request with a cookie runs it. */
 const statement = prepare<Row>(
-  'find_auth_session',
   `select s.id, s.user_id, s.access_token_enc, s.refresh_token_enc, s.token_version,
      u.email, u.display_name, u.role, u.permissions, u.access_generation,
      coalesce(s.expires_at <= now(), false) as is_expired,

@@ -1,3 +1,4 @@
+import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../database/tables.ts';
 
@@ -58,7 +59,7 @@ export async function insertRaws(
   // another. Without any, looking for conflicts would be for nothing.
   const onConflict = sql`order by source_slug, idempotency_key
     on conflict (source_slug, idempotency_key) where idempotency_key is not null do nothing`;
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<Row>`${prepared}
     with item as materialized (
       select nextval('raw_data_id_seq') as id, item.*, item.worker is not null as inline
       from jsonb_to_recordset(${toJson(raws)}::jsonb) as item (

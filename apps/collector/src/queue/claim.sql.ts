@@ -1,3 +1,4 @@
+import { prepared, unplanned } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Job } from './job.ts';
@@ -62,12 +63,12 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
   } = options;
   const roomOf = (source: RawBuilder<unknown>) => sql`
     coalesce((${JSON.stringify(room.left)}::jsonb ->> ${source})::integer, ${room.ofOne}::integer)`;
-  return sql<Job>`
+  return sql<Job>`${prepared}
     with recursive
     busy as materialized (
       select source_slug, count(*)::integer as jobs from (
         select source_slug from raw_data where status = 'processing'
-        order by source_slug limit ${MAX_COUNTED}) as job
+        order by source_slug limit ${sql.lit(MAX_COUNTED)}) as job
       group by source_slug),
     after as (
       (${nextSource(sql`${lastSource}`)})
@@ -99,14 +100,14 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
       select ceil(min((${count}::numeric + below) / sources)) as jobs from (
         select row_number() over () as sources,
           sum(jobs) over (rows unbounded preceding) as below
-        from (select jobs from candidate_source limit ${Math.min(count, MAX_SOURCES)}) as first) as step),
+        from (select jobs from candidate_source limit ${unplanned(Math.min(count, MAX_SOURCES))}) as first) as step),
     chosen as materialized (
       select id, row_number() over () as turn from (
         select job.id from candidate_source as source
         cross join lateral (
           select id from raw_data as candidate
           where source_slug = source.source_slug and status = 'pending' and not waits
-            and attempts < ${aloneFrom}
+            and attempts < ${unplanned(aloneFrom)}
             and id is distinct from ${except}::bigint
             and not ${isProcessed(sql`candidate`)}
             and not ${isBehind(sql`candidate`)}
@@ -114,7 +115,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
           limit least(
             greatest(1, (select jobs from level) - source.jobs), ${roomOf(sql`source.source_slug`)})
           for update skip locked) as job
-        limit ${count}) as taken),
+        limit ${unplanned(count)}) as taken),
     claimed as (
       update raw_data set ${claimed(claimant)}
       where id = any (array(select id from chosen))

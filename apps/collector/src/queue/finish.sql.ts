@@ -1,3 +1,4 @@
+import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { ModelUsage, Tables } from '../database/tables.ts';
 import { lockHeld } from './fence.sql.ts';
@@ -25,7 +26,7 @@ export async function finishJobs(
     listing_id: result.listingId,
     model_usage: modelUsage,
   }));
-  const { rows } = await sql<{ id: number }>`
+  const { rows } = await sql<{ id: number }>`${prepared}
     with job as materialized (
       select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as job (
         id bigint, attempt integer, status text, error jsonb, stages jsonb, listing_id bigint,

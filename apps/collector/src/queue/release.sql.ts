@@ -1,3 +1,4 @@
+import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { ListingKey } from './job.ts';
@@ -19,7 +20,7 @@ export async function release(
   const ids = listings.map(({ externalId }) => externalId);
   // The first waiting payload of each, unless an unfinished one is before it. `id + 0` is what the index is
   // made of.
-  const { numAffectedRows = 0n } = await sql`
+  const { numAffectedRows = 0n } = await sql`${prepared}
     update raw_data set waits = false
     where id in (
       select id from raw_data

@@ -1,11 +1,14 @@
-import { toVector, type Database } from '@oselya/db';
+import { isPrepared, toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
 import { claimFresh } from '../../src/operations/archive/claim-fresh.sql.ts';
 import { claimOldest } from '../../src/operations/archive/claims.sql.ts';
 import { claimAlone, takeDrain } from '../../src/queue/claim-alone.sql.ts';
+import { insertRaws } from '../../src/ingest/repository.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { finishJobs } from '../../src/queue/finish.sql.ts';
+import { release } from '../../src/queue/release.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
@@ -20,6 +23,7 @@ type Db = Kysely<Tables>;
 type Explained = { 'QUERY PLAN': [{ Plan: ExplainedNode }] };
 
 const vector = toVector(Array.from({ length: DIMENSIONS }, (_, axis) => Math.cos(axis)));
+const listing = { sourceSlug: 'queue-7', externalId: 'plan' };
 const words =
   (text: string, filters: object = {}) =>
   (db: Db) =>
@@ -61,6 +65,18 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
     }),
   'claim-alone': (db) => claimAlone(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
   drain: (db) => takeDrain(db, { worker: 'plan', leaseMs: 60_000, aloneFrom: 2 }),
+  finish: (db) =>
+    finishJobs(db, [
+      {
+        job: { ...listing, rawId: 1, attempt: 1, contentHash: '', requestId: null },
+        result: { status: 'completed', error: null, stages: [], listingId: null },
+      },
+    ]),
+  release: (db) => release(db, [listing]),
+  store: (db) =>
+    insertRaws(db, [
+      { source_slug: 'queue-7', external_id: 'plan', payload: '{}', content_hash: '' },
+    ]),
   duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
   'archive-fresh': (db) => claimFresh(db, { limit: 1000, notWithinHours: 24 }, 5000),
   'archive-oldest': (db) => claimOldest(db, { limit: 100, notWithinHours: 1 }),
@@ -93,7 +109,10 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
   return plans;
 }
 
-/** The plan of a statement under the settings that docs/operations.md recommends, whatever the server has. */
+/**
+ * The plan of a statement under the settings that docs/operations.md recommends, whatever the server has: of one that
+ * is prepared the plan for all values, which is what connections keep.
+ */
 async function explain(
   pool: pg.Pool,
   text: string,
@@ -104,9 +123,9 @@ async function explain(
     await client.query('begin');
     await client.query(`set local random_page_cost = 1.1; set local effective_cache_size = '8GB';
       set local jit = off; set local max_parallel_workers_per_gather = 2`);
-    const { rows } = await client.query<Explained>(`explain (format json) ${text}`, [
-      ...parameters,
-    ]);
+    const { rows } = isPrepared(text)
+      ? await client.query<Explained>(`explain (format json, generic_plan) ${text}`)
+      : await client.query<Explained>(`explain (format json) ${text}`, [...parameters]);
     await client.query('commit');
     const plan = rows[0]?.['QUERY PLAN'][0].Plan;
     if (plan === undefined) throw new Error(`There is no plan of ${text}`);
