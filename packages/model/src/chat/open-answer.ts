@@ -65,23 +65,20 @@ export async function openAnswer(
     return failure;
   }
 
-  // Without the SDK's `streamText`: ADR 0004.
-  async function* open(): AsyncGenerator<ChatPart | undefined, void, undefined> {
+  const giveUp = () => ending.abort();
+  context.signal.addEventListener('abort', giveUp);
+  let source: AsyncGenerator<ChatPart | undefined, void, undefined>;
+  let next: IteratorResult<ChatPart | undefined, void>;
+  try {
     const chat = chatModel(model);
+    // Without the SDK's `streamText`: ADR 0004.
     const { stream } = await chat.doStream({
       prompt: toPrompt(system, messages),
       ...(tools.length > 0 && { tools: toTools(tools), toolChoice: { type: 'auto' } }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
     });
-    yield* answerParts(stream, chat.modelId);
-  }
-
-  const source = open();
-  const giveUp = () => ending.abort();
-  context.signal.addEventListener('abort', giveUp);
-  let next: IteratorResult<ChatPart | undefined, void>;
-  try {
+    source = answerParts(stream, chat.modelId);
     next = await source.next();
   } catch (error) {
     throw fail(error, () => context.interruption());

@@ -51,7 +51,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
       const type = String(response.headers['content-type'] ?? '');
       const isStream = type.startsWith('text/event-stream');
       const answer = isStream
-        ? ReadableStream.from(answerParts(response, { signal, explain }))
+        ? answerStream(response, { signal, explain })
         : await answerText(response);
       return new Response(answer, { headers: { 'content-type': type } });
     } catch (error) {
@@ -80,23 +80,38 @@ async function answerText({ body }: Dispatcher.ResponseData): Promise<string> {
 }
 
 /**
- * An answer that is read while it comes.
+ * An answer that is read while it comes. Whoever stops to read ends the connection.
  * @param options.explain Names what broke the connection.
  */
-async function* answerParts(
+function answerStream(
   { body }: Dispatcher.ResponseData,
   { signal, explain }: { signal: AbortSignal | undefined; explain: (cause: unknown) => ModelError },
-): AsyncGenerator<Buffer> {
+): ReadableStream<Uint8Array> {
   let size = 0;
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > LARGEST_ANSWER_BYTES) throw tooLarge();
-      yield chunk;
-    }
-  } catch (error) {
-    throw error instanceof ModelError || signal?.aborted ? error : explain(error);
-  }
+  return new ReadableStream({
+    start(controller) {
+      body.on('data', (chunk: Buffer) => {
+        size += chunk.length;
+        if (size > LARGEST_ANSWER_BYTES) {
+          body.destroy(tooLarge());
+          return;
+        }
+        controller.enqueue(chunk);
+        if ((controller.desiredSize ?? 0) <= 0) body.pause();
+      });
+      body.on('end', () => controller.close());
+      body.on('error', (error) => {
+        const isKnown = error instanceof ModelError || signal?.aborted;
+        controller.error(isKnown ? error : explain(error));
+      });
+    },
+    pull() {
+      body.resume();
+    },
+    cancel() {
+      body.destroy();
+    },
+  });
 }
 
 function tooLarge(): ModelError {
