@@ -49,7 +49,9 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const databases = await findDatabaseServer(process.env);
   const machine = await describeMachine(databases.version);
   const results = await openResults(name, options.out);
-  await results.keep('run', { suite: name, at: new Date().toISOString(), ...options, machine });
+  // Where they are kept says nothing of the run.
+  const { out: _, ...asked } = options;
+  await results.keep('run', { suite: name, at: new Date().toISOString(), ...asked, machine });
   const report = await suite.run({ options, databases, results, tell, signal: stop.signal });
   const table = `# ${name}\n\n${machineText(machine)}\n\n${report.text}\n`;
   print(table);

@@ -61,6 +61,7 @@ export async function measureChat(context: Context): Promise<Report> {
   }
 
   const samples: Sample[] = [];
+  const pace = paceOf(setup, options.seconds);
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const variant of orderOf(round, VARIANTS)) {
       const one = running.get(variant);
@@ -68,11 +69,15 @@ export async function measureChat(context: Context): Promise<Report> {
       // Whoever had nothing to do for a while has given memory and compiled code back.
       await model.ask('setPace', paceOf(setup, options.seconds * WARM_UP));
       await one.clients.ask('ask', { streams: setup.streams, withinMs: 0 });
-      await model.ask('setPace', paceOf(setup, options.seconds));
+      await model.ask('setPace', pace);
       for (const arrival of ARRIVALS) {
         const measured = await measure(one, { streams: setup.streams, arrival });
         const sample = { variant, arrival, round, ...measured };
         samples.push(sample);
+        const written = setup.streams * pace.tokens;
+        if (sample.tokens !== written) {
+          failures.push(`${variant}: ${sample.tokens} of ${written} tokens came`);
+        }
         failures.push(...sample.failures.map((failure) => `${variant}: ${failure}`));
         await results.keep('sample', sample);
         tell(`round ${round}: ${variant}, ${arrival}: p99 ${sample.p99.toFixed(1)} ms`);

@@ -9,6 +9,8 @@ export type Seat = { url: string; cookie: string | undefined };
 export type Answered = {
   /** How long ago each token was written when it came, in milliseconds. */
   ages: number[];
+  /** From the first token to the last one. */
+  seconds: number;
   /** What the client would show, and what the server says that it stored. */
   content: string;
   failures: string[];
@@ -25,11 +27,19 @@ type Frame = {
 /** A client of a conversation that checks each frame as it comes. */
 export class ChatClient {
   readonly sessionId: string;
+  /** What came of a session while nobody waited for an answer, such as another end of it. */
+  readonly strays: string[] = [];
   readonly #socket: WebSocket;
+  #isAsking = false;
 
   private constructor(socket: WebSocket, sessionId: string) {
     this.#socket = socket;
     this.sessionId = sessionId;
+    socket.on('message', (data) => {
+      const { type } = readFrame(data);
+      // A session gets its name beside the answer, sometimes after its end.
+      if (!this.#isAsking && type !== 'session.updated') this.strays.push(type);
+    });
   }
 
   /** Connects, and begins a session where the server has sessions. */
@@ -49,11 +59,12 @@ export class ChatClient {
   /** Sends a message and waits for the end of its answer; every event of it has to come once and in order. */
   ask(text: string): Promise<Answered> {
     const { promise, resolve, reject } = Promise.withResolvers<Answered>();
-    const answered: Answered = { ages: [], content: '', failures: [] };
+    const answered: Answered = { ages: [], seconds: 0, content: '', failures: [] };
     let seq = 0;
+    let begun: number | undefined;
+    this.#isAsking = true;
     const onMessage = (data: unknown) => {
       const frame = readFrame(data);
-      // A session gets its name beside the answer, sometimes after its end.
       if (frame.type === 'session.updated') {
         if (frame.seq === seq + 1) seq += 1;
         return;
@@ -63,6 +74,8 @@ export class ChatClient {
       if (frame.type === 'message.delta') {
         answered.content += frame.text ?? '';
         answered.ages.push(...ageOfTokens(frame.text ?? ''));
+        begun ??= performance.now();
+        answered.seconds = (performance.now() - begun) / 1000;
       } else if (frame.type === 'message.completed') {
         if (frame.message?.content !== answered.content) {
           answered.failures.push('what was streamed is not what was stored');
@@ -77,6 +90,7 @@ export class ChatClient {
     };
     const end = (settle: () => void) => {
       this.#socket.off('message', onMessage).off('close', onClose);
+      this.#isAsking = false;
       settle();
     };
     this.#socket.on('message', onMessage).on('close', onClose);

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answerParent } from '../process/child.ts';
-import { percentiles } from '../statistics.ts';
+import { median, percentiles } from '../statistics.ts';
 import { ChatClient, type Seat } from './client.ts';
 
 /** What came of so many messages that were sent at the same time. */
 export type Answers = {
   tokens: number;
+  /** How many came a second in the middle one of the answers. */
+  perSecond: number;
   /** From when the model wrote a token until a client had it, in milliseconds. */
   p50: number;
   p99: number;
@@ -46,14 +48,17 @@ const methods = {
     );
     const ages = answers.flatMap((answer) => answer.ages);
     const [p50 = 0, p99 = 0, max = 0] = percentiles(ages, [0.5, 0.99, 1]);
+    const perSecond = median(answers.map((one) => (one.ages.length - 1) / one.seconds));
     const failures = answers.flatMap((answer) => answer.failures);
-    return { tokens: ages.length, p50, p99, max, failures };
+    return { tokens: ages.length, perSecond, p50, p99, max, failures };
   },
 
   /** Compares what was said over each socket with what the server has of its session. */
   async checkStored(): Promise<{ stored: number; failures: string[] }> {
     let stored = 0;
-    const failures: string[] = [];
+    const failures = clients.flatMap(({ client }) =>
+      client.strays.map((type) => `${type} came after an end`),
+    );
     for (const { client, seat, asked, answered } of clients.filter((one) => one.asked.length > 0)) {
       const found = await readMessages(seat, client.sessionId);
       stored += found.length;

@@ -38,9 +38,18 @@ function latencyTable(samples: readonly Sample[]): string {
     const own = samples.filter((one) => one.variant === variant && one.arrival === arrival);
     const of = (name: 'p50' | 'p99' | 'max') => spread(summarize(own.map((one) => one[name])), 1);
     const perToken = median(own.map(({ cpuMs, tokens }) => (1000 * cpuMs) / tokens));
-    return [variant, arrival, of('p50'), of('p99'), of('max'), figure(perToken)];
+    const perSecond = median(own.map((one) => one.perSecond));
+    return [
+      variant,
+      arrival,
+      figure(perSecond, 1),
+      of('p50'),
+      of('p99'),
+      of('max'),
+      figure(perToken),
+    ];
   });
-  return table(['', 'asked', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
+  return table(['', 'asked', 'tokens/s each', 'p50 ms', 'p99 ms', 'most ms', 'CPU µs/token'], rows);
 }
 
 function idleTable(idle: readonly Idle[]): string {

@@ -10,6 +10,7 @@ const sample = (changes: Partial<Sample>): Sample => ({
   seconds: 5,
   cpuMs: 1,
   tokens: 25_000,
+  perSecond: 50,
   p50: 1,
   p99: 10,
   max: 20,
