@@ -46,10 +46,10 @@ function growthGoal(kind: Kind, small: Findings, large: Findings): Goal {
 }
 
 function recallGoals({ listings, recalls, churned }: Findings): Goal[] {
-  const changed = churned.filter(({ state }) => state === 'changed');
+  const when = { changed: ' once many have changed', vacuumed: ' once these are vacuumed' };
   return [
     { recalls, when: '' },
-    ...changed.map((after) => ({ recalls: after.recalls, when: ' once many have changed' })),
+    ...churned.map((after) => ({ recalls: after.recalls, when: when[after.state] })),
   ].flatMap((found) =>
     found.recalls.map(({ filter, recall }) => ({
       goal: `recall@10 at least ${LEAST_RECALL}${found.when}, filter ${filter}, ${figure(listings)} listings`,

@@ -20,6 +20,8 @@ export function reportText(found: {
       (smoke ? ' This was a smoke run: too short to say anything about speed.' : ''),
     '## Time',
     timeTable(findings),
+    '### One client, who waits for nobody',
+    timeTable(findings.map(({ listings, alone }) => ({ listings, samples: alone }))),
     ...KINDS.flatMap((kind) => [`### ${kind}, p50 and p95 in ms`, groupTable(findings, kind)]),
     '## Recall',
     recallTable(findings),
@@ -31,7 +33,7 @@ export function reportText(found: {
   ].join('\n\n');
 }
 
-function timeTable(findings: readonly Findings[]): string {
+function timeTable(findings: readonly Pick<Findings, 'listings' | 'samples'>[]): string {
   const head = ['', 'listings', 'p50 ms', 'p95 ms', 'searches/s', 'CPU ms/search'];
   const rows = KINDS.flatMap((kind) =>
     findings.map(({ listings, samples }) => {

@@ -18,6 +18,8 @@ export type Sample = {
   listings: number;
   kind: Kind;
   round: number;
+  /** Who search at the same time. */
+  clients: number;
   searches: number;
   seconds: number;
   /** Processor time of the collector's process. */
@@ -32,6 +34,8 @@ export type Latency = { p50: number; p95: number; max: number; searches: number 
 export type Findings = {
   listings: number;
   samples: Sample[];
+  /** The same by one client, who waits for nobody. */
+  alone: Sample[];
   recalls: Recall[];
   /** The same once many have changed. */
   churned: Churned[];
@@ -75,19 +79,23 @@ async function measureAsItIs(
   databaseUrl: string,
   { options, results, signal, tell }: Context,
   checks: typeof FULL,
-): Promise<Pick<Findings, 'samples' | 'recalls' | 'equality'>> {
+): Promise<Pick<Findings, 'samples' | 'alone' | 'recalls' | 'equality'>> {
   await using scope = new AsyncDisposableStack();
   const stack = scope.use(await startStack(databaseUrl, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD, signal));
   const samples: Sample[] = [];
+  const alone: Sample[] = [];
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const kind of orderOf(round, KINDS)) {
-      const of = { kind, round, listings };
-      const sample = await measure(of, { ...stack, load }, options.seconds);
-      samples.push(sample);
-      await results.keep('sample', sample);
-      const { p50, p95 } = sample.all;
-      tell(`${listings}, round ${round}: ${kind}: p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`);
+      for (const clients of [CLIENTS, 1]) {
+        const of = { kind, round, listings, clients };
+        const sample = await measure(of, { ...stack, load }, options.seconds);
+        (clients === 1 ? alone : samples).push(sample);
+        await results.keep('sample', sample);
+        const { p50, p95 } = sample.all;
+        const figures = `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`;
+        tell(`${listings}, round ${round}: ${kind}, ${clients} at once: ${figures}`);
+      }
     }
   }
   const exact = scope.use(await openExact(databaseUrl));
@@ -98,7 +106,7 @@ async function measureAsItIs(
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(asked, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });
-  return { samples, recalls, equality };
+  return { samples, alone, recalls, equality };
 }
 
 type Processes = Pick<Stack, 'url' | 'api'> & {
@@ -106,7 +114,7 @@ type Processes = Pick<Stack, 'url' | 'api'> & {
 };
 
 async function measure(
-  of: Pick<Sample, 'kind' | 'round' | 'listings'>,
+  of: Pick<Sample, 'kind' | 'round' | 'listings' | 'clients'>,
   { url, api, load }: Processes,
   seconds: number,
 ): Promise<Sample> {
@@ -116,7 +124,7 @@ async function measure(
     dimensions: DIMENSIONS,
   });
   const putLoad = (forSeconds: number) =>
-    load.ask('run', { url, questions, clients: CLIENTS, seconds: forSeconds });
+    load.ask('run', { url, questions, clients: of.clients, seconds: forSeconds });
   await putLoad(seconds * 0.4);
   const before = await api.ask('cpuMs');
   const outcome = await putLoad(seconds);
