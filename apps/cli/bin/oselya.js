@@ -5,8 +5,9 @@ import module from 'node:module';
 // an old one gets a sentence instead of a syntax error in TypeScript.
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > 24 || (major === 24 && minor >= 12)) {
-  // What was compiled once need not be compiled again at the next start.
-  module.enableCompileCache();
+  // What was compiled once need not be compiled again at the next start. To write that down takes some 30 MB, which
+  // a check of an inventory may not have (docs/adr/0022-size-of-a-record.md).
+  if (process.argv[2] !== 'inventory') module.enableCompileCache();
   const { main } = await import('../src/main.ts');
   process.exitCode = await main(process.argv.slice(2));
 } else {

@@ -1,6 +1,7 @@
 // Loaded into a command before its own code (node --import): writes what the process used, when it ends,
 // into the file that OSELYA_BENCH_USAGE names.
 import { writeFileSync } from 'node:fs';
+import { peakBytes } from '../../../packages/inventory/test/support/peak-bytes.ts';
 
 /** What a process used in all. */
 export type Usage = {
@@ -12,9 +13,8 @@ export type Usage = {
 const file = process.env['OSELYA_BENCH_USAGE'];
 if (file !== undefined) {
   process.on('exit', () => {
-    const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-    // Node gives it in KiB.
-    const peakMB = (1024 * maxRSS) / 1e6;
+    const { userCPUTime, systemCPUTime } = process.resourceUsage();
+    const peakMB = peakBytes() / 1e6;
     const usage: Usage = { cpuMs: (userCPUTime + systemCPUTime) / 1000, peakMB };
     writeFileSync(file, JSON.stringify(usage));
   });

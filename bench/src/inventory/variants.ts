@@ -15,7 +15,8 @@ const SCHEMA = moduleOf('@oselya/inventory/endpoint.schema.json');
 export const oselya: Variant = {
   name: 'oselya inventory validate',
   args: (file) => [
-    fileURLToPath(new URL('bin.ts', import.meta.resolve('@oselya/inventory'))),
+    fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url)),
+    'inventory',
     'validate',
     '--format',
     'json',

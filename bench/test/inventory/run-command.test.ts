@@ -36,6 +36,14 @@ test('a command reads what it is given, and may leave the rest', async () => {
   assert.equal(exitStatus, 3);
 });
 
+test('its memory is its own, however much the process has that starts it', async () => {
+  const own = Buffer.alloc(400_000_000, 1);
+  const file = await script('small.json', '[]');
+  const run = await runCommand(jsonParse.args(file), { folder, output, signal });
+  assert.equal(own.at(-1), 1);
+  assert.ok((run.usage?.peakMB ?? 0) > 1 && (run.usage?.peakMB ?? 0) < 300, JSON.stringify(run));
+});
+
 test('a command that broke down has no exit status, and nothing that it used', async () => {
   const broken = await script('broken.mjs', `process.kill(process.pid, 'SIGKILL');`);
   const { exitStatus, usage } = await runCommand([broken], { folder, output, signal });

@@ -13,6 +13,7 @@ const commands = new Map<string, Entry>([
     {
       usage: 'FILE...',
       summary: 'check inventories against endpoint.schema.json',
+      keepsNoRecords: true,
       load: async () => (await import('./command/validate.ts')).validate,
     },
   ],
@@ -21,6 +22,7 @@ const commands = new Map<string, Entry>([
     {
       usage: 'FILE...',
       summary: 'judge inventories by rules beyond the schema',
+      keepsNoRecords: true,
       load: async () => (await import('./command/lint.ts')).lint,
     },
   ],
@@ -67,6 +69,11 @@ const commands = new Map<string, Entry>([
 ]);
 
 const WIDTH = 18;
+
+/** Whether the command that is called reads records one after another, and keeps none of them. */
+export function keepsNoRecords([called = '']: readonly string[]): boolean {
+  return commands.get(called)?.keepsNoRecords ?? false;
+}
 
 /**
  * Runs `oselya inventory` with the arguments after that name and gives the exit status: 0, 1 when

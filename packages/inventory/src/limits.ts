@@ -19,6 +19,21 @@ export const MAX_TEXT_BYTES = 16 * 1024 * 1024;
 /** The same for a file of known findings, which has a hundred bytes for each. */
 export const MAX_BASELINE_BYTES = 256 * 1024 * 1024;
 
+/** How many characters the drafts of one import have, before they are written as JSON. */
+export const MAX_DRAFTS_CHARACTERS = 32 * 1024 * 1024;
+
+/** How many characters the address of a server has that is imported; browsers take about as many. */
+export const MAX_URL_CHARACTERS = 8 * 1024;
+
+/** How many characters a name of a host has (RFC 1035 §2.3.4), with room for a port and brackets. */
+export const MAX_HOST_CHARACTERS = 255;
+
+/** How many names, places or addresses of one kind the notes of a draft list; the others are counted. */
+export const SHOWN_IN_NOTES = 10;
+
+/** How many lines an import tells of what it left out; the others are counted. */
+export const MAX_LEFT_OUT_LINES = 20;
+
 /** How many drafts one import makes; a range of ports has up to 65,535 in one line. */
 export const MAX_IMPORTED_RECORDS = 20_000;
 

@@ -8,6 +8,7 @@ import {
   placeAt,
   validate,
   VALID_RECORD,
+  withParts,
   withoutRest,
 } from './support/findings.ts';
 
@@ -98,15 +99,15 @@ test('what follows a record beyond a limit is read, wherever the chunks end', as
   }
 });
 
-/** A record of so many objects, lists and texts. */
-function parted(parts: number): string {
-  return `{"x":[${'{},'.repeat(parts - 5)}[],""]}`;
-}
-
 test('a record has no more objects, lists and texts than the limit, and the next one is read', async () => {
   for (const format of ['json', 'jsonl'] as const) {
     const filled = Array(MAX_RECORD_PARTS).fill('""').join();
-    const all = [parted(MAX_RECORD_PARTS), parted(MAX_RECORD_PARTS + 1), `{"x":[${filled}]}`, '5'];
+    const all = [
+      withParts(MAX_RECORD_PARTS),
+      withParts(MAX_RECORD_PARTS + 1),
+      `{"x":[${filled}]}`,
+      '5',
+    ];
     const text = format === 'json' ? `[${all.join(',\n')}]` : all.join('\n');
     const { findings, summary } = await validate(text, { format });
     assert.deepEqual(
@@ -120,6 +121,27 @@ test('a record has no more objects, lists and texts than the limit, and the next
       ],
     );
     assert.deepEqual(summary, { records: 4, isComplete: true });
+  }
+});
+
+test('a record that has too much is told wherever the chunks end, and whoever reads', async () => {
+  const record = JSON.stringify(VALID_RECORD);
+  for (const [format, separator] of [
+    ['json', ','],
+    ['jsonl', '\n'],
+  ] as const) {
+    const records = [record, record, withParts(MAX_RECORD_PARTS + 1), record, record];
+    const joined = records.join(separator);
+    const bytes = Buffer.from(format === 'json' ? `[${joined}]` : joined);
+    const expected = await validate(bytes, { format, inspect: () => [] });
+    assert.deepEqual(
+      expected.findings.map(({ code, recordIndex }) => [code, recordIndex]),
+      [['limit/record-size', 2]],
+    );
+    for (const ends of [[], [10], [record.length + 5], [40_000], [bytes.length - 10]]) {
+      const found = await validate(inChunks(bytes, ends), { format });
+      assert.deepEqual(withoutRest(found), withoutRest(expected), `${format} ${ends.join()}`);
+    }
   }
 });
 

@@ -40,13 +40,23 @@ for (const [source, records, findings] of [
 /** What the whole process of the command may take, Node and its modules included (docs/adr/0022-size-of-a-record.md). */
 const PEAK_BYTES = 150_000_000;
 
-for (const [kind, { status, chunks }] of Object.entries(HOSTILE)) {
-  test(`the command takes little memory: ${kind}`, { timeout: 480_000 }, async () => {
+const pathOf = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
+
+/** The command where the package is installed alone, and as a part of the platform. */
+const COMMANDS = {
+  'oselya-inventory': [pathOf('../src/bin.ts')],
+  'oselya inventory': [pathOf('../../../apps/cli/bin/oselya.js'), 'inventory'],
+};
+
+const runs = Object.entries(COMMANDS).flatMap(([name, command]) =>
+  Object.entries(HOSTILE).map(([kind, inventory]) => ({ name, command, kind, ...inventory })),
+);
+
+for (const { name, command: started, kind, status, chunks } of runs) {
+  test(`${name} takes little memory: ${kind}`, { timeout: 480_000 }, async () => {
     const print = new URL('support/print-peak.ts', import.meta.url).href;
-    const bin = fileURLToPath(new URL('../src/bin.ts', import.meta.url));
-    const command = spawn(process.execPath, ['--import', print, bin, 'validate', '-'], {
-      stdio: ['pipe', 'ignore', 'pipe'],
-    });
+    const args = ['--import', print, ...started, 'validate', '-'];
+    const command = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] });
     const ended = once(command, 'close');
     const [told] = await Promise.all([
       text(command.stderr),

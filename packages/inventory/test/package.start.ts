@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -49,6 +50,61 @@ test('its command works', async () => {
   await writeFile(join(folder, 'valid.json'), JSON.stringify([VALID_RECORD]));
   const page = await run(command, ['report', 'valid.json'], { cwd: folder });
   assert.match(page.stdout, /^<!doctype html>/);
+});
+
+test('each of its commands finds what it needs', async () => {
+  const command = join(folder, 'node_modules/.bin/oselya-inventory');
+  const files = {
+    'own.json': JSON.stringify([VALID_RECORD]),
+    'inventory.config.json': '{"rules": {"missing-owner": "off"}}',
+    'compose.yaml': 'services:\n  a:\n    ports: ["80:80"]\n',
+    'nginx.conf': 'server { listen 80; }',
+    Caddyfile: ':80 {\n}\n',
+    'openapi.yaml': 'servers:\n  - url: https://a.example/\n',
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  for (const [args, printed] of [
+    ['lint --config inventory.config.json own.json', /^own\.json: /],
+    ['diff own.json own.json', /1 the same/],
+    ['export --target hosts own.json', /^/],
+    ['export --target prometheus own.json', /^\[/],
+    ['import --from compose compose.yaml', /"port": 80/],
+    ['import --from nginx nginx.conf', /"port": 80/],
+    ['import --from caddy Caddyfile', /"port": 80/],
+    ['import --from openapi openapi.yaml', /"domain": "a\.example"/],
+    // It says nowhere to connect to.
+    ['probe own.json', /1 not probed/],
+    ['report --format csv own.json', /^id,name,/],
+  ] as const) {
+    const { stdout } = await run(command, args.split(' '), { cwd: folder });
+    assert.match(stdout, printed, args);
+  }
+});
+
+test('it watches files', async () => {
+  const command = join(folder, 'node_modules/.bin/oselya-inventory');
+  await writeFile(join(folder, 'watched.json'), '[5]');
+  const watching = spawn(command, ['validate', '--watch', 'watched.json'], { cwd: folder });
+  const closed = once(watching, 'close');
+  for await (const chunk of watching.stdout) {
+    if (String(chunk).includes('watched.json')) break;
+  }
+  watching.kill();
+  await closed;
+  assert.equal(watching.signalCode, 'SIGTERM');
+});
+
+test('it has the pages of the rules, and both schemas', async () => {
+  const own = join(folder, 'node_modules/@oselya/inventory');
+  const pages = await readdir(join(own, 'docs/inventory/rules'));
+  assert.deepEqual(pages, await readdir(join(ROOT, 'docs/inventory/rules')));
+  for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
+    const shipped: unknown = JSON.parse(await readFile(join(own, name), 'utf8'));
+    assert.deepEqual(
+      shipped,
+      JSON.parse(await readFile(join(ROOT, 'packages/inventory', name), 'utf8')),
+    );
+  }
 });
 
 test('its types fit a program that uses it', async () => {

@@ -11,8 +11,7 @@ export function addInventoryCommand(program: Command, context: Context): void {
     .passThroughOptions()
     .argument('[arguments...]')
     .action(async (args: string[]) => {
-      const { keepHeapSmall, runInventory } = await import('@oselya/inventory');
-      keepHeapSmall();
-      context.exitWith(await runInventory(args, context));
+      const { runInventoryProcess } = await import('@oselya/inventory/cli');
+      context.exitWith(await runInventoryProcess(args, context));
     });
 }

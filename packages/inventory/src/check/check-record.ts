@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import { countStrings } from './count-strings.ts';
+import { addParts } from './count-parts.ts';
 import { excerptAt } from './excerpt.ts';
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import { parseLocated } from '../json/located-parser.ts';
@@ -62,7 +62,9 @@ export function checkRecord(
   }
   const { value } = parsed;
   const isValid = isEndpointRecord(value);
-  const isRepeating = countStrings(value) !== raw.strings;
+  const parts = { strings: 0, containers: 0 };
+  addParts(value, parts);
+  const isRepeating = parts.strings !== raw.strings;
   const id = ownString(value, 'id');
   const schemaErrors = isEndpointRecord.errors ?? [];
   const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];

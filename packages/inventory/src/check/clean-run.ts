@@ -1,7 +1,8 @@
 import { BLANK_LINE } from '../json/blank-line.ts';
 import { isEndpointRecord } from '../record.ts';
 import type { InventoryFormat } from '../input/format.ts';
-import { countStrings } from './count-strings.ts';
+import { MAX_RECORD_PARTS } from '../limits.ts';
+import { addParts } from './count-parts.ts';
 
 // A run of an array is proved by parsing it: it begins at a record and was cut before a delimiter, so what
 // is a list of JSON values ends at the end of a value, and its last one has to be a record as well. Lines are
@@ -37,7 +38,11 @@ export function countClean(
   let kept = 0;
   for (const record of records) {
     if (!isEndpointRecord(record)) return undefined;
-    kept += countStrings(record);
+    const parts = { strings: 0, containers: 0 };
+    addParts(record, parts);
+    // That it is too large is told one by one, as it is for a record that is read alone.
+    if (parts.strings + parts.containers > MAX_RECORD_PARTS) return undefined;
+    kept += parts.strings;
   }
   return kept === strings ? records.length : undefined;
 }

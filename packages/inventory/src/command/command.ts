@@ -16,6 +16,8 @@ export type Entry = {
   usage: string;
   /** One line for the list of commands. */
   summary: string;
+  /** Whether it reads records one after another, and keeps none of them. */
+  keepsNoRecords?: true;
   /** Loads what the command needs, which is more than the others need. */
   load: () => Promise<Command>;
 };

@@ -54,7 +54,8 @@ export const importCommand: Command = {
     if (withCredentials > 0) {
       tell(`${count(withCredentials, 'draft')} printed without the credentials in ${label}`);
     }
-    for (const line of leftOut) tell(`left out: ${line}`);
+    for (const line of leftOut.lines) tell(`left out: ${line}`);
+    if (leftOut.more > 0) tell(`left out: ${leftOut.more} more`);
     if (records.length === 0)
       tell(`no endpoint found in ${label}; is it what --from says, ${from}?`);
     return 0;
@@ -70,12 +71,7 @@ function read(
     const { found, leftOut } = IMPORTS[from](text);
     return { ...toDrafts(found, source), leftOut };
   } catch (error) {
-    // The readers go down by calling themselves, and so run out of stack.
-    const isTooDeep = error instanceof RangeError;
-    if (!(error instanceof ImportError) && !isTooDeep) throw error;
-    const why = isTooDeep
-      ? 'it is nested too deep; import a part of it, or make it flatter'
-      : error.message;
-    throw new UsageError(`${label} cannot be read as ${from}: ${why}`, { cause: error });
+    if (!(error instanceof ImportError)) throw error;
+    throw new UsageError(`${label} cannot be read as ${from}: ${error.message}`, { cause: error });
   }
 }

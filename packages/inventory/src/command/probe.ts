@@ -130,7 +130,13 @@ function isCertificate(pem: string): boolean {
 
 function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {
   const name = JSON.stringify(maskId(id));
-  if (isReachable === null) return `skipped ${name}: the record says nowhere to connect to`;
+  if (isReachable === null) {
+    const why =
+      target === null
+        ? 'the record says nowhere to connect to'
+        : `${maskCredentials(target)} takes datagrams, such as UDP, which are not probed`;
+    return `skipped ${name}: ${why}`;
+  }
   const [status, details] =
     problems.length > 0
       ? ['problem', problems.map(({ message, code }) => `${message} [${code}]`)]

@@ -1,90 +1,82 @@
-import { ImportError } from './draft.ts';
+import { MAX_IMPORT_DEPTH } from '../limits.ts';
+import { ImportError, TOO_DEEP } from './draft.ts';
+import { countNewlines, quoteEnd } from './quote.ts';
 
-/** One line of a Caddyfile that is not blank: its words, and the lines of the block that it opens. */
+/** One line of a Caddyfile that is not blank. */
 export type Line = {
   words: string[];
-  block: Line[] | null;
+  /** Whether it opens a block, in which the lines stand that follow. */
+  opens: boolean;
   number: number;
 };
 
 type Token = { text: string; line: number; isQuoted: boolean };
 
-const TOKEN = /"((?:\\.|[^"\\])*)"|`([^`]*)`|(\\\r?\n)|#[^\n]*|(\r?\n)|([^\s"`][^\s]*)/gy;
+/** What is neither quoted nor a line's end: a line that goes on, a comment, space, or a word. */
+const PIECE = /\\\r?\n|#[^\n]*|[^\S\n]+|[^\s"`]\S*/y;
 
 /**
- * Reads a Caddyfile as its lines and blocks: https://caddyserver.com/docs/caddyfile/concepts
- * What the words mean is not known here.
+ * Reads a Caddyfile as its lines, and null where a block ends; it holds one of them at a time. What the words mean is
+ * not known here. https://caddyserver.com/docs/caddyfile/concepts
+ * @throws ImportError for blocks and quotes that are not closed, and for blocks beyond the limit of depth.
  */
-export function readCaddyfile(source: string): Line[] {
-  const tokens = tokenize(source);
-  const root: Line[] = [];
-  const open: { lines: Line[]; number: number }[] = [{ lines: root, number: 1 }];
-  for (const words of lines(tokens)) {
+export function* readCaddyfile(source: string): Generator<Line | null> {
+  const open: number[] = [];
+  for (const words of lines(source)) {
     const last = words.at(-1);
     const first = words[0];
     if (first === undefined || last === undefined) continue;
-    const current = open.at(-1);
-    if (current === undefined)
-      throw new ImportError(`line ${first.line}: there is nothing to close`);
     if (isBrace(first, '}')) {
-      if (open.length === 1) throw new ImportError(`line ${first.line}: there is nothing to close`);
-      open.pop();
+      if (open.pop() === undefined) {
+        throw new ImportError(`line ${first.line}: there is nothing to close`);
+      }
+      yield null;
       continue;
     }
     const opens = isBrace(last, '{');
-    const line: Line = {
-      words: (opens ? words.slice(0, -1) : words).map(({ text }) => text),
-      block: opens ? [] : null,
-      number: first.line,
-    };
-    current.lines.push(line);
-    if (line.block !== null) open.push({ lines: line.block, number: first.line });
+    if (opens) open.push(first.line);
+    if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
+    const texts = words.map(({ text }) => text);
+    yield { words: opens ? texts.slice(0, -1) : texts, opens, number: first.line };
   }
-  const unclosed = open.length > 1 ? open.at(-1) : undefined;
+  const unclosed = open.at(-1);
   if (unclosed !== undefined) {
-    throw new ImportError(`line ${unclosed.number}: the block that begins here is not closed`);
+    throw new ImportError(`line ${unclosed}: the block that begins here is not closed`);
   }
-  return root;
 }
 
 function isBrace({ text, isQuoted }: Token, brace: string): boolean {
   return text === brace && !isQuoted;
 }
 
-function* lines(tokens: Iterable<Token | null>): Generator<Token[]> {
+/** The words of each line. */
+function* lines(source: string): Generator<Token[]> {
   let words: Token[] = [];
-  for (const token of tokens) {
-    if (token !== null) {
-      words.push(token);
-      continue;
-    }
-    yield words;
-    words = [];
-  }
-  yield words;
-}
-
-/** The words, and null where a line ends. */
-function* tokenize(source: string): Generator<Token | null> {
   let line = 1;
   let index = 0;
   while (index < source.length) {
-    TOKEN.lastIndex = index;
-    const match = TOKEN.exec(source);
-    if (match === null) {
-      if (/\s/.test(source[index] ?? '')) {
-        index += 1;
-        continue;
+    const unit = source[index] ?? '';
+    let end = index + 1;
+    if (unit === '\n') {
+      yield words;
+      words = [];
+    } else if (unit === '"' || unit === '`') {
+      const close = unit === '"' ? quoteEnd(source, end, unit) : source.indexOf(unit, end);
+      if (close === -1) {
+        throw new ImportError(`line ${line}: the quote that begins here is not closed`);
       }
-      throw new ImportError(`line ${line}: the quote that begins here is not closed`);
+      const written = source.slice(end, close);
+      const text = unit === '"' ? written.replaceAll(/\\(["\\])/g, '$1') : written;
+      words.push({ text, line, isQuoted: true });
+      end = close + 1;
+    } else {
+      PIECE.lastIndex = index;
+      const [piece = unit] = PIECE.exec(source) ?? [];
+      end = index + piece.length;
+      if (/^[^\s#\\]|^\\\S/.test(piece)) words.push({ text: piece, line, isQuoted: false });
     }
-    const [whole, quoted, raw, , newline, word] = match;
-    if (newline !== undefined) yield null;
-    else if (quoted !== undefined) {
-      yield { text: quoted.replaceAll(/\\(["\\])/g, '$1'), line, isQuoted: true };
-    } else if (raw !== undefined) yield { text: raw, line, isQuoted: true };
-    else if (word !== undefined) yield { text: word, line, isQuoted: false };
-    line += whole.split('\n').length - 1;
-    index += whole.length;
+    line += countNewlines(source.slice(index, end));
+    index = end;
   }
+  yield words;
 }

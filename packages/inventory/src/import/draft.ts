@@ -1,5 +1,10 @@
 import { maskCredentials, maskValue, withoutCredentials } from '../credentials.ts';
-import { MAX_IMPORTED_RECORDS } from '../limits.ts';
+import {
+  MAX_DRAFTS_CHARACTERS,
+  MAX_IMPORT_DEPTH,
+  MAX_IMPORTED_RECORDS,
+  MAX_LEFT_OUT_LINES,
+} from '../limits.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** What an import knows of one endpoint. */
@@ -22,11 +27,25 @@ export type Found = {
   docs?: string | undefined;
 };
 
-/** What an import gives: what was found, and a line for each thing that it had to leave out. */
+/** What an import gives: what was found, and what it had to leave out. */
 export type Import = {
   found: Found[];
-  leftOut: string[];
+  leftOut: LeftOut;
 };
+
+/** What an import had to leave out: a line for each of the first ones, and how many more there are. */
+export class LeftOut {
+  readonly lines: string[] = [];
+  more = 0;
+
+  add(line: string): void {
+    if (this.lines.length < MAX_LEFT_OUT_LINES) this.lines.push(line);
+    else this.more += 1;
+  }
+}
+
+/** What an {@link ImportError} says of blocks or values beyond the limit of depth. */
+export const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; import a part of it, or make it flatter`;
 
 /** The text is not what it was said to be. The message is one line: what is wrong, and where. */
 export class ImportError extends Error {
@@ -53,12 +72,19 @@ export type Drafts = {
 /**
  * Makes draft records: valid ones, in which what nobody can know but the reader is blank, so that `lint`
  * asks for it. An id that is taken gets a number.
+ * @throws ImportError when there are more than the limit, or they are longer in all: a long name or note may be
+ * that of each of thousands.
  */
 export function toDrafts(found: readonly Found[], source: string): Drafts {
   checkNumber(found.length);
   const taken = new Map<string, number>();
   let withCredentials = 0;
+  let characters = 0;
   const records = found.map((one) => {
+    characters += lengthOf(one);
+    if (characters > MAX_DRAFTS_CHARACTERS) {
+      throw new ImportError('its drafts take more than 32 MiB; import it in parts');
+    }
     const bare = withoutSecrets(one);
     if (JSON.stringify(bare) !== JSON.stringify(one)) withCredentials += 1;
     const { key, name, type, exposure = 'unknown', docs = '', ...rest } = bare;
@@ -76,6 +102,11 @@ export function toDrafts(found: readonly Found[], source: string): Drafts {
     };
   });
   return { records, withCredentials };
+}
+
+function lengthOf({ key, ...rest }: Found): number {
+  const texts = [...key, ...Object.values(rest)].filter((value) => typeof value === 'string');
+  return texts.reduce((sum, { length }) => sum + length, 0);
 }
 
 /** An inventory is for more people than what it is drafted from. */

@@ -1,108 +1,122 @@
-import { NginxParser, type NginxParseTreeNode } from 'nginx-conf/dist/src/parser.js';
 import { reachOf } from '../lint/address.ts';
+import { MAX_HOST_CHARACTERS } from '../limits.ts';
 import { shorten } from '../shorten.ts';
-import { type Found, type Import, ImportError } from './draft.ts';
+import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
+import { type Directive, readDirectives } from './nginx-directives.ts';
+import { listed, Site } from './site.ts';
 
-/** What nginx serves: the `server` blocks of `http`, each of its addresses with its first name. */
+/** A block that is open. */
+type Block = { name: string; place: string };
+
+/** A `server` block, as far as it was read. */
+type Server = {
+  site: Site;
+  /** How many blocks are open around its directives, itself included. */
+  depth: number;
+  /** Whether it is one of `stream` or `mail`, which serve no HTTP. */
+  isPlain: boolean;
+  listens: (readonly string[])[];
+  names: Set<string>;
+};
+
+/** What nginx serves: the `server` blocks, each of its addresses with its first name. */
 export function importNginx(source: string): Import {
-  const leftOut: string[] = [];
-  const found = walk(parse(source)).flatMap(({ node, isStream }) => {
-    if (node.name === 'include')
-      leftOut.push(`include ${shorten(node.value)}: import that file too`);
-    return node.name === 'server' && node.children !== null
-      ? readServer(node, isStream, leftOut)
-      : [];
-  });
+  const leftOut = new LeftOut();
+  const found: Found[] = [];
+  const blocks: Block[] = [];
+  let server: Server | undefined;
+  for (const directive of readDirectives(source)) {
+    if (directive === null) {
+      if (server?.depth === blocks.length) {
+        addServer(server, found, leftOut);
+        server = undefined;
+      }
+      blocks.pop();
+      continue;
+    }
+    const { name, values, opens } = directive;
+    if (server !== undefined) readDirective(server, directive, blocks);
+    else if (name === 'include') {
+      leftOut.add(`include ${shorten(values[0] ?? '')}: import that file too`);
+    }
+    if (!opens) continue;
+    blocks.push({ name, place: values.join(' ') });
+    if (name === 'server') server ??= emptyServer(blocks);
+  }
   return { found, leftOut };
 }
 
-function parse(source: string): NginxParseTreeNode {
-  checkBlocks(source);
-  let result: NginxParseTreeNode | undefined;
-  new NginxParser().parse(source, (error, tree) => {
-    if (error !== null) throw new ImportError(error.message.replaceAll('\n', ' '));
-    result = tree;
-  });
-  if (result === undefined) throw new ImportError('it could not be read');
-  return result;
+function emptyServer(blocks: readonly Block[]): Server {
+  const isPlain = blocks.some(({ name }) => name === 'stream' || name === 'mail');
+  const depth = blocks.length;
+  return { site: new Site(), depth, isPlain, listens: [], names: new Set() };
 }
 
-/** The parser takes blocks that are not closed. Braces in comments and quotes are none. */
-function checkBlocks(source: string): void {
-  const open: number[] = [];
-  let line = 1;
-  for (const [token] of source.matchAll(
-    /#[^\n]*|"(?:\\[^]|[^"\\])*"|'(?:\\[^]|[^'\\])*'|\\[^]|\$\{\w+\}|[{}\n]/g,
-  )) {
-    if (token === '{') open.push(line);
-    else if (token === '}' && open.pop() === undefined) {
-      throw new ImportError(`line ${line}: there is nothing to close`);
-    }
-    line += token.split('\n').length - 1;
-  }
-  const unclosed = open.at(-1);
-  if (unclosed !== undefined) {
-    throw new ImportError(`line ${unclosed}: the block that begins here is not closed`);
+function readDirective(server: Server, { name, values }: Directive, blocks: readonly Block[]) {
+  const { site, depth } = server;
+  const [value = ''] = values;
+  // Undefined for the server itself.
+  const part = blocks.length === depth ? undefined : blocks.at(-1)?.place;
+  if (name.endsWith('_pass')) site.passesTo(value);
+  else if (name === 'auth_basic' || name === 'auth_request') {
+    if (value !== 'off') {
+      const way = name === 'auth_basic' ? 'HTTP basic authentication' : `Subrequest to ${value}`;
+      site.asksFor(way, part);
+    } else if (part !== undefined) site.leavesOpen(part);
+  } else if (name === 'ssl_verify_client' && value === 'on') site.asksFor('Client certificates');
+  else if (part === undefined && name === 'listen') server.listens.push(values);
+  else if (part === undefined && name === 'server_name') {
+    for (const one of values) addName(server.names, one);
   }
 }
 
-/** All directives outside of servers. */
-function walk(
-  node: NginxParseTreeNode,
-  isStream = false,
-): { node: NginxParseTreeNode; isStream: boolean }[] {
-  return (node.children ?? []).flatMap((child) =>
-    child.name === 'server' || child.name === 'upstream'
-      ? [{ node: child, isStream }]
-      : [{ node: child, isStream }, ...walk(child, isStream || child.name === 'stream')],
-  );
+/** `_` and "" are names that nobody asks for, and patterns are no names. */
+function addName(names: Set<string>, written: string): void {
+  if (written.length > MAX_HOST_CHARACTERS || !/^[\w.-]+$/.test(written) || written === '_') return;
+  // A dot before a name stands for the name, and for all below it.
+  if (written.startsWith('.')) names.add(written.slice(1)).add(`*${written}`);
+  else names.add(written);
 }
 
-function readServer(server: NginxParseTreeNode, isStream: boolean, leftOut: string[]): Found[] {
+function addServer({ site, isPlain, listens, names }: Server, found: Found[], leftOut: LeftOut) {
+  const [domain] = names;
+  names.delete(domain ?? '');
+  const also = names.size === 0 ? '' : `Also ${listed(names, ', ')}.`;
+  const notes = [also, site.notes()].filter(Boolean).join(' ');
+  const auth = site.auth();
+  const seen = new Set<string>();
   // A server that does not say where listens on port 80.
-  const written = valuesOf(server, 'listen');
-  const listens = written.length === 0 ? ['80'] : written;
-  const names = valuesOf(server, 'server_name').flatMap((value) => value.split(/\s+/));
-  // _ and "" are names that nobody asks for, and patterns are no names.
-  const named = names.filter((name) => /^[\w.-]+$/.test(name) && name !== '_');
-  return listens.flatMap((listen) => {
-    const [address = '', ...flags] = listen.split(/\s+/);
+  for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
     const place = readAddress(address);
     if (place === null) {
-      leftOut.push(`listen ${shorten(listen)}: it is no port`);
-      return [];
+      leftOut.add(`listen ${shorten([address, ...flags].join(' '))}: it is no port`);
+      continue;
     }
-    return [toFound(server, { ...place, flags, named, isStream })];
-  });
+    const one = toFound(place, { flags, domain, isPlain });
+    // Of IPv4 and IPv6, one draft.
+    const shown = [one.host, one.port, one.protocol].join();
+    if (seen.has(shown)) continue;
+    seen.add(shown);
+    found.push({ ...one, auth, notes });
+    checkNumber(found.length);
+  }
 }
 
-type Listen = {
-  host: string | undefined;
-  port: number;
-  flags: string[];
-  named: string[];
-  isStream: boolean;
-};
+type Address = { host: string | undefined; port: number };
+type Listen = { flags: readonly string[]; domain: string | undefined; isPlain: boolean };
 
-function toFound(
-  server: NginxParseTreeNode,
-  { host, port, flags, named, isStream }: Listen,
-): Found {
-  const [domain] = named;
+function toFound({ host, port }: Address, { flags, domain, isPlain }: Listen): Found {
   const isSecure = flags.includes('ssl') || flags.includes('quic');
   const scheme = isSecure ? 'https' : 'http';
   const usual = isSecure ? 443 : 80;
-  const passes = descendants(server).filter(({ name }) => name.endsWith('_pass'));
-  const others = named.length < 2 ? [] : [`Also ${named.slice(1).join(', ')}.`];
-  const protocol = isStream ? (flags.includes('udp') ? 'udp' : 'tcp') : scheme;
-  const name = domain ?? `nginx on port ${port}`;
+  const protocol = isPlain ? (flags.includes('udp') ? 'udp' : 'tcp') : scheme;
   return {
     key: [domain ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
-    name,
-    type: isStream ? protocol : 'http',
+    name: domain ?? `nginx on port ${port}`,
+    type: isPlain ? protocol : 'http',
     ...(host !== undefined && reachOf(host) === 'loopback' && { exposure: 'local' }),
     url:
-      domain === undefined || isStream
+      domain === undefined || isPlain
         ? undefined
         : `${scheme}://${domain}${port === usual ? '' : `:${port}`}/`,
     protocol,
@@ -110,23 +124,11 @@ function toFound(
     port,
     domain,
     service: 'nginx',
-    auth: authOf(server),
-    notes: [...others, ...new Set(passes.map(({ value }) => `Passes to ${value}.`))].join(' '),
   };
 }
 
-function authOf(server: NginxParseTreeNode): string | undefined {
-  const ways = descendants(server).flatMap(({ name, value }) => {
-    if (name === 'auth_basic' && value !== 'off') return ['HTTP basic authentication'];
-    if (name === 'ssl_verify_client' && value === 'on') return ['Client certificates'];
-    if (name === 'auth_request' && value !== 'off') return [`Subrequest to ${value}`];
-    return [];
-  });
-  // A location may have another rule than its server: somebody has to look.
-  return ways.length === 0 ? undefined : [...new Set(ways)].join('; ');
-}
-
-function readAddress(address: string): { host: string | undefined; port: number } | null {
+function readAddress(address: string): Address | null {
+  if (address.length > MAX_HOST_CHARACTERS) return null;
   const [, host, port] = /^(?:(\[[\da-f:]+\]|\*|[\w.-]+):)?(\d{1,5})$/i.exec(address) ?? [];
   if (port !== undefined) {
     const plain = host?.replaceAll(/[[\]]/g, '');
@@ -136,12 +138,4 @@ function readAddress(address: string): { host: string | undefined; port: number 
   // An address alone means port 80.
   const isHost = /^(\[[\da-f:]+\]|[\w-]+(\.[\w-]+)*)$/i.test(address);
   return isHost ? { host: address.replaceAll(/[[\]]/g, ''), port: 80 } : null;
-}
-
-function descendants(node: NginxParseTreeNode): NginxParseTreeNode[] {
-  return (node.children ?? []).flatMap((child) => [child, ...descendants(child)]);
-}
-
-function valuesOf(node: NginxParseTreeNode, name: string): string[] {
-  return (node.children ?? []).filter((child) => child.name === name).map(({ value }) => value);
 }

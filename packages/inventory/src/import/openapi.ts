@@ -1,5 +1,7 @@
+import { MAX_URL_CHARACTERS } from '../limits.ts';
 import { quoted } from '../shorten.ts';
-import type { Found, Import } from './draft.ts';
+import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
+import { listed } from './site.ts';
 import { list, mapping, parseMapping, text } from './yaml.ts';
 
 /** The servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
@@ -7,56 +9,73 @@ export function importOpenApi(source: string): Import {
   const document = parseMapping(source);
   const info = mapping(document['info']);
   const name = text(info['title']) ?? 'API';
-  const description = text(info['summary']) ?? text(info['description']);
-  const leftOut: string[] = [];
-  const found = serversOf(document).flatMap((server): Found[] => {
+  const about = {
+    purpose: firstLine(text(info['summary']) ?? text(info['description'])),
+    auth: authOf(document),
+    docs: text(mapping(document['externalDocs'])['url']),
+  };
+  const leftOut = new LeftOut();
+  const found: Found[] = [];
+  for (const server of serversOf(document)) {
+    if (server.url.length > MAX_URL_CHARACTERS) {
+      leftOut.add(
+        `the server ${quoted(server.url)} is longer than ${MAX_URL_CHARACTERS} characters`,
+      );
+      continue;
+    }
     const url = URL.parse(server.url);
     if (url === null || url.hostname === '') {
-      leftOut.push(`the server ${quoted(server.url)} says only where it is on its own host`);
-      return [];
+      leftOut.add(`the server ${quoted(server.url)} says only where it is on its own host`);
+      continue;
     }
-    return [
-      {
-        key: [name, url.hostname, ...(url.port === '' ? [] : [url.port])],
-        name,
-        type: 'http',
-        url: server.url,
-        protocol: url.protocol.slice(0, -1),
-        port: url.port === '' ? undefined : Number(url.port),
-        domain: url.hostname,
-        purpose: firstLine(description),
-        auth: authOf(document),
-        docs: text(mapping(document['externalDocs'])['url']),
-        notes: server.description,
-      },
-    ];
-  });
+    found.push({
+      key: [name, url.hostname, ...(url.port === '' ? [] : [url.port])],
+      name,
+      type: 'http',
+      url: server.url,
+      protocol: url.protocol.slice(0, -1),
+      port: url.port === '' ? undefined : Number(url.port),
+      domain: url.hostname,
+      ...about,
+      notes: server.description,
+    });
+    checkNumber(found.length);
+  }
   return { found, leftOut };
 }
 
 type Server = { url: string; description: string | undefined };
 
-function serversOf(document: Record<string, unknown>): Server[] {
+function* serversOf(document: Record<string, unknown>): Generator<Server> {
   const host = text(document['host']);
   if (host !== undefined) {
     const path = text(document['basePath']) ?? '';
     const schemes = list(document['schemes']).filter((scheme) => typeof scheme === 'string');
-    return (schemes.length === 0 ? ['https'] : schemes).map((scheme) => ({
-      url: `${scheme}://${host}${path}`,
-      description: undefined,
-    }));
+    for (const scheme of schemes.length === 0 ? ['https'] : schemes) {
+      yield { url: `${scheme}://${host}${path}`, description: undefined };
+    }
+    return;
   }
-  return list(document['servers']).map((entry) => {
+  for (const entry of list(document['servers'])) {
     const server = mapping(entry);
-    const variables = mapping(server['variables']);
-    const url = (text(server['url']) ?? '').replaceAll(
-      /\{([^}]+)\}/g,
-      (whole, variable: string) => {
-        return text(mapping(variables[variable])['default']) ?? whole;
-      },
-    );
-    return { url, description: text(server['description']) };
-  });
+    const url = withDefaults(text(server['url']) ?? '', mapping(server['variables']));
+    yield { url, description: text(server['description']) };
+  }
+}
+
+/** The address with the defaults of its variables, put in until it is longer than an address may be. */
+function withDefaults(url: string, variables: Record<string, unknown>): string {
+  let result = '';
+  let index = 0;
+  for (const match of url.matchAll(/\{([^{}]+)\}/g)) {
+    const [whole, variable = ''] = match;
+    const { default: given } = mapping(variables[variable]);
+    const isLong = typeof given === 'string' && given.length > MAX_URL_CHARACTERS;
+    result += url.slice(index, match.index) + (isLong ? given : (text(given) ?? whole));
+    if (result.length > MAX_URL_CHARACTERS) return result;
+    index = match.index + whole.length;
+  }
+  return result + url.slice(index);
 }
 
 function authOf(document: Record<string, unknown>): string | undefined {
@@ -68,7 +87,7 @@ function authOf(document: Record<string, unknown>): string | undefined {
     const { type, scheme: kind } = mapping(scheme);
     return [text(type), text(kind)].filter(Boolean).join(' ');
   });
-  return [...new Set(ways)].join('; ');
+  return listed(new Set(ways), '; ');
 }
 
 function firstLine(description: string | undefined): string | undefined {

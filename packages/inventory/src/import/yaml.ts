@@ -7,9 +7,8 @@ import {
   MAX_YAML_BYTES,
 } from '../limits.ts';
 import { quoted } from '../shorten.ts';
-import { ImportError } from './draft.ts';
+import { ImportError, TOO_DEEP } from './draft.ts';
 
-const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; import a part of it, or make it flatter`;
 const TOO_MUCH_REPEATED =
   'its aliases stand for too much; write out what they repeat, or import a part of it';
 

@@ -3,7 +3,14 @@ import { BYTE_CLASSES, ByteClass, QUOTE } from './byte-class.ts';
 import { LineTracker } from './line-tracker.ts';
 import { PendingText } from './pending-text.ts';
 import type { RawValue, ScanEvent, Scanner, TakeRun } from './scan-event.ts';
-import { shown, syntaxProblem, truncated, unexpected } from './syntax-error.ts';
+import {
+  beginsComment,
+  NO_COMMENTS,
+  shown,
+  syntaxProblem,
+  truncated,
+  unexpected,
+} from './syntax-error.ts';
 import type { Opened } from './syntax-error.ts';
 import { tally } from './tally.ts';
 import { tooDeep, tooLarge, tooMany } from './limit-problem.ts';
@@ -154,6 +161,7 @@ export class ArrayScanner implements Scanner {
   }
 
   #afterTheEnd(character: string, position: Position): Problem {
+    if (beginsComment(character)) return syntaxProblem(NO_COMMENTS, position);
     const isArray = this.#enclosing.length > 0;
     const what = isArray ? 'the array of records' : 'the first value';
     const advice = isArray

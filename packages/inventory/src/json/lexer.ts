@@ -105,7 +105,6 @@ export class Lexer {
     }
     const word = this.#match(WORD);
     if (word === '') this.fail('a key in double quotes');
-    if (this.#isCutAfter(word)) throw this.#endOfText();
     throw this.error(`the key ${word.slice(0, 40)} must stand in double quotes`);
   }
 

@@ -1,6 +1,7 @@
 import { MAX_REPEATED_KEYS } from '../limits.ts';
 import { Lexer, type TextContext } from './lexer.ts';
 import type { DuplicateKey, LocatedValue, Mark } from './located-value.ts';
+import { beginsComment, type JsonSyntaxError, NO_COMMENTS } from './syntax-error.ts';
 
 /**
  * Parses one JSON value (RFC 8259) and says where its members stand and which keys are repeated.
@@ -31,19 +32,28 @@ class LocatedParser {
     const start = this.#lexer.mark();
     this.#value();
     this.#lexer.passSpace();
-    if (!this.#lexer.isAtEnd) {
-      const message =
-        this.#what === 'line'
-          ? 'one line holds one record, but more follows on this one'
-          : 'the value has ended, but more follows; remove it';
-      throw this.#lexer.error(message, 'json/trailing-data');
-    }
+    if (!this.#lexer.isAtEnd) throw this.#trailing();
     return {
       start,
       members: this.#members,
       duplicates: this.#duplicates,
       moreDuplicates: this.#moreDuplicates,
     };
+  }
+
+  #trailing(): JsonSyntaxError {
+    const lexer = this.#lexer;
+    const next = lexer.peek();
+    if (beginsComment(next)) return lexer.error(NO_COMMENTS);
+    if (this.#what === 'file') {
+      return lexer.error('the value has ended, but more follows; remove it', 'json/trailing-data');
+    }
+    return next === ','
+      ? lexer.error('a comma stands behind the record, which ends with its line; remove the comma')
+      : lexer.error(
+          'one line holds one record, but more follows on this one',
+          'json/trailing-data',
+        );
   }
 
   #value(): void {

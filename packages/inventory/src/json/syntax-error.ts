@@ -66,8 +66,16 @@ export function shown(found: string): string {
   return `U+${(first.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
+/** What to say of a comment. */
+export const NO_COMMENTS = 'JSON has no comments; remove it';
+
+/** Whether a character outside of strings begins what other languages have as a comment. */
+export function beginsComment(character: string): boolean {
+  return character === '/' || character === '#';
+}
+
 function hint(found: string): string | null {
-  if (found === '/' || found === '#') return 'JSON has no comments; remove it';
+  if (beginsComment(found)) return NO_COMMENTS;
   if (found === "'") return "JSON strings stand in double quotes, not in single quotes (')";
   if (found === '`') return 'JSON strings stand in double quotes, not in backticks (`)';
   if (/[“”„‘’«»]/u.test(found)) {

@@ -2,6 +2,7 @@ import { styleText } from 'node:util';
 import type { Excerpt, Finding } from '../finding.ts';
 import type { Reporter } from './reporter.ts';
 import { visible } from './visible.ts';
+import { columnsOf } from './width.ts';
 import { closingLine, where } from './wording.ts';
 
 export type TextOptions = {
@@ -46,6 +47,6 @@ function frame(line: number, { text, column }: Excerpt): string {
   const before = visible(characters.slice(0, column - 1).join(''));
   const after = visible(characters.slice(column - 1).join(''));
   const gutter = ` ${line} | `;
-  const below = `${' '.repeat(gutter.length - 2)}| ${' '.repeat(Array.from(before).length)}^`;
+  const below = `${' '.repeat(gutter.length - 2)}| ${' '.repeat(columnsOf(before))}^`;
   return `${gutter}${before}${after}\n${below}`;
 }

@@ -26,9 +26,9 @@ export type ProbeProblem = {
 /** What was found where a record says that there is an endpoint. */
 export type Observation = {
   id: string;
-  /** `HOST:PORT`; null when the record does not say where it is, or it cannot be probed. */
+  /** `HOST:PORT`; null when the record does not say where it is. */
   target: string | null;
-  /** Whether a connection opened; null when none was tried. */
+  /** Whether a connection opened; null when none was tried: the record says nowhere to, or has datagrams there. */
   isReachable: boolean | null;
   /** The addresses that the name has, as seen from here. */
   addresses: string[];
@@ -69,13 +69,17 @@ export async function probeRecord(
   const { id } = record;
   const endpoint = endpointOf(record);
   const protocol = protocolOf(record, endpoint);
-  if (endpoint === null || DATAGRAMS.has(protocol)) {
+  if (endpoint === null) {
     return { id, target: null, isReachable: null, addresses: [], problems: [] };
   }
   const { host, port } = endpoint;
+  const target = `${host}:${port}`;
+  if (DATAGRAMS.has(protocol)) {
+    return { id, target, isReachable: null, addresses: [], problems: [] };
+  }
   const found: Observation = {
     id,
-    target: `${host}:${port}`,
+    target,
     isReachable: false,
     addresses: [],
     problems: [],

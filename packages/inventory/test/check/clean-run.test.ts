@@ -4,8 +4,9 @@ import fc from 'fast-check';
 import { countClean } from '../../src/check/clean-run.ts';
 import type { InventoryFormat } from '../../src/input/format.ts';
 import { tally } from '../../src/json/tally.ts';
+import { MAX_RECORD_PARTS } from '../../src/limits.ts';
 import { almostJson } from '../support/almost-json.ts';
-import { inChunks, validate, VALID_RECORD } from '../support/findings.ts';
+import { inChunks, validate, VALID_RECORD, withParts } from '../support/findings.ts';
 
 const RECORD = JSON.stringify(VALID_RECORD);
 const withMember = (member: string) => `${RECORD.slice(0, -1)},${member}}`;
@@ -24,6 +25,7 @@ test('records without a fault are counted at once', () => {
     withMember(String.raw`"\"":"\\","x":"\\\"","y":["\u0022",{"":""}]`),
     withMember('"__proto__":{"id":"x"},"toString":"","1":"я🏠"'),
     withMember(nested(511)),
+    withParts(MAX_RECORD_PARTS),
   ];
   for (const piece of clean) {
     assert.equal(countIn(piece, 'json'), JSON.parse(`[${piece}]`).length, piece);
@@ -44,6 +46,7 @@ test('what has a fault, or may have one, is not counted', () => {
     withMember('"x":[{"y":1,"y":"z"}]'),
     withMember(nested(512)),
     withMember(nested(20_000)),
+    withParts(MAX_RECORD_PARTS + 1),
   ];
   for (const piece of faulty) {
     assert.equal(countIn(piece, 'json'), undefined, piece.slice(0, 300));

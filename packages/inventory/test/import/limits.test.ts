@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { runInventory } from '@oselya/inventory';
 import {
   MAX_IMPORT_DEPTH,
   MAX_IMPORTED_RECORDS,
@@ -9,15 +7,7 @@ import {
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../../src/limits.ts';
-import { Collector } from '../support/transcript.ts';
-
-async function importing(from: string, text: string) {
-  const [stdout, stderr] = [new Collector(), new Collector()];
-  const stdin = Readable.from([Buffer.from(text)]);
-  const argv = ['import', '--from', from, '-'];
-  const status = await runInventory(argv, { stdin, stdout, stderr, env: {} });
-  return { status, stdout: stdout.text, stderr: stderr.text };
-}
+import { importing } from '../support/importing.ts';
 
 const services = (lines: Iterable<string>) => `services:\n${[...lines].join('\n')}\n`;
 const many = (count: number, line: (nth: number) => string) =>

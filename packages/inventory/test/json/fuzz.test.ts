@@ -90,6 +90,41 @@ function parsed(text: string): number | null {
 const isRefusal = (code: string) =>
   /^(json|encoding|limit)\//.test(code) && code !== 'json/duplicate-key' && code !== 'encoding/bom';
 
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a text is JSON, or the beginning of such a text, as far as JSON.parse says where it fails. */
+function mayGoOn(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof SyntaxError);
+    const [, at] = /at position (\d+)/.exec(error.message) ?? [];
+    return /Unexpected end|Unterminated string/.test(error.message) || Number(at) === text.length;
+  }
+}
+
+/** The offset of a place, counted in the plainest way. */
+function offsetOf(text: string, { line, column }: { line: number; column: number }): number {
+  const lines = text.split('\n');
+  const before = lines.slice(0, line - 1).join('').length + line - 1;
+  const [...characters] = lines[line - 1] ?? '';
+  return before + characters.slice(0, column - 1).join('').length;
+}
+
+/** What a message is about that begins at an offset: a word with what ends it, an escape, or one character. */
+function subjectAt(text: string, offset: number): string {
+  const [subject = ''] = /^(?:[\w$.+-]+[^]?|\\u?[^]{0,4}|[^])/u.exec(text.slice(offset)) ?? [];
+  return subject;
+}
+
 test(`${DOCUMENTS} documents are taken and refused as JSON.parse takes and refuses them`, async () => {
   const tally = { taken: 0, refused: 0 };
   for (const text of documents(DOCUMENTS, generator(SEED))) {
@@ -103,9 +138,45 @@ test(`${DOCUMENTS} documents are taken and refused as JSON.parse takes and refus
     tally[expected === null ? 'refused' : 'taken'] += 1;
     const shown = `seed ${SEED}: ${JSON.stringify(text)}`;
     assert.equal(isTaken, expected !== null, shown);
+    const refusal = findings.findLast(({ code }) => code.startsWith('json/') && isRefusal(code));
+    if (refusal !== undefined && refusal.code !== 'json/empty' && !text.startsWith('\uFEFF')) {
+      // Up to the place all may still come well, and with what stands there it cannot.
+      const at = offsetOf(text, refusal);
+      assert.ok(mayGoOn(text.slice(0, at)), `${shown} ${refusal.message}`);
+      const isEnd = refusal.code === 'json/truncated';
+      if (isEnd) assert.ok(at === text.length, shown);
+      else
+        assert.ok(
+          !mayGoOn(text.slice(0, at) + subjectAt(`${text}\n`, at)),
+          `${shown} ${at} ${refusal.message}`,
+        );
+    }
     if (expected !== null) assert.equal(summary.records, expected, shown);
   }
   assert.ok(tally.taken > 20_000 && tally.refused > 20_000, JSON.stringify(tally));
+});
+
+test('each line is taken and refused as JSON.parse takes and refuses it', async () => {
+  const tally = { taken: 0, refused: 0 };
+  for (const text of documents(4_000, generator(SEED + 3))) {
+    const lines = text
+      .replace(/^\uFEFF/, '')
+      .replaceAll('},', '}\n')
+      .split('\n');
+    const refused = lines.flatMap((line, index) => {
+      if (/^[ \t\r]*$/.test(line)) return [];
+      const isTaken = isJson(line);
+      tally[isTaken ? 'taken' : 'refused'] += 1;
+      return isTaken ? [] : [index + 1];
+    });
+    const { findings } = await validate(lines.join('\n'), { format: 'jsonl' });
+    assert.deepEqual(
+      findings.filter(({ code }) => isRefusal(code)).map(({ line }) => line),
+      refused,
+      `seed ${SEED}: ${JSON.stringify(lines)}`,
+    );
+  }
+  assert.ok(tally.taken > 1_000 && tally.refused > 1_000, JSON.stringify(tally));
 });
 
 test('many records at once are read as one by one, in documents and in lines', async () => {

@@ -10,14 +10,34 @@ const folder = new URL('../../../../docs/inventory/rules/', import.meta.url);
 const pages = readdirSync(folder).filter((name) => name !== 'README.md');
 const overview = readFileSync(new URL('README.md', folder), 'utf8');
 
+/** What the linter judges by: its rules, and repeated keys, which the reader of JSON finds. */
+const documented = [
+  ...rules.map(({ code, severity, options }) => {
+    return { code, severity, options, name: ruleName(code) };
+  }),
+  { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,
+];
+
 test('each rule has a page, and each page a rule', () => {
-  const expected = rules.map(({ code }) => `${ruleName(code)}.md`);
+  const expected = documented.map(({ name }) => `${name}.md`);
   assert.deepEqual(pages.toSorted(), expected.toSorted());
 });
 
-for (const { code, severity, options } of rules) {
-  const name = ruleName(code);
+for (const { code, severity, options, name } of documented) {
   const page = readFileSync(new URL(`${name}.md`, folder), 'utf8');
+
+  test(`the page says what ${name} finds, why, and how to mend it, with an example`, () => {
+    const parts = page.split(/^(#{1,2} .*)$/m).map((part) => part.trim());
+    const headings = parts.filter((_, index) => index % 2 === 1);
+    const required = ['## Why', '## How to mend it', '## Example'];
+    assert.equal(headings[0], `# ${name}`);
+    assert.deepEqual(
+      headings.filter((heading) => required.includes(heading)),
+      required,
+    );
+    // Behind each heading there is something.
+    for (const [index, heading] of headings.entries()) assert.ok(parts[2 * index + 2], heading);
+  });
 
   test(`the first example of ${name} is found, the second is not`, async () => {
     const [bad = '', good = ''] = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(

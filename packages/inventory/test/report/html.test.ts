@@ -22,6 +22,24 @@ test('a page shows and links addresses without their passwords', () => {
   }
 });
 
+test('a page keeps properties, ids and owners with the names of what objects inherit', () => {
+  const record = JSON.parse(
+    JSON.stringify({ ...VALID_RECORD, id: '__proto__', owner_host: 'toString', x: 1 }).replace(
+      '"x":1',
+      '"__proto__":{"port":"of nobody"},"constructor":"its maker"',
+    ),
+  );
+  const page = [
+    ...htmlReport([record, { ...record, owner_host: '__proto__' }], { title: 'net', today }),
+  ].join('');
+  for (const shown of ['__proto__', 'toString', 'constructor', 'of nobody', 'its maker']) {
+    assert.ok(page.includes(shown), shown);
+  }
+  // Each owner is counted once.
+  assert.match(page, />toString<[^]{0,80}>1</);
+  assert.match(page, />__proto__<[^]{0,80}>1</);
+});
+
 test('a page and a table leave joiners, and show what reorders text as escapes', () => {
   const record: EndpointRecord = {
     ...VALID_RECORD,

@@ -17,6 +17,13 @@ export const VALID_RECORD = {
   last_reviewed: '2026-11-20',
 };
 
+/** A valid record of so many objects, lists and texts, names included. */
+export function withParts(parts: number): string {
+  // The record, and the list with its name.
+  const own = 1 + 2 * Object.keys(VALID_RECORD).length + 2;
+  return JSON.stringify({ ...VALID_RECORD, x: Array.from({ length: parts - own }, () => ({})) });
+}
+
 export async function validate(
   source: InventorySource,
   options?: ValidateOptions,
