@@ -35,6 +35,19 @@ test('docs/configuration.md has every variable with its default, and no other', 
   }
 });
 
+test('docs/adr/README.md names each status that the contracts do not', async () => {
+  // Contract 2, Common HTTP rules.
+  const contract = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
+  const all = [assistant.errors, collector.errors].flatMap((errors) => Object.values(errors));
+  const row = /^\| Contract 2: the list of statuses .*$/m.exec(await docs('adr/README.md'))?.[0];
+  assert.deepEqual(
+    row?.match(/\b[45]\d\d\b/g)?.map(Number),
+    [...new Set(all.map(({ status }) => status))]
+      .filter((status) => !contract.has(status))
+      .toSorted((one, other) => one - other),
+  );
+});
+
 test('docs/adr/README.md names each decision once, and no other', async () => {
   const page = await docs('adr/README.md');
   const index = page.slice(0, page.indexOf('## '));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
@@ -78,6 +78,36 @@ test('each alert is tested', async () => {
       part.some((rest) => /^ +eval_time: \w+\n +exp_alerts:/.test(rest)),
       `${name} comes`,
     );
+  }
+});
+
+/** The numbers of files that a cell names, such as `0001` – `0004`, `0007`. */
+function numbersIn(cell: string): number[] {
+  return [...cell.matchAll(/`(\d{4})\w*`(?: – `(\d{4})\w*`)?/g)].flatMap(([, from, to]) => {
+    const first = Number(from);
+    return Array.from({ length: Number(to ?? from) - first + 1 }, (_, nth) => first + nth);
+  });
+}
+
+test('of each migration the page of operations says what it locks', async () => {
+  const page = await text('docs/operations.md');
+  const [section = ''] = page.split('### What an update locks\n')[1]?.split('\n## ') ?? [];
+  const cells = [...section.matchAll(/^\| ([^|]*`\d{4}[^|]*)\|/gm)].map(([, cell = '']) => cell);
+  for (const app of ['collector', 'assistant']) {
+    const files = await readdir(join(ROOT, 'apps', app, 'migrations'));
+    assert.ok(files.length > 10);
+    const own = cells.filter((cell) => cell.includes('assistant') === (app === 'assistant'));
+    assert.deepEqual(
+      own.flatMap(numbersIn).toSorted((one, other) => one - other),
+      files.map((name) => Number(name.slice(0, 4))).toSorted((one, other) => one - other),
+      app,
+    );
+    for (const name of own.flatMap((cell) => cell.match(/\d{4}_\w+/g) ?? [])) {
+      assert.ok(
+        files.some((file) => file.startsWith(`${name}.`)),
+        name,
+      );
+    }
   }
 });
 

@@ -31,6 +31,7 @@ export const configSchema = Type.Object({
   COLLECTOR_FULLTEXT_PER_MINUTE: integer({ default: 120 }),
   COLLECTOR_LEASE_SECONDS: integer({ default: 60, min: 5, max: 3600 }),
   COLLECTOR_MAX_ATTEMPTS: integer({ default: 3, min: 1, max: 100 }),
+  COLLECTOR_SHUTDOWN_SECONDS: integer({ default: 60, min: 1, max: 3600 }),
   COLLECTOR_ARCHIVE_CHECK_HOURS: integer({ default: 0, max: 8760 }),
   COLLECTOR_RAW_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),
   COLLECTOR_IMAGE_RETENTION_DAYS: integer({ default: 0, max: 36_500 }),

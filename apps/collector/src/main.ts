@@ -33,9 +33,6 @@ export { openTrial, type Trial, type TrialReading } from './commands/trial.ts';
 /** A collector that runs: the address of its API, and what ends it. Contract 4, Queue, says how. */
 export type Running = { url: string; close: () => Promise<void> };
 
-/** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
-export const SHUTDOWN_MS = 60_000;
-
 /**
  * Starts the collector: the API, and a worker too unless `COLLECTOR_WORKER=false`.
  * @param shared What a process that runs several apps has opened; it stays open.
@@ -55,9 +52,10 @@ export async function start(
   const parts: Close[] = [];
   opened.defer(() => closeTogether(parts));
   const jobs = openInlineJobs(config, services);
-  parts.push(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
+  const timeoutMs = shutdownMs(config);
+  parts.push(() => jobs.close({ timeoutMs }));
   const app = await createApp(config, services, jobs);
-  parts.push(() => closeServer(app, SHUTDOWN_MS));
+  parts.push(() => closeServer(app, timeoutMs));
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   announceOpenAccess(services.log, config);
@@ -111,6 +109,9 @@ async function openPage(config: Config, services: Services): Promise<WorkerPage 
   return page;
 }
 
+/** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
+const shutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
+
 /** Starts all that works in the background; a start that fails half-way ends what of it had begun. */
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
   const { database, model, disk, notifications, metrics, log } = services;
@@ -133,7 +134,7 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
     leaseMs: config.COLLECTOR_LEASE_SECONDS * 1000,
     maxAttempts: config.COLLECTOR_MAX_ATTEMPTS,
   });
-  parts.push(() => worker.stop({ timeoutMs: SHUTDOWN_MS }));
+  parts.push(() => worker.stop({ timeoutMs: shutdownMs(config) }));
   opened.defer(notifications.subscribe(worker.notify));
   parts.push(await database.listen(CHANNEL, worker.notify));
   parts.push(startUpkeep({ ...services, db: database.db, config }).close);

@@ -22,12 +22,13 @@ const names = new Map<string, string>();
 export const prepared: RawBuilder<never> = sql.raw(`${MARK} `);
 
 /**
- * A value that the planner does not look at, for a limit in a prepared statement. PostgreSQL keeps the plan for all
- * values only where it expects no more of it than of one that is made for the values at hand, and of an unknown
- * limit it expects much more.
+ * A value that the planner does not look at, for a limit or a switch in a prepared statement. PostgreSQL keeps the plan
+ * for all values only where it expects no more of it than of one that is made for the values at hand, and of what it
+ * does not know it expects much more.
  */
-export function unplanned(value: number): RawBuilder<number> {
-  return sql`(select ${value}::integer)`;
+export function unplanned<Value extends number | boolean>(value: Value): RawBuilder<Value> {
+  const type = sql.raw(typeof value === 'boolean' ? 'boolean' : 'integer');
+  return sql`(select ${value}::${type})`;
 }
 
 /**

@@ -86,3 +86,31 @@ suite('closing', () => {
     await client.close();
   });
 });
+
+suite('the breaker that nobody has set', () => {
+  test('opens after five failures in a row, and lets one call through after 30 s', async (t) => {
+    // The clock alone: requests need the timers.
+    t.mock.timers.enable({ apis: ['Date'] });
+    const { client, server } = await startScene(t, [failure.ollamaCrash], {
+      retry: { attempts: 1 },
+    });
+    for (let call = 1; call <= 5; call += 1) {
+      assert.equal(client.breaker.state, 'closed', `before call ${call}`);
+      await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    }
+    server.play(chat.ollama(FLAT));
+    t.mock.timers.tick(29_999);
+    await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
+    assert.equal(server.requests.length, 5);
+
+    t.mock.timers.tick(1);
+    assert.equal(client.breaker.state, 'half-open');
+    const calls = await Promise.allSettled([ask(client), ask(client)]);
+    assert.deepEqual(
+      calls.map(({ status }) => status),
+      ['fulfilled', 'rejected'],
+    );
+    assert.equal(server.requests.length, 6);
+    assert.equal(client.breaker.state, 'closed');
+  });
+});

@@ -1,10 +1,7 @@
-import { once } from 'node:events';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { finished } from 'node:stream/promises';
 
 /** Values that wait on disk, since they may be too many for the memory. */
 export type Spool<Value> = AsyncDisposable & {
@@ -13,19 +10,19 @@ export type Spool<Value> = AsyncDisposable & {
   values(): AsyncGenerator<Value>;
 };
 
-/** Opens a spool in a temporary folder that only its owner can read, and that goes with it. */
+/**
+ * Opens a spool in a temporary file that has no name any more: what it holds, such as phone numbers, nobody else can
+ * read, and it is gone when the process ends, however that ends.
+ */
 export async function openSpool<Value>(): Promise<Spool<Value>> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
-  const path = join(folder, 'values.jsonl');
-  const file = createWriteStream(path);
-  await once(file, 'open');
+  const file = await openNameless(folder);
   return {
     async add(value) {
-      if (!file.write(`${JSON.stringify(value)}\n`)) await once(file, 'drain');
+      await file.appendFile(`${JSON.stringify(value)}\n`);
     },
     async *values() {
-      await finished(file.end());
-      const input = createReadStream(path);
+      const input = file.createReadStream({ start: 0 });
       try {
         for await (const line of createInterface({ input })) {
           // Only `add` writes here.
@@ -35,10 +32,16 @@ export async function openSpool<Value>(): Promise<Spool<Value>> {
         input.destroy();
       }
     },
-    async [Symbol.asyncDispose]() {
-      // A stream that is destroyed while it writes fails.
-      if (!file.closed) await finished(file.end());
-      await rm(folder, { recursive: true, force: true });
-    },
+    // A second time it does nothing: reading to the end closes it too.
+    [Symbol.asyncDispose]: () => file.close(),
   };
+}
+
+/** Opens a file in a folder that goes at once, its name with it. */
+async function openNameless(folder: string): Promise<FileHandle> {
+  try {
+    return await open(join(folder, 'values.jsonl'), 'wx+');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }

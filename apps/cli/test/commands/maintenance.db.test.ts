@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -26,9 +26,13 @@ if (url === undefined) await fillDataFolder(env.DATA_DIR);
 const LISTINGS = 70;
 
 /** Works with a running collector, which has the embedded database for so long. */
-async function useCollector<Result>(work: (address: string) => Promise<Result>): Promise<Result> {
+async function useCollector<Result>(
+  work: (address: string) => Promise<Result>,
+  more: Record<string, string> = {},
+): Promise<Result> {
   const running = await start({
     ...env,
+    ...more,
     COLLECTOR_PORT: '0',
     COLLECTOR_INGEST_PER_MINUTE: '0',
     LOG_LEVEL: 'silent',
@@ -44,6 +48,16 @@ async function json<Shape>(address: string, init?: RequestInit): Promise<Shape> 
   return (await fetch(address, init)).json() as Promise<Shape>;
 }
 
+/** Waits until all payloads are completed. */
+async function untilCompleted(api: string): Promise<void> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const { counts } = await json<{ counts: { completed: number } }>(`${api}/admin/queue`);
+    if (counts.completed === LISTINGS) return;
+    await sleep(50);
+  }
+  assert.fail('the listings were not processed');
+}
+
 before(() =>
   useCollector(async (api) => {
     for (let nth = 0; nth < LISTINGS; nth += 1) {
@@ -57,12 +71,7 @@ before(() =>
         }),
       });
     }
-    for (let tries = 0; tries < 600; tries += 1) {
-      const { counts } = await json<{ counts: { completed: number } }>(`${api}/admin/queue`);
-      if (counts.completed === LISTINGS) return;
-      await sleep(50);
-    }
-    assert.fail('the listings were not processed');
+    await untilCompleted(api);
   }),
 );
 
@@ -75,11 +84,11 @@ function oselya(args: string[], more: Record<string, string> = {}) {
   return { status, lines: stdout.split('\n').slice(0, -1), stderr };
 }
 
-/** A model server that has every listing of three rooms, and embeds all alike, while it is up. */
-async function startServer() {
+/** A model server that has every listing of so many rooms, and embeds all alike, while it is up. */
+async function startServer({ rooms, model }: { rooms: number; model: string }) {
   const state = { up: true, requests: 0, answers: (_path: string): boolean => true };
-  const listing = { ...LISTING, rooms: 3 };
-  const answer = answerAlike({ listing, model: 'three-rooms', vectorOf: sameVector(16) });
+  const listing = { ...LISTING, rooms };
+  const answer = answerAlike({ listing, model, vectorOf: sameVector(16) });
   const { url: address, close } = await startModelServer((request) => {
     state.requests += 1;
     if (!state.answers(request.path)) return 'silence';
@@ -91,7 +100,7 @@ async function startServer() {
   const variables = {
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: address,
-    MODEL_CHAT: 'three-rooms',
+    MODEL_CHAT: model,
     MODEL_EMBEDDING: 'ones',
   };
   return { state, variables };
@@ -113,7 +122,7 @@ async function run(args: string[], more: Record<string, string>) {
   };
 }
 
-const server = await startServer();
+const server = await startServer({ rooms: 3, model: 'three-rooms' });
 
 test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on from there', async () => {
   assert.deepEqual(oselya(['backfill-embeddings']).lines, [
@@ -189,6 +198,8 @@ test('reprocess: what would change; a wrong setting; Ctrl-C, and on from there; 
   assert.ok(lines.includes('5 listings were read again: 5 would change.'));
   assert.ok(lines.includes('  rooms: 5'));
   assert.equal(lines.at(-1), 'Nothing was changed.');
+  assert.match(stderr, /^1 of 5 listings: 1 would change$/m);
+  assert.match(stderr, /^5 of 5 listings: 5 would change$/m);
 
   server.state.up = false;
   server.state.requests = 0;
@@ -239,5 +250,51 @@ test('reprocess: what would change; a wrong setting; Ctrl-C, and on from there; 
     );
     assert.equal(listing.rooms, 3);
     assert.equal(listing.provenance.model, 'three-rooms');
+  });
+});
+
+test('reprocess: a run that was killed leaves no file, and another one does the rest', async () => {
+  const other = await startServer({ rooms: 4, model: 'four-rooms' });
+  const temporary = join(folder, 'temporary');
+  mkdirSync(temporary);
+  const variables = { ...other.variables, TMPDIR: temporary, COLLECTOR_LEASE_SECONDS: '5' };
+  const outdated = ['reprocess', '--yes', '--outdated'];
+
+  const killed = await run(outdated, variables);
+  let embeddings = 0;
+  other.state.answers = (path) => {
+    if (path.endsWith('/embeddings')) embeddings += 1;
+    return embeddings <= 5 || !killed.child.kill('SIGKILL');
+  };
+  assert.equal((await killed.end()).status, null);
+  other.state.answers = () => true;
+  const left = readdirSync(temporary).filter((name) => name.startsWith('oselya'));
+  assert.deepEqual(left, []);
+
+  // What it held is taken from it by a worker, which finds that the payloads are as they were.
+  await useCollector(untilCompleted, variables);
+  const rest = await (await run(outdated, variables)).end();
+  assert.equal(rest.status, 0, rest.stderr);
+  const written = numberIn(rest.lines, /^(\d+) listings were written/);
+  assert.ok(written > 0, rest.lines.join('\n'));
+
+  await useCollector(async (api) => {
+    await untilCompleted(api);
+    const { items } = await json<{ items: { listing: { listing_id: number; rooms: number } }[] }>(
+      `${api}/search/fulltext`,
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query: 'квартиру', limit: 100 }),
+      },
+    );
+    assert.equal(items.length, LISTINGS);
+    for (const { listing } of items) {
+      const history = await json<{ changes: { rooms?: { from: number; to: number } } }[]>(
+        `${api}/listings/${listing.listing_id}/history`,
+      );
+      const rooms = history.flatMap(({ changes }) => changes.rooms?.to ?? []);
+      assert.deepEqual([listing.rooms, rooms], [4, [4, 3]], 'each change is made once');
+    }
   });
 });

@@ -31,8 +31,6 @@ type Agenda = {
   claimed(result: { isEmpty: boolean; spared?: number | undefined }): void;
   /** Jobs may not be claimed now, for a reason that the next word or poll asks for again. */
   refused(): void;
-  /** What was claimed is of sources that have all that they may: the slots that are left wait for others. */
-  reserved(): void;
   /** A claim failed, whatever the reason. */
   failed(): void;
   /** A wait or a pause is over. */
@@ -43,12 +41,13 @@ type Agenda = {
 
 /**
  * Makes the agenda of a worker: with a free slot it claims again at once while there is work, and otherwise waits.
- * Contract 4, Queue.
+ * Where all slots have been taken for as long as a poll, it claims for those beyond them. Contract 4, Queue;
+ * docs/adr/0020-fair-share.md.
  * @param deps.random From 0 to 1, for the pauses of workers that fail together to end apart.
  * @param deps.clock Milliseconds that only grow.
  */
 export function createAgenda(deps: {
-  slots: Pick<Slots, 'free'>;
+  slots: Pick<Slots, 'free' | 'extra'>;
   breaker: BreakerView;
   stopping: AbortSignal;
   pollMs: number;
@@ -62,6 +61,7 @@ export function createAgenda(deps: {
   let failures = 0;
   let spared: number | undefined;
   let restUntil = 0;
+  let claimedAt = -Infinity;
 
   function isKeptBack(): boolean {
     return breaker.state === 'open' || (spared !== undefined && breaker.isProbing);
@@ -72,7 +72,11 @@ export function createAgenda(deps: {
     return longest * (0.5 + random() / 2);
   }
 
-  const mayClaim = () => slots.free > 0 && clock() >= restUntil && !isKeptBack();
+  /** What could be claimed at once was, at each claim: only jobs that have been there for longer stand in the way. */
+  const mayClaimBeyond = () => slots.extra > 0 && clock() - claimedAt >= pollMs;
+
+  const mayClaim = () =>
+    (slots.free > 0 || mayClaimBeyond()) && clock() >= restUntil && !isKeptBack();
 
   return {
     next() {
@@ -87,14 +91,12 @@ export function createAgenda(deps: {
     isKeptBack,
     claimed({ isEmpty, spared: leftOut }) {
       failures = 0;
+      claimedAt = clock();
       // Where only that job is left, it is as good as any. Another may have come back meanwhile.
       if (spared === leftOut) spared = undefined;
       if (isEmpty && leftOut === undefined) waitsFor = 'a word';
     },
     refused() {
-      waitsFor = 'a word';
-    },
-    reserved() {
       waitsFor = 'a word';
     },
     failed() {

@@ -3,7 +3,6 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Job } from './job.ts';
 import { isBehind, isProcessed } from './processed.sql.ts';
-import type { Room } from './room.ts';
 import { type Claimant, claimed } from './transitions.sql.ts';
 
 export type ClaimOptions = Claimant & {
@@ -13,8 +12,8 @@ export type ClaimOptions = Claimant & {
   lastSource?: string | undefined;
   /** A job to leave alone: what a failing model is tried with next is then another payload. */
   except?: number | undefined;
-  /** How many jobs the claimant may take of one source; as many as it takes of all, unless given. */
-  room?: Room | undefined;
+  /** Only sources that have nothing in progress anywhere, and one job of each. */
+  ofNewcomers?: boolean | undefined;
   /** Jobs with so many attempts behind them are left to {@link claimAlone}; none, unless given. */
   aloneFrom?: number | undefined;
 };
@@ -57,12 +56,10 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
     count,
     lastSource = '',
     except = null,
-    room = { ofOne: count, left: {} },
+    ofNewcomers = false,
     aloneFrom = NEVER,
     ...claimant
   } = options;
-  const roomOf = (source: RawBuilder<unknown>) => sql`
-    coalesce((${JSON.stringify(room.left)}::jsonb ->> ${source})::integer, ${room.ofOne}::integer)`;
   return sql<Job>`${prepared}
     with recursive
     busy as materialized (
@@ -87,12 +84,11 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
         union all
         select source_slug from before where source_slug <= ${lastSource}) as round
       where source_slug <> all (array(select source_slug from busy))
-        and ${roomOf(sql`source_slug`)} > 0
       union all
       select source_slug, jobs from (
         select source_slug, jobs from busy
         order by jobs, source_slug <= ${lastSource}, source_slug offset 0) as round
-      where ${roomOf(sql`source_slug`)} > 0 and exists (
+      where not ${unplanned(ofNewcomers)} and exists (
         select from raw_data as job
         where job.source_slug = round.source_slug and status = 'pending' and not waits
         order by id + 0 offset 0)),
@@ -112,8 +108,8 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
             and not ${isProcessed(sql`candidate`)}
             and not ${isBehind(sql`candidate`)}
           order by id + 0
-          limit least(
-            greatest(1, (select jobs from level) - source.jobs), ${roomOf(sql`source.source_slug`)})
+          limit case when ${unplanned(ofNewcomers)} then 1
+            else greatest(1, (select jobs from level) - source.jobs) end
           for update skip locked) as job
         limit ${unplanned(count)}) as taken),
     claimed as (

@@ -4,7 +4,6 @@ import { aloneFrom, claimAlone, takeDrain } from './claim-alone.sql.ts';
 import { claimJobs } from './claim.sql.ts';
 import type { Job } from './job.ts';
 import type { Prefetch } from './prefetch.ts';
-import { roomFor } from './room.ts';
 import type { Slots } from './slots.ts';
 import type { Claimant } from './transitions.sql.ts';
 
@@ -12,6 +11,7 @@ import type { Claimant } from './transitions.sql.ts';
 type Claims = {
   /**
    * Jobs for the slots that are free and for those that soon will be, or one that is to be alone in the process.
+   * Where no slot is free: jobs to begin beyond them, one of each source that has nothing in progress.
    * @param spared A job to leave out.
    * @returns No jobs where there are none for now; undefined where none may be claimed, since one is alone, or the
    *   slots are drained for one.
@@ -21,7 +21,6 @@ type Claims = {
 };
 
 /**
- * @param deps.mostOfOne How many slots one source may have.
  * @param deps.pollMs How old may be what is known of a drain: one that another worker has made needless ends then.
  * @param deps.clock Milliseconds that only grow.
  */
@@ -30,12 +29,11 @@ export function createClaims(deps: {
   claimant: Claimant;
   slots: Slots;
   prefetch: Prefetch;
-  mostOfOne: () => number;
   maxAttempts: number;
   pollMs: number;
   clock?: () => number;
 }): Claims {
-  const { db, claimant, slots, prefetch, mostOfOne, pollMs } = deps;
+  const { db, claimant, slots, prefetch, pollMs } = deps;
   const { clock = () => performance.now() } = deps;
   const from = aloneFrom(deps.maxAttempts);
   /** Where the round over the sources stands. */
@@ -51,11 +49,22 @@ export function createClaims(deps: {
       count: slots.free + ahead,
       lastSource,
       except: spared,
-      room: roomFor(slots, mostOfOne(), ahead),
       aloneFrom: from,
     });
     lastSource = jobs.at(-1)?.sourceSlug;
     return jobs;
+  }
+
+  async function beyond(spared: number | undefined): Promise<Job[] | undefined> {
+    if (slots.extra === 0 || drain.isOn) return undefined;
+    return claimJobs(db, {
+      ...claimant,
+      count: slots.extra,
+      lastSource,
+      except: spared,
+      ofNewcomers: true,
+      aloneFrom: from,
+    });
   }
 
   /** One job where the slots are empty, or undefined where they are to become so. */
@@ -77,6 +86,7 @@ export function createClaims(deps: {
   return {
     async next(spared) {
       if (slots.all().some(({ job }) => job === alone)) return undefined;
+      if (slots.free <= 0) return beyond(spared);
       const isOthersTurn = alone !== undefined;
       alone = undefined;
       const turns = isOthersTurn ? [others, nextAlone] : [nextAlone, others];

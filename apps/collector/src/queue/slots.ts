@@ -18,6 +18,11 @@ export type Slot = {
 export type Slots = {
   /** How many jobs could be begun at once. */
   readonly free: number;
+  /**
+   * How many jobs could be begun beyond the slots: a quarter of their number, one at least, while none is free and a
+   * source has more than one of them. What is begun there is of sources that have none.
+   */
+  readonly extra: number;
   /** Whether all have ended. */
   readonly isEmpty: boolean;
   /** How many jobs have been processed so far. One that went back to the queue says nothing of how fast they end. */
@@ -26,14 +31,15 @@ export type Slots = {
    * Runs a job until it ends, whatever the end: in a free slot, or in the next one that is left.
    * @param work Calls `leave` when nothing but the writing of its end is to be done: the next job need not
    *   wait for that.
+   * @param options.isExtra It waits for no slot.
    */
-  run(job: Job, work: (slot: Slot, leave: () => void) => Promise<void>): void;
+  run(
+    job: Job,
+    work: (slot: Slot, leave: () => void) => Promise<void>,
+    options?: { isExtra: boolean },
+  ): void;
   /** All that have not ended. */
   all(): Slot[];
-  /** How many of each source are worked on. */
-  workingOf(): ReadonlyMap<string, number>;
-  /** Whether as many of a source are worked on as may be: further ones wait, even if a slot is free. */
-  hasItsShare(source: string): boolean;
   /** Takes out the jobs that have waited for a slot for so long, or all that wait; they will not be run. */
   takeWaiting(forMs?: number): Job[];
   /** Waits until every job has ended, at most so long. Gives whether they have. */
@@ -43,18 +49,16 @@ export type Slots = {
 type Waiting = { job: Job; since: number; begin: () => void; end: () => void };
 
 /**
- * The jobs of one process: at most `count` are worked on at once. Where their ends cannot be written as
- * fast as they come, no slot is free.
+ * The jobs of one process: at most `count` are worked on at once, and a few more of sources that would else wait for
+ * another's. Where their ends cannot be written as fast as they come, no slot is free.
  * @param options.ahead How many may wait for a slot.
- * @param options.mostOfOne How many of one source are worked on at once; its others wait, and let those of other
- *   sources go ahead.
  */
 export function createSlots(
   count: number,
   onFree: () => void,
-  options: { ahead?: number; mostOfOne?: () => number } = {},
+  { ahead = 0 }: { ahead?: number } = {},
 ): Slots {
-  const { ahead = 0, mostOfOne = () => Infinity } = options;
+  const most = count + Math.max(1, Math.floor(count / 4));
   const slots = new Set<Slot>();
   const waiting: Waiting[] = [];
   let working = 0;
@@ -69,20 +73,25 @@ export function createSlots(
     else workingOf.set(sourceSlug, jobs);
   }
 
+  /** How many may come before too many wait for a slot or for their ends to be written. */
+  const room = () => 2 * (count + ahead) - slots.size;
+
   function beginNext(): void {
-    const most = mostOfOne();
     while (working < count) {
-      const next = waiting.findIndex(({ job }) => (workingOf.get(job.sourceSlug) ?? 0) < most);
-      const [begun] = next === -1 ? [] : waiting.splice(next, 1);
-      if (begun === undefined) return;
-      countWork(begun.job, 1);
-      begun.begin();
+      const next = waiting.shift();
+      if (next === undefined) return;
+      countWork(next.job, 1);
+      next.begin();
     }
   }
 
   return {
     get free() {
-      return Math.min(count - working, 2 * (count + ahead) - slots.size);
+      return Math.min(count - working, room());
+    },
+    get extra() {
+      if (working < count || ![...workingOf.values()].some((jobs) => jobs > 1)) return 0;
+      return Math.max(0, Math.min(most - working, room()));
     },
     get isEmpty() {
       return slots.size === 0;
@@ -90,7 +99,7 @@ export function createSlots(
     get processed() {
       return processed;
     },
-    run(job, work) {
+    run(job, work, { isExtra } = { isExtra: false }) {
       const controller = new AbortController();
       const done = Promise.withResolvers<void>();
       const cost = createModelCost();
@@ -119,12 +128,14 @@ export function createSlots(
         });
       };
       slots.add(slot);
+      if (isExtra) {
+        countWork(job, 1);
+        return begin();
+      }
       waiting.push({ job, since: performance.now(), begin, end });
       beginNext();
     },
     all: () => [...slots],
-    workingOf: () => workingOf,
-    hasItsShare: (source) => (workingOf.get(source) ?? 0) >= mostOfOne(),
     takeWaiting(forMs = 0) {
       const before = performance.now() - forMs;
       const patient = waiting.findIndex(({ since }) => since > before);

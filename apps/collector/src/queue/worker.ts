@@ -16,9 +16,7 @@ import { createOutages, keepLeases, rescueLostJobs } from './leases.ts';
 import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
 import { processName } from './process-name.ts';
 import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
-import { mostOfOne } from './room.ts';
 import { createSlots } from './slots.ts';
-import { createSourceWatch } from './source-watch.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
@@ -80,13 +78,10 @@ export function startWorker(options: WorkerOptions): Worker {
   const wake = createAutoResetEvent();
   const stopping = new AbortController();
   const ended = new AbortController();
-  const sources = createSourceWatch(db);
-  const most = mostOfOne(options.slots);
-  const share = { mostOfOne: () => (sources.areSeveral ? most : Infinity) };
-  const slots = createSlots(options.slots, wake.set, { ahead: MAX_PREFETCHED, ...share });
+  const slots = createSlots(options.slots, wake.set, { ahead: MAX_PREFETCHED });
   const prefetch = createPrefetch(slots, maxWaitMs);
   const claimant = { worker: name, leaseMs };
-  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, pollMs, ...share });
+  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, pollMs });
   const agenda = createAgenda({ slots, breaker, stopping: stopping.signal, pollMs });
   const runJob = createJobRunner(options);
   const back = createGiveBack({ db, log, metrics, worker: name }, stopping.signal);
@@ -99,7 +94,7 @@ export function startWorker(options: WorkerOptions): Worker {
   }
 
   /** Starts what was claimed, unless that may not be any more. */
-  async function begin(jobs: readonly Job[]): Promise<void> {
+  async function begin(jobs: readonly Job[], isExtra: boolean): Promise<void> {
     // While the claim was on its way.
     if (stopping.signal.aborted || agenda.isKeptBack()) {
       agenda.refused();
@@ -107,8 +102,11 @@ export function startWorker(options: WorkerOptions): Worker {
       return;
     }
     for (const job of jobs) {
-      slots.run(job, ({ controller: { signal }, stages, cost }, leave) =>
-        work(job, { signal, stages, cost }, leave),
+      slots.run(
+        job,
+        ({ controller: { signal }, stages, cost }, leave) =>
+          work(job, { signal, stages, cost }, leave),
+        { isExtra },
       );
     }
   }
@@ -117,17 +115,14 @@ export function startWorker(options: WorkerOptions): Worker {
     // The answer may take a moment.
     if (!(await mayClaim())) return agenda.refused();
     if (agenda.next().do !== 'claim') return;
-    await sources.look();
     await back.strays(slots.all());
     const { spared } = agenda;
+    const isExtra = slots.free <= 0;
     const jobs = await claims.next(spared);
     if (jobs === undefined) return agenda.refused();
     const isEmpty = jobs.length === 0;
     agenda.claimed({ isEmpty, spared });
-    if (!isEmpty) await begin(jobs);
-    // What was claimed tells that no other source has anything for the slots that are reserved.
-    if (!isEmpty && jobs.every(({ sourceSlug }) => slots.hasItsShare(sourceSlug)))
-      agenda.reserved();
+    if (!isEmpty) await begin(jobs, isExtra);
   }
 
   async function tryClaim(): Promise<void> {

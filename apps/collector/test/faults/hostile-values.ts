@@ -10,7 +10,8 @@ type Sort = (random: Random) => string;
 
 const quoted = (text: string): string => JSON.stringify(text);
 
-const words = (text: string): string[] => text.split(' ');
+/** What a text has between its spaces. */
+export const words = (text: string): string[] => text.split(' ');
 
 /** Numbers that JSON can write and no double holds, or barely, and those at the edges of columns. */
 const NUMBERS = [
@@ -122,6 +123,12 @@ export function hostileBodies(
   });
 }
 
+/** A value that nobody should send where one of a schema is expected, as text: of a query, a path or a header. */
+export function hostileText(schema: object, random: Random): string {
+  const json = (random() < 0.6 ? sortOf(schema) : anything)(random);
+  return json.startsWith('"') ? (JSON.parse(json) as string) : json;
+}
+
 /** What a member is meant to be, so that many of the values are nearly right. */
 function sortOf(schema: object): Sort {
   if ('format' in schema) {
@@ -146,7 +153,8 @@ function noise(random: Random): string {
   );
 }
 
-function pick<Item>(random: Random, items: readonly Item[]): Item {
+/** One of several. */
+export function pick<Item>(random: Random, items: readonly Item[]): Item {
   // There is an item at each index below the length.
   return items[Math.floor(random() * items.length)] as Item;
 }

@@ -51,13 +51,20 @@ export const uploadsOf = (source: string): string => `${source}-uploads`;
  * Sends payloads over so many connections, to each of the collectors in turn, and each payload again, to
  * the other one, until it is accepted, under an idempotency key of its own. Each names two pictures, of which
  * one is new, or brings one along.
- * @param options.pictures Where there is a picture at each address.
+ * @param options.urls Of the collectors; these may change meanwhile, and nobody asks one whose address is empty.
+ * @param options.pictures Where there is a picture at each address; no payload has any without.
+ * @param options.onAccepted Told of each payload that was accepted, and where.
  */
 export function startIngest(
   source: string,
-  options: { urls: readonly string[]; connections: number; pictures: string },
+  options: {
+    urls: readonly string[];
+    connections: number;
+    pictures?: string;
+    onAccepted?: (url: string, headers: Headers) => void;
+  },
 ) {
-  const { urls, connections, pictures } = options;
+  const { urls, connections, pictures, onAccepted } = options;
   const result: LoadResult = {
     accepted: new Map(),
     uploaded: new Map(),
@@ -79,6 +86,7 @@ export function startIngest(
       });
       const answer = (await response.json()) as { raw_id: number; code: string };
       if (response.ok) {
+        onAccepted?.(url, response.headers);
         taken.set(key, answer.raw_id);
         return true;
       }
@@ -91,7 +99,7 @@ export function startIngest(
   }
 
   async function sendingOf(nth: number): Promise<Sending> {
-    if (nth % UPLOADS_EVERY === 0) {
+    if (pictures !== undefined && nth % UPLOADS_EVERY === 0) {
       const payload = { ...payloadOf(uploadsOf(source), nth), external_id: String(nth) };
       const bytes = await picture('png', { width: 16, height: 12, colour: colourOf(nth) });
       const form = formOf(payload, [{ name: 'a.png', bytes: Uint8Array.from(bytes) }]);
@@ -99,9 +107,8 @@ export function startIngest(
       return { path: 'ingest/with-images', headers: {}, body: form, ...rest };
     }
     const payload = payloadOf(source, nth);
-    const image_urls = [payload.external_id, nth].map(
-      (name) => `${pictures}/${source}-${name}.png`,
-    );
+    const shown = pictures === undefined ? [] : [payload.external_id, nth];
+    const image_urls = shown.map((name) => `${pictures}/${source}-${name}.png`);
     return {
       path: 'ingest',
       headers: { 'content-type': 'application/json' },
@@ -117,7 +124,7 @@ export function startIngest(
       const sending = await sendingOf(nth);
       for (let turn = nth; ; turn += 1) {
         const url = urls[turn % urls.length] ?? '';
-        if (await send(url, `${source}-${nth}`, sending)) break;
+        if (url !== '' && (await send(url, keyOf(source, nth), sending))) break;
         await sleep(PAUSE_MS);
       }
     }
@@ -135,12 +142,18 @@ export function startIngest(
   };
 }
 
+/** Tells a payload from all others of a load. */
+export const priceOf = (nth: number): number => 50_000 + nth;
+
+/** The key under which a payload is sent. */
+export const keyOf = (source: string, nth: number): string => `${source}-${nth}`;
+
 function payloadOf(source: string, nth: number): Payload {
   return {
     source_slug: source,
     external_id: `flat-${nth % LISTINGS}`,
     description: `Продам двокімнатну квартиру у Львові, ${40 + (nth % LISTINGS)} м², 3 поверх з 5.`,
-    price: 50_000 + nth,
+    price: priceOf(nth),
     currency: 'USD',
   };
 }

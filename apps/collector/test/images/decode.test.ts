@@ -89,8 +89,11 @@ function pngChunk(type: string, data: Buffer): Buffer {
   return Buffer.concat([length, body, sum]);
 }
 
-/** A PNG of some hundred bytes that says it is so large. */
-function hugePng(width: number, height: number): Buffer {
+/**
+ * A PNG of few bytes that says it is so large, in black and white.
+ * @param lines How many are there.
+ */
+function hugePng(width: number, height: number, lines = 1): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
   header.writeUInt32BE(height, 4);
@@ -98,7 +101,7 @@ function hugePng(width: number, height: number): Buffer {
   return Buffer.concat([
     Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
     pngChunk('IHDR', header),
-    pngChunk('IDAT', deflateSync(Buffer.alloc(1000))),
+    pngChunk('IDAT', deflateSync(Buffer.alloc(lines * (1 + Math.ceil(width / 8))))),
     pngChunk('IEND', Buffer.alloc(0)),
   ]);
 }
@@ -107,6 +110,15 @@ test('a small file of four gigapixels is refused before it is unpacked', async (
   const started = process.memoryUsage.rss();
   await assert.rejects(inspect(hugePng(65_000, 65_000)), { message: /more than 50 megapixels/ });
   assert.ok(process.memoryUsage.rss() - started < 100 * 1024 * 1024);
+});
+
+test('50 megapixels are read, and a line more is not', async () => {
+  const [width, height] = [10_000, 5000];
+  const seen = await inspect(hugePng(width, height, height));
+  assert.deepEqual([seen.mediaType, seen.width, seen.height], ['image/png', width, height]);
+  await assert.rejects(inspect(hugePng(width, height + 1, height + 1)), {
+    message: /more than 50 megapixels/,
+  });
 });
 
 test('a copy that cannot be made is held against the picture only where that cannot be read', async () => {

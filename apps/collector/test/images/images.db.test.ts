@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import sharp from 'sharp';
 import { descriptionPrompt } from '../../src/images/describe.ts';
+import { MAX_IMAGE_BYTES } from '../../src/images/index.ts';
 import { openImages, visionModel } from './harness.ts';
 import { openPictureHost, sha256 } from './picture-host.ts';
 import { FORMATS, picture } from './pictures.ts';
@@ -221,4 +222,23 @@ test('uploaded files are taken one after another and stay where they are', async
     { error: 'It is no JPEG, PNG, WebP, AVIF or GIF' },
     { sha256: hash, width: 64, height: 48, duplicate: true },
   ]);
+});
+
+test('50 MB are stored, and a byte more is not', async () => {
+  const { bytes } = await put('/small.png', 'png', { colour: 'salmon' });
+  const rest = MAX_IMAGE_BYTES - bytes.length;
+  // What follows a picture's end is of no account to whoever decodes it.
+  content.set('/exact.png', Buffer.concat([bytes, Buffer.alloc(rest)]));
+  content.set('/over.png', Buffer.concat([bytes, Buffer.alloc(rest + 1)]));
+  const listing = await addListing();
+  const urls = [`${host}/exact.png`, `${host}/over.png`];
+  const [exact, over] = await open().images.processRemote({ ...listing, urls });
+  assert.ok(exact !== undefined && 'sha256' in exact, JSON.stringify(exact));
+  const { bytes: stored } = await db
+    .selectFrom('images')
+    .select('bytes')
+    .where('sha256', '=', exact.sha256)
+    .executeTakeFirstOrThrow();
+  assert.equal(stored, 50 * 1024 * 1024);
+  assert.equal(over !== undefined && 'error' in over && over.error, 'It is larger than 50 MB');
 });

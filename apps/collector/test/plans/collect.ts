@@ -8,7 +8,9 @@ import { claimAlone, takeDrain } from '../../src/queue/claim-alone.sql.ts';
 import { insertRaws } from '../../src/ingest/repository.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
-import { release } from '../../src/queue/release.sql.ts';
+import { queueReads } from '../../src/queue/figures.sql.ts';
+import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { release, releaseMissed } from '../../src/queue/release.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
@@ -33,7 +35,10 @@ const near =
   (db: Db) =>
     findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
 
-/** The main queries of search, the queue and the archive check, by the name of the file that has their plan. */
+/**
+ * The main queries of search, of the queue with its upkeep and figures, and of the archive check, by the name of the
+ * file that has their plan.
+ */
 const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'words-broad': words('квартира'),
   'words-rare': words('назва77'),
@@ -72,7 +77,15 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
         result: { status: 'completed', error: null, stages: [], listingId: null },
       },
     ]),
+  renew: (db) => {
+    const usage = { calls: 0, input_tokens: 0, output_tokens: 0 };
+    return renewLeases(db, [{ rawId: 1, attempt: 1, stages: [], usage }], 60_000);
+  },
+  rescue: (db) => rescueJobs(db, 3),
   release: (db) => release(db, [listing]),
+  'release-missed': (db) => releaseMissed(db),
+  backlog: (db) => queueReads(db).backlog(),
+  figures: (db) => queueReads(db).all(),
   store: (db) =>
     insertRaws(db, [
       { source_slug: 'queue-7', external_id: 'plan', payload: '{}', content_hash: '' },

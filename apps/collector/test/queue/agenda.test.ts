@@ -5,7 +5,7 @@ import { fakeBreaker } from '../support/breaker.ts';
 
 /** An agenda, and all that it goes by. Its pauses are as long as they can be. */
 function open() {
-  const slots = { free: 4 };
+  const slots = { free: 4, extra: 0 };
   const breaker = fakeBreaker();
   const stopping = new AbortController();
   const time = { now: 0, luck: 1 };
@@ -39,14 +39,24 @@ test('it claims again while there is work, and waits for a word once there is no
   assert.equal(next(), 'wait 1000');
 });
 
-test('a slot that is reserved is claimed for at a word, not again and again', () => {
-  const { agenda, next, slots } = open();
-  slots.free = 1;
+test('beyond the slots it claims where nothing was claimed for as long as a poll', () => {
+  const { agenda, next, slots, time, breaker } = open();
   agenda.claimed({ isEmpty: false });
-  agenda.reserved();
-  assert.equal(next(), 'wait 1000');
+  Object.assign(slots, { free: 0, extra: 1 });
+  time.now = 999;
   agenda.woke();
+  assert.equal(next(), 'wait 1000', 'whatever word there is');
+  time.now = 1000;
   assert.equal(next(), 'claim');
+  agenda.claimed({ isEmpty: true });
+  time.now = 2500;
+  agenda.woke();
+  breaker.set('open');
+  assert.equal(next(), 'wait 1000');
+  breaker.set('closed');
+  assert.equal(next(), 'claim');
+  slots.extra = 0;
+  assert.equal(next(), 'wait 1000');
 });
 
 test('without a free slot, and while the breaker is open, it waits', () => {

@@ -28,10 +28,6 @@ async function sourcesToEnd(count: number, lastSource?: string): Promise<string>
   return taken;
 }
 
-/** The sources of six jobs, or fewer, of a claimant that has room for so many. */
-const sourcesWithin = async (room: ClaimOptions['room']) =>
-  (await claim({ count: 6, room })).map(({ sourceSlug }) => sourceSlug).join('');
-
 type Plan = {
   'Node Type': string;
   'Relation Name'?: string;
@@ -130,12 +126,16 @@ test('a claim levels out what is in progress, whoever has it', async () => {
   assert.equal(await sources(3, 'a'), 'bca', 'what has ended counts for nobody');
 });
 
-test('of a source no more is claimed than there is room for, and others take its place', async () => {
-  for (const source of ['a', 'b', 'c']) await fill(db, source, 10);
-  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 1 } }), 'abbcc');
-  await endAll();
-  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 0, b: 0 } }), 'ccc');
-  assert.equal(await sourcesWithin({ ofOne: 3, left: { a: 0, b: 0, c: 0 } }), '');
+test('of newcomers a claim takes one job each, and none of who has something in progress', async () => {
+  for (const source of ['a', 'b', 'c', 'd']) await fill(db, source, 10);
+  assert.equal(await sources(2, 'a'), 'bc');
+  const newcomers = { count: 6, lastSource: 'c', ofNewcomers: true };
+  const jobs = await claim(newcomers);
+  assert.deepEqual(
+    jobs.map(({ sourceSlug }) => sourceSlug),
+    ['d', 'a'],
+  );
+  assert.deepEqual(await claim(newcomers), []);
 });
 
 test('with 200 sources that all have a backlog a claim looks at those that it takes from, and what is in progress', async () => {

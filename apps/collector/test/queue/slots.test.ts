@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Job } from '../../src/queue/job.ts';
 import { createSlots } from '../../src/queue/slots.ts';
-import { until } from '../support/until.ts';
 
 const job = (rawId: number): Job => ({
   rawId,
@@ -82,35 +81,51 @@ test('jobs wait for a slot in their order, and can be taken out', async () => {
   assert.equal(slots.processed, 1, 'the second went back');
 });
 
-test('of one source no more are worked on than may be, and those of others go ahead', async () => {
-  const most = { ofOne: 2 };
-  const slots = createSlots(3, () => undefined, { ahead: 10, mostOfOne: () => most.ofOne });
-  const begun: number[] = [];
-  const ends = new Map<number, () => void>();
-  const run = (rawId: number, sourceSlug: string) =>
-    slots.run({ ...job(rawId), sourceSlug }, async () => {
-      begun.push(rawId);
-      await new Promise<void>((resolve) => ends.set(rawId, resolve));
-    });
-  for (const rawId of [1, 2, 3, 4]) run(rawId, 'large');
-  assert.deepEqual([begun, slots.free, slots.hasItsShare('large')], [[1, 2], 1, true]);
-  run(5, 'small');
-  assert.deepEqual([begun, slots.free, slots.hasItsShare('small')], [[1, 2, 5], 0, false]);
-  assert.deepEqual(
-    [...slots.workingOf()],
-    [
-      ['large', 2],
-      ['small', 1],
-    ],
-  );
-  const [first] = slots.all();
-  ends.get(1)?.();
-  await first?.done;
-  assert.deepEqual(begun, [1, 2, 5, 3]);
-  most.ofOne = Infinity;
-  ends.get(5)?.();
-  await until('the last', () => begun.length === 5);
-  for (const end of ends.values()) end();
+test('beyond the slots some are begun while one source has several of them, and at most a quarter', async () => {
+  const slots = createSlots(8, () => undefined, { ahead: 10 });
+  const ends: (() => void)[] = [];
+  const run = (sourceSlug: string, isExtra = false) =>
+    slots.run(
+      { ...job(ends.length), sourceSlug },
+      () => new Promise<void>((resolve) => ends.push(resolve)),
+      { isExtra },
+    );
+  for (let nth = 0; nth < 7; nth += 1) run('large');
+  assert.equal(slots.extra, 0, 'one is free');
+  run('other');
+  assert.deepEqual([slots.free, slots.extra], [0, 2]);
+  run('large');
+  assert.equal(ends.length, 8, 'it waits for a slot');
+  run('small', true);
+  assert.deepEqual([ends.length, slots.free, slots.extra], [9, -1, 1]);
+  run('another', true);
+  assert.deepEqual([ends.length, slots.extra], [10, 0]);
+  const [first, second, third] = slots.all();
+  for (const nth of [0, 1]) ends[nth]?.();
+  await Promise.all([first?.done, second?.done]);
+  assert.deepEqual([ends.length, slots.free], [10, 0], 'who is beyond takes what is left');
+  ends[2]?.();
+  await third?.done;
+  assert.equal(ends.length, 11);
+  for (const end of ends) end();
   assert.ok(await slots.empty(1000));
-  assert.ok(slots.isEmpty && slots.workingOf().size === 0);
+  assert.deepEqual([slots.free, slots.isEmpty], [8, true]);
+});
+
+/** How many may be begun beyond as many slots as these sources have between them. */
+function beyond(sources: readonly string[]): number {
+  const slots = createSlots(sources.length, () => undefined);
+  for (const sourceSlug of sources) {
+    slots.run({ ...job(1), sourceSlug }, () => new Promise<void>(() => undefined));
+  }
+  return slots.extra;
+}
+
+test('where no source has more than one slot none is begun beyond them', () => {
+  assert.deepEqual([['a'], ['a', 'b', 'c', 'd'], ['a', 'a']].map(beyond), [0, 0, 1]);
+  const sizes = [2, 4, 7, 8, 24, 64];
+  assert.deepEqual(
+    sizes.map((count) => beyond(Array.from({ length: count }, () => 'a'))),
+    [1, 1, 1, 2, 6, 16],
+  );
 });

@@ -1,28 +1,50 @@
-type Document = {
-  paths: Record<
-    string,
-    Record<
-      string,
-      {
-        responses: Record<
-          string,
-          { content?: Record<string, { examples?: Record<string, object> }> }
-        >;
-      }
-    >
-  >;
+import assert from 'node:assert/strict';
+
+/** A schema of an object, as far as tests look at it. */
+type ObjectSchema = { properties: Readonly<Record<string, object>>; examples?: object[] };
+
+type Operation = {
+  parameters?: Parameter[];
+  requestBody?: {
+    content: Record<string, { schema: ObjectSchema | { $ref: string }; example?: object }>;
+  };
+  responses: Record<string, { content?: Record<string, { examples?: Record<string, object> }> }>;
 };
 
-type Route = { method: string; path: string; answers: Record<string, string[]> };
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, ObjectSchema> };
+};
 
-/** The routes of a collector's OpenAPI document, and what each can be answered: the codes of errors by status. */
+/** A value beside the body of a request. */
+export type Parameter = {
+  in: 'path' | 'query' | 'header';
+  name: string;
+  required?: boolean;
+  schema: object;
+};
+
+/** What a collector's OpenAPI document says of a route. */
+export type Route = {
+  method: string;
+  path: string;
+  parameters: Parameter[];
+  /** Of the body: its media type, its schema and a good one. */
+  body?: { type: string; schema: ObjectSchema; example: object };
+  /** What it can be answered: the codes of errors by status. */
+  answers: Record<string, string[]>;
+};
+
+/** The routes of a collector's OpenAPI document. */
 export async function documentedRoutes(collector: { url: string }): Promise<Route[]> {
   const response = await fetch(`${collector.url}/openapi.json`);
-  const { paths } = (await response.json()) as Document;
+  const { paths, components } = (await response.json()) as Document;
   return Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { responses }]) => ({
+    Object.entries(operations).map(([method, { parameters = [], requestBody, responses }]) => ({
       method,
       path,
+      parameters,
+      ...(requestBody && { body: bodyOf(requestBody, components) }),
       answers: Object.fromEntries(
         Object.entries(responses).map(([status, { content }]) => [
           status,
@@ -31,6 +53,19 @@ export async function documentedRoutes(collector: { url: string }): Promise<Rout
       ),
     })),
   );
+}
+
+function bodyOf(
+  { content }: NonNullable<Operation['requestBody']>,
+  { schemas }: Document['components'],
+): NonNullable<Route['body']> {
+  const [[type, described] = []] = Object.entries(content);
+  assert.ok(type !== undefined && described !== undefined);
+  const { schema: named } = described;
+  const schema = '$ref' in named ? schemas[named.$ref.split('/').at(-1) ?? ''] : named;
+  const example = described.example ?? schema?.examples?.[0];
+  assert.ok(schema !== undefined && example !== undefined, `a good body of ${type}`);
+  return { type, schema, example };
 }
 
 /** What a POST can be answered, as `documentedRoutes` gives it. */

@@ -25,12 +25,19 @@ export async function exchange(
   path: string,
   { type, body }: { type: string; body: Uint8Array },
 ): Promise<{ status: number; text: string }> {
-  const socket = await openSocket(url);
   const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
+  return exchangeBytes(url, Buffer.concat([Buffer.from(requestHead(path, headers)), body]));
+}
+
+/** Sends bytes, which ask the server to hang up when it has answered, and gives the answer's status and all of it. */
+export async function exchangeBytes(
+  url: string,
+  bytes: Uint8Array,
+): Promise<{ status: number; text: string }> {
+  const socket = await openSocket(url);
   // The server may answer and hang up before all is sent.
   socket.on('error', () => undefined);
-  socket.write(requestHead(path, headers));
-  socket.write(body);
+  socket.write(bytes);
   const text = (await buffer(socket)).toString();
   return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]), text };
 }

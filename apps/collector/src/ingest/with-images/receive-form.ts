@@ -32,6 +32,8 @@ export type Form = { payload: Payload; files: UploadedFile[] };
 
 export type ReceiveOptions = {
   disk: Disk;
+  /** All that the metadata and the files may have together. */
+  maxBytes: number;
   /** Gives where temporary files go. */
   temporary: () => string;
   /** Called as soon as the field has come, before the files that follow it are read. */
@@ -50,7 +52,7 @@ export type ReceiveOptions = {
 export async function receiveForm(request: FastifyRequest, options: ReceiveOptions): Promise<Form> {
   const files: UploadedFile[] = [];
   let payload: Payload | undefined;
-  let left = MAX_FORM_BYTES;
+  let left = options.maxBytes;
 
   try {
     for await (const part of orMalformed(request.parts(PARSER))) {
@@ -102,7 +104,7 @@ async function receiveFile(
   fileName: string,
   index: number,
   left: number,
-  { disk, temporary }: ReceiveOptions,
+  { disk, temporary, maxBytes }: ReceiveOptions,
 ): Promise<UploadedFile> {
   const name = cleanText(fileName).slice(0, MAX_NAME).toWellFormed();
   const label = JSON.stringify(name);
@@ -115,7 +117,7 @@ async function receiveFile(
     if (bytes > MAX_IMAGE_BYTES) {
       throw problem('body_too_large', { detail: `The file ${label} is larger than 50 MB.` });
     }
-    if (bytes > left) throw formTooLarge(`up to the file ${label}`);
+    if (bytes > left) throw formTooLarge(maxBytes, `up to the file ${label}`);
   }).catch((error: unknown) => {
     throw isDiskLow(error) ? problem('disk_low', { cause: error }) : error;
   });
@@ -123,9 +125,9 @@ async function receiveFile(
 }
 
 /** A refusal of all that is sent, which `what` names. */
-export function formTooLarge(what: string): Error {
+export function formTooLarge(maxBytes: number, what: string): Error {
   return problem('body_too_large', {
-    detail: `The request is larger than ${MAX_FORM_BYTES / MEBIBYTE} MB, ${what}. Send fewer or smaller pictures.`,
+    detail: `The request is larger than ${maxBytes / MEBIBYTE} MB, ${what}. Send fewer or smaller pictures.`,
   });
 }
 

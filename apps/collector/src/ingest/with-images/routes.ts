@@ -27,6 +27,8 @@ export type WithImagesDeps = {
   temporary: () => string;
   /** How many payloads are processed at once: each holds a place at the model. */
   atOnce: number;
+  /** All that one request may send; {@link MAX_FORM_BYTES} unless told. */
+  maxBytes?: number;
   metrics: Pick<Metrics, 'ingestRequests'>;
 };
 
@@ -44,6 +46,7 @@ const RECEIVED_FOR_EACH = 4;
  */
 export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
   const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
+  const { maxBytes = MAX_FORM_BYTES } = deps;
   const readMetadata = createReadMetadata(app);
   const places = pLimit(RECEIVED_FOR_EACH * atOnce);
   const turns = pLimit(atOnce);
@@ -61,7 +64,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
       throw problem('unsupported_media_type', { detail });
     }
     const announced = Number(request.headers['content-length'] ?? 0);
-    if (announced > MAX_FORM_BYTES) throw formTooLarge('as it announces itself');
+    if (announced > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
     if (breaker.state === 'open') throw problem('model_unavailable', { detail: MODEL_AWAY });
     await disk.need(announced);
   }
@@ -99,6 +102,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
         await using received = new AsyncDisposableStack();
         const form = await receiveForm(request, {
           disk,
+          maxBytes,
           temporary,
           onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
           async readMetadata(content) {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { sql } from 'kysely';
 import { picture } from '../../images/pictures.ts';
 import { startServer } from '../../images/server.ts';
-import { DIMENSIONS, openDatabase } from '../../support/database.ts';
+import { countConnections, named } from '../../support/connections.ts';
+import { openDatabase } from '../../support/database.ts';
+import { type CollectorProcess, forkCollector } from '../../support/fork-collector.ts';
 import { formOf, sendForm, temporaryFiles } from '../../support/form.ts';
 import { payloadOf } from '../../support/payload.ts';
 import { openSocket, requestHead } from '../../support/raw-http.ts';
@@ -28,12 +27,7 @@ const NAME = 'collector-to-be-killed';
 
 /** The processes' connections to the database; the embedded one is within them. */
 async function databaseConnections(): Promise<number> {
-  if (databaseUrl === undefined) return 0;
-  const { rows } = await sql<{ n: number }>`
-    select count(*)::integer as n from pg_stat_activity where application_name = ${NAME}`.execute(
-    db,
-  );
-  return rows[0]?.n ?? 0;
+  return databaseUrl === undefined ? 0 : countConnections(db, NAME);
 }
 
 /** Waits until nothing that a killed process had open is open still. */
@@ -42,44 +36,20 @@ const untilClosed = (server: Awaited<ReturnType<typeof startServer>>) =>
     return (await server.connections()) === 0 && (await databaseConnections()) === 0;
   });
 
-const children: ChildProcess[] = [];
+const collectors: CollectorProcess[] = [];
 
-async function start(env: Record<string, string> = {}) {
-  const child = fork(new URL('killed.child.ts', import.meta.url), {
-    env: {
-      PATH: process.env['PATH'],
-      ...(databaseUrl === undefined
-        ? {}
-        : { DATABASE_URL: `${databaseUrl}?application_name=${NAME}` }),
-      DATA_DIR: folder,
-      COLLECTOR_PORT: '0',
-      COLLECTOR_LEASE_SECONDS: '5',
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
-      LOG_LEVEL: 'silent',
-      ...env,
-    },
+async function start(env: Record<string, string> = {}): Promise<CollectorProcess> {
+  const collector = await forkCollector({
+    ...(databaseUrl === undefined ? {} : { DATABASE_URL: named(databaseUrl, NAME) }),
+    DATA_DIR: folder,
+    COLLECTOR_LEASE_SECONDS: '5',
+    ...env,
   });
-  children.push(child);
-  const ended = once(child, 'exit').then(() => assert.fail('the collector did not start'));
-  const [url] = (await Promise.race([once(child, 'message'), ended])) as [string];
-  ended.catch(() => undefined);
-  return {
-    url,
-    async kill() {
-      child.kill('SIGKILL');
-      await once(child, 'exit');
-    },
-  };
+  collectors.push(collector);
+  return collector;
 }
 
-async function killAll(): Promise<void> {
-  const alive = children.filter(
-    ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
-  );
-  for (const child of alive) child.kill('SIGKILL');
-  await Promise.all(alive.map((child) => once(child, 'exit')));
-}
+const killAll = () => Promise.all(collectors.map(({ kill }) => kill()));
 
 const TYPE = 'multipart/form-data; boundary=b';
 

@@ -46,6 +46,16 @@ test('a payload with pictures is processed before the answer, whichever comes fi
   }
 });
 
+test('a file of 50 MB is taken', async () => {
+  const { name, bytes } = await pictureFile('salmon');
+  const exact = new Uint8Array(50 * 1024 * 1024);
+  // What follows a picture's end is of no account to whoever decodes it.
+  exact.set(bytes);
+  const { status, body } = await send(formOf(payloadOf(), [{ name, bytes: exact }]));
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal(body.images[0]?.sha256, sha256Of({ name, bytes: exact }));
+});
+
 test('a picture that the model server refuses is told of, and the payload is completed', async () => {
   await using server = await startModelServer();
   await using seeing = await start({

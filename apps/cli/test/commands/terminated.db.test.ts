@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Tables } from '@oselya/collector';
+import { openTestDatabase } from '@oselya/db/testing';
+import { answerAlike, sameVector, startModelServer } from '@oselya/model/testing';
+import { sql } from 'kysely';
+
+const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const DIMENSIONS = 16;
+/** By this the server tells the connections of the processes from those of the test. */
+const NAME = 'to-be-terminated';
+/** For jobs in progress: enough for one that is answered at once, on a busy machine too. */
+const SHUTDOWN_SECONDS = 5;
+const PATIENCE_MS = 60_000;
+
+async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS;
+  while (!(await condition())) {
+    if (Date.now() > deadline) assert.fail(`Not within ${PATIENCE_MS} ms: ${what}`);
+    await sleep(10);
+  }
+}
+
+/** A model server that answers nothing about some payloads, and about others when it is told to. */
+async function startHeldModel() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const answer = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+  const state = { held: 0 };
+  const server = await startModelServer(async (request) => {
+    const asked = JSON.stringify(request.body);
+    const isReading = request.path.endsWith('/chat/completions');
+    if (isReading && /slow|stuck/.test(asked)) {
+      state.held += 1;
+      if (asked.includes('stuck')) return 'silence';
+      await released;
+    }
+    return answer(request);
+  });
+  return { ...server, state, release };
+}
+
+/** Runs a role as an operator does, and gathers what it says. */
+function run(role: string, env: Record<string, string>) {
+  const child: ChildProcess = spawn(process.execPath, [BIN, role], { env });
+  const said = { text: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => (said.text += chunk.toString()));
+  }
+  const closed = once(child, 'close');
+  return {
+    said,
+    terminate: () => child.kill('SIGTERM'),
+    kill: () => child.kill('SIGKILL'),
+    exitCode: async (): Promise<unknown> => (await closed)[0],
+  };
+}
+
+// The embedded database is within one process.
+const { db, url } = await openTestDatabase<Tables>();
+if (url !== undefined) {
+  test('a collector and a worker that are terminated end the jobs that they can, and return the others', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
+    after(() => rmSync(folder, { recursive: true }));
+    const model = await startHeldModel();
+    t.after(model.close);
+    const address = new URL(url);
+    address.searchParams.set('application_name', NAME);
+    const env = {
+      PATH: process.env['PATH'] ?? '',
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+      DATABASE_URL: address.href,
+      DATA_DIR: folder,
+      MODEL_MODE: 'openai',
+      MODEL_BASE_URL: model.url,
+      MODEL_CHAT: 'chat',
+      MODEL_EMBEDDING: 'embedding',
+      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+      MIN_FREE_DISK_MB: '0',
+      COLLECTOR_PORT: '0',
+      COLLECTOR_WORKERS: '2',
+      COLLECTOR_SHUTDOWN_SECONDS: String(SHUTDOWN_SECONDS),
+    };
+    const collector = run('collector', env);
+    t.after(collector.kill);
+    const listens = () => /Server listening at (http:[^"]+)/.exec(collector.said.text)?.[1];
+    await until('the collector to listen', () => listens() !== undefined);
+    const ingest = async (names: readonly string[]): Promise<void> => {
+      for (const name of names) {
+        const payload = { source_slug: 'one', external_id: name, description: `Квартира: ${name}` };
+        const { status } = await fetch(`${listens()}/api/v1/ingest`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(payload),
+        });
+        assert.equal(status, 202);
+      }
+    };
+    await ingest(['slow-1', 'stuck-1']);
+    await until('its jobs to be held', () => model.state.held === 2);
+    const worker = run('worker', env);
+    t.after(worker.kill);
+    await ingest(['slow-2', 'stuck-2']);
+    await until('those of the worker too', () => model.state.held === 4);
+    await ingest(['next']);
+
+    for (const { terminate } of [collector, worker]) terminate();
+    for (const { said } of [collector, worker]) {
+      await until('it to end', () => said.text.includes('"signal":"SIGTERM"'));
+    }
+    model.release();
+    for (const { exitCode, said } of [collector, worker]) {
+      assert.equal(await exitCode(), 0, said.text);
+    }
+
+    const { rows } = await sql<{ name: string; status: string; attempts: number; by: null }>`
+      select external_id as name, status, attempts, claimed_by as by
+      from raw_data order by external_id`.execute(db);
+    const ended = ({ status, attempts, by }: (typeof rows)[number]) =>
+      `${status} ${attempts} ${by}`;
+    assert.deepEqual(Object.fromEntries(rows.map((row) => [row.name, ended(row)])), {
+      next: 'pending 0 null',
+      'slow-1': 'completed 1 null',
+      'slow-2': 'completed 1 null',
+      'stuck-1': 'pending 0 null',
+      'stuck-2': 'pending 0 null',
+    });
+    await until('their connections to be closed', async () => {
+      const { rows: open } = await sql`
+        select from pg_stat_activity where application_name = ${NAME}`.execute(db);
+      return open.length === 0 && (await model.connections()) === 0;
+    });
+  });
+}

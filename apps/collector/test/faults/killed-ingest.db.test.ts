@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { atEnd } from '@oselya/db/testing';
+import { sql } from 'kysely';
+import { countConnections, named } from '../support/connections.ts';
+import { REPLAYED } from '../../src/ingest/schemas.ts';
+import { openDatabase } from '../support/database.ts';
+import { type CollectorProcess, forkCollector } from '../support/fork-collector.ts';
+import { untilNothingIsLeft } from '../support/nothing-left.ts';
+import { until } from '../support/until.ts';
+import { keyOf, priceOf, startIngest } from './ingest-load.ts';
+import { randomOf } from './random.ts';
+
+/** By this the server tells the connections of the collectors from those of the test. */
+const NAME = 'ingest-to-be-killed';
+const SOURCE = 'killed';
+
+/** Collectors that run at a time, and how often each is killed. */
+const COLLECTORS = 2;
+const KILLS_EACH = 8;
+const SENDERS = 8;
+/** The longest that one works on before it is killed, where that is at any moment. */
+const MOST_WORK_MS = 200;
+
+const random = randomOf(20_261_122);
+
+/** Collectors without workers, whose addresses are in `urls`: empty while one is away, and another one then. */
+async function startCollectors(databaseUrl: string, folder: string) {
+  const env = {
+    DATABASE_URL: named(databaseUrl, NAME),
+    DATA_DIR: folder,
+    COLLECTOR_WORKER: 'false',
+    COLLECTOR_INGEST_PER_MINUTE: '0',
+  };
+  const start = () => forkCollector(env);
+  const collectors = await Promise.all(Array.from({ length: COLLECTORS }, start));
+  const urls = collectors.map(({ url }) => url);
+  return {
+    urls,
+    restart: async (nth: number, whenToKill: (url: string) => Promise<void>): Promise<void> => {
+      const collector = collectors[nth];
+      assert.ok(collector !== undefined);
+      await whenToKill(collector.url);
+      const killed = collector.kill();
+      urls[nth] = '';
+      await killed;
+      const next: CollectorProcess = await start();
+      collectors[nth] = next;
+      urls[nth] = next.url;
+    },
+    killAll: () => Promise.all(collectors.map(({ kill }) => kill())),
+  };
+}
+
+/** Lets wait for the next payload that a collector accepts, and counts those that were stored without an answer. */
+function createAcceptance() {
+  const awaited = new Map<string, () => void>();
+  const counts = { storedBefore: 0 };
+  return {
+    counts,
+    onAccepted: (url: string, headers: Headers): void => {
+      if (headers.has(REPLAYED)) counts.storedBefore += 1;
+      awaited.get(url)?.();
+      awaited.delete(url);
+    },
+    next: (url: string) => new Promise<void>((resolve) => awaited.set(url, resolve)),
+  };
+}
+
+// Killing takes a process, and a process takes a database that it can reach.
+if (process.env['TEST_DATABASE_URL'] !== undefined) {
+  const { db, url: databaseUrl = '' } = await openDatabase();
+
+  test('what collectors accepted that are killed under load is stored once, and all else comes again', async (t: TestContext) => {
+    const folder = await mkdtemp(join(tmpdir(), 'oselya-kills-'));
+    atEnd(() => rm(folder, { recursive: true }));
+    const { urls, restart, killAll } = await startCollectors(databaseUrl, folder);
+    t.after(killAll);
+    const { onAccepted, next, counts } = createAcceptance();
+    const ingest = startIngest(SOURCE, { urls, connections: SENDERS, onAccepted });
+
+    async function killAgainAndAgain(nth: number): Promise<void> {
+      for (let kill = 0; kill < KILLS_EACH; kill += 1) {
+        await restart(nth, async (url) => {
+          // Each second one dies with an answer, when others are on their way.
+          await next(url);
+          if (kill % 2 === 0) await sleep(random() * MOST_WORK_MS);
+        });
+      }
+    }
+    await Promise.all(urls.map((_, nth) => killAgainAndAgain(nth)));
+    await Promise.all(urls.map(next));
+    const { accepted, unanswered, unavailable, wrong } = await ingest.stop();
+    await killAll();
+
+    assert.deepEqual([wrong, unavailable], [[], 0]);
+    assert.ok(unanswered > 0, 'requests were cut off');
+    const { rows } = await sql<{ key: string; id: number; price: number; isNew: boolean }>`
+      select idempotency_key as key, id, (payload ->> 'price')::float as price,
+        status = 'pending' and attempts = 0 as "isNew"
+      from raw_data`.execute(db);
+    assert.equal(rows.length, accepted.size, 'one record for each key');
+    assert.deepEqual(new Map(rows.map(({ key, id }) => [key, id])), accepted);
+    const prices = new Map(rows.map(({ key, price }) => [key, price]));
+    const sent = Array.from({ length: accepted.size }, (_, nth) => nth + 1);
+    assert.deepEqual(
+      sent.map((nth) => prices.get(keyOf(SOURCE, nth))),
+      sent.map(priceOf),
+    );
+    assert.ok(rows.every(({ isNew }) => isNew));
+    const connections = () => countConnections(db, NAME);
+    await until('their connections to end', async () => (await connections()) === 0);
+    await untilNothingIsLeft({ folder });
+    t.diagnostic(
+      `${COLLECTORS * KILLS_EACH} kills, ${accepted.size} accepted, ${counts.storedBefore} of them stored before without an answer, ` +
+        `${unanswered} requests without one in all`,
+    );
+  });
+}
