@@ -171,22 +171,6 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     metrics: createChatMetrics(registry),
     log,
   });
-  const { isExclusive } = database;
-  const listen = (hear: (payload: string) => void) => database.listen(TURN_CHANNEL, hear);
-  chatLifecycle(app, { chat, model, isExclusive, listen });
-  digestLifecycle(app, {
-    digests: createDigests({
-      db,
-      collector,
-      announce: chat.announce,
-      lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
-      metrics: createDigestMetrics(registry),
-      log,
-    }),
-    pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
-    isExclusive,
-    listen,
-  });
   sessionRoutes(app, sessions);
   savedSearchRoutes(app, createSavedSearches({ db, sessions }));
   inspectionRoutes(app, createInspection({ ...requests, profiles }));
@@ -210,6 +194,23 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     listen: (hear) => database.listen(USER_CHANNEL, hear),
     baseUrl: config.BASE_URL,
     limits: socketLimits,
+  });
+  const { isExclusive } = database;
+  const listen = (hear: (payload: string) => void) => database.listen(TURN_CHANNEL, hear);
+  // After the sockets, since what begins last ends first: who is signed out is heard of until the last answer has ended.
+  chatLifecycle(app, { chat, model, isExclusive, listen });
+  digestLifecycle(app, {
+    digests: createDigests({
+      db,
+      collector,
+      announce: chat.announce,
+      lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
+      metrics: createDigestMetrics(registry),
+      log,
+    }),
+    pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
+    isExclusive,
+    listen,
   });
   protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {

@@ -121,6 +121,15 @@ export async function openChat({
     },
 
     /**
+     * Takes back what a step changed in the user's memory: its `changes`, all of them or none.
+     * @throws ChatError `refused` with the problem `nothing_to_undo` where it was taken back before, which after a lost
+     *   connection may have been by this, or the memory has changed since.
+     */
+    async undo(sessionId: string, stepId: string): Promise<void> {
+      await link.insist({ type: 'memory.undo', session_id: sessionId, step_id: stepId });
+    },
+
+    /**
      * Has what comes by itself told from now on, in sessions that were opened or spoken in since the connection was
      * last made; what came before is in the messages of its session.
      */

@@ -32,11 +32,22 @@ export type Message = Static<typeof message>;
 
 const toolMembers = { step_id: Type.String(), name: Type.String(), title: Type.String() };
 const startedTool = Type.Object(toolMembers);
+const textOrNull = Type.Union([Type.String(), Type.Null()]);
+const memoryChange = Type.Object({
+  category: Type.String(),
+  key: Type.String(),
+  value: textOrNull,
+  previous: textOrNull,
+});
 const finishedTool = Type.Object({
   ...toolMembers,
   status: Type.Union([Type.Literal('done'), Type.Literal('failed')]),
   summary: Type.String(),
+  changes: Type.Array(memoryChange),
 });
+
+/** A fact that a tool wrote, or removed where its value is null, and what it said before; null where it was new. */
+export type MemoryChange = Static<typeof memoryChange>;
 
 /** A tool that the agent runs or has run. */
 export type Tool = Static<typeof startedTool>;
@@ -67,6 +78,7 @@ const schemas = {
   }),
   'message.repeated': frame('message.repeated', ofSession),
   'message.cancelling': frame('message.cancelling', ofSession),
+  'memory.undone': frame('memory.undone', { ...ofSession, step_id: Type.String() }),
   'message.started': frame('message.started', { ...ofTurn, message }),
   'message.delta': frame('message.delta', { ...ofTurn, text: Type.String() }),
   'tool.started': frame('tool.started', { ...ofTurn, tool: startedTool }),

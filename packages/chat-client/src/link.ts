@@ -43,6 +43,7 @@ type Answers = {
   'message.send': FrameOf<'message.started' | 'message.repeated'>;
   'message.retry': FrameOf<'message.started'>;
   'message.cancel': FrameOf<'message.cancelling'>;
+  'memory.undo': FrameOf<'memory.undone'>;
 };
 
 type Request<Name extends keyof Answers> = { type: Name } & Record<string, unknown>;

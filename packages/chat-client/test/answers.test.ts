@@ -15,12 +15,13 @@ test('a session is made, spoken in, and answered', async (t) => {
   assert.equal((await creating).session_id, 's');
 
   const answer = client.send('s', 'Що є?');
+  const changes = [{ category: 'wishes', key: 'city', value: 'Львів', previous: null }];
   const sent = await peer.hear('message.send');
   assert.match(String(sent['client_message_id']), /^[\w-]{36}$/);
   peer.say(
     started({ id: sent.id }),
     event(2, 'tool.started', { tool }),
-    event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes: [] } }),
+    event(3, 'tool.finished', { tool: { ...tool, status: 'done', summary: '2', changes } }),
     delta(4, 'Є '),
     delta(5, 'дві.'),
     completed(6, 'Є дві.'),
@@ -32,6 +33,21 @@ test('a session is made, spoken in, and answered', async (t) => {
     events.map(({ seq }) => seq),
     [1, 2, 3, 4, 5, 6],
   );
+  assert.partialDeepStrictEqual(events[2], { type: 'tool.finished', tool: { changes } });
+});
+
+test('what a step changed is taken back, and why it is not is told', async (t) => {
+  const { client, peer } = await openPair(t);
+  const undoing = client.undo('s', '1');
+  const { id, ...asked } = await peer.hear('memory.undo');
+  assert.deepEqual(asked, { type: 'memory.undo', session_id: 's', step_id: '1' });
+  peer.say({ type: 'memory.undone', id, session_id: 's', step_id: '1' });
+  await undoing;
+
+  const again = client.undo('s', '1');
+  const problem = { status: 409, code: 'nothing_to_undo', title: 'There is nothing to undo' };
+  peer.say({ type: 'error', id: (await peer.hear('memory.undo')).id, problem });
+  await assert.rejects(again, { code: 'refused', message: /nothing to undo/ });
 });
 
 test('after a lost connection it goes on from the last number, and nothing comes twice', async (t) => {

@@ -26,7 +26,7 @@ export type RequestDeps = {
 /**
  * What the model is sent of a session now, what that was chosen from, and the tools that it may ask for.
  * @param session.ownerId Whose memory it is; nobody's facts are nobody's memory.
- * @param session.profile Undefined where there is no such profile any more.
+ * @param session.profile Undefined where there is none that the owner may use.
  * @param session.answering Whether it is to be answered now: an answer that is to be replaced is no part of it.
  * @returns With the messages that are to be summarized first, where not all have room.
  */

@@ -68,6 +68,7 @@ function inSession<Result>(
   work: (trx: Transaction<Tables>) => Promise<Result>,
 ): Promise<Result> {
   return db.transaction().execute(async (trx) => {
+    await lockOwner(trx, userId);
     const session = await lockSession(trx, { sessionId, reach: { userId } });
     // It was deleted since it was looked at.
     if (session === undefined) throw problem('session_not_found');
@@ -78,7 +79,6 @@ function inSession<Result>(
 async function refuseSecond(trx: Transaction<Tables>, { userId, sessionId }: Owned): Promise<void> {
   const latest = await latestTurn(trx, sessionId);
   if (latest?.status === 'running') throw problem('turn_running');
-  await lockOwner(trx, userId);
   if ((await countRunning(trx, userId)) >= MAX_TURNS) {
     throw problem('too_many_turns', {
       detail: `${MAX_TURNS} of your sessions are being answered, which is the most. Wait for one of them, then send this one again.`,

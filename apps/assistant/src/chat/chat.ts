@@ -23,7 +23,7 @@ import type { Turn, TurnKey } from './turn.ts';
 import { lastStored, readEvents } from './turn-events.sql.ts';
 import { findTurn, latestTurn, requestCancel } from './turns.sql.ts';
 
-/** How long turns may go on at a shutdown before they are cut off. */
+/** How long turns may go on at a shutdown before they are cut off, unless it is said otherwise. */
 const SHUTDOWN_MS = 20_000;
 
 /** Conversations with an agent. */
@@ -62,6 +62,7 @@ export function createChat({
   log,
   limits,
   metrics,
+  shutdownMs = SHUTDOWN_MS,
   ...requests
 }: RequestDeps & {
   model: Pick<ModelClient, 'streamChat'>;
@@ -69,6 +70,8 @@ export function createChat({
   log: Logger;
   limits: AgentLimits;
   metrics: ChatMetrics;
+  /** How long the turns that run at the end may go on. */
+  shutdownMs?: number;
 }) {
   const { db } = requests;
   const sender = randomUUID();
@@ -248,7 +251,7 @@ export function createChat({
     /** Waits for the turns that run, cuts those off that take too long, and ends. */
     async close(): Promise<void> {
       closing.abort();
-      await Promise.race([allEnded(), sleep(SHUTDOWN_MS, undefined, { ref: false })]);
+      await Promise.race([allEnded(), sleep(shutdownMs, undefined, { ref: false })]);
       for (const turn of hub.running()) turn.stop('closing');
       await allEnded();
       store.close();

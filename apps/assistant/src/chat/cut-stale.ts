@@ -1,3 +1,4 @@
+import type { NumberedEvent } from './events.ts';
 import { cutTurn } from './finish-turn.ts';
 import type { TurnProcess } from './process.ts';
 import { readEvents } from './turn-events.sql.ts';
@@ -45,20 +46,19 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
 
   /** What was streamed and stored of the answer is its text. */
   async function cut({ id: turnId, session_id: sessionId, position }: TurnRow): Promise<void> {
-    const events = await readEvents(db, { turnId, after: 0 });
+    const told: NumberedEvent[] = [];
     let content = '';
-    let seq = 0;
-    for (const event of events) {
+    for (const event of await readEvents(db, { turnId, after: 0 })) {
       // Some may have been stored twice.
-      if (event.seq <= seq) continue;
-      seq = event.seq;
+      if (event.seq <= (told.at(-1)?.seq ?? 0)) continue;
+      told.push(event);
       if (event.type === 'message.delta') content += event.text;
     }
-    const end = await db
+    const last = await db
       .transaction()
-      .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, seq: seq + 1, sender }));
-    if (end === undefined) return;
+      .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, told, sender }));
+    if (last.length === 0) return;
     onCut();
-    hub.deliver({ turnId, sessionId, position }, [end]);
+    hub.deliver({ turnId, sessionId, position }, last);
   }
 }

@@ -1,10 +1,10 @@
 import { problemBody } from '@oselya/kit';
 import { type Static, type TObject, Type } from 'typebox';
 import { problem } from '../errors.ts';
+import { memoryChange, type MemoryChange } from '../memory/index.ts';
 import { exampleMessage, exampleSession, messageRef, summaryRef } from '../sessions/index.ts';
 import { type FrameOf, serverMessage } from '../sockets/definitions.ts';
 import { problemRef } from '../sockets/messages.ts';
-import { memoryChange, type MemoryChange } from '../tools/tool.ts';
 
 const toolMembers = {
   step_id: Type.String({ description: 'Of the step, as in `GET /sessions/{id}/planning`.' }),

@@ -11,6 +11,7 @@ import type { Outcome } from './outcome.ts';
 import type { Turn, TurnKey } from './turn.ts';
 import { insertEvents, storeAllEvents } from './turn-events.sql.ts';
 import { endTurn, tell } from './turns.sql.ts';
+import { untoldChanges } from './untold-changes.ts';
 
 /** How long the end of a turn waits for a database that does not answer; at a shutdown nobody waits. */
 const PATIENCE_MS = 10 * 60_000;
@@ -32,9 +33,9 @@ export async function finishTurn(db: Kysely<Tables>, turn: Turn, ending: Ending)
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     try {
-      const end = await db.transaction().execute((trx) => storeEnd(trx, turn, ending));
-      if (end !== undefined) turn.add(end);
-      return end !== undefined;
+      const last = await db.transaction().execute((trx) => storeEnd(trx, turn, ending));
+      for (const event of last) turn.add(event);
+      return last.length > 0;
     } catch (error) {
       const isOver = performance.now() >= deadline || turn.stopReason === 'closing';
       if (!isDatabaseOutage(error) || isOver) throw error;
@@ -43,14 +44,15 @@ export async function finishTurn(db: Kysely<Tables>, turn: Turn, ending: Ending)
   }
 }
 
+/** @returns What is to be told, its end last; nothing where it was not this turn's to end. */
 async function storeEnd(
   trx: Transaction<Tables>,
   turn: Turn,
   { outcome, answer, sender, requestId }: Ending,
-): Promise<TurnEvent | undefined> {
+): Promise<TurnEvent[]> {
   const { turnId, sessionId } = turn;
   const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
-  if (ended === undefined) return undefined;
+  if (ended === undefined) return [];
   const body = outcome.status === 'failed' ? problemBody(outcome.problem, requestId) : undefined;
   await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
   const message = await insertMessage(trx, {
@@ -67,23 +69,25 @@ async function storeEnd(
     body === undefined
       ? { type: 'message.completed', message: presented }
       : { type: 'error', problem: body, message: presented };
-  const events = [...turn.after(0), { ...end, seq: turn.lastSeq + 1 }];
-  await storeAllEvents(trx, { turnId, events });
+  const told = turn.after(0);
+  const last = [...(await untoldChanges(trx, turn, told)), end];
+  await storeAllEvents(trx, { turnId, events: [...told, ...numbered(last, turn.lastSeq)] });
   await tell(trx, { sessionId, sender });
-  return end;
+  return last;
 }
 
 /**
  * Cuts off a turn whose process has gone: what was streamed and stored of its answer stays, and says so.
- * @returns The end; nothing where it did not run any more.
+ * @param left.told What is stored of it.
+ * @returns What is to be told, its end last; nothing where it did not run any more.
  */
 export async function cutTurn(
   trx: Transaction<Tables>,
   { turnId, sessionId }: Omit<TurnKey, 'position'>,
-  { content, seq, sender }: { content: string; seq: number; sender: string },
-): Promise<NumberedEvent | undefined> {
+  { content, told, sender }: { content: string; told: readonly NumberedEvent[]; sender: string },
+): Promise<NumberedEvent[]> {
   const ended = await endTurn(trx, { turnId, sessionId, status: 'cut' });
-  if (ended === undefined) return undefined;
+  if (ended === undefined) return [];
   await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
   const message = await insertMessage(trx, {
     sessionId,
@@ -92,8 +96,15 @@ export async function cutTurn(
     content,
     status: 'cut',
   });
-  const end = { type: 'message.completed' as const, message: presentMessage(message), seq };
-  await insertEvents(trx, { turnId, events: [end] });
+  const end = { type: 'message.completed' as const, message: presentMessage(message) };
+  const changes = await untoldChanges(trx, { turnId, sessionId }, told);
+  const last = numbered([...changes, end], told.at(-1)?.seq ?? 0);
+  await insertEvents(trx, { turnId, events: last });
   await tell(trx, { sessionId, sender });
-  return end;
+  return last;
+}
+
+/** Events with their numbers, after those that there are. */
+function numbered(events: readonly TurnEvent[], lastSeq: number): NumberedEvent[] {
+  return events.map((event, index) => ({ ...event, seq: lastSeq + 1 + index }));
 }

@@ -1,13 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import type { ToolCall } from '@oselya/model';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
+import { problem } from '../errors.ts';
+import type { MemoryChange } from '../memory/index.ts';
 import { storable, storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolResult } from '../tools/run-tool.ts';
 import type { RunningTool } from './events.ts';
-import { finishStep, type NewStep, startStep } from '../planning/index.ts';
+import { finishStep, type NewStep, noteChanges, startStep } from '../planning/index.ts';
+import { lockSession } from '../sessions/index.ts';
 import type { Turn } from './turn.ts';
+import { storeEvents } from './turn-events.sql.ts';
 
 /** How often a step is tried to be noted again while the database does not answer. */
 const RETRY_MS = 500;
@@ -17,13 +21,23 @@ const RETRY_MS = 500;
  * whoever listens, too. While the database does not answer nothing is begun. Specification 000, Ownership rules on
  * session endpoints.
  */
-export function createPlan({ db }: { db: Kysely<Tables> }, turn: Turn, signal: AbortSignal) {
+export function createPlan(
+  { db, sender }: { db: Kysely<Tables>; sender: string },
+  turn: Turn,
+  signal: AbortSignal,
+) {
   const { turnId: turn_id, sessionId: session_id } = turn;
   const steps = new Map<ToolCall, RunningTool>();
 
   async function start(step: Pick<NewStep, 'kind' | 'title' | 'detail'>): Promise<string> {
     const { id } = await outlast(() => startStep(db, { session_id, turn_id, ...step }), signal);
     return id;
+  }
+
+  function stepOf(call: ToolCall): RunningTool {
+    const tool = steps.get(call);
+    if (tool === undefined) throw new Error('A step that did not begin cannot go on');
+    return tool;
   }
 
   // Also of one that was stopped meanwhile: what it did is shown, and can be undone.
@@ -43,14 +57,32 @@ export function createPlan({ db }: { db: Kysely<Tables> }, turn: Turn, signal: A
       turn.add({ type: 'tool.started', tool });
     },
 
+    /**
+     * Notes what a tool is about to change in the user's memory, in the transaction of the change, together with
+     * what has been told until then: whatever ends the process, what comes after it tells of the change, and by a
+     * number that nobody has seen. A turn that has been ended by another process changes nothing any more.
+     * @throws ProblemError `session_not_found`, or `no_turn_running`.
+     */
+    async noteChange(
+      trx: Transaction<Tables>,
+      call: ToolCall,
+      change: MemoryChange,
+    ): Promise<void> {
+      const session = await lockSession(trx, { sessionId: session_id, reach: 'everything' });
+      if (session === undefined) throw problem('session_not_found');
+      const batch = { turnId: turn_id, sessionId: session_id, events: turn.unstored };
+      const running = await storeEvents(trx, [batch], sender);
+      if (running.length === 0) throw problem('no_turn_running');
+      await noteChanges(trx, stepOf(call).step_id, [change]);
+    },
+
     async finishTool(
       call: ToolCall,
       { status, summary, output, changes }: ToolResult,
     ): Promise<void> {
-      const tool = steps.get(call);
-      if (tool === undefined) throw new Error('A step that did not begin cannot end');
+      const tool = stepOf(call);
       const detail = storableJson({ tool: call.name, input: call.input, output });
-      await finish(tool.step_id, { status, detail, changes });
+      await finish(tool.step_id, { status, detail });
       turn.add({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
     },
 
@@ -61,7 +93,7 @@ export function createPlan({ db }: { db: Kysely<Tables> }, turn: Turn, signal: A
     ): Promise<void> {
       const id = await start({ ...step, detail: storableJson({}) });
       const { status, detail } = await work();
-      await finish(id, { status, detail: storableJson(detail), changes: [] });
+      await finish(id, { status, detail: storableJson(detail) });
     },
   };
 }

@@ -108,7 +108,12 @@ async function answerInto(
     limits,
     contextTokens: deps.contextTokens,
     signal,
-    runTool: (call, seen) => box.run(call, { ...seen, signal }),
+    runTool: (call, seen) =>
+      box.run(call, {
+        ...seen,
+        signal,
+        noteChange: (trx, change) => plan.noteChange(trx, call, change),
+      }),
   });
   for await (const event of events) {
     if (event.type === 'text') {

@@ -1,5 +1,6 @@
 import { type Kysely, type NotNull, sql, type Transaction } from 'kysely';
 import type { Tables, TurnStatus, Unfinished } from '../tables.ts';
+import { endSteps } from '../planning/index.ts';
 import { lockSession } from '../sessions/index.ts';
 import type { TurnKey } from './turn.ts';
 
@@ -150,12 +151,7 @@ export async function endTurn(
     .$narrowType<{ question_id: NotNull }>()
     .executeTakeFirst();
   if (ended === undefined) return undefined;
-  await trx
-    .updateTable('agent_steps')
-    .set({ status: 'failed', finished_at: sql<Date>`clock_timestamp()` })
-    .where('turn_id', '=', turnId)
-    .where('status', '=', 'running')
-    .execute();
+  await endSteps(trx, turnId);
   return ended;
 }
 

@@ -1,9 +1,8 @@
 import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
-import { deleteFact, findValue, writeFact } from '../memory/index.ts';
+import { deleteFact, findValue, type MemoryChange, writeFact } from '../memory/index.ts';
 import { lockChanges, noteUndone } from '../planning/index.ts';
 import type { Tables } from '../tables.ts';
-import type { MemoryChange } from '../tools/tool.ts';
 
 /**
  * Takes back what a step of a user's session changed in their memory: all of it, or nothing where some of it

@@ -97,24 +97,23 @@ export function createFiles({
       const reach = reachOf(user);
       const mediaType = await mediaTypeOf(content);
       return db.transaction().execute(async (trx) => {
+        const { userId } = await requireSession(trx, { sessionId, reach });
+        // What nobody owns yet counts for nobody.
+        if (userId !== null) await lockOwner(trx, userId);
         const session = await lockSession(trx, { sessionId, reach });
-        if (session === undefined) {
-          await requireSession(trx, { sessionId, reach });
-          throw problem('session_not_found');
-        }
+        // It was deleted since it was looked at.
+        if (session === undefined) throw problem('session_not_found');
         const { others, exists } = await countFiles(trx, { sessionId, name });
         if (others >= MAX_FILES) {
           throw problem('too_many_files', {
             detail: `It has ${MAX_FILES}, which is the most. Delete one that is not needed any more, then send this one again.`,
           });
         }
-        const { user_id: userId } = session;
-        // What nobody owns yet counts for nobody.
         if (userId !== null) await checkRoom(trx, { userId, sessionId, name, content });
         const file = await writeFile(trx, { sessionId, name, content, mediaType });
         await recordOthersData(trx, 'others_data_changed', {
           actorId: user.id,
-          ownerId: userId,
+          ownerId: session.user_id,
           details: { data: 'session_file', session_id: sessionId, name },
         });
         return { file, isNew: !exists };
@@ -147,7 +146,6 @@ export function createFiles({
     trx: Transaction<Tables>,
     file: FileName & { userId: string; content: Buffer },
   ): Promise<void> {
-    await lockOwner(trx, file.userId);
     if ((await sumOtherFiles(trx, file)) + file.content.length <= maxOwnerBytes) return;
     throw problem('too_much_stored', {
       detail: `The files of the session's owner may be ${maxOwnerBytes} bytes together. Delete some that are not needed any more, then send this one again.`,

@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely';
+import type { Role } from '../access/user.ts';
 import type { Tables } from '../tables.ts';
+import { readRole } from './users.ts';
 
 /** What is stored of a user's account, without any secret of a sign-in; for the user. */
 export async function readOwnAccount(db: Kysely<Tables>, userId: string) {
@@ -15,4 +17,14 @@ export async function readOwnAccount(db: Kysely<Tables>, userId: string) {
     .orderBy('created_at')
     .execute();
   return { user, signIns };
+}
+
+/** The role of a user as it was cached last; that of somebody who never signed in is the least. */
+export async function cachedRole(db: Kysely<Tables>, userId: string): Promise<Role> {
+  const user = await db
+    .selectFrom('svc_users')
+    .select('role')
+    .where('id', '=', userId)
+    .executeTakeFirst();
+  return readRole(user?.role ?? '');
 }

@@ -1,6 +1,7 @@
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/others-data.ts';
 import { problem } from '../errors.ts';
+import { cachedRole } from '../identity/own-account.sql.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -27,7 +28,9 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
       if (session === undefined) throw problem('session_not_found');
       const { user_id: ownerId, profile_id: profileId } = session;
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
-      const profile = profiles.find(profileId);
+      // As the owner is answered; what nobody owns, as somebody without a role would be.
+      const role = ownerId === null ? 'user' : await cachedRole(db, ownerId);
+      const profile = profiles.find(profileId) ?? profiles.usual({ role });
       const loaded = await loadRequest(deps, {
         sessionId,
         reach,

@@ -64,7 +64,8 @@ export const contextAnswer = Type.Object(
     session_id: Type.String(),
     profile_id: Type.String(),
     system: Type.String({
-      description: "The profile's; empty where there is no such profile now.",
+      description:
+        "Of the profile that answers: the session's, or where that is gone the one that new sessions get; empty where there is none for the owner.",
     }),
     memory: Type.Array(factRef, { description: 'The most recently written first.' }),
     summary: nullable(summarySchema),

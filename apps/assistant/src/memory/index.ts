@@ -2,6 +2,7 @@
 
 export { adminMemoryRoutes } from './admin-routes.ts';
 export { deleteFact, deleteMemoryOf, findValue, listFacts, writeFact } from './repository.ts';
+export { describeChange, type MemoryChange, memoryChange, type NoteChange } from './change.ts';
 export { memoryRoutes } from './routes.ts';
 export { factRef, presentFact } from './schemas.ts';
 export { createMemory, type KnownFact, type Memory } from './service.ts';

@@ -8,6 +8,8 @@ import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
 import type { Position } from '../newest-first.ts';
 import { requireSession } from '../sessions/index.ts';
+import { abortableTransaction } from './abortable-transaction.ts';
+import type { NoteChange } from './change.ts';
 import {
   countFacts,
   countOwnFacts,
@@ -47,6 +49,14 @@ type Page = { limit: number; after: Position | undefined };
 type Reading = { ownerId: string | null; data: string };
 
 type FactName = { category: string; key: string };
+
+/** What somebody who changes a fact for another asks for beside it. */
+type ChangeOptions = {
+  /** Gives the change up, where it has not been made by then. */
+  signal?: AbortSignal;
+  /** Not called where a fact stays as it is. */
+  note?: NoteChange;
+};
 
 /**
  * What can be done with memory, by whom, and with what is recorded of it: everybody has their own, who
@@ -105,14 +115,15 @@ export function createMemory({
      * @param fact.sourceSessionId The conversation that it is learnt in, if any.
      * @returns The fact, and what it said before; nothing where it is new.
      * @throws ProblemError `memory_full` where a new one would be too many; `session_not_found` where the conversation
-     *   was deleted meanwhile, maybe with everything of the user's.
+     *   was deleted meanwhile, maybe with everything of the user's; the signal's reason.
      */
     async putFact(
       user: User,
       fact: FactName & { value: string; sourceSessionId?: string },
+      { signal, note }: ChangeOptions = {},
     ): Promise<{ fact: Fact; previous: string | undefined }> {
       const own = { userId: user.id, sourceSessionId: null, ...fact };
-      return db.transaction().execute(async (trx) => {
+      return abortableTransaction(db, signal, async (trx) => {
         await lockOwner(trx, user.id);
         if (own.sourceSessionId !== null) {
           const session = { sessionId: own.sourceSessionId, reach: { userId: user.id } };
@@ -124,6 +135,10 @@ export function createMemory({
             detail: `You have ${maxFacts} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
           });
         }
+        const { category, key, value } = fact;
+        if (previous !== value) {
+          await note?.(trx, { category, key, value, previous: previous ?? null });
+        }
         return { fact: await writeFact(trx, own), previous };
       });
     },
@@ -131,12 +146,22 @@ export function createMemory({
     /**
      * Deletes a fact of the user's own.
      * @returns What it said.
-     * @throws ProblemError `fact_not_found`.
+     * @throws ProblemError `fact_not_found`; the signal's reason.
      */
-    async deleteFact(user: User, name: FactName): Promise<string> {
-      const value = await deleteFact(db, { userId: user.id, ...name });
-      if (value === undefined) throw problem('fact_not_found');
-      return value;
+    async deleteFact(
+      user: User,
+      { category, key }: FactName,
+      { signal, note }: ChangeOptions = {},
+    ): Promise<string> {
+      const own = { userId: user.id, category, key };
+      return abortableTransaction(db, signal, async (trx) => {
+        await lockOwner(trx, user.id);
+        const previous = await findValue(trx, own);
+        if (previous === undefined) throw problem('fact_not_found');
+        await note?.(trx, { category, key, value: null, previous });
+        await deleteFact(trx, own);
+        return previous;
+      });
     },
 
     /**

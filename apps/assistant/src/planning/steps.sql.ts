@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storableJson } from '../storable-json.ts';
-import type { MemoryChange } from '../tools/tool.ts';
+import type { MemoryChange } from '../memory/index.ts';
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent, within a turn of the conversation. Contract 3, Answers. */
@@ -54,24 +54,72 @@ export async function startStep(db: Kysely<Tables>, step: NewStep): Promise<{ id
     .executeTakeFirstOrThrow();
 }
 
-/** Notes what came of a step, with what it changed. */
+/** Notes what came of a step. */
 export async function finishStep(
   db: Kysely<Tables>,
   id: string,
-  {
-    changes,
-    ...end
-  }: { status: 'done' | 'failed'; detail: string; changes: readonly MemoryChange[] },
+  end: { status: 'done' | 'failed'; detail: string },
 ): Promise<void> {
   await db
     .updateTable('agent_steps')
-    .set({
-      ...end,
-      changes: changes.length === 0 ? null : storableJson(changes),
-      finished_at: sql<Date>`clock_timestamp()`,
-    })
+    .set({ ...end, finished_at: sql<Date>`clock_timestamp()` })
     .where('id', '=', id)
     .execute();
+}
+
+/** Notes what a step changes in the user's memory, in the transaction that changes it. */
+export async function noteChanges(
+  trx: Transaction<Tables>,
+  id: string,
+  changes: readonly MemoryChange[],
+): Promise<void> {
+  await trx
+    .updateTable('agent_steps')
+    .set({ changes: storableJson(changes) })
+    .where('id', '=', id)
+    .execute();
+}
+
+/**
+ * Ends the steps of a turn that were not finished. What one had changed by then is done, whatever became of the
+ * process that did it.
+ */
+export async function endSteps(trx: Transaction<Tables>, turnId: string): Promise<void> {
+  await trx
+    .updateTable('agent_steps')
+    .set({
+      status: sql<string>`case when changes is null then 'failed' else 'done' end`,
+      finished_at: sql<Date>`clock_timestamp()`,
+    })
+    .where('turn_id', '=', turnId)
+    .where('status', '=', 'running')
+    .execute();
+}
+
+/** A step that changed the user's memory, with the tool that did. */
+export type ChangedStep = {
+  id: string;
+  tool: string;
+  title: string;
+  changes: readonly MemoryChange[];
+};
+
+/** The steps of a turn that changed the user's memory, in their order, but for those that were taken back. */
+export async function changedSteps(
+  db: Kysely<Tables>,
+  { turnId, sessionId }: { turnId: string; sessionId: string },
+): Promise<ChangedStep[]> {
+  const steps = await db
+    .selectFrom('agent_steps')
+    .select(['id', 'title', 'changes', sql<string>`detail::jsonb ->> 'tool'`.as('tool')])
+    .where('session_id', '=', sessionId)
+    .where('turn_id', '=', turnId)
+    .where('changes', 'is not', null)
+    .where('undone_at', 'is', null)
+    .orderBy('position')
+    .execute();
+  // They were written by `noteChanges`.
+  return steps as ChangedStep[];
 }
 
 /**
@@ -90,7 +138,7 @@ export async function lockChanges(
     .where('undone_at', 'is', null)
     .forUpdate()
     .executeTakeFirst();
-  // They were written by `finishStep`.
+  // They were written by `noteChanges`.
   return (step?.changes ?? []) as MemoryChange[];
 }
 

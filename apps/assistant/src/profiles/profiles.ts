@@ -21,6 +21,12 @@ export function createProfiles(initial: ProfileFolder) {
   const usable = ({ role }: Pick<User, 'role'>) =>
     all().filter(({ is_admin_only }) => role === 'admin' || !is_admin_only);
 
+  /** What a session gets that names no profile, or one that is gone; nothing where `user` may use none. */
+  function usual(user: Pick<User, 'role'>): Profile | undefined {
+    const own = usable(user);
+    return own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0];
+  }
+
   return {
     /** Takes what was read since. */
     replace(read: ProfileFolder): void {
@@ -49,6 +55,8 @@ export function createProfiles(initial: ProfileFolder) {
     /** A profile, whoever may use it; nothing where there is none, or no more. */
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
+    usual,
+
     /**
      * The profile for a new session of `user`: the one that is asked for, else `default`, else the
      * first that they may use.
@@ -56,10 +64,7 @@ export function createProfiles(initial: ProfileFolder) {
      */
     choose(user: Pick<User, 'role'>, profileId?: string): Profile {
       const own = usable(user);
-      const chosen =
-        profileId === undefined
-          ? (own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0])
-          : byId.get(profileId);
+      const chosen = profileId === undefined ? usual(user) : byId.get(profileId);
       if (chosen === undefined) throw problem('profile_not_found');
       if (!own.includes(chosen)) {
         throw problem('admin_only', { detail: 'This profile is for administrators only.' });

@@ -51,7 +51,10 @@ export async function socketRoutes(
     scope.addHook('onReady', async () => {
       stopListening = await listen(sockets.hear);
     });
-    scope.addHook('onClose', async () => stopListening?.());
+    scope.addHook('onClose', async () => {
+      await stopListening?.();
+      sockets.stop();
+    });
 
     scope.route({
       method: 'GET',

@@ -134,9 +134,11 @@ export function createSockets({
     });
   }
 
-  /** Closes all sockets, so that their clients connect to another process, and waits for that a while. */
+  /**
+   * Closes all sockets, so that their clients connect to another process, and waits for that a while. Users are kept
+   * current until `stop`, for the answers that are being written to them.
+   */
   async function close(): Promise<void> {
-    liveUsers.stop();
     clearInterval(heartbeat);
     const ended = [...connections].map((connection) => connection.ended());
     for (const connection of connections) connection.close(closings.restarting);
@@ -148,6 +150,7 @@ export function createSockets({
     accept,
     close,
     hear: liveUsers.hear,
+    stop: liveUsers.stop,
     /**
      * Why an address may not open one more socket; undefined where it may. That of IPv6 counts as the
      * network that it is in.

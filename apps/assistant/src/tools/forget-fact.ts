@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Memory } from '../memory/index.ts';
+import { describeChange, type Memory } from '../memory/index.ts';
 import { factName } from './remember-fact.ts';
 import { defineTool } from './tool.ts';
 
@@ -13,12 +13,13 @@ export const forgetFact = (memory: Pick<Memory, 'deleteFact'>) =>
     changesMemory: true,
     permission: 'svc.memory.read_own',
     title: ({ category, key }) => `Forgetting ${category}/${key}`,
-    async run({ category, key }, { user }) {
-      const previous = await memory.deleteFact(user, { category, key });
+    async run({ category, key }, { user, signal, noteChange: note }) {
+      const previous = await memory.deleteFact(user, { category, key }, { signal, note });
+      const change = { category, key, value: null, previous };
       return {
         data: { forgotten: { category, key, value: previous } },
-        summary: previous,
-        changes: [{ category, key, value: null, previous }],
+        summary: describeChange(change),
+        changes: [change],
       };
     },
   });

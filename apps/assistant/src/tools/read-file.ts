@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type Files, TEXT_TYPE } from '../files/index.ts';
+import { type Files, TEXT_TYPE, toFileName } from '../files/index.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 /** How much of a file one call gives, in characters. */
@@ -23,7 +23,8 @@ export const readFile = (files: Pick<Files, 'readFile'>) =>
     isData: true,
     changesMemory: false,
     title: ({ name }) => `Reading ${name}`,
-    async run({ name, from = 0 }, { user, sessionId }) {
+    async run({ name: asked, from = 0 }, { user, sessionId }) {
+      const name = toFileName(asked);
       const { content, mediaType } = await files.readFile(user, { sessionId, name });
       if (mediaType !== TEXT_TYPE) {
         throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Memory } from '../memory/index.ts';
+import { describeChange, type Memory } from '../memory/index.ts';
 import { storableText } from '../schema.ts';
 import { defineTool } from './tool.ts';
 
@@ -31,13 +31,14 @@ export const rememberFact = (memory: Pick<Memory, 'putFact'>) =>
     changesMemory: true,
     permission: 'svc.memory.read_own',
     title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
-    async run({ category, key, value }, { user, sessionId }) {
+    async run({ category, key, value }, { user, sessionId, signal, noteChange: note }) {
       const fact = { category, key, value, sourceSessionId: sessionId };
-      const { previous = null } = await memory.putFact(user, fact);
+      const { previous = null } = await memory.putFact(user, fact, { signal, note });
+      const change = { category, key, value, previous };
       return {
         data: { remembered: { category, key, value } },
-        summary: previous === null ? value : `${value} (before: ${previous})`,
-        changes: previous === value ? [] : [{ category, key, value, previous }],
+        summary: describeChange(change),
+        changes: previous === value ? [] : [change],
       };
     },
   });

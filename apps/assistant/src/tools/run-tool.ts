@@ -3,7 +3,8 @@ import type { ToolCall } from '@oselya/model';
 import { hasPermission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import { CollectorError } from '../collector/client.ts';
-import { type DefinedTool, type MemoryChange, ToolError } from './tool.ts';
+import type { MemoryChange } from '../memory/index.ts';
+import { type DefinedTool, type ToolContext, ToolError } from './tool.ts';
 
 /** What came of a call of a tool. */
 export type ToolResult = {
@@ -23,14 +24,14 @@ export type ToolResult = {
 /** How long a tool may take, and how much it may tell the model. */
 export const toolLimits = { ms: 20_000, outputBytes: 16 * 1024 };
 
+/** For what a call is made: `hasReadData` is whether the model had read what strangers wrote when it asked for it. */
+type CallContext = Pick<ToolContext, 'signal' | 'noteChange'> & { hasReadData: boolean };
+
 /** The tools of one answer. */
 export type ToolBox = {
   /** What a call does, for people; its name where it cannot be said. */
   title: (call: ToolCall) => string;
-  run: (
-    call: ToolCall,
-    options: { hasReadData: boolean; signal: AbortSignal },
-  ) => Promise<ToolResult>;
+  run: (call: ToolCall, context: CallContext) => Promise<ToolResult>;
 };
 
 /**
@@ -56,7 +57,7 @@ export function createToolBox({
 
   async function run(
     call: ToolCall,
-    { hasReadData, signal }: { hasReadData: boolean; signal: AbortSignal },
+    { hasReadData, signal, noteChange }: CallContext,
   ): Promise<ToolResult> {
     const tool = byName.get(call.name);
     if (tool === undefined) return refused(`there is no tool ${shorten(call.name)} here`);
@@ -68,23 +69,17 @@ export function createToolBox({
       );
     }
     const late = AbortSignal.timeout(limits.ms);
+    const ending = AbortSignal.any([signal, late]);
     try {
-      const user = await currentUser();
+      const user = await unlessAborted(ending, currentUser());
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
           return refused(`it needs ${permission}`);
         }
       }
-      const {
-        data,
-        kept = data,
-        summary,
-        changes = [],
-      } = await tool.run(call.input, {
-        user,
-        sessionId,
-        signal: AbortSignal.any([signal, late]),
-      });
+      const running = tool.run(call.input, { user, sessionId, signal: ending, noteChange });
+      const output = await (tool.changesMemory ? running : unlessAborted(ending, running));
+      const { data, kept = data, summary, changes = [] } = output;
       return {
         status: 'done',
         output: bounded(JSON.stringify(data), limits.outputBytes),
@@ -113,6 +108,19 @@ export function createToolBox({
     },
     run,
   };
+}
+
+/** What comes of work, for as long as a signal lets it be waited for: some work minds no signal. */
+async function unlessAborted<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(signal.reason);
+  signal.addEventListener('abort', giveUp, { once: true });
+  if (signal.aborted) giveUp();
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
 }
 
 /** A call that came to nothing, and why. */

@@ -1,9 +1,9 @@
-import { type Static, type TSchema, Type } from 'typebox';
+import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
+import type { MemoryChange, NoteChange } from '../memory/index.ts';
 import { TOOLS } from '../profiles/profile.ts';
-import { nullable } from '../schema.ts';
 
 /** The names of all tools: those that profiles name, and that which every profile has. */
 export const TOOL_NAMES = [...TOOLS, 'read_file'] as const;
@@ -17,18 +17,9 @@ export type ToolContext = {
   user: User;
   sessionId: string;
   signal: AbortSignal;
+  /** Notes what it changes, for people to see and undo whatever becomes of the answer. */
+  noteChange: NoteChange;
 };
-
-/** A fact that a tool wrote or removed, and what had stood there before it. */
-export const memoryChange = Type.Object({
-  category: Type.String(),
-  key: Type.String(),
-  value: nullable(Type.String({ description: 'Null where it was removed.' })),
-  previous: nullable(Type.String({ description: 'Null where there was none.' })),
-});
-
-/** See {@link memoryChange}. */
-export type MemoryChange = Static<typeof memoryChange>;
 
 /** What a tool gives. */
 export type ToolOutput = {
@@ -49,7 +40,7 @@ export type ToolOutput = {
  * Something that an agent can do.
  * @property isData Whether what it gives was written by strangers: what stands there orders nobody anything.
  * @property changesMemory Whether it writes: it is not run once an answer has read what strangers wrote, who might
- *   have asked for it.
+ *   have asked for it. It minds the signal by itself, as only it knows whether something has been changed by then.
  */
 export type Tool<Input extends TSchema = TSchema> = {
   name: ToolName;

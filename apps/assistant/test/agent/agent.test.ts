@@ -7,11 +7,14 @@ import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts
 /** What a round of the model says: words, how many tokens it says they were, and tools that it asks for. */
 type Round = { words?: string[]; tokens?: number | null; tools?: number };
 
+const LOOK = { name: 'look', description: 'Looks.', input: {} };
+
 /** Has an agent answer by rounds as they are written; what it was asked and what happened. */
 async function answer(
   rounds: readonly Round[],
   { outputTokens = 1000, contextTokens = 32_768, output = 'ok' } = {},
 ) {
+  let toolsRun = 0;
   const asked: ChatRequest[] = [];
   const events: AgentEvent[] = [];
   async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
@@ -26,16 +29,18 @@ async function answer(
   }
   const running = runAgent({
     model: { streamChat },
-    request: { system: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools: [] },
-    runTool: () =>
-      Promise.resolve({
+    request: { system: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools: [LOOK] },
+    runTool: () => {
+      toolsRun += 1;
+      return Promise.resolve({
         status: 'done',
         output,
         kept: output,
         summary: '',
         isData: false,
         changes: [],
-      }),
+      });
+    },
     limits: { ...fixedLimits, outputTokens },
     contextTokens,
     signal: new AbortController().signal,
@@ -51,7 +56,7 @@ async function answer(
   const statuses = events.flatMap((event) =>
     event.type === 'tool.finished' ? [event.result.status] : [],
   );
-  return { asked, text, statuses, code };
+  return { asked, text, statuses, code, toolsRun };
 }
 
 test('the tokens of an answer are counted over its rounds, as the server counts them or by their parts', async () => {
@@ -84,4 +89,37 @@ test('a tool for whose output the window has no room is refused, and the model a
   assert.deepEqual(statuses, ['done', 'failed', 'failed']);
   assert.equal(text, 'Done.');
   assert.match(JSON.stringify(asked.at(-1)?.messages.at(-1)), /no room for more/);
+});
+
+test('an answer has eight rounds: in the last one the model has no tools, and no call of it is run', async () => {
+  const asking = Array.from({ length: 7 }, () => ({ tools: 1 }));
+  const last = { words: ['Enough.'], tools: 1 };
+  const { asked, text, code, toolsRun } = await answer([...asking, last, { words: ['More.'] }]);
+  assert.deepEqual(
+    asked.map(({ tools }) => tools?.length),
+    [1, 1, 1, 1, 1, 1, 1, 0],
+  );
+  assert.deepEqual([text, code, toolsRun], ['Enough.', undefined, 7]);
+});
+
+test('an answer that has said nothing when its rounds are over has failed', async () => {
+  const rounds = Array.from({ length: 9 }, () => ({ tools: 1 }));
+  const { asked, code } = await answer(rounds);
+  assert.deepEqual([asked.length, code], [8, 'model_failed']);
+});
+
+test('sixteen tools are run for one answer, however many are asked for at once', async () => {
+  const rounds = [{ tools: 10 }, { tools: 10 }, { words: ['Done.'], tools: 5 }];
+  const { asked, statuses, text, toolsRun } = await answer(rounds);
+  assert.deepEqual(
+    statuses.map((status) => status === 'done'),
+    Array.from({ length: 20 }, (_, index) => index < 16),
+  );
+  assert.deepEqual([toolsRun, text], [16, 'Done.']);
+  assert.match(JSON.stringify(asked.at(-1)?.messages.at(-1)), /at most 16 tools/);
+  // It is told, and asked to answer with what it has.
+  assert.deepEqual(
+    asked.map(({ tools }) => tools?.length),
+    [1, 1, 0],
+  );
 });

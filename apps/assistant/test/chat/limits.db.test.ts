@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
 import { openStage, type Talker, talk } from './stage.ts';
 
 const stage = await openStage({ ANSWER_MAX_TOKENS: '5' });
@@ -19,6 +20,9 @@ async function failureOf(who: Talker, sessionId: string): Promise<string | undef
   assert.equal(who.of('message.completed').length, 0);
   return problem?.code;
 }
+
+const titlesAndStatuses = async (sessionId: string) =>
+  (await stage.steps(sessionId)).map(({ title, status }) => [title, status]);
 
 test('an answer that has as many tokens as it may ends with what was said, and says why', async (t) => {
   model.scripts.push({ words: ['Раз ', 'два ', 'три ', 'чотири ', 'пʼять ', 'шість ', 'сім.'] });
@@ -46,23 +50,33 @@ test('an answer that the model server cut off at that length ends alike', async 
 });
 
 test('an answer that takes as long as it may ends, whether the model or a tool is waited for', async (t) => {
-  const hurried = await stage.another({ ANSWER_MAX_SECONDS: '1' });
+  const hurried = await stage.another({ ANSWER_MAX_SECONDS: '4' });
   const rest = gate();
   t.after(rest.open);
   const waiting = [
-    { words: ['Ще ', rest.opened, 'трохи'] },
-    { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
+    { script: { words: ['Ще ', rest.opened, 'трохи'] }, said: 'Ще ', steps: [] },
+    {
+      script: { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
+      said: '',
+      steps: [['Reading listing 1', 'failed']],
+    },
   ];
   collector.failure = 'silent';
   t.after(() => {
     collector.failure = undefined;
   });
-  for (const script of waiting) {
+  const ends: (() => Promise<void>)[] = [];
+  for (const { script, said, steps } of waiting) {
     model.scripts.push(script);
     const olena = await talk(t, { url: hurried, sid });
     const id = await olena.newSession();
+    const asked = model.seen.length;
     await olena.say(id, 'Розкажи');
-    assert.equal(await failureOf(olena, id), 'answer_too_slow');
-    assert.ok((await stage.steps(id)).every(({ status }) => status === 'failed'));
+    await until(() => model.seen.length > asked);
+    ends.push(async () => {
+      assert.equal(await failureOf(olena, id), 'answer_too_slow');
+      assert.deepEqual([olena.streamed, await titlesAndStatuses(id)], [said, steps]);
+    });
   }
+  for (const end of ends) await end();
 });

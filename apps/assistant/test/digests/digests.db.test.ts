@@ -87,6 +87,30 @@ test('digests are at least so far apart, and what comes meanwhile is in the next
   assert.match(text, /18 000 UAH \(було 20 000 UAH\)/);
 });
 
+test('each search waits for the minutes that it asked for, and for no more', async () => {
+  const often = await stage.keep('u-olena', { every: 30 });
+  const daily = await stage.keep('u-olena', { every: 24 * 60 });
+  feed.add(26);
+  await reader.pass();
+  feed.add(27);
+  const both = async () => [await told(often.sessionId), await told(daily.sessionId)];
+  await stage.later('29 minutes');
+  await reader.pass();
+  assert.deepEqual(await both(), [[[26]], [[26]]]);
+  await stage.later('1 minute');
+  await reader.pass();
+  assert.deepEqual(await both(), [[[26], [27]], [[26]]]);
+  await stage.later('23 hours 29 minutes');
+  await reader.pass();
+  assert.deepEqual(await both(), [[[26], [27]], [[26]]]);
+  await stage.later('1 minute');
+  await reader.pass();
+  assert.deepEqual(await both(), [
+    [[26], [27]],
+    [[26], [27]],
+  ]);
+});
+
 test('ten listings are shown, the others counted, and none of them comes again', async () => {
   const { sessionId } = await stage.keep('u-olena');
   for (let id = 1000; id < 1250; id += 1) feed.add(id);

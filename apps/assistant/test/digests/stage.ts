@@ -95,10 +95,13 @@ export async function openDigestStage() {
       return { id: saved.id, sessionId: session.id };
     },
 
-    /** Lets the time pass after which the next digest may come, and what waits for it is looked at again. */
-    async later(): Promise<void> {
-      await sql`update saved_searches set told_at = told_at - interval '8 days'`.execute(db);
-      await sql`update saved_search_hits set found_at = found_at - interval '8 days'
+    /**
+     * Lets time pass: without an age so much that the next digest may come, whatever it waits for, and what is to
+     * be told in it is looked at again.
+     */
+    async later(age = '8 days'): Promise<void> {
+      await sql`update saved_searches set told_at = told_at - ${age}::interval`.execute(db);
+      await sql`update saved_search_hits set found_at = found_at - ${age}::interval
         where told_at is null`.execute(db);
     },
 

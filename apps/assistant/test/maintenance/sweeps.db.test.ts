@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { sweepAudit } from '../../src/audit/repository.ts';
+import { sweepEvents } from '../../src/chat/turn-events.sql.ts';
 import { sweepSessions } from '../../src/identity/auth-sessions.ts';
 import { sweepInvalidations } from '../../src/identity/invalidation.ts';
 import { sweepPendingLogins } from '../../src/identity/pending-logins.ts';
@@ -13,7 +14,13 @@ import { until } from '../helpers/until.ts';
 const { db, engine, lines, instance } = await openAssistant();
 
 type Kept = {
-  table: 'audit_log' | 'webhook_events' | 'user_auth_sessions' | 'pending_logins' | 'invalidations';
+  table:
+    | 'audit_log'
+    | 'webhook_events'
+    | 'user_auth_sessions'
+    | 'pending_logins'
+    | 'invalidations'
+    | 'chat_turn_events';
   sweep: Sweep;
   /** How old the youngest is that goes, and the oldest that stays. */
   ages: { over: string; kept: string };
@@ -68,7 +75,28 @@ const kept: Record<string, Kept> = {
       sql`insert into invalidations (kind, created_at)
         select 'access', now() - ${age}::interval from generate_series(1, ${count})`.execute(db),
   },
+  'what was streamed of answers': {
+    table: 'chat_turn_events',
+    sweep: sweepEvents,
+    ages: { over: '11 minutes', kept: '9 minutes' },
+    add: (age, count) => addEvents({ status: 'completed', age, count }),
+  },
 };
+
+/** Adds what a turn streamed that ended so long ago; one that runs began so long ago. */
+const addEvents = ({ status, age, count }: { status: string; age: string; count: number }) =>
+  sql`with session as (
+      insert into conversation_sessions (user_id, profile_id, name) values ('u-1', 'default', '')
+      returning id
+    ), turn as (
+      insert into chat_turns
+        (session_id, user_id, question_id, status, started_at, lease_until, finished_at)
+      select id, 'u-1', 'q', ${status}, now() - ${age}::interval, now(),
+        case when ${status} <> 'running' then now() - ${age}::interval end
+      from session returning id
+    )
+    insert into chat_turn_events (turn_id, last_seq, events)
+    select turn.id, n, '[]' from turn, generate_series(1, ${count}) n`.execute(db);
 
 const countOf = async (table: Kept['table']): Promise<number> => {
   const { count } = await db
@@ -80,6 +108,8 @@ const countOf = async (table: Kept['table']): Promise<number> => {
 
 beforeEach(async () => {
   for (const { table } of Object.values(kept)) await db.deleteFrom(table).execute();
+  // A turn that seems to run would be cut off by a server that begins to listen.
+  await db.deleteFrom('conversation_sessions').execute();
   await db
     .insertInto('svc_users')
     .values({ id: 'u-1', email: 'u-1@example.test' })
@@ -108,6 +138,11 @@ for (const [name, { table, sweep, ages, add }] of Object.entries(kept)) {
     });
   }
 }
+
+test('of an answer that is being written all that was streamed stays, however long it takes', async () => {
+  await addEvents({ status: 'running', age: '1 day', count: 3 });
+  assert.equal(await runSweep(db, sweepEvents), 0);
+});
 
 test('a server that begins to listen sweeps all of it', async () => {
   for (const { ages, add } of Object.values(kept)) await add(ages.over, 2);

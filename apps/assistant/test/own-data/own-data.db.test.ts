@@ -2,14 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { User } from '../../src/access/user.ts';
 import { createMemory } from '../../src/memory/index.ts';
-import { openAssistant } from '../helpers/assistant.ts';
-import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { openStage, talk } from '../chat/stage.ts';
+import { person } from '../helpers/people.ts';
+import { gate } from '../helpers/scripted-model.ts';
 
-const assistant = await openAssistant(SEVERAL_PEOPLE);
-const { db } = assistant;
-const app = await assistant.instance();
-const olena = await assistant.signedIn(app, person('u-olena'));
-const taras = await assistant.signedIn(app, person('u-taras'));
+const stage = await openStage();
+const { app, db, model, url } = stage;
+const olena = await stage.signedIn(app, person('u-olena'));
+const taras = await stage.signedIn(app, person('u-taras'));
+
+/** More than an export reads at once. */
+const MANY = 201;
 
 /** Gives somebody so many sessions with one of everything. */
 async function fill(userId: string, mark: string, sessions: number): Promise<void> {
@@ -45,12 +48,65 @@ async function fill(userId: string, mark: string, sessions: number): Promise<voi
     .values({ user_id: userId, category: 'wishes', key: 'city', value: mark })
     .execute();
   await db.insertInto('memory_summaries').values({ user_id: userId, summary: mark }).execute();
+  await fillSession(userId, mark);
 }
 
+/** Gives the first session of somebody what an answer leaves beside its messages, and a search that found something. */
+async function fillSession(userId: string, mark: string): Promise<void> {
+  const session_id = `${userId}-0`;
+  const now = new Date();
+  const { id: turn_id } = await db
+    .insertInto('chat_turns')
+    .values({ session_id, user_id: userId, question_id: 'q', lease_until: now, finished_at: now })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await db.insertInto('chat_turn_events').values({ turn_id, last_seq: 1, events: '[]' }).execute();
+  await db
+    .insertInto('conversation_summaries')
+    .values({ session_id, summary: mark, through_sent_us: null, through_position: 0, revision: 1 })
+    .execute();
+  const { id: search_id } = await db
+    .insertInto('saved_searches')
+    .values({ user_id: userId, session_id, name: mark, search: '{}', every_minutes: 60 })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await db
+    .insertInto('saved_search_hits')
+    .values({ search_id, listing_id: 7, kind: 'new', old_price: null })
+    .execute();
+}
+
+/** How many rows there are of what users say, store and have remembered. */
+async function countRows(): Promise<Record<string, number>> {
+  const tables = [
+    'conversation_sessions',
+    'conversation_messages',
+    'conversation_summaries',
+    'chat_turns',
+    'chat_turn_events',
+    'agent_steps',
+    'session_files',
+    'memory_facts',
+    'memory_summaries',
+    'saved_searches',
+    'saved_search_hits',
+  ] as const;
+  const counted = tables.map(async (table) => {
+    const { count } = await db
+      .selectFrom(table)
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow();
+    return [table, count] as const;
+  });
+  return Object.fromEntries(await Promise.all(counted));
+}
+
+await fill('u-taras', 'taras-said', 2);
+const others = await countRows();
+for (const [table, count] of Object.entries(others)) assert.ok(count > 0, table);
+
 test('an export has everything of the user, over pages, and nothing of anybody else', async () => {
-  // More than one page of sessions.
-  await fill('u-olena', 'olena-said', 201);
-  await fill('u-taras', 'taras-said', 2);
+  await fill('u-olena', 'olena-said', MANY);
   const answer = await olena.get('/me/export');
   assert.equal(answer.statusCode, 200);
   assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
@@ -61,11 +117,11 @@ test('an export has everything of the user, over pages, and nothing of anybody e
   assert.equal(document.sign_ins.length, 1);
   assert.equal(document.memory.facts[0].value, 'olena-said');
   assert.equal(document.memory.summary.summary, 'olena-said');
-  assert.equal(document.sessions.length, 201);
+  assert.equal(document.sessions.length, MANY);
   const names = new Set(
     document.sessions.map((session: { session_id: string }) => session.session_id),
   );
-  assert.equal(names.size, 201);
+  assert.equal(names.size, MANY);
   for (const session of document.sessions) {
     assert.equal(session.messages.length, 1);
     assert.equal(session.steps.length, 1);
@@ -83,16 +139,12 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
-    deleted: { sessions: 201, saved_searches: 0, facts: 1, summaries: 1 },
+    deleted: { sessions: MANY, saved_searches: 1, facts: 1, summaries: 1 },
   });
   const left = (await olena.get('/me/export')).json();
   assert.deepEqual([left.sessions, left.memory.facts], [[], []]);
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
-  for (const table of ['conversation_messages', 'agent_steps', 'session_files'] as const) {
-    const rows = await db.selectFrom(table).select('session_id').execute();
-    assert.ok(rows.length > 0);
-    assert.ok(rows.every(({ session_id: id }) => id.startsWith('u-taras')));
-  }
+  assert.deepEqual(await countRows(), others);
   // An answer that was being written meanwhile remembers nothing any more.
   const late = {
     category: 'wishes',
@@ -112,4 +164,80 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
   const other = (await taras.get('/me/export')).json();
   assert.equal(other.sessions.length, 2);
   assert.equal(other.memory.summary.summary, 'taras-said');
+});
+
+test('an export has all steps of a session, its messages and the lines about the user, over pages', async () => {
+  const session_id = 'u-maria-0';
+  const maria = await stage.signedIn(app, person('u-maria'));
+  await fill('u-maria', 'maria-said', 1);
+  const numbers = Array.from({ length: 2 * MANY }, (_, index) => index);
+  await db
+    .insertInto('agent_steps')
+    .values(
+      numbers.map((n) => ({
+        session_id,
+        turn_id: 't',
+        kind: 'tool',
+        title: `step ${n}`,
+        status: 'done',
+      })),
+    )
+    .execute();
+  await db
+    .insertInto('conversation_messages')
+    .values(numbers.map((n) => ({ session_id, role: 'user', content: `message ${n}` })))
+    .execute();
+  await db
+    .insertInto('audit_log')
+    .values(
+      numbers.map((n) => ({
+        action: `noted ${n}`,
+        actor_id: null,
+        user_id: 'u-maria',
+        details: '{}',
+      })),
+    )
+    .execute();
+  const { sessions, audit } = (await maria.get('/me/export')).json();
+  const [{ steps, messages }] = sessions;
+  const each: [string, string[]][] = [
+    ['step', steps.map(({ title }: { title: string }) => title)],
+    ['message', messages.map(({ content }: { content: string }) => content)],
+    ['noted', audit.map(({ action }: { action: string }) => action)],
+  ];
+  for (const [what, texts] of each) {
+    const found = texts.filter((text) => text.startsWith(`${what} `));
+    assert.deepEqual(
+      found.toReversed(),
+      numbers.map((n) => `${what} ${n}`),
+    );
+  }
+  await maria.request('DELETE', '/me/data');
+});
+
+test('deleting ends an answer that is being written: who listens is told, and it leaves nothing', async (t) => {
+  const sid = await stage.signIn('u-iryna');
+  const iryna = await talk(t, { url, sid });
+  const id = await iryna.newSession();
+  const rest = gate();
+  t.after(rest.open);
+  const wish = { category: 'wishes', key: 'city', value: 'Львів' };
+  model.scripts.push(
+    { tools: [{ name: 'remember_fact', arguments: wish }] },
+    { words: ['Ще ', rest.opened, 'дещо'] },
+    { words: ['Усе.'] },
+  );
+  await iryna.say(id, 'Запамʼятай');
+  await iryna.hear('Ще ');
+  const deleted = await app.inject({
+    method: 'DELETE',
+    url: '/me/data',
+    cookies: { svc_auth_session: sid },
+  });
+  assert.partialDeepStrictEqual(deleted.json(), { deleted: { sessions: 1, facts: 1 } });
+  rest.open();
+  const { problem } = await iryna.waitFor('error');
+  assert.equal(problem?.code, 'session_not_found');
+  assert.equal(iryna.of('message.completed').length, 0);
+  assert.deepEqual(await countRows(), others);
 });

@@ -4,7 +4,7 @@ import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../context.ts';
 import { INTERRUPTED } from '../interrupt.ts';
 import { oneLine, printableText } from '../terminal.ts';
-import { notesOn, type Screen, show } from './show.ts';
+import { describeChange, type FinishedStep, notesOn, type Screen, show } from './show.ts';
 
 type ListedSession = {
   session_id: string;
@@ -26,6 +26,7 @@ const HELP = [
   '/sessions     list your latest sessions',
   '/open N       go on with the session of that number, or of that id',
   '/retry        have the last message answered again',
+  '/undo         take back what was remembered last, then what was before it',
   '/cancel       end the answer that is being written (Ctrl-C does, too)',
   '/quit         leave (Ctrl-D does, too)',
 ];
@@ -50,6 +51,8 @@ class Conversation {
   readonly #ended = Promise.withResolvers<number>();
   #sessionId: string | undefined;
   #listed: ListedSession[] = [];
+  /** What changed the memory and was not taken back, the latest last. */
+  readonly #changed: FinishedStep[] = [];
   /** Lines are done one after another: several may be pasted at once. */
   #work = Promise.resolve();
   #isClosed = false;
@@ -63,6 +66,7 @@ class Conversation {
     this.#screen = {
       text: (text) => void stdout.write(text),
       note: notesOn(stdout, env),
+      changed: (step) => this.#noteChanged(step),
     };
     this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
   }
@@ -144,6 +148,8 @@ class Conversation {
         return this.#choose(argument);
       case '/retry':
         return this.#retry();
+      case '/undo':
+        return this.#undo();
       case '/cancel':
         this.#screen.note('No answer is being written.');
         return;
@@ -169,6 +175,25 @@ class Conversation {
   async #retry(): Promise<void> {
     if (this.#sessionId === undefined) this.#screen.note('There is no answer yet.');
     else await this.#show(this.#client.retry(this.#sessionId));
+  }
+
+  #noteChanged(step: FinishedStep): void {
+    this.#changed.push(step);
+    for (const change of step.tool.changes) {
+      this.#screen.note(`${describeChange(change)}. /undo takes it back.`);
+    }
+  }
+
+  async #undo(): Promise<void> {
+    const step = this.#changed.pop();
+    if (step === undefined) {
+      this.#screen.note('Nothing was remembered here that can be taken back.');
+      return;
+    }
+    await this.#client.undo(step.session_id, step.tool.step_id);
+    for (const change of step.tool.changes) {
+      this.#screen.note(`Taken back: ${describeChange(change)}`);
+    }
   }
 
   async #cancel(): Promise<void> {

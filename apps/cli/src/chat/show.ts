@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { Answer, Message, Tool, TurnEvent } from '@oselya/chat-client';
+import type { Answer, MemoryChange, Message, Tool, TurnEvent } from '@oselya/chat-client';
 import { oneLine, printableJson, printableText } from '../terminal.ts';
 
 /** Where an answer is shown. */
@@ -8,7 +8,12 @@ export type Screen = {
   text: (text: string) => void;
   /** A line about what happens. */
   note: (line: string) => void;
+  /** Is told of each step that changed what is remembered, after its line. */
+  changed?: (step: FinishedStep) => void;
 };
+
+/** A tool that has been run, with its session. */
+export type FinishedStep = Extract<TurnEvent, { type: 'tool.finished' }>;
 
 /** How an answer ended. */
 export type Ending = 'completed' | 'cancelled' | 'cut' | 'failed';
@@ -49,6 +54,7 @@ export async function show(answer: Answer, screen: Screen): Promise<Ending> {
         break;
       case 'tool.finished':
         screen.note(describeTool(event.tool));
+        if (event.tool.changes.length > 0) screen.changed?.(event);
         break;
       case 'message.completed':
         finish(event.message);
@@ -82,10 +88,16 @@ export function notesOn(
   return (line) => void stream.write(`${dim}${line}${plain}\n`);
 }
 
-type FinishedTool = Extract<TurnEvent, { type: 'tool.finished' }>['tool'];
-
-function describeTool({ title, status, summary }: Tool & FinishedTool): string {
+function describeTool({ title, status, summary }: Tool & FinishedStep['tool']): string {
   return `${status === 'done' ? '✓' : '✗'} ${oneLine(title)}: ${oneLine(summary)}`;
+}
+
+/** What is remembered, or no more, by a change. */
+export function describeChange({ category, key, value, previous }: MemoryChange): string {
+  const fact = oneLine(`${category}/${key}`);
+  if (value === null) return `Forgotten: ${fact}: ${oneLine(previous ?? '')}`;
+  const before = previous === null ? '' : ` (before: ${oneLine(previous)})`;
+  return `Remembered: ${fact}: ${oneLine(value)}${before}`;
 }
 
 const ENDINGS: Readonly<Record<string, Ending>> = {

@@ -1,0 +1,27 @@
+import type { Transaction } from 'kysely';
+import { type Static, Type } from 'typebox';
+import { nullable } from '../schema.ts';
+import type { Tables } from '../tables.ts';
+
+/** A fact that was written or removed, and what had stood there before it. */
+export const memoryChange = Type.Object({
+  category: Type.String(),
+  key: Type.String(),
+  value: nullable(Type.String({ description: 'Null where it was removed.' })),
+  previous: nullable(Type.String({ description: 'Null where there was none.' })),
+});
+
+/** See {@link memoryChange}. */
+export type MemoryChange = Static<typeof memoryChange>;
+
+/**
+ * Notes a change in the transaction that makes it, before it is made, so that there is no change without its note.
+ * What it throws undoes the change.
+ */
+export type NoteChange = (trx: Transaction<Tables>, change: MemoryChange) => Promise<void>;
+
+/** What came of a change, for people: what the fact says now, or said. */
+export function describeChange({ value, previous }: MemoryChange): string {
+  if (value === null) return previous ?? '';
+  return previous === null ? value : `${value} (before: ${previous})`;
+}

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLogger, createServer } from '@oselya/kit';
+import type { ChatPart, ChatRequest } from '@oselya/model';
+import { Registry } from 'prom-client';
+import { sql } from 'kysely';
+import type { User } from '../../src/access/user.ts';
+import { fixedLimits } from '../../src/agent/index.ts';
+import { createChat } from '../../src/chat/chat.ts';
+import { chatLifecycle } from '../../src/chat/lifecycle.ts';
+import { createChatMetrics } from '../../src/chat/metrics.ts';
+import { createProfiles } from '../../src/profiles/profiles.ts';
+import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
+import { openStage, talk } from './stage.ts';
+
+const stage = await openStage();
+const { db, engine, model, stored, url } = stage;
+const sid = await stage.signIn('u-olena');
+const log = createLogger({ level: 'silent', service: 'test' });
+
+/** How the newest turn of a session stands. */
+const statusOf = async (sessionId: string): Promise<string | undefined> => {
+  const turn = await db
+    .selectFrom('chat_turns')
+    .select('status')
+    .where('session_id', '=', sessionId)
+    .executeTakeFirst();
+  return turn?.status;
+};
+
+test('a process that starts cuts off what nobody runs, though nobody opens it, and who listens is told', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  const olena = await talk(t, { url, sid });
+  const ids: string[] = [];
+  for (const text of ['Перше', 'Друге']) {
+    model.scripts.push({ words: [`${text} почав`, rest.opened, ' і скінчив'] });
+    const id = await olena.newSession();
+    ids.push(id);
+    await olena.say(id, text);
+    await olena.hear(`${text} почав`);
+  }
+  const [fresh = '', silent = ''] = ids;
+  const storedOf = async () => {
+    const { rows } = await sql`select from chat_turn_events where last_seq >= 2`.execute(db);
+    return rows.length;
+  };
+  await until(async () => (await storedOf()) >= 2);
+  await sql`update chat_turns set lease_until = now() - interval '1 second'
+    where session_id = ${silent}`.execute(db);
+
+  await stage.another();
+  await until(async () => (await statusOf(silent)) === 'cut');
+  const { message } = await olena.waitFor('message.completed');
+  assert.partialDeepStrictEqual(message, { content: 'Друге почав', status: 'cut' });
+  if (engine === 'postgres') {
+    // Its process has said lately that it runs it.
+    assert.equal(await statusOf(fresh), 'running');
+    rest.open();
+    await until(async () => (await statusOf(fresh)) === 'completed');
+    return;
+  }
+  // Nobody else can have the embedded database open: whatever runs there was left by a process that has gone.
+  await until(async () => (await statusOf(fresh)) === 'cut');
+  assert.deepEqual(await stored(fresh), [
+    ['user', 'Перше', null],
+    ['assistant', 'Перше почав', 'cut'],
+  ]);
+});
+
+test('it is looked for when the server begins to listen and every ten seconds, one look at a time', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const openapi = { title: 'Nothing', description: '', version: '0' };
+  const app = await createServer({ log, bodyLimit: 1024, openapi });
+  const looks: (boolean | undefined)[] = [];
+  const slow = gate();
+  const ended: string[] = [];
+  const chat = {
+    hear: () => undefined,
+    async cutAllStale({ all }: { all?: boolean } = {}) {
+      looks.push(all);
+      if (looks.length === 2) await slow.opened;
+      if (looks.length === 3) throw new Error('The database does not answer');
+    },
+    close: () => Promise.resolve(void ended.push('chat')),
+  };
+  chatLifecycle(app, {
+    chat,
+    model: { close: () => Promise.resolve(void ended.push('model')) },
+    isExclusive: true,
+    listen: () => Promise.resolve(() => Promise.resolve(void ended.push('listening'))),
+  });
+  const pass = async (ms: number) => {
+    t.mock.timers.tick(ms);
+    await new Promise(setImmediate);
+  };
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  await until(() => looks.length === 1);
+  await pass(9999);
+  assert.deepEqual(looks, [true]);
+  await pass(1);
+  await pass(10_000);
+  assert.deepEqual(looks, [true, undefined]);
+  slow.open();
+  await new Promise(setImmediate);
+  // One that fails is no reason not to look again.
+  await pass(10_000);
+  await pass(10_000);
+  assert.deepEqual(looks, [true, undefined, undefined, undefined]);
+  await app.close();
+  // Until the last turn has ended it is heard who was signed out, and the model answers.
+  assert.deepEqual(ended, ['chat', 'listening', 'model']);
+});
+
+const USER: User = {
+  id: 'u-olena',
+  email: 'olena@example.test',
+  display_name: null,
+  role: 'user',
+  permissions: ['svc.tools.use'],
+};
+const HOLDER = {
+  requestId: 'r',
+  began: () => undefined,
+  hold: () => ({ current: () => Promise.resolve(USER), release: () => undefined }),
+};
+
+/** Conversations of a process of its own, in one of which an answer goes on when it is let go. */
+async function midAnswer({ shutdownMs }: { shutdownMs: number }) {
+  const rest = gate();
+  const begun = gate();
+  const usage = { inputTokens: null, outputTokens: null };
+  async function* streamChat({ signal }: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
+    yield { type: 'text', text: 'Почав' };
+    begun.open();
+    const { promise: stopped, reject } = Promise.withResolvers<never>();
+    signal?.addEventListener('abort', () => reject(signal.reason));
+    await Promise.race([rest.opened, stopped]);
+    yield { type: 'text', text: ' і скінчив' };
+    yield { type: 'end', reason: 'stop', model: 'test', usage };
+  }
+  const chat = createChat({
+    db,
+    model: { streamChat },
+    memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
+    tools: { of: () => [] },
+    contextTokens: 8192,
+    profiles: createProfiles(await loadProfiles(SHIPPED_PROFILES)),
+    limits: { ...fixedLimits, outputTokens: 100, ms: 600_000 },
+    metrics: createChatMetrics(new Registry()),
+    log,
+    shutdownMs,
+  });
+  const { id } = await db
+    .insertInto('conversation_sessions')
+    .values({ user_id: USER.id, profile_id: 'default', name: 'Пошук' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await chat.send(USER, { sessionId: id, text: 'Пиши' }, HOLDER);
+  await begun.opened;
+  return { chat, id, rest };
+}
+
+test('a process that ends takes no more messages, and lets an answer finish', async () => {
+  const { chat, id, rest } = await midAnswer({ shutdownMs: 600_000 });
+  const closed = chat.close();
+  await assert.rejects(chat.send(USER, { sessionId: id, text: 'Ще' }, HOLDER), {
+    code: 'unavailable',
+  });
+  rest.open();
+  await closed;
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Почав і скінчив', null],
+  ]);
+});
+
+test('it cuts off one that takes too long, and stores what there is of it', async () => {
+  const { chat, id } = await midAnswer({ shutdownMs: 10 });
+  await chat.close();
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Почав', 'cut'],
+  ]);
+});

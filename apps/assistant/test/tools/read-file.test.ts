@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { User } from '../../src/access/user.ts';
+import { TEXT_TYPE } from '../../src/files/index.ts';
+import { readFile } from '../../src/tools/read-file.ts';
+
+const user: User = {
+  id: 'u-olena',
+  email: 'olena@example.test',
+  display_name: null,
+  role: 'user',
+  permissions: [],
+};
+
+test('a file is found in whatever normal form the model writes its name', async () => {
+  const asked: string[] = [];
+  const tool = readFile({
+    readFile: (_user, { name }) => {
+      asked.push(name);
+      return Promise.resolve({ content: Buffer.from('тут'), mediaType: TEXT_TYPE });
+    },
+  });
+  const stored = 'мій їжак.txt'.normalize('NFC');
+  const context = {
+    user,
+    sessionId: 's',
+    signal: new AbortController().signal,
+    noteChange: () => Promise.resolve(),
+  };
+  for (const form of ['NFC', 'NFD'] as const) {
+    const { data } = await tool.run({ name: stored.normalize(form) }, context);
+    assert.deepEqual(data, { name: stored, text: 'тут' });
+  }
+  assert.deepEqual(asked, [stored, stored]);
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'node:test';
+import { Type } from 'typebox';
+import type { User } from '../../src/access/user.ts';
+import { createToolBox, toolLimits } from '../../src/tools/run-tool.ts';
+import { defineTool, type ToolContext, type ToolOutput } from '../../src/tools/tool.ts';
+
+const USER: User = {
+  id: 'u-olena',
+  email: 'olena@example.test',
+  display_name: null,
+  role: 'user',
+  permissions: ['svc.tools.use'],
+};
+
+const never = new Promise<never>(() => undefined);
+
+/** Runs a tool that does what a test wants, in the place of the search. */
+function run(
+  work: (context: ToolContext) => Promise<ToolOutput>,
+  {
+    limits = toolLimits,
+    signal = new AbortController().signal,
+    currentUser = () => Promise.resolve(USER),
+  }: {
+    limits?: typeof toolLimits;
+    signal?: AbortSignal;
+    currentUser?: () => Promise<User>;
+  } = {},
+) {
+  const tool = defineTool({
+    name: 'search_listings',
+    description: 'A test.',
+    input: Type.Object({}, { additionalProperties: false }),
+    isData: true,
+    changesMemory: false,
+    title: () => 'Testing',
+    run: (_input, context) => work(context),
+  });
+  const log = { warn: () => undefined };
+  const box = createToolBox({ tools: [tool], sessionId: 's', currentUser, log, limits });
+  return box.run(
+    { id: '1', name: tool.name, input: {} },
+    {
+      hasReadData: false,
+      signal,
+      noteChange: () => Promise.resolve(),
+    },
+  );
+}
+
+/** Waits as what is asked over a network does: until it is told to stop. */
+async function hang({ signal }: ToolContext): Promise<ToolOutput> {
+  await sleep(60_000, undefined, { signal });
+  return { data: 'too late', summary: 'too late' };
+}
+
+test('a tool that takes too long is stopped, and that is what the model and the person are told', async () => {
+  const limits = { ...toolLimits, ms: 50 };
+  const results = [
+    await run(hang, { limits }),
+    // As a statement behind a lock does, it minds no signal.
+    await run(() => never, { limits }),
+    await run(hang, { limits, currentUser: () => never }),
+  ];
+  for (const { status, output, kept, summary, isData } of results) {
+    assert.deepEqual([status, summary, isData], ['failed', 'it took longer than 0.05 s', false]);
+    assert.deepEqual(JSON.parse(output), { error: summary });
+    assert.equal(kept, output);
+  }
+});
+
+test('the end of the answer ends its tool, and is not told as a failure of it', async () => {
+  const stopping = new AbortController();
+  const started = Promise.withResolvers<AbortSignal>();
+  const running = run(
+    (context) => {
+      started.resolve(context.signal);
+      return hang(context);
+    },
+    { signal: stopping.signal },
+  );
+  const signal = await started.promise;
+  stopping.abort('cancelled');
+  assert.equal(signal.aborted, true);
+  await assert.rejects(running, (reason) => reason === 'cancelled');
+});
+
+test('nor is the end of the answer held up by a tool that minds no signal', async () => {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const running = run(() => never, { signal });
+  stopping.abort('cancelled');
+  await assert.rejects(running, (reason) => reason === 'cancelled');
+  await assert.rejects(
+    run(() => never, { signal }),
+    (reason) => reason === 'cancelled',
+  );
+});
+
+test('an output is told whole up to its limit, and beyond it cut, which is said', async () => {
+  const limits = { ...toolLimits, outputBytes: 100 };
+  // In JSON it has quotation marks around it.
+  const whole = 'ж'.repeat(49);
+  const fitting = await run(() => Promise.resolve({ data: whole, summary: '' }), { limits });
+  assert.equal(fitting.output, JSON.stringify(whole));
+
+  const long = 'ж'.repeat(1000);
+  const { status, output, kept } = await run(
+    () => Promise.resolve({ data: long, kept: `${long}${long}`, summary: '' }),
+    { limits },
+  );
+  assert.equal(status, 'done');
+  for (const [text, bytes] of [
+    [output, 2002],
+    [kept, 4002],
+  ] as const) {
+    assert.match(text, new RegExp(`^"ж{49}.?… \\(cut off: ${bytes} bytes\\)$`, 'u'));
+  }
+});
+
+test('a tool has 20 s and 16 KiB where nothing else is said', async () => {
+  assert.equal(toolLimits.ms, 20_000);
+  const data = 'x'.repeat(17_000);
+  const { output } = await run(() => Promise.resolve({ data, summary: '' }));
+  assert.equal(output, `"${'x'.repeat(16 * 1024 - 1)}… (cut off: 17002 bytes)`);
+});
