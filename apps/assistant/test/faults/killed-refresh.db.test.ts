@@ -50,7 +50,7 @@ async function looksAgain(): Promise<void> {
     const { rows } = await sql<{ at: string }>`
       select query_start::text as at from pg_stat_activity
       where datname = current_database() and pid <> pg_backend_pid()
-        and query like 'select%refresh_lease_until%'`.execute(db);
+        and query like '%select%refresh_lease_until%'`.execute(db);
     for (const { at } of rows) looks.add(at);
     return looks.size >= 4;
   });
