@@ -36,9 +36,10 @@ export class ChatClient {
     this.#socket = socket;
     this.sessionId = sessionId;
     socket.on('message', (data) => {
+      if (this.#isAsking) return;
       const { type } = readFrame(data);
       // A session gets its name beside the answer, sometimes after its end.
-      if (!this.#isAsking && type !== 'session.updated') this.strays.push(type);
+      if (type !== 'session.updated') this.strays.push(type);
     });
   }
 
