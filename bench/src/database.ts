@@ -6,8 +6,8 @@ import { BenchError } from './bench-error.ts';
 
 /** A PostgreSQL server that databases can be made on. */
 export type DatabaseServer = {
-  /** Such as `17.6`. */
-  version: string;
+  /** Its version, and the settings that matter most: `17.6 (shared_buffers 4GB, huge pages on)`. */
+  description: string;
   /** Makes an empty database; leaving the scope that uses it drops it. */
   createDatabase(): Promise<{ url: string } & AsyncDisposable>;
   /** Makes a copy of a database to which nobody is connected; leaving the scope drops it. */
@@ -15,6 +15,11 @@ export type DatabaseServer = {
   /** Finds a database that stays when the run has ended, or makes an empty one. */
   keepDatabase(name: string): Promise<{ url: string }>;
 };
+
+/** Servers before PostgreSQL 17 do not say whether they have huge pages. */
+const DESCRIPTION = `select format('%s (shared_buffers %s, huge pages %s)',
+  split_part(current_setting('server_version'), ' ', 1), current_setting('shared_buffers'),
+  coalesce(current_setting('huge_pages_status', true), 'unknown'))`;
 
 const SCRIPT = new URL('../../scripts/postgres', import.meta.url).pathname;
 
@@ -26,7 +31,7 @@ export async function findDatabaseServer(env: NodeJS.ProcessEnv): Promise<Databa
   const address = env['DATABASE_URL'] || env['TEST_DATABASE_URL'] || (await ownServer());
   const urlOf = (name: string): string => Object.assign(new URL(address), { pathname: name }).href;
   return {
-    version: await ask(address, 'show server_version'),
+    description: await ask(address, DESCRIPTION),
     async keepDatabase(name) {
       const known = await ask(
         address,

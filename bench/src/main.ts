@@ -47,7 +47,7 @@ async function main(args: string[]): Promise<number> {
 
 async function measure(name: string, suite: Suite, options: Options): Promise<number> {
   const databases = await findDatabaseServer(process.env);
-  const machine = await describeMachine(databases.version);
+  const machine = await describeMachine(databases.description);
   const results = await openResults(name, options.out);
   // Where they are kept says nothing of the run.
   const { out: _, ...asked } = options;

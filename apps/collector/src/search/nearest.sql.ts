@@ -21,11 +21,14 @@ type Query = QueryVector & {
 /** Up to so many listings that pass the filters, all distances are computed in any case. */
 export const EXACT_MATCHES = 2000;
 
-/** How many neighbours the index keeps in view: more find more of the true nearest, and take longer. */
+/**
+ * How many neighbours the index keeps in view: more find more of the true nearest, and take longer. Where filters let
+ * few of them pass it looks on from there, which costs less than a wider view from the beginning.
+ */
 const INDEX_VIEW = { least: 200, most: 1000 };
 
-/** So much more than the filters ask for on the average is looked at, so that one look is enough. */
-const RESERVE = 1.25;
+/** How many times as many as are asked for are in view at least. */
+const VIEW_RESERVE = 2;
 
 /**
  * So many distances are computed at most only because listings have no embedding of the vector's model yet: a
@@ -33,8 +36,8 @@ const RESERVE = 1.25;
  */
 const MOST_FOR_MODEL = 100_000;
 
-/** How many distances can be computed in the time in which the index takes one neighbour into view. */
-const INDEX_COST = 8;
+/** How many distances can be computed in the time in which the index looks at one neighbour more. */
+const INDEX_COST = 4;
 
 /**
  * Finds the listings whose embeddings are nearest to a vector by cosine distance, ties by id.
@@ -55,10 +58,10 @@ const INDEX_COST = 8;
 export async function findNearest(db: Kysely<Tables>, query: Query): Promise<Neighbour[]> {
   const { limit, filters, exactMatches = EXACT_MATCHES, mostForModel = MOST_FOR_MODEL } = query;
   const { all, passing } = await estimateListings(db, filters);
-  const wanted = Math.ceil((RESERVE * limit * all) / Math.max(1, passing));
-  const isExactCheaper = exactMatches > 0 && passing <= wanted * INDEX_COST;
+  const lookedAt = (limit * all) / Math.max(1, passing);
+  const isExactCheaper = exactMatches > 0 && passing <= lookedAt * INDEX_COST;
   if (passing <= exactMatches || isExactCheaper) return searchExactly(db, query);
-  const view = Math.min(Math.max(INDEX_VIEW.least, wanted), INDEX_VIEW.most);
+  const view = Math.min(Math.max(INDEX_VIEW.least, limit * VIEW_RESERVE), INDEX_VIEW.most);
   const found = await searchIndex(db, query, view);
   if (found.length >= limit) return found;
   const isForModel = passing > mostForModel && (await hasEnoughOfAny(db, query, view));
