@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { EndpointRecord } from '@oselya/inventory';
-import { chromium, type Page } from 'playwright-core';
+import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { readDay } from '../../src/day.ts';
 import { htmlReport } from '../../src/report/html.ts';
 import { VALID_RECORD } from '../support/findings.ts';
@@ -32,11 +33,14 @@ const RECORDS = [
 ];
 
 /** Opens the report of records; what the page asks for or complains about is kept. */
-async function open(records: EndpointRecord[], options: { javaScriptEnabled?: boolean } = {}) {
+async function open(
+  records: EndpointRecord[],
+  { title = 'Net', ...options }: { title?: string } & BrowserContextOptions = {},
+) {
   const today = readDay('2026-11-20');
   assert.ok(today);
   const file = join(folder, 'report.html');
-  await writeFile(file, [...htmlReport(records, { title: 'Net', today })].join(''));
+  await writeFile(file, [...htmlReport(records, { title, today })].join(''));
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const requests: string[] = [];
@@ -96,23 +100,71 @@ test('words, exposure and owner narrow it down together, and a reset shows all',
   await close();
 });
 
-test('nothing of a record becomes markup or a script', async () => {
-  const hostile = record(MARKUP, {
-    type: MARKUP,
-    status: MARKUP,
-    docs: 'javascript:document.title=1',
-    last_reviewed: MARKUP,
-    url: 'javascript:document.title=1',
-    owner_host: MARKUP,
-    auth: MARKUP,
-    [MARKUP]: { [MARKUP]: MARKUP },
-  });
-  const { page, requests, complaints, close } = await open([hostile]);
-  assert.equal(await page.title(), 'Net');
+test('all of it works with the keyboard alone, and shows where one is', async () => {
+  const { page, close } = await open(RECORDS);
+  const keyboard = page.keyboard;
+  const focused = () =>
+    page.evaluate<string>(`(() => {
+      const { activeElement: at } = document;
+      return at.name || at.getAttribute('aria-label') || at.textContent.trim();
+    })()`);
+  const outline = () =>
+    page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle');
+  const stops: string[] = [];
+  for (let stop = 0; stop < 14; stop += 1) {
+    await keyboard.press('Tab');
+    stops.push(await focused());
+    assert.notEqual(await outline(), 'none', `focus is seen on ${stops.at(-1)}`);
+  }
+  const columns = 'Name,Exposure,Type,Status,Address,Owner,Auth,Last reviewed'.split(',');
+  const controls = ['text', 'exposure', 'owner', 'Show all', 'Endpoints'];
+  assert.deepEqual(stops, [...controls, ...columns, 'gateway']);
+
+  await keyboard.press('Enter');
+  const folded = page.getByText('docs/gateway.md').first();
+  assert.ok(await folded.isVisible());
+  await keyboard.press('Space');
+  assert.equal(await folded.isVisible(), false);
+
+  await page.getByLabel('Search').focus();
+  await keyboard.type('edge');
+  assert.deepEqual(await names(page), ['gateway', 'Shop']);
+  await keyboard.press('Tab');
+  await keyboard.type('pub');
+  assert.deepEqual(await names(page), ['Shop']);
+  await keyboard.press('Tab');
+  await keyboard.press('Tab');
+  await keyboard.press('Enter');
+  await page.getByRole('status').getByText('4 of 4 shown').waitFor();
+  await close();
+});
+
+test('a narrow window scrolls the table by keyboard, and not the page', async () => {
+  const { page, close } = await open(RECORDS, { viewport: { width: 400, height: 700 } });
+  const width = () => page.evaluate<number>('document.documentElement.scrollWidth');
+  assert.equal(await width(), 400);
+  const region = page.getByRole('region', { name: 'Endpoints' });
+  await region.focus();
+  await page.keyboard.press('ArrowRight');
+  await page.waitForFunction('document.querySelector(".scroll").scrollLeft > 0');
+  await close();
+});
+
+test('nothing of a record or the title becomes markup or a script', async () => {
+  const { properties } = endpointSchema.items;
+  assert.equal(Object.keys(properties).length, 18);
+  const every = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
+  const hostile = record(MARKUP, { ...every, [MARKUP]: { [MARKUP]: MARKUP } });
+  const links = record('links', { docs: 'javascript:document.title=1', url: 'data:text/html,x' });
+  const { page, requests, complaints, close } = await open([hostile, links], { title: MARKUP });
+  assert.equal(await page.title(), MARKUP);
+  assert.equal(await page.getByRole('heading').textContent(), MARKUP);
   assert.equal(await page.locator('img').count(), 0);
   assert.equal(await page.locator('script').count(), 1);
   assert.equal(await page.locator('a').count(), 0);
-  assert.deepEqual(await names(page), [MARKUP]);
+  assert.deepEqual(await names(page), [MARKUP, 'links']);
+  const shown = (await page.locator('tbody tr', { hasText: MARKUP }).last().textContent()) ?? '';
+  assert.equal(shown.split('<img src=x').length - 1 >= Object.keys(properties).length, true);
   await page.getByLabel('Owner').selectOption(MARKUP);
   assert.deepEqual(await names(page), [MARKUP]);
   assert.equal(requests.length, 1);
@@ -127,13 +179,40 @@ test('without scripts all records are there, and no control that does nothing', 
   await close();
 });
 
-test('on paper the controls are gone, and what is folded is open', async () => {
-  const { page, close } = await open(RECORDS);
-  await page.emulateMedia({ media: 'print' });
-  assert.equal(await page.locator('form:visible').count(), 0);
-  await page.evaluate('dispatchEvent(new Event("beforeprint"))');
-  assert.equal(await page.locator('details[open]').count(), 4);
-  await page.evaluate('dispatchEvent(new Event("afterprint"))');
-  assert.equal(await page.locator('details[open]').count(), 0);
+/** A4 at 96 pixels an inch. */
+const PAPER = { width: 794, height: 1123 };
+
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts';
+  test(`on paper the controls are gone, and what is folded is open, ${scripts}`, async () => {
+    const long = 'a'.repeat(300);
+    const records = [...RECORDS, record('long', { purpose: long, url: `https://x.test/${long}` })];
+    const { page, close } = await open(records, { javaScriptEnabled, viewport: PAPER });
+    const folded = page.getByText('docs/gateway.md').first();
+    assert.equal(await folded.isVisible(), false);
+    await page.emulateMedia({ media: 'print' });
+    assert.equal(await page.locator('form:visible').count(), 0);
+    assert.ok(await folded.isVisible());
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), PAPER.width);
+    // So that the columns are named again on each page.
+    const head = await page.evaluate(
+      'getComputedStyle(document.querySelector(".scroll thead")).display',
+    );
+    assert.equal(head, 'table-header-group');
+    await close();
+  });
+}
+
+test('what is printed is what is shown, on as many pages as it takes', async () => {
+  const many = Array.from({ length: 200 }, (_, index) =>
+    record(`host-${index}`, { exposure: index === 0 ? 'public' : 'private' }),
+  );
+  const { page, close } = await open(many);
+  const pages = async () =>
+    (await page.pdf({ format: 'A4' })).toString('latin1').split(/\/Type \/Page\b/).length - 1;
+  const all = await pages();
+  assert.ok(all > 10, `${all} pages`);
+  await page.getByLabel('Exposure').selectOption('public');
+  assert.equal(await pages(), 1);
   await close();
 });

@@ -81,6 +81,7 @@ const INACTIVITY_MS = 300_000;
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   const app = createFastify(options);
+  passOverExpectations(app);
   const { isOutage = () => false } = options;
   app.setErrorHandler((error: FastifyError, request, reply) =>
     handleError(
@@ -130,6 +131,14 @@ function createFastify(options: ServerOptions) {
       void handleError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
+}
+
+/**
+ * A request that expects something nobody knows is answered as if it did not, which RFC 9110 §10.1.1 leaves to the
+ * server. Node's own answer is a 417 that says nothing.
+ */
+function passOverExpectations({ server }: Server): void {
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }
 
 async function describeApi(

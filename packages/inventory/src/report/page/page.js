@@ -48,16 +48,6 @@
   form.addEventListener('submit', (event) => event.preventDefault());
   // The fields are empty only after the event.
   form.addEventListener('reset', () => setTimeout(filter));
-  // What is folded would be missing on paper.
-  const details = [...document.querySelectorAll('details')];
-  let folded = [];
-  addEventListener('beforeprint', () => {
-    folded = details.filter((one) => !one.open);
-    for (const one of folded) one.open = true;
-  });
-  addEventListener('afterprint', () => {
-    for (const one of folded) one.open = false;
-  });
   form.hidden = false;
   filter();
 })();
