@@ -13,12 +13,14 @@ const names = [...new Set(kept.map((path) => basename(path).replace(/\.(jsonl|md
 
 type Run = { kind: string; suite: string; smoke: boolean; machine: { commit: string } };
 
-test('the page names each suite, and each result that is kept, and no other', () => {
+test('its page names each suite; that and the front page link each result that is kept, and no other', () => {
   const page = read('README.md');
   const sections = [...page.matchAll(/^## The suite `(\w+)`$/gm)].map(([, name = '']) => name);
   assert.deepEqual(sections.toSorted(), [...suites.keys()].toSorted());
-  const linked = [...page.matchAll(/\(results\/([^)]+)\.md\)/g)].map(([, name = '']) => name);
-  assert.deepEqual(linked.toSorted(), names.toSorted());
+  for (const text of [page, read('../README.md')]) {
+    const links = [...text.matchAll(/\((?:bench\/)?results\/([^)]+)\.md\)/g)];
+    assert.deepEqual(links.map(([, name = '']) => name).toSorted(), names.toSorted());
+  }
 });
 
 test('a result that is kept was measured in full, on a commit that everybody has', () => {

@@ -138,5 +138,7 @@ const shorten = (name: string) => name.slice(0, SHOWN_LENGTH);
 function bounded(text: string, bytes: number): string {
   const whole = Buffer.from(text);
   if (whole.length <= bytes) return text;
-  return `${new TextDecoder().decode(whole.subarray(0, bytes))}… (cut off: ${whole.length} bytes)`;
+  // As of a stream, so that the character at the cut is left out and not broken.
+  const shown = new TextDecoder().decode(whole.subarray(0, bytes), { stream: true });
+  return `${shown}… (cut off: ${whole.length} bytes)`;
 }

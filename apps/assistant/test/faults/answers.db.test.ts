@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { openStage, talk } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { cutAtServer } from './cuts.ts';
+import { cutAtServer, cutOnTheWay } from './cuts.ts';
 import { startProcess } from './processes.ts';
 
 // A process can be killed, and its connections cut, where the database is a server.
@@ -77,5 +77,32 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       ['user', 'Пиши', null],
       ['assistant', 'Готово.', null],
     ]);
+  });
+
+  test('who follows at a process that lost the database meanwhile is told what it missed, by itself', async (t) => {
+    const way = await cutOnTheWay(databaseUrl);
+    const distant = await startProcess({ ...stage, databaseUrl: way.url });
+    t.after(async () => {
+      await distant.kill();
+      await way.close();
+    });
+    const rest = gate();
+    t.after(rest.open);
+    model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге.'] });
+    const here = await talk(t, { url, sid });
+    const id = await here.newSession();
+    await here.say(id, 'Кажи');
+    const there = await talk(t, { url: distant.url, sid });
+    await there.client.ask({ type: 'session.open', session_id: id });
+    await there.hear('Перше. ');
+    await way.away();
+    rest.open();
+    // All of it is stored and told while the other process hears nothing, and nothing comes after it.
+    await here.waitFor('message.completed');
+    assert.equal(there.of('message.completed').length, 0);
+    await way.back();
+    const { message } = await there.waitFor('message.completed');
+    assert.partialDeepStrictEqual(message, { content: 'Перше. Друге.' });
+    assert.equal(there.streamed, 'Перше. Друге.');
   });
 }

@@ -19,6 +19,12 @@ export const completed: Ending = { status: 'completed', error: null };
 /** What the job needs is not there at present. */
 const postponed: StageResult = { outcome: 'postponed', ending: { status: 'postponed' } };
 
+/** The model's server failed while it worked on the job. */
+const suspect: StageResult = {
+  outcome: 'postponed',
+  ending: { status: 'postponed', isSuspect: true },
+};
+
 /** The payload is what the listing was made from last: nothing is to be done. */
 export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
 
@@ -61,8 +67,9 @@ export function failure(
   if (isDiskLow(error) || isDatabaseOutage(error)) return postponed;
   if (error instanceof ModelError) {
     const { code, outage } = error;
-    const isKept = () => code === 'MODEL_BREAKER_OPEN' || (outage && isVictim(outage)) === true;
-    return canWait && isKept() ? postponed : failed('model_failed', error.message, stage);
+    if (canWait && code === 'MODEL_BREAKER_OPEN') return postponed;
+    if (canWait && outage !== undefined && isVictim(outage)) return suspect;
+    return failed('model_failed', error.message, stage);
   }
   return error instanceof StageTimeoutError
     ? failed('stage_timed_out', error.message, stage)

@@ -15,11 +15,14 @@ export type StageName =
 /** The stages that a payload goes through which says nothing new, but has pictures that are not had yet. */
 export const PICTURE_STAGES: ReadonlySet<StageName> = new Set(['load', 'images', 'enrich']);
 
-/** How a job ends; `postponed` puts it back, because what it needs is not there at present. */
+/**
+ * How a job ends; `postponed` puts it back, because what it needs is not there at present. It is suspect where that
+ * failed while it worked on the job, which may be why.
+ */
 export type Ending =
   | { status: 'completed'; error: null }
   | { status: 'invalid' | 'failed'; error: RawError }
-  | { status: 'postponed' };
+  | { status: 'postponed'; isSuspect?: boolean };
 
 /** How a stage ended, and where it ends the whole job, how the job does. */
 export type StageResult = {

@@ -4,6 +4,9 @@ import type { Slots } from './slots.ts';
 /** The longest pause after a claim that failed. */
 const MAX_PAUSE_MS = 5000;
 
+/** For how many polls others go before a job that the model may have failed on, while the model may be tried. */
+const MOST_SPARED_POLLS = 30;
+
 /**
  * Waits for a word: a slot is free, there may be work, the model's state changed. After so long it looks anyway. A
  * pause follows a claim that failed: many words at its beginning are not as many claims.
@@ -17,18 +20,15 @@ type Step = { do: 'claim' | 'stop' } | WaitStep;
 type Agenda = {
   next(): Step;
   /**
-   * A job that went back, because what it needs was not there: others go first, once, since it may be what
-   * the model fails on.
-   */
-  readonly spared: number | undefined;
-  /**
    * Whether the model keeps jobs back. Half-open, it keeps none until one has met the probe and came back: those
    * that ask another of the servers go on. That is looked up and not remembered, so that a probe which ended
    * before the job was back keeps nothing, nor does one whose end nobody told, for longer than a poll.
    */
   isKeptBack(): boolean;
-  /** A claim was made: it brought jobs, or there are none for now. A job that it spared need not be any more. */
-  claimed(result: { isEmpty: boolean; spared?: number | undefined }): void;
+  /** A claim is about to be made. Gives the job that it is to leave out, which `suspected` has named. */
+  claiming(): number | undefined;
+  /** A claim was made: it brought jobs, or there are none for now beside the one that it left out. */
+  claimed(result: { isEmpty: boolean; leftOut?: number | undefined }): void;
   /** Jobs may not be claimed now, for a reason that the next word or poll asks for again. */
   refused(): void;
   /** A claim failed, whatever the reason. */
@@ -36,7 +36,13 @@ type Agenda = {
   /** A wait or a pause is over. */
   woke(): void;
   /** A job went back, because what it needs was not there. */
-  postponed(rawId: number): void;
+  postponed(): void;
+  /**
+   * The model's server failed while it worked on a job, which may be what it fails on: others go first, once. While
+   * the model may be tried they go first until one of them has shown how it is: else the job that comes to the
+   * model soonest would be each of its probes, and keep all others from it for ever.
+   */
+  suspected(rawId: number): void;
 };
 
 /**
@@ -47,7 +53,7 @@ type Agenda = {
  * @param deps.clock Milliseconds that only grow.
  */
 export function createAgenda(deps: {
-  slots: Pick<Slots, 'free' | 'extra'>;
+  slots: Pick<Slots, 'free' | 'extra' | 'isEmpty'>;
   breaker: BreakerView;
   stopping: AbortSignal;
   pollMs: number;
@@ -59,12 +65,17 @@ export function createAgenda(deps: {
   /** What is to be waited for: a word, after a look that found nothing, or the end of a pause. */
   let waitsFor: 'nothing' | 'a word' | 'a pause' = 'nothing';
   let failures = 0;
-  let spared: number | undefined;
+  let suspect: { rawId: number; since: number } | undefined;
+  let hasOneComeBack = false;
   let restUntil = 0;
   let claimedAt = -Infinity;
 
   function isKeptBack(): boolean {
-    return breaker.state === 'open' || (spared !== undefined && breaker.isProbing);
+    return breaker.state === 'open' || (hasOneComeBack && breaker.isProbing);
+  }
+
+  function isSparedOn({ since }: { since: number }): boolean {
+    return breaker.state !== 'closed' && clock() - since < MOST_SPARED_POLLS * pollMs;
   }
 
   function pauseMs(): number {
@@ -85,16 +96,22 @@ export function createAgenda(deps: {
       if (waitsFor === 'nothing' && mayClaim()) return { do: 'claim' };
       return { do: 'wait', ms: pollMs };
     },
-    get spared() {
-      return spared;
-    },
     isKeptBack,
-    claimed({ isEmpty, spared: leftOut }) {
+    claiming() {
+      hasOneComeBack = false;
+      return suspect?.rawId;
+    },
+    claimed({ isEmpty, leftOut }) {
       failures = 0;
       claimedAt = clock();
-      // Where only that job is left, it is as good as any. Another may have come back meanwhile.
-      if (spared === leftOut) spared = undefined;
-      if (isEmpty && leftOut === undefined) waitsFor = 'a word';
+      // Where only that job is left, it is as good as any.
+      const isAlone = isEmpty && slots.isEmpty;
+      // Another may have become it meanwhile.
+      if (suspect !== undefined && suspect.rawId === leftOut && (isAlone || !isSparedOn(suspect))) {
+        suspect = undefined;
+        return;
+      }
+      if (isEmpty) waitsFor = 'a word';
     },
     refused() {
       waitsFor = 'a word';
@@ -106,10 +123,13 @@ export function createAgenda(deps: {
     woke() {
       waitsFor = 'nothing';
     },
-    postponed(rawId) {
+    postponed() {
       // Asking again at once would only turn in a circle.
       restUntil = clock() + pollMs;
-      spared = rawId;
+      hasOneComeBack = true;
+    },
+    suspected(rawId) {
+      suspect = { rawId, since: clock() };
     },
   };
 }

@@ -25,8 +25,11 @@ export type JobOptions<Input = never> = {
   patience?: { leftMs: number } | undefined;
 };
 
-/** What a job came to; `postponed` is back to the queue, because what it needs is not there at present. */
-export type ProcessResult = JobResult | { status: 'postponed' };
+/**
+ * What a job came to; `postponed` is back to the queue, because what it needs is not there at present. It is suspect
+ * where that failed while it worked on the job, which may be why.
+ */
+export type ProcessResult = JobResult | { status: 'postponed'; isSuspect?: boolean };
 
 /**
  * The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status.

@@ -15,7 +15,12 @@ import { type Job, ReturnedError } from './job.ts';
 import { createOutages, keepLeases, rescueLostJobs } from './leases.ts';
 import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
 import { processName } from './process-name.ts';
-import { createJobRunner, type JobOptions, type ProcessJob } from './run-job.ts';
+import {
+  createJobRunner,
+  type JobOptions,
+  type ProcessJob,
+  type ProcessResult,
+} from './run-job.ts';
 import { createSlots } from './slots.ts';
 
 /** Specification 001, Limits. */
@@ -83,13 +88,19 @@ export function startWorker(options: WorkerOptions): Worker {
   const claimant = { worker: name, leaseMs };
   const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, pollMs });
   const agenda = createAgenda({ slots, breaker, stopping: stopping.signal, pollMs });
-  const runJob = createJobRunner(options);
+  const runJob = createJobRunner({ ...options, process: watched });
   const back = createGiveBack({ db, log, metrics, worker: name }, stopping.signal);
+
+  async function watched(job: Job, jobOptions: JobOptions): Promise<ProcessResult> {
+    const result = await options.process(job, jobOptions);
+    if (result.status === 'postponed' && result.isSuspect === true) agenda.suspected(job.rawId);
+    return result;
+  }
 
   async function work(job: Job, jobOptions: JobOptions, leave: () => void): Promise<void> {
     const outcome = await runJob(job, jobOptions, leave);
     if (outcome !== 'postponed') return;
-    agenda.postponed(job.rawId);
+    agenda.postponed();
     if (agenda.isKeptBack()) await back.give(slots.takeWaiting());
   }
 
@@ -116,12 +127,12 @@ export function startWorker(options: WorkerOptions): Worker {
     if (!(await mayClaim())) return agenda.refused();
     if (agenda.next().do !== 'claim') return;
     await back.strays(slots.all());
-    const { spared } = agenda;
+    const leftOut = agenda.claiming();
     const isExtra = slots.free <= 0;
-    const jobs = await claims.next(spared);
+    const jobs = await claims.next(leftOut);
     if (jobs === undefined) return agenda.refused();
     const isEmpty = jobs.length === 0;
-    agenda.claimed({ isEmpty, spared });
+    agenda.claimed({ isEmpty, leftOut });
     if (!isEmpty) await begin(jobs, isExtra);
   }
 

@@ -5,7 +5,7 @@ import { fakeBreaker } from '../support/breaker.ts';
 
 /** An agenda, and all that it goes by. Its pauses are as long as they can be. */
 function open() {
-  const slots = { free: 4, extra: 0 };
+  const slots = { free: 4, extra: 0, isEmpty: true };
   const breaker = fakeBreaker();
   const stopping = new AbortController();
   const time = { now: 0, luck: 1 };
@@ -70,23 +70,66 @@ test('without a free slot, and while the breaker is open, it waits', () => {
   breaker.set('half-open');
   breaker.probe(true);
   assert.equal(next(), 'claim', 'others may ask another server');
-  agenda.postponed(7);
+  agenda.postponed();
   assert.ok(agenda.isKeptBack());
+  agenda.claiming();
+  assert.equal(agenda.isKeptBack(), false, 'a claim is tried once more');
 });
 
-test('a job that came back is spared once, after a poll', () => {
+test('after a job came back there is a pause of a poll', () => {
   const { agenda, next, time } = open();
-  agenda.postponed(7);
+  agenda.postponed();
   assert.equal(next(), 'wait 1000');
   time.now = 1000;
   assert.equal(next(), 'claim');
-  assert.equal(agenda.spared, 7);
-  agenda.claimed({ isEmpty: true, spared: 7 });
-  assert.equal(agenda.spared, undefined);
+  assert.equal(agenda.claiming(), undefined, 'it was only kept back');
+});
+
+test('a job that the model failed on is left out once', () => {
+  const { agenda, next, slots } = open();
+  agenda.suspected(7);
+  assert.equal(agenda.claiming(), 7);
+  agenda.claimed({ isEmpty: true, leftOut: 7 });
   assert.equal(next(), 'claim', 'it may be the only one');
-  agenda.postponed(8);
-  agenda.claimed({ isEmpty: false, spared: undefined });
-  assert.equal(agenda.spared, 8, 'it came back while the claim was on its way');
+  assert.equal(agenda.claiming(), undefined);
+
+  agenda.suspected(8);
+  agenda.claimed({ isEmpty: false, leftOut: undefined });
+  assert.equal(agenda.claiming(), 8, 'it came back while the claim was on its way');
+  slots.isEmpty = false;
+  agenda.claimed({ isEmpty: false, leftOut: 8 });
+  assert.equal(agenda.claiming(), undefined);
+});
+
+test('while the model may be tried others go before it, until there are none, or for thirty polls', () => {
+  const { agenda, next, slots, breaker, time } = open();
+  breaker.set('half-open');
+  agenda.suspected(7);
+  slots.isEmpty = false;
+  agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
+  assert.equal(next(), 'claim');
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
+  assert.equal(next(), 'wait 1000', 'those are in progress');
+  agenda.woke();
+  assert.equal(agenda.claiming(), 7);
+  time.now = 29_999;
+  agenda.claimed({ isEmpty: true, leftOut: 7 });
+  assert.equal(agenda.claiming(), 7);
+  time.now = 30_000;
+  agenda.claimed({ isEmpty: true, leftOut: 7 });
+  assert.equal(agenda.claiming(), undefined, 'it may be an outage like any other');
+
+  agenda.suspected(8);
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
+  slots.isEmpty = true;
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
+  assert.equal(agenda.claiming(), undefined, 'nobody else is there');
+
+  agenda.suspected(9);
+  slots.isEmpty = false;
+  breaker.set('closed');
+  agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
+  assert.equal(agenda.claiming(), undefined, 'others have shown how it is');
 });
 
 test('claims that fail are followed by longer and longer pauses, up to five seconds, that end apart', () => {

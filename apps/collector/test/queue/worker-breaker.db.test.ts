@@ -59,7 +59,7 @@ test('once a job came back from the probe nothing is claimed until that has ende
   assert.equal(begun.length, 4);
 
   breaker.set('open');
-  probe.resolve({ status: 'postponed' });
+  probe.resolve({ status: 'postponed', isSuspect: true });
   await reach({ pending: 9 });
   await sleep(100);
   assert.equal(begun.length, 4, 'open again: nothing is tried');
