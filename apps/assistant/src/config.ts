@@ -186,6 +186,9 @@ export function unsafeSettings(config: Config): string[] {
   if (config.BASE_URL.startsWith('https:') && !config.SVC_AUTH_COOKIE_SECURE) {
     warnings.push('BASE_URL is https: set SVC_AUTH_COOKIE_SECURE=true to keep the cookie off http');
   }
+  if (config.BASE_URL.startsWith('https:') && config.MODEL_MODE === 'mock') {
+    warnings.push('BASE_URL is https and MODEL_MODE is mock: people talk to rules, not to a model');
+  }
   if (isPlainHttp(config.IDP_BASE_URL)) {
     warnings.push('IDP_BASE_URL is http on another host: tokens travel there unencrypted');
   }

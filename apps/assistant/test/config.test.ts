@@ -211,6 +211,15 @@ test('unsafe settings announce themselves', () => {
   );
   assert.match(
     String(unsafeSettings(read({ ...safe, BASE_URL: 'https://oselya.example' }))),
-    /COOKIE_SECURE/,
+    /COOKIE_SECURE=true.+MODEL_MODE is mock/,
   );
+  const complete = {
+    ...safe,
+    BASE_URL: 'https://oselya.example',
+    SVC_AUTH_COOKIE_SECURE: 'true',
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: 'http://127.0.0.1:11434/v1',
+    MODEL_CHAT: 'chat',
+  };
+  assert.deepEqual(unsafeSettings(read(complete)), []);
 });

@@ -9,7 +9,8 @@ const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 type Scope = (typeof SCOPES)[number];
 
 /** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */
-export function addApiKeyCommand(program: Command, { env, print }: Context): void {
+export function addApiKeyCommand(program: Command, context: Context): void {
+  const { print } = context;
   const apiKey = program
     .command('api-key')
     .description("manage the collector's API keys")
@@ -31,7 +32,7 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
     )
     .option('--source <slugs...>', 'the sources it may send for; any when not given', sourceSlug)
     .action(async (name: string, options: { scope: Scope[]; source?: string[] }) => {
-      await withKeys(env, async (keys) => {
+      await withKeys(context, async (keys) => {
         const { id, key } = await keys.create({
           name,
           scopes: options.scope,
@@ -46,7 +47,7 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
     .command('list')
     .description('show all keys, without the keys themselves')
     .action(() =>
-      withKeys(env, async (keys) => {
+      withKeys(context, async (keys) => {
         const rows = await keys.list();
         if (rows.length === 0)
           print('There are no API keys: make one with  npx oselya api-key create NAME');
@@ -64,7 +65,7 @@ export function addApiKeyCommand(program: Command, { env, print }: Context): voi
     .description('end the use of a key at once')
     .argument('<id>', 'as printed by create and list')
     .action((id: string) =>
-      withKeys(env, async (keys) => {
+      withKeys(context, async (keys) => {
         if (await keys.revoke(id)) return print(`Key ${id} is revoked.`);
         throw new CommandError(
           `there is no active key ${JSON.stringify(id)}: see  npx oselya api-key list`,
@@ -86,14 +87,14 @@ function day(date: Date): string {
 
 type Keys = ReturnType<typeof createApiKeys>;
 
-async function withKeys(
-  env: NodeJS.ProcessEnv,
-  work: (keys: Keys) => Promise<void>,
-): Promise<void> {
+async function withKeys(context: Context, work: (keys: Keys) => Promise<void>): Promise<void> {
   const collector = await import('@oselya/collector');
   const { loadConfig } = await import('@oselya/kit');
   const { openDatabase } = await import('./database.ts');
-  await using database = await openDatabase<Tables>(loadConfig(collector.configSchema, env));
-  await collector.migrateDatabase(env, database);
+  await using database = await openDatabase<Tables>(
+    loadConfig(collector.configSchema, context.env),
+    context,
+  );
+  await collector.migrateDatabase(context.env, database);
   await work(collector.createApiKeys(database));
 }

@@ -9,7 +9,8 @@ import { oneLine } from '../terminal.ts';
 const QUERY_TIMEOUT_MS = 600_000;
 
 /** `oselya assign-legacy`. Specification 000, Legacy data; Contract 1. */
-export function addAssignLegacyCommand(program: Command, { env, print }: Context): void {
+export function addAssignLegacyCommand(program: Command, context: Context): void {
+  const { env, print } = context;
   program
     .command('assign-legacy')
     .description('give a user the sessions and the memory that have no owner')
@@ -29,7 +30,7 @@ export function addAssignLegacyCommand(program: Command, { env, print }: Context
       const { assignLegacy, migrateDatabase, UnknownUserError } = await import('@oselya/assistant');
       const { openDatabase } = await import('./database.ts');
       const { describeAdoption } = await import('./legacy-report.ts');
-      await using database = await openDatabase<Tables>(config, {
+      await using database = await openDatabase<Tables>(config, context, {
         queryTimeoutMs: QUERY_TIMEOUT_MS,
       });
       await migrateDatabase(env, database);

@@ -3,7 +3,8 @@ import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 
 /** `oselya migrate`. Contract 1. */
-export function addMigrateCommand(program: Command, { env, print }: Context): void {
+export function addMigrateCommand(program: Command, context: Context): void {
+  const { env, print } = context;
   program
     .command('migrate')
     .description('bring the database up to date and stop')
@@ -20,7 +21,10 @@ export function addMigrateCommand(program: Command, { env, print }: Context): vo
       const { loadConfig } = await import('@oselya/kit');
       const { openDatabase } = await import('./database.ts');
       // The migrations read the collector's variables: all bad values are told at once.
-      await using database = await openDatabase<never>(loadConfig(collector.configSchema, env));
+      await using database = await openDatabase<never>(
+        loadConfig(collector.configSchema, env),
+        context,
+      );
       for (const { migrateDatabase } of [assistant, collector]) {
         const { component, applied } = await migrateDatabase(env, database);
         const state = applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`;
