@@ -2,26 +2,35 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnswerStream, Ask } from './answer.ts';
 import { ChatError } from './errors.ts';
 import type { Frame, Message } from './frames.ts';
-import { type Link, LostError } from './link.ts';
-import { reconnectDelayMs } from './reconnect.ts';
+import { type Link, type LinkOptions, LostError } from './link.ts';
 
-/** How often what is being answered is asked for while the assistant cannot tell: for some two minutes. */
+/** How often something is asked for again while the assistant cannot tell: for some two minutes. */
 const MAX_TRIES = 8;
 
 /**
- * Has an answer come, or go on: on a connection that is new, or has left something out. It never throws: the
- * answer itself fails, or is gone on with when the link has another connection.
+ * Has an answer come, or go on: on a connection that is new, or has left something out. What is refused for now
+ * (503) is asked for again, under its own name or after a look at what there is: it may have been done.
+ * It never throws: the answer itself fails, or is gone on with when the link has another connection.
  */
-export async function pursue(link: Link, answer: AnswerStream): Promise<void> {
+export async function pursue(
+  link: Link,
+  answer: AnswerStream,
+  { delayOf, onStatus }: Pick<LinkOptions, 'delayOf' | 'onStatus'>,
+): Promise<void> {
+  const { connections } = link;
   for (let tries = 0; !answer.isOver; tries += 1) {
     try {
       return await next(link, answer);
     } catch (error) {
       if (error instanceof LostError) return;
       if (!(error instanceof ChatError)) throw error;
-      const isPassing = error.problem?.status === 503 && answer.turnId !== undefined;
-      if (!isPassing || tries === MAX_TRIES) return answer.fail(error);
-      await sleep(reconnectDelayMs(1011, tries) ?? 0, undefined, { ref: false });
+      const { problem } = error;
+      if (problem?.status !== 503 || tries === MAX_TRIES) return answer.fail(error);
+      const delayMs = delayOf(1011, tries) ?? 0;
+      onStatus({ type: 'refused', problem, delayMs });
+      await sleep(delayMs, undefined, { ref: false });
+      // Another connection has had it asked for as well.
+      if (link.connections !== connections) return;
     }
   }
 }

@@ -66,7 +66,7 @@ export async function openChat({
   );
 
   async function follow(answer: AnswerStream): Promise<void> {
-    await pursue(link, answer);
+    await pursue(link, answer, { delayOf, onStatus });
     if (answer.isOver) answers.delete(answer);
   }
 

@@ -19,6 +19,8 @@ type ConnectionOptions = {
   url: string;
   cookie: { name: string; value: string };
   onOpen: () => void;
+  /** Comes with whatever the server sends, its pings as well, before `onFrame`. */
+  onHeard: () => void;
   onFrame: (frame: Frame) => void;
   /** Comes once, whatever became of the connection. */
   onClose: (closing: Closing) => void;
@@ -32,7 +34,7 @@ export type Connection = {
 };
 
 /** Connects once. What fails is told by `onClose`. */
-export function connect({ url, cookie, onOpen, onFrame, onClose }: ConnectionOptions): Connection {
+export function connect({ url, cookie, ...on }: ConnectionOptions): Connection {
   const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/ws`, {
     headers: { cookie: `${cookie.name}=${cookie.value}` },
     handshakeTimeout: HANDSHAKE_MS,
@@ -41,16 +43,19 @@ export function connect({ url, cookie, onOpen, onFrame, onClose }: ConnectionOpt
   });
   let refusal: { reason: string; status?: number } | undefined;
   const silence = setTimeout(() => socket.terminate(), SILENCE_MS);
-  const heard = () => silence.refresh();
+  const heard = () => {
+    silence.refresh();
+    on.onHeard();
+  };
 
-  socket.on('open', onOpen);
+  socket.on('open', on.onOpen);
   socket.on('ping', heard);
   socket.on('message', (data) => {
     heard();
     try {
       // The library gives a Buffer unless it is told otherwise.
       const frame = readFrame((data as Buffer).toString());
-      if (frame !== undefined) onFrame(frame);
+      if (frame !== undefined) on.onFrame(frame);
     } catch (error) {
       if (!(error instanceof ChatError)) throw error;
       refusal = { reason: error.message };
@@ -67,7 +72,7 @@ export function connect({ url, cookie, onOpen, onFrame, onClose }: ConnectionOpt
   });
   socket.on('close', (code, reason) => {
     clearTimeout(silence);
-    onClose({ code: refusal?.status === 429 ? 4429 : code, reason: String(reason), ...refusal });
+    on.onClose({ code: refusal?.status === 429 ? 4429 : code, reason: String(reason), ...refusal });
   });
 
   return {

@@ -2,11 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Connection } from './connection.ts';
 import { ChatError, closed, type Closing, refused } from './errors.ts';
 import { type Frame, type FrameOf, isEvent, type NumberedEvent } from './frames.ts';
+import type { Problem } from './problem.ts';
 
 /** What becomes of the connection, for whoever shows it. */
 export type Status =
   | { type: 'connected' }
-  | { type: 'waiting'; code: number; reason: string; delayMs: number };
+  | { type: 'waiting'; code: number; reason: string; delayMs: number }
+  /** The assistant refused something for now, which is asked for again then. */
+  | { type: 'refused'; problem: Problem; delayMs: number }
+  /** There will be no other connection; whoever closes the client is not told. */
+  | { type: 'ended'; error: ChatError };
 
 export type LinkOptions = {
   /** Of the assistant, by http or https. */
@@ -14,7 +19,10 @@ export type LinkOptions = {
   /** The auth session: docs/protocol.md, Connecting. */
   cookie: { name: string; value: string };
   onStatus: (status: Status) => void;
-  /** How long a connection that was lost is tried again. */
+  /**
+   * How long a connection that was lost is tried again. It begins anew when the server says something, be it
+   * a ping: one that only opens connections, and drops them, is given up.
+   */
   patienceMs: number;
   /** How long to wait after a close; null where the client does not connect again. */
   delayOf: (code: number, attempt: number) => number | null;
@@ -60,6 +68,8 @@ type Waiter = { resolve: (frame: Frame) => void; reject: (error: Error) => void 
 export class Link {
   /** Why nothing more can be done. */
   end: ChatError | undefined;
+  /** How many connections there have been. */
+  connections = 0;
   readonly #options: LinkOptions;
   readonly #hearer: Hearer;
   readonly #waiting = new Map<string, Waiter>();
@@ -67,12 +77,11 @@ export class Link {
   #connection: Connection | undefined;
   #opened = opening();
   #isOpen = false;
-  #hasOpened = false;
   #asked = 0;
   /** Since a connection was last open. */
   #attempt = 0;
-  /** When something was last heard. */
-  #heardAt = performance.now();
+  /** When a connection was first lost since something was heard. */
+  #lostAt: number | undefined;
 
   constructor(options: LinkOptions, hearer: Hearer) {
     this.#options = options;
@@ -91,7 +100,7 @@ export class Link {
     heard?: Heard<Name>,
   ): Promise<Answers[Name]> {
     const { promise, resolve, reject } = Promise.withResolvers<Answers[Name]>();
-    if (this.#connection === undefined) {
+    if (this.#connection === undefined || !this.#isOpen) {
       reject(new LostError('There is no connection'));
       return promise;
     }
@@ -138,6 +147,9 @@ export class Link {
       url,
       cookie,
       onOpen: () => this.#open(),
+      onHeard: () => {
+        this.#lostAt = undefined;
+      },
       onFrame: (frame) => this.#hear(frame),
       onClose: (closing) => this.#lose(closing),
     });
@@ -146,14 +158,13 @@ export class Link {
   #open(): void {
     this.#attempt = 0;
     this.#isOpen = true;
-    this.#hasOpened = true;
+    this.connections += 1;
     this.#options.onStatus({ type: 'connected' });
     this.#opened.resolve();
     this.#hearer.onOpen();
   }
 
   #hear(frame: Frame): void {
-    this.#heardAt = performance.now();
     const id = typeof frame.id === 'string' ? frame.id : '';
     const waiter = this.#waiting.get(id);
     this.#waiting.delete(id);
@@ -173,7 +184,9 @@ export class Link {
     if (this.end !== undefined) return;
     const delayMs = this.#delayAfter(closing);
     if (delayMs === null) {
-      this.#finish(closed(closing));
+      const error = closed(closing);
+      this.#finish(error);
+      this.#options.onStatus({ type: 'ended', error });
       return;
     }
     this.#attempt += 1;
@@ -187,11 +200,13 @@ export class Link {
   /** Null where there is no use in another connection, or there was none for too long. */
   #delayAfter({ code, status }: Closing): number | null {
     const isNoAssistant = status !== undefined && status !== 429 && status < 500;
-    if (!this.#hasOpened || isNoAssistant) return null;
+    if (this.connections === 0 || isNoAssistant) return null;
     const { delayOf, patienceMs } = this.#options;
     const delayMs = delayOf(code, this.#attempt);
-    const silentMs = performance.now() - this.#heardAt;
-    return delayMs === null || silentMs + delayMs > patienceMs ? null : delayMs;
+    if (delayMs === null) return null;
+    this.#lostAt ??= performance.now();
+    const lostMs = performance.now() - this.#lostAt;
+    return lostMs + delayMs < patienceMs ? delayMs : null;
   }
 
   #finish(error: ChatError): void {

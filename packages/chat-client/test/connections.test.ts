@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openChat, reconnectDelayMs } from '../src/index.ts';
 import { all, cookie, openPair, say } from './support/client.ts';
-import { completed, started, startScript } from './support/script.ts';
+import { completed, session, started, startScript } from './support/script.ts';
 
 for (const [close, code] of [
   [4401, 'signed_out'],
@@ -75,12 +76,61 @@ test('where nothing answers at first it says so at once, and later when its pati
     message: /ECONNREFUSED/,
   });
 
-  const { client, peer } = await openPair(t, { patienceMs: 0 });
+  const { client, peer, statuses } = await openPair(t, { patienceMs: 0 });
   const answer = client.send('s', 'Що є?');
   await say(peer);
   peer.socket.close(1011, 'The service failed');
   const { error } = await all(answer);
   assert.equal(error?.code, 'unreachable');
+  assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
+});
+
+/** How long a client of these tests tries to connect again, and longer than that. */
+const PATIENCE_MS = 50;
+const LONGER_MS = 2 * PATIENCE_MS;
+
+test('however long nothing was said, a connection that is lost is made again', async (t) => {
+  const { script, client, peer } = await openPair(t, { patienceMs: PATIENCE_MS });
+  await sleep(LONGER_MS);
+  peer.socket.close(1012);
+  const again = await script.peer();
+  const creating = client.createSession();
+  const { id } = await again.hear('session.create');
+  again.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+});
+
+test('a server that only pings is there: the patience begins anew', async (t) => {
+  const { script, peer, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
+  peer.socket.close(1012);
+  const second = await script.peer();
+  second.socket.ping();
+  await once(second.socket, 'pong');
+  await sleep(LONGER_MS);
+  second.socket.close(1012);
+  await script.peer();
+  assert.ok(statuses.every(({ type }) => type !== 'ended'));
+});
+
+test('a server that only opens connections is given up, and that is told', async (t) => {
+  const { script, client, peer, ended, statuses } = await openPair(t, { patienceMs: PATIENCE_MS });
+  peer.socket.close(1012);
+  const second = await script.peer();
+  await sleep(LONGER_MS);
+  second.socket.close(1012);
+  assert.equal((await ended).code, 'unreachable');
+  assert.deepEqual(
+    statuses.map(({ type }) => type),
+    ['connected', 'waiting', 'connected', 'ended'],
+  );
+  await assert.rejects(client.createSession(), { code: 'unreachable' });
+});
+
+test('who closes a client is not told that it has ended', async (t) => {
+  const { client, peer, statuses } = await openPair(t);
+  client.close();
+  await once(peer.socket, 'close');
+  assert.deepEqual(statuses, [{ type: 'connected' }]);
 });
 
 test('what is no message of the protocol ends it', async (t) => {

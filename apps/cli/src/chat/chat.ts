@@ -34,12 +34,21 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   const assistant = new Assistant(url);
   const cookie = await signedIn(assistant, new KeptSignIns(env), { opensBrowser, tell: note });
   try {
-    const onStatus = (status: Status) => describeStatus(status, note);
+    const ended = Promise.withResolvers<never>();
+    // A message outside of a conversation has its answer fail, and needs no other sign.
+    ended.promise.catch(() => undefined);
+    const onStatus = (status: Status) => {
+      describeStatus(status, note);
+      if (status.type === 'ended') ended.reject(status.error);
+    };
     const client = await openChat({ url, cookie, onStatus });
     try {
       const status =
         options.text === undefined
-          ? await converse({ ...options, client, sessions: listOf(assistant, cookie) }, context)
+          ? await converse(
+              { ...options, client, ended: ended.promise, sessions: listOf(assistant, cookie) },
+              context,
+            )
           : await ask(client, { ...options, text: options.text }, context);
       exitWith(status);
     } finally {
@@ -108,6 +117,9 @@ function describeStatus(status: Status, note: (line: string) => void): void {
   if (status.type === 'waiting') {
     const seconds = Math.ceil(status.delayMs / 1000);
     note(`The connection was lost (${status.code}): connecting again in ${seconds} s.`);
+  } else if (status.type === 'refused') {
+    const seconds = Math.ceil(status.delayMs / 1000);
+    note(`${oneLine(status.problem.title)}: asking again in ${seconds} s.`);
   }
 }
 

@@ -15,6 +15,8 @@ type ListedSession = {
 
 type Options = {
   client: ChatClient;
+  /** Fails when the client will have no other connection. */
+  ended: Promise<never>;
   /** The user's latest sessions. */
   sessions: () => Promise<ListedSession[]>;
   sessionId: string | undefined;
@@ -37,7 +39,7 @@ const SHOWN_MESSAGES = 6;
 /**
  * A conversation at the terminal, line by line, until the person leaves.
  * @returns The exit status: 0, or 130 where Ctrl-C ended it.
- * @throws ChatError where the connection cannot be had again.
+ * @throws ChatError when the connection cannot be had again, whether or not anything is asked meanwhile.
  */
 export async function converse(options: Options, io: Io): Promise<number> {
   return new Conversation(options, io).run();
@@ -69,6 +71,8 @@ class Conversation {
       changed: (step) => this.#noteChanged(step),
     };
     this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
+    // It is waited for once the session is open; what fails that ends the conversation as well.
+    this.#ended.promise.catch(() => undefined);
   }
 
   async run(): Promise<number> {
@@ -82,6 +86,8 @@ class Conversation {
       this.#isClosed = true;
       this.#ended.resolve(0);
     });
+    // After the answer that is being written, which shows what has come of it and fails by itself.
+    this.#options.ended.catch((error: unknown) => this.#work.then(() => this.#ended.reject(error)));
     try {
       this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
       if (this.#sessionId !== undefined) await this.#open(this.#sessionId);
@@ -185,12 +191,19 @@ class Conversation {
   }
 
   async #undo(): Promise<void> {
-    const step = this.#changed.pop();
+    const step = this.#changed.at(-1);
     if (step === undefined) {
       this.#screen.note('Nothing was remembered here that can be taken back.');
       return;
     }
-    await this.#client.undo(step.session_id, step.tool.step_id);
+    try {
+      await this.#client.undo(step.session_id, step.tool.step_id);
+    } catch (error) {
+      // What was refused for now stays the latest: the person asks again, as the refusal says.
+      if (error instanceof ChatError && CANNOT_UNDO.has(error.problem?.code)) this.#changed.pop();
+      throw error;
+    }
+    this.#changed.pop();
     for (const change of step.tool.changes) {
       this.#screen.note(`Taken back: ${describeChange(change)}`);
     }
@@ -252,6 +265,13 @@ class Conversation {
     if (answer !== null) await this.#show(answer);
   }
 }
+
+/** Problems of a step that is not taken back however often it is asked for. */
+const CANNOT_UNDO: ReadonlySet<string | undefined> = new Set([
+  'nothing_to_undo',
+  'session_not_found',
+  'session_not_yours',
+]);
 
 /** Errors of one message, after which there may be another. */
 const GOES_ON: ReadonlySet<string> = new Set(['refused', 'too_large', 'answer_lost']);

@@ -273,14 +273,17 @@ test('an answer goes on where a lost connection left it, and nothing of it comes
   assert.equal(stdout, 'Шукаю, знайшов.\n');
 });
 
-test('whoever is signed out in the midst of an answer is told to sign in again', async () => {
+test('whoever is signed out is told to sign in again, in the midst of an answer or of none', async () => {
   const home = await signedInHome(slow);
   const { [slow]: kept } = JSON.parse(readFileSync(fileOf(home), 'utf8'));
+  const idle = new Terminal([], envOf(slow, home));
+  await idle.sees(/> $/);
   const terminal = new Terminal(['Що є?'], envOf(slow, home), '');
   await terminal.sees(/Шукаю/);
   const headers = { cookie: `${kept.name}=${kept.value}` };
   await fetch(`${slow}/auth/logout`, { method: 'POST', headers });
-  const { status, stderr } = await terminal.end();
-  assert.equal(status, 1);
-  assert.match(stderr, /^oselya: the sign-in has ended: give the command again to sign in$/m);
+  for (const { status, stderr } of [await terminal.end(), await idle.end()]) {
+    assert.equal(status, 1);
+    assert.match(stderr, /^oselya: the sign-in has ended: give the command again to sign in$/m);
+  }
 });

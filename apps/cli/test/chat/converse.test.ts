@@ -7,10 +7,27 @@ import { stripVTControlCharacters } from 'node:util';
 import { type Arrived, type ChatClient, ChatError, type TurnEvent } from '@oselya/chat-client';
 import { converse } from '../../src/chat/converse.ts';
 
+const noSessions = () => Promise.resolve([]);
+
+/** A conversation with a client of the test, at a terminal that the test types at. */
+function begin(
+  client: Partial<ChatClient>,
+  {
+    sessionId,
+    ended = new Promise(() => undefined),
+  }: { sessionId?: string; ended?: Promise<never> } = {},
+) {
+  const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+  const status = converse(
+    { client: client as ChatClient, ended, sessions: noSessions, sessionId, profileId: undefined },
+    { stdin, stdout, env: { NO_COLOR: '1' } } as never,
+  );
+  return { stdin, stdout, status };
+}
+
 const digest = (content: string) => ({ id: 'd', role: 'assistant', content, unasked: true });
 
 test('what comes by itself is shown after the answer that is being written, and the session stays open', async () => {
-  const [stdin, stdout] = [new PassThrough(), new PassThrough()];
   const end = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   let hear: ((arrived: Arrived) => void) | undefined;
@@ -30,11 +47,8 @@ test('what comes by itself is shown after the answer that is being written, and 
       Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer: null }),
     send: () => answer(),
   } as unknown as ChatClient;
+  const { stdin, stdout, status } = begin(client, { sessionId: 's' });
   const shown = text(stdout);
-  const status = converse(
-    { client, sessions: () => Promise.resolve([]), sessionId: 's', profileId: undefined },
-    { stdin, stdout, env: { NO_COLOR: '1' } } as never,
-  );
   stdin.write('Що є?\n');
   await asked.promise;
   hear?.({ sessionId: 's', message: digest('Нових: 1\u001B[2J') });
@@ -50,8 +64,28 @@ test('what comes by itself is shown after the answer that is being written, and 
   assert.ok(!screen.includes('\u001B[2J'));
 });
 
-test('what is remembered is shown, and taken back step by step, the latest first', async () => {
-  const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+test('a conversation that waits for its person ends when the connection does', async () => {
+  const ended = Promise.withResolvers<never>();
+  const client = { hearArrivals: () => undefined };
+  const { stdout, status } = begin(client, { ended: ended.promise });
+  await once(stdout, 'data');
+  const error = new ChatError('unreachable', 'ECONNREFUSED');
+  ended.reject(error);
+  await assert.rejects(status, error);
+});
+
+test('one whose session cannot be opened for that ends with it', async () => {
+  const error = new ChatError('unreachable', 'ECONNREFUSED');
+  const ended = Promise.reject(error);
+  const client = { hearArrivals: () => undefined, openSession: () => ended };
+  await assert.rejects(begin(client, { sessionId: 's', ended }).status, error);
+});
+
+/**
+ * What `/undo`, given so many times, asks for, and what is shown about it, where steps named `one` and `two` changed the
+ * memory before.
+ */
+async function undone(times: number, undo: (stepId: string) => ChatError | undefined) {
   const named = { category: 'wishes', key: 'city\u001B[2J' };
   const steps = [
     { step_id: 'one', changes: [{ ...named, value: 'Київ', previous: 'Львів' }] },
@@ -74,37 +108,68 @@ test('what is remembered is shown, and taken back step by step, the latest first
     send: () => answer(),
     undo: (...step: string[]) => {
       taken.push(step);
-      const refused = new ChatError('refused', 'There is nothing to undo');
-      return step[1] === 'one' ? Promise.reject(refused) : Promise.resolve();
+      const refused = undo(step[1] ?? '');
+      return refused === undefined ? Promise.resolve() : Promise.reject(refused);
     },
   } as unknown as ChatClient;
+  const { stdin, stdout, status } = begin(client);
   let screen = '';
   stdout.on('data', (part) => {
     screen += String(part);
   });
-  const status = converse(
-    { client, sessions: () => Promise.resolve([]), sessionId: undefined, profileId: undefined },
-    { stdin, stdout, env: { NO_COLOR: '1' } } as never,
-  );
   stdin.write('Що є?\n');
   while (!/Добре\.[^]*> /.test(screen)) await once(stdout, 'data');
-  stdin.write('/undo\n/undo\n/undo\n/quit\n');
+  stdin.write(`${'/undo\n'.repeat(times)}/quit\n`);
   assert.equal(await status, 0);
+  const lines = stripVTControlCharacters(screen)
+    .split(/\r?\n/u)
+    .filter((line) => /remembered|forgotten|nothing/i.test(line))
+    .map((line) => line.replace(/^> /u, ''));
+  return { taken, lines };
+}
+
+/** A refusal of the assistant. */
+const refusal = (status: number, code: string) =>
+  new ChatError('refused', `Nothing: ${code}`, { status, code, title: code });
+
+test('what is remembered is shown, and taken back step by step, the latest first', async () => {
+  const { taken, lines } = await undone(3, (step) =>
+    step === 'one' ? refusal(409, 'nothing_to_undo') : undefined,
+  );
   assert.deepEqual(taken, [
     ['s', 'two'],
     ['s', 'one'],
   ]);
-  const lines = stripVTControlCharacters(screen).split(/\r?\n/u);
+  assert.deepEqual(lines, [
+    'Remembered: wishes/city[2J: Київ (before: Львів). /undo takes it back.',
+    'Forgotten: wishes/city[2J: Київ. /undo takes it back.',
+    'Taken back: Forgotten: wishes/city[2J: Київ',
+    'Nothing: nothing_to_undo',
+    'Nothing was remembered here that can be taken back.',
+  ]);
+});
+
+test('what could not be taken back for now is taken back the next time, before what is older', async () => {
+  const refusals = [refusal(503, 'unavailable'), refusal(500, 'internal_error')];
+  const { taken, lines } = await undone(4, () => refusals.shift());
   assert.deepEqual(
-    lines
-      .filter((line) => /remembered|forgotten|nothing/i.test(line))
-      .map((line) => line.replace(/^> /u, '')),
-    [
-      'Remembered: wishes/city[2J: Київ (before: Львів). /undo takes it back.',
-      'Forgotten: wishes/city[2J: Київ. /undo takes it back.',
-      'Taken back: Forgotten: wishes/city[2J: Київ',
-      'There is nothing to undo',
-      'Nothing was remembered here that can be taken back.',
-    ],
+    taken.map(([, step]) => step),
+    ['two', 'two', 'two', 'one'],
+  );
+  assert.deepEqual(lines.slice(2), [
+    'Nothing: unavailable',
+    'Nothing: internal_error',
+    'Taken back: Forgotten: wishes/city[2J: Київ',
+    'Taken back: Remembered: wishes/city[2J: Київ (before: Львів)',
+  ]);
+});
+
+test('what was changed in a session that has gone does not keep the earlier from being taken back', async () => {
+  const { taken } = await undone(2, (step) =>
+    step === 'two' ? refusal(404, 'session_not_found') : undefined,
+  );
+  assert.deepEqual(
+    taken.map(([, step]) => step),
+    ['two', 'one'],
   );
 });

@@ -14,22 +14,26 @@ export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 /** A client that waits for no reconnection, and the server that it talks to. */
 export async function openPair(
   t: Pick<TestContext, 'after'>,
-  options: { patienceMs?: number } = {},
+  options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'delayOf'>> = {},
 ) {
   const script = await startScript(t);
   const statuses: Status[] = [];
+  const ended = Promise.withResolvers<ChatError>();
   const [client, peer] = await Promise.all([
     openChat({
       url: script.url,
       cookie,
-      onStatus: (status) => statuses.push(status),
+      onStatus(status) {
+        statuses.push(status);
+        if (status.type === 'ended') ended.resolve(status.error);
+      },
       delayOf: (code) => (reconnectDelayMs(code, 0) === null ? null : 0),
       ...options,
     }),
     script.peer(),
   ]);
   t.after(() => client.close());
-  return { script, client, peer, statuses };
+  return { script, client, peer, statuses, ended: ended.promise };
 }
 
 /** Everything of an answer, and how it ended where that is an error. */
