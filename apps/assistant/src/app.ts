@@ -24,7 +24,7 @@ import { chatLifecycle } from './chat/lifecycle.ts';
 import { createChatMetrics } from './chat/metrics.ts';
 import { createChatMessages } from './chat/socket-messages.ts';
 import { sweepEvents } from './chat/turn-events.sql.ts';
-import { TURN_CHANNEL } from './chat/turns.sql.ts';
+import { TURN_CHANNEL, TURN_END_CHANNEL } from './chat/turns.sql.ts';
 import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createDigests } from './digests/digests.ts';
@@ -196,9 +196,13 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     limits: socketLimits,
   });
   const { isExclusive } = database;
-  const listen = (hear: (payload: string) => void) => database.listen(TURN_CHANNEL, hear);
   // After the sockets, since what begins last ends first: who is signed out is heard of until the last answer has ended.
-  chatLifecycle(app, { chat, model, isExclusive, listen });
+  chatLifecycle(app, {
+    chat,
+    model,
+    isExclusive,
+    listen: (hear) => database.listen(TURN_CHANNEL, hear),
+  });
   digestLifecycle(app, {
     digests: createDigests({
       db,
@@ -210,7 +214,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     }),
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
     isExclusive,
-    listen,
+    listen: (hear) => database.listen(TURN_END_CHANNEL, hear),
   });
   protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {

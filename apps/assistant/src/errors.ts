@@ -223,6 +223,12 @@ export const errors = {
     advice: 'Wait for one of your other sessions to be answered, then send this one again.',
     retry: false,
   },
+  export_running: {
+    status: 409,
+    title: 'An export of yours is on its way',
+    advice: 'Wait until it has come, or end it, then try again.',
+    retry: true,
+  },
   nothing_to_undo: {
     status: 409,
     title: 'There is nothing to undo',

@@ -7,6 +7,9 @@ import type { TurnKey } from './turn.ts';
 /** Processes hear of what happened in sessions here; `tell` makes the payload. */
 export const TURN_CHANNEL = 'assistant_turns';
 
+/** What waits until no answer is written in a session hears of the end of each here; the payload is the session's id. */
+export const TURN_END_CHANNEL = 'assistant_turn_ends';
+
 /**
  * How long a process that does not say that it runs a turn is believed to: longer than a connection that has
  * died without a word is waited for, and another one after it.
@@ -133,8 +136,8 @@ export function turnsFrom(
 }
 
 /**
- * Ends a turn that runs, and the steps that it had not finished; whoever does it first says how. The session is
- * locked first, as by everybody else.
+ * Ends a turn that runs, and the steps that it had not finished; whoever does it first says how, and tells of it on
+ * {@link TURN_END_CHANNEL}. The session is locked first, as by everybody else.
  * @returns Whether it ran, and what it answers.
  */
 export async function endTurn(
@@ -152,6 +155,7 @@ export async function endTurn(
     .executeTakeFirst();
   if (ended === undefined) return undefined;
   await endSteps(trx, turnId);
+  await sql`select pg_notify(${TURN_END_CHANNEL}, ${sessionId})`.execute(trx);
   return ended;
 }
 

@@ -1,4 +1,5 @@
 import type { Announcement } from '../chat/announce.ts';
+import { shortenText } from '../cut-text.ts';
 import type { Waiting } from './digests.sql.ts';
 
 /** How many listings a digest shows; of the others it says how many they are. */
@@ -77,7 +78,7 @@ const idsOf = (hits: readonly WaitingHit[], kind: WaitingHit['kind']) =>
 function describe(hit: WaitingHit, number: number, words: Words): string {
   const { listing_id: id, old_price: old, listing } = hit;
   const { title, price, currency, city, district, rooms, area_total: area, url } = listing;
-  const name = cut(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
+  const name = shortenText(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
   const now = price === null ? undefined : amount(price, currency);
   const isCheaper = old !== null && price !== null && price < old;
   const cost =
@@ -105,9 +106,6 @@ const oneLine = (text: string) =>
     .replace(TURNS, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
-
-const cut = (text: string, length: number) =>
-  text.length <= length ? text : `${text.slice(0, length).toWellFormed().trimEnd()}…`;
 
 /** Thousands are apart by a space that does not break, as both languages can read. */
 function plain(number: number): string {

@@ -12,6 +12,8 @@ export type DueSearch = {
   /** Of its user, as they were cached last. */
   role: string;
   permissions: string;
+  /** Whether an answer is being written in its session, for whose end its digest waits. */
+  is_answering: boolean;
 };
 
 /** Whether enough time has passed since the last digest of a search. */
@@ -30,7 +32,9 @@ export async function dueSearches(
 ): Promise<DueSearch[]> {
   const { rows } = await sql<DueSearch>`
     select saved_searches.id, saved_searches.user_id, saved_searches.session_id,
-      saved_searches.search, svc_users.role, svc_users.permissions
+      saved_searches.search, svc_users.role, svc_users.permissions,
+      exists (select from chat_turns
+        where session_id = saved_searches.session_id and status = 'running') as is_answering
     from saved_searches join svc_users on svc_users.id = saved_searches.user_id
     where saved_searches.id > ${after} and not saved_searches.paused
       and saved_searches.session_id is not null and ${isDue}

@@ -5,8 +5,11 @@ import { claimFeed, countActive, releaseFeed } from './feed.sql.ts';
 import { type FeedDeps, nothingAnswered, readFeed } from './read-feed.ts';
 import { tellDue, type TellDeps } from './tell.ts';
 
-/** How soon a digest that waits for the end of an answer is tried again, once something happened in its session. */
+/** How soon digests that waited for answers come once these have ended: together, where several end. */
 const RETELL_MS = 500;
+
+/** What is heard in the place of a session where notifications may have been missed. */
+const MISSED = '';
 
 /** Digests of saved searches. */
 export type Digests = ReturnType<typeof createDigests>;
@@ -28,7 +31,7 @@ export function createDigests({
   const answered = nothingAnswered();
   const closing = new AbortController();
   const { signal } = closing;
-  /** Sessions whose digests wait for the end of an answer, and those that something was heard of since telling began. */
+  /** Sessions whose digests wait for the end of an answer, and those whose answers ended since telling began. */
   const busy = new Set<string>();
   const heard = new Set<string>();
   let isFailing = false;
@@ -45,7 +48,7 @@ export function createDigests({
     await tellDue({ ...deps, holder, log }, signal, (sessionId) => {
       busy.add(sessionId);
       // Its end may have been heard before it was known that somebody waits for it.
-      if (heard.has(sessionId)) tellSoon();
+      if (heard.has(sessionId) || heard.has(MISSED)) tellSoon();
     });
   });
 
@@ -108,10 +111,12 @@ export function createDigests({
       });
     },
 
-    /** Takes a notification of `TURN_CHANNEL`: a digest may wait for the end of an answer. */
-    hear(payload: string): void {
-      const [, sessionId = ''] = payload.split(' ');
-      if (busy.has(sessionId)) tellSoon();
+    /**
+     * Takes a notification of `TURN_END_CHANNEL`: a digest may wait for the end of that answer.
+     * @param sessionId Of the answer; empty where notifications may have been missed.
+     */
+    hear(sessionId: string): void {
+      if (busy.has(sessionId) || (sessionId === MISSED && busy.size > 0)) tellSoon();
       else if (tell.current() !== undefined) heard.add(sessionId);
     },
 

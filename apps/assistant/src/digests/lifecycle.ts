@@ -4,7 +4,7 @@ import type { Digests } from './digests.ts';
 /**
  * Has digests begin with the server and end with it.
  * @param options.pollSeconds SAVED_SEARCH_POLL_SECONDS; with 0 this process leaves them to others.
- * @param options.listen Hears of what happens in sessions.
+ * @param options.listen Hears of the ends of answers.
  */
 export function digestLifecycle(
   app: Server,
@@ -17,7 +17,7 @@ export function digestLifecycle(
     digests: Pick<Digests, 'start' | 'hear' | 'close'>;
     pollSeconds: number;
     isExclusive: boolean;
-    listen: (hear: (payload: string) => void) => Promise<() => Promise<void>>;
+    listen: (hear: (sessionId: string) => void) => Promise<() => Promise<void>>;
   },
 ): void {
   if (pollSeconds === 0) return;

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Collector } from '../collector/client.ts';
 import type { Search } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
-import { askCollector } from './ask-collector.ts';
+import { askCollector, type Patience } from './ask-collector.ts';
 import { asItIsNow } from './changes.ts';
 import { listWaiting, renewWaiting } from './waiting.sql.ts';
 
@@ -18,7 +18,13 @@ const MOST_LOOKED_AT = 1000;
  * @throws CollectorError where the collector does not say; LeaseLostError; the signal's reason.
  */
 export async function lookAgain(
-  deps: { db: Kysely<Tables>; collector: Pick<Collector, 'findMatches'>; holder: string },
+  deps: {
+    db: Kysely<Tables>;
+    collector: Pick<Collector, 'findMatches'>;
+    holder: string;
+    /** How long it may wait for a collector that is asked too often. */
+    patience: Patience;
+  },
   { id, search }: { id: string; search: Search },
   signal: AbortSignal,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import type { Announce } from '../chat/announce.ts';
 import { type Collector, CollectorError } from '../collector/client.ts';
 import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
-import { LeaseLostError } from './ask-collector.ts';
+import { LeaseLostError, type Patience } from './ask-collector.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
 import { dueSearches, type DueSearch, takeWaiting } from './digests.sql.ts';
 import { lookAgain } from './look-again.ts';
@@ -14,6 +14,12 @@ import type { DigestMetrics } from './metrics.ts';
 /** How many searches are looked at together. */
 const BATCH = 100;
 
+/**
+ * How long one telling may wait in all for a collector that is asked too often: a minute, of which its limits are.
+ * Every digest of every user waits for as long.
+ */
+const MOST_WAITED_SECONDS = 60;
+
 /** What telling needs. */
 export type TellDeps = {
   db: Kysely<Tables>;
@@ -21,6 +27,8 @@ export type TellDeps = {
   /** Names this process. */
   holder: string;
   announce: Announce;
+  /** See {@link MOST_WAITED_SECONDS}. */
+  mostWaitedSeconds?: number | undefined;
   /** How long a sign-in lasts. */
   lifetimeDays: number;
   metrics: DigestMetrics;
@@ -31,7 +39,8 @@ export type TellDeps = {
  * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
  * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
  * have not the permission `svc.tools.use` by what was cached of them last, everything waits. What was found some time
- * ago is told as it is by now, or as it was found where the collector does not say.
+ * ago is told as it is by now, or as it was found where the collector does not say; where an answer is being written
+ * the collector is not asked, since nothing can be told.
  * @param onBusy Is told of each session whose digest waits for the end of an answer.
  */
 export async function tellDue(
@@ -39,15 +48,21 @@ export async function tellDue(
   signal: AbortSignal,
   onBusy: (sessionId: string) => void,
 ): Promise<void> {
-  const { db, lifetimeDays, log } = deps;
+  const { db, lifetimeDays, log, mostWaitedSeconds: secondsLeft = MOST_WAITED_SECONDS } = deps;
+  const looking = { ...deps, patience: { secondsLeft } };
   let after = '';
-  let isAnswering = true;
+  let isCollectorThere = true;
   for (;;) {
     const due = await dueSearches(db, { lifetimeDays, after, limit: BATCH });
     for (const search of due.filter(mayHear)) {
       signal.throwIfAborted();
+      if (search.is_answering) {
+        onBusy(search.session_id);
+        continue;
+      }
       try {
-        isAnswering &&= await isLookedAtAgain(deps, search, signal);
+        isCollectorThere &&= await isLookedAtAgain(looking, search, signal);
+        // An answer may have begun meanwhile.
         if ((await tell(deps, search)) === 'busy') onBusy(search.session_id);
       } catch (error) {
         signal.throwIfAborted();
@@ -63,7 +78,7 @@ export async function tellDue(
 
 /** @returns Whether others may be looked at again as well: a collector that does not answer is not asked for each. */
 async function isLookedAtAgain(
-  deps: TellDeps,
+  deps: TellDeps & { patience: Patience },
   search: DueSearch,
   signal: AbortSignal,
 ): Promise<boolean> {

@@ -49,7 +49,7 @@ export async function fileRoutes(
   files: Files,
   { maxTransfers = MAX_TRANSFERS } = {},
 ): Promise<void> {
-  const transfer = boundTransfers(maxTransfers);
+  const transfer = boundTransfers(maxTransfers, 'files');
   app.get(
     '/sessions/:id/files',
     {

@@ -4,10 +4,15 @@ import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { recordAudit } from '../audit/record.ts';
 import { problemAnswers } from '../errors.ts';
+import { boundTransfers } from '../files/index.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { deleteOwnData } from './delete.ts';
 import { exportOwnData } from './export.ts';
+import { oneExportPerUser } from './one-per-user.ts';
+
+/** How many exports may be on their way at once in one process: each holds a file of up to 10 MiB, in three forms. */
+const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
 const config = { access: 'signed-in' } as const;
@@ -59,11 +64,16 @@ const exportedAnswer = Type.Unsafe<object>(
 );
 
 /** `GET /me/export` and `DELETE /me/data`: everybody's own data, to take along and to have deleted. */
-export function ownDataRoutes(app: Server, db: Kysely<Tables>): void {
+export function ownDataRoutes(
+  app: Server,
+  db: Kysely<Tables>,
+  { maxExports = MAX_EXPORTS } = {},
+): void {
   app.get(
     '/me/export',
     {
       config,
+      onRequest: [oneExportPerUser(), boundTransfers(maxExports, 'exports')],
       schema: {
         tags,
         summary: 'Everything that is stored of the user',
@@ -74,7 +84,7 @@ export function ownDataRoutes(app: Server, db: Kysely<Tables>): void {
             description: 'The document, as an attachment.',
             content: { 'application/json': { schema: exportedAnswer } },
           },
-          ...problemAnswers(401, 'provider_unavailable', 'unavailable'),
+          ...problemAnswers(401, 'export_running', 'provider_unavailable', 'unavailable'),
         },
       },
     },

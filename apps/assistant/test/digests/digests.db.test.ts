@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { TURN_CHANNEL } from '../../src/chat/turns.sql.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { talk } from '../chat/stage.ts';
@@ -14,6 +13,9 @@ const reader = stage.reader();
 // The cursor of now: what is there already is in no digest.
 feed.add(1);
 await reader.pass();
+
+const countHits = async () =>
+  (await db.selectFrom('saved_search_hits').selectAll().execute()).length;
 
 beforeEach(async () => {
   await reader.pass();
@@ -188,19 +190,28 @@ test('a search that is changed while it is asked about does not get what it did 
 });
 
 test('no digest comes into an answer: it comes right after it, on every process', async (t) => {
-  // Nobody looks again by itself: what is heard of the session has to be enough.
-  t.after(await stage.listen(TURN_CHANNEL, (payload) => reader.hear(payload)));
-  const here = await talk(t, { url: await stage.another(), sid });
-  const there = await talk(t, olena);
   const { sessionId } = await stage.keep('u-olena');
+  feed.add(61);
+  const [reading, rest] = [gate(), gate()];
+  t.after(() => {
+    reading.open();
+    rest.open();
+    feed.gate = undefined;
+  });
+  feed.gate = reading.opened;
+  feed.waiting = 0;
+  await stage.leaseEnds();
+  // It looks once, as it starts: then what is heard of the session has to be enough.
+  const url = await stage.another({ SAVED_SEARCH_POLL_SECONDS: '3600' });
+  await until(() => feed.waiting === 1);
+  const here = await talk(t, { url, sid });
+  const there = await talk(t, olena);
   await there.client.ask({ type: 'session.open', session_id: sessionId });
-  const rest = gate();
-  t.after(rest.open);
   model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
   await here.say(sessionId, 'Пиши');
   await here.hear('Пишу ');
-  feed.add(61);
-  await reader.pass();
+  reading.open();
+  await until(async () => (await countHits()) > 0);
   assert.deepEqual(await told(sessionId), []);
   rest.open();
   for (const talker of [here, there]) {
@@ -214,34 +225,52 @@ test('no digest comes into an answer: it comes right after it, on every process'
     (await stage.stored(sessionId)).map(([role]) => role),
     ['user', 'assistant', 'assistant'],
   );
+  await stage.leaseEnds();
 });
 
-test('an answer that ends before it is known that a digest waits for it is followed by the digest', async (t) => {
-  const here = await talk(t, olena);
-  const { sessionId } = await stage.keep('u-olena');
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
-  await here.say(sessionId, 'Пиши');
-  await here.hear('Пишу ');
-  const outcomes: string[] = [];
-  const late = stage.reader({
-    onOutcome: async (outcome) => {
-      outcomes.push(outcome);
-      if (outcome !== 'busy') return;
-      rest.open();
-      await here.waitFor('message.completed');
-      late.hear(`there ${sessionId}`);
-    },
+for (const isMissed of [false, true]) {
+  const how = isMissed ? 'with its notification missed' : 'with its notification heard';
+  test(`an answer that ends before it is known that a digest waits for it is followed by the digest, ${how}`, async (t) => {
+    const here = await talk(t, olena);
+    const { sessionId } = await stage.keep('u-olena');
+    const rest = gate();
+    t.after(rest.open);
+    const outcomes: string[] = [];
+    const late = stage.reader({
+      onOutcome: async (outcome) => {
+        outcomes.push(outcome);
+        if (outcome !== 'busy') return;
+        rest.open();
+        await here.waitFor('message.completed');
+        late.hear(isMissed ? '' : sessionId);
+      },
+    });
+    t.after(() => late.close());
+    await stage.leaseEnds();
+    feed.add(isMissed ? 72 : 71);
+    await late.read();
+    feed.add(isMissed ? 74 : 73);
+    await late.read();
+    await stage.later();
+    const looking = gate();
+    t.after(looking.open);
+    feed.gate = looking.opened;
+    feed.waiting = 0;
+    const telling = late.tell();
+    await until(() => feed.waiting === 1);
+    // The answer begins while what waits is looked at again.
+    model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+    await here.say(sessionId, 'Пиши');
+    await here.hear('Пишу ');
+    feed.gate = undefined;
+    looking.open();
+    await telling;
+    await here.waitFor('message.arrived');
+    assert.deepEqual(outcomes, ['told', 'busy', 'told']);
+    await late.close();
+    await stage.leaseEnds();
   });
-  t.after(() => late.close());
-  await stage.leaseEnds();
-  feed.add(71);
-  await late.read();
-  await here.waitFor('message.arrived');
-  assert.deepEqual(outcomes, ['busy', 'told']);
-  await stage.leaseEnds();
-});
+}
 
 test('what is asked for while the feed is being read is not lost', async () => {
   const { id } = await stage.keep('u-olena');

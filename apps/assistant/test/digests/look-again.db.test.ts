@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
+import { TURN_CHANNEL, TURN_END_CHANNEL } from '../../src/chat/turns.sql.ts';
 import { listWaiting, renewWaiting } from '../../src/digests/waiting.sql.ts';
+import { talk } from '../chat/stage.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
 import { openDigestStage, sorted } from './stage.ts';
 
 const stage = await openDigestStage();
-const { db, feed, told } = stage;
-await stage.signIn('u-olena');
+const { db, feed, model, told } = stage;
+const olena = { url: stage.url, sid: await stage.signIn('u-olena') };
 const reader = stage.reader();
 await reader.pass();
 let next = 1;
@@ -164,4 +168,80 @@ test('a find that was found anew while it was looked at stays', async () => {
     left.map(({ hit }) => [hit.listingId, hit.listing.price]),
     [[again, 13_000]],
   );
+});
+
+test('while an answer is written the collector is asked nothing about what waits for its end, and once after it', async (t) => {
+  t.after(await stage.listen(TURN_END_CHANNEL, (payload) => reader.hear(payload)));
+  let heard = 0;
+  t.after(await stage.listen(TURN_CHANNEL, () => (heard += 1)));
+  const { sessionId, first } = await keep({ city: 'Львів' });
+  const id = add();
+  await reader.pass();
+  feed.matched.length = 0;
+  const here = await talk(t, olena);
+  const gates = [gate(), gate(), gate()];
+  t.after(() => gates.forEach(({ open }) => open()));
+  model.scripts.push({
+    words: ['0 ', ...gates.flatMap(({ opened }, at) => [opened, `${at + 1} `])],
+  });
+  await here.say(sessionId, 'Пиши');
+  await here.hear('0 ');
+  await stage.later();
+  await reader.tell();
+  for (const [at, { open }] of gates.slice(0, -1).entries()) {
+    const before = heard;
+    open();
+    await here.hear(`${at + 1} `);
+    await until(() => heard > before);
+    await reader.tell();
+  }
+  assert.equal(feed.matched.length, 0);
+  gates.at(-1)?.open();
+  await here.waitFor('message.arrived');
+  assert.deepEqual(await told(sessionId), [[first], [id]]);
+  assert.deepEqual(
+    feed.matched.map(({ ids }) => ids),
+    [[id]],
+  );
+});
+
+test('an answer whose end may have been missed is followed by the digest', async (t) => {
+  const { sessionId, first } = await keep({ city: 'Львів' });
+  const id = add();
+  await reader.pass();
+  const here = await talk(t, olena);
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+  await here.say(sessionId, 'Пиши');
+  await here.hear('Пишу ');
+  await stage.later();
+  await reader.tell();
+  rest.open();
+  await here.waitFor('message.completed');
+  assert.deepEqual(await told(sessionId), [[first]]);
+  // As when the connection for notifications was renewed.
+  reader.hear('');
+  await here.waitFor('message.arrived');
+  assert.deepEqual(await told(sessionId), [[first], [id]]);
+});
+
+test('a collector that is asked too often is waited for a bounded time by all digests together', async () => {
+  const kept = [await keep({ city: 'Львів' }), await keep({ price_max: 50_000 })];
+  const id = add({ price: 14_000 });
+  await reader.pass();
+  await reader.close();
+  const hasty = stage.reader({ mostWaitedSeconds: 1 });
+  let asked = 0;
+  feed.faultOf = () => {
+    asked += 1;
+    return { status: 429, retryAfter: 1 };
+  };
+  await stage.later();
+  await hasty.tell();
+  await hasty.close();
+  assert.equal(asked, 2, 'again after the one second, and then for no search');
+  for (const { sessionId } of kept) {
+    assert.equal((await told(sessionId)).at(-1)?.includes(id), true);
+  }
 });

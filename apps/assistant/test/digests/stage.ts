@@ -26,15 +26,18 @@ export async function openDigestStage() {
      * @param dies Whether it ends within the transaction of its next digest.
      * @param onOutcome Is waited for after each attempt to tell.
      * @param searchesAtOnce As of `readFeed`.
+     * @param mostWaitedSeconds As of `tellDue`.
      */
     reader({
       dies = () => false,
       onOutcome = () => undefined,
       searchesAtOnce,
+      mostWaitedSeconds,
     }: {
       dies?: () => boolean;
       onOutcome?: (outcome: string) => Promise<void> | void;
       searchesAtOnce?: number;
+      mostWaitedSeconds?: number;
     } = {}) {
       const registry = new Registry();
       const lines: string[] = [];
@@ -53,6 +56,7 @@ export async function openDigestStage() {
         },
         lifetimeDays: 30,
         searchesAtOnce,
+        mostWaitedSeconds,
         metrics: createDigestMetrics(registry),
         log: createLogger({
           level: 'info',

@@ -14,7 +14,7 @@ test('more transfers at once than may be are told to come back, until one has en
   });
   let started = 0;
   const schema = { hide: true, body: {} };
-  app.put('/', { onRequest: boundTransfers(2), schema }, () => ({ ok: true }));
+  app.put('/', { onRequest: boundTransfers(2, 'files'), schema }, () => ({ ok: true }));
   app.addHook('onRequest', async () => {
     started += 1;
   });
