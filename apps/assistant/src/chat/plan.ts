@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { ToolCall } from '@oselya/model';
 import type { Kysely, Transaction } from 'kysely';
 import { problem } from '../errors.ts';
-import type { MemoryChange } from '../memory/index.ts';
+import type { NotedChange } from '../memory/index.ts';
 import { storable, storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolResult } from '../tools/run-tool.ts';
@@ -63,11 +63,7 @@ export function createPlan(
      * number that nobody has seen. A turn that has been ended by another process changes nothing any more.
      * @throws ProblemError `session_not_found`, or `no_turn_running`.
      */
-    async noteChange(
-      trx: Transaction<Tables>,
-      call: ToolCall,
-      change: MemoryChange,
-    ): Promise<void> {
+    async noteChange(trx: Transaction<Tables>, call: ToolCall, change: NotedChange): Promise<void> {
       const session = await lockSession(trx, { sessionId: session_id, reach: 'everything' });
       if (session === undefined) throw problem('session_not_found');
       const batch = { turnId: turn_id, sessionId: session_id, events: turn.unstored };

@@ -43,17 +43,12 @@ export function createChatMessages({
         const { userId } = await sessions.requireReadable(user, id);
         // Others may read what was said, and do not hear what is being said.
         if (userId !== user.id) return answer(await opened(user, page));
-        // Before anything is read: what happens from here on is not missed.
-        const { listener } = listening.begin(socket, id);
-        try {
+        await listening.open(socket, id, async () => {
           const known = turnId === undefined ? undefined : { turnId, after };
           const earlier = await chat.earlier(id, known);
           answer({ ...(await opened(user, page)), turn: presentTurn(earlier) });
-          listener.begin(earlier);
-        } catch (error) {
-          listening.end(socket, id);
-          throw error;
-        }
+          return earlier;
+        });
       },
     ),
 

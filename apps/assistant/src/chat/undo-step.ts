@@ -1,6 +1,12 @@
 import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
-import { deleteFact, findValue, type MemoryChange, writeFact } from '../memory/index.ts';
+import {
+  deleteFact,
+  findFact,
+  type MemoryChange,
+  restoreFact,
+  writeFact,
+} from '../memory/index.ts';
 import { lockChanges, noteUndone } from '../planning/index.ts';
 import type { Tables } from '../tables.ts';
 
@@ -17,10 +23,12 @@ export function undoStep(
     await lockOwner(trx, userId);
     const changes = await lockChanges(trx, { sessionId, stepId });
     if (changes.length === 0 || !(await areCurrent(trx, userId, changes))) return false;
-    for (const { category, key, previous } of changes) {
+    for (const { category, key, previous: value, origin } of changes) {
       const fact = { userId, category, key };
-      if (previous === null) await deleteFact(trx, fact);
-      else await writeFact(trx, { ...fact, value: previous, sourceSessionId: sessionId });
+      if (value === null) await deleteFact(trx, fact);
+      else if (origin !== undefined) await restoreFact(trx, { ...fact, value, origin });
+      // Of a step of an earlier release, which did not keep where the fact came from.
+      else await writeFact(trx, { ...fact, value, sourceSessionId: sessionId });
     }
     await noteUndone(trx, stepId);
     return true;
@@ -33,8 +41,8 @@ async function areCurrent(
   changes: readonly MemoryChange[],
 ): Promise<boolean> {
   for (const { category, key, value } of changes) {
-    const current = await findValue(trx, { userId, category, key });
-    if (current !== (value ?? undefined)) return false;
+    const current = await findFact(trx, { userId, category, key });
+    if (current?.value !== (value ?? undefined)) return false;
   }
   return true;
 }

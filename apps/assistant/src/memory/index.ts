@@ -1,8 +1,21 @@
 /** What is remembered of users, as everybody else uses it. */
 
 export { adminMemoryRoutes } from './admin-routes.ts';
-export { deleteFact, deleteMemoryOf, findValue, listFacts, writeFact } from './repository.ts';
-export { describeChange, type MemoryChange, memoryChange, type NoteChange } from './change.ts';
+export {
+  deleteFact,
+  deleteMemoryOf,
+  findFact,
+  listFacts,
+  restoreFact,
+  writeFact,
+} from './repository.ts';
+export {
+  describeChange,
+  type MemoryChange,
+  memoryChange,
+  type NoteChange,
+  type NotedChange,
+} from './change.ts';
 export { memoryRoutes } from './routes.ts';
 export { factRef, presentFact } from './schemas.ts';
 export { createMemory, type KnownFact, type Memory } from './service.ts';

@@ -99,19 +99,33 @@ export async function countOwnFacts(trx: Transaction<Tables>, userId: string): P
   return count;
 }
 
-/** What a fact of a user says; nothing where there is none of that name. */
-export async function findValue(
+/** Where and when a fact came about: ISO 8601 times, with the microseconds that a `Date` has no room for. */
+export type FactOrigin = {
+  source_session_id: string | null;
+  created_at: string | null;
+  updated_at: string | null;
+};
+
+/** What a fact of a user says, and its origin; nothing where there is none of that name. */
+export async function findFact(
   db: Kysely<Tables>,
   { userId, category, key }: FactKey,
-): Promise<string | undefined> {
+): Promise<{ value: string; origin: FactOrigin } | undefined> {
   const fact = await db
     .selectFrom('memory_facts')
-    .select(sql<string>`coalesce(value, '')`.as('value'))
+    .select([
+      sql<string>`coalesce(value, '')`.as('value'),
+      'source_session_id',
+      sql<string | null>`to_json(created_at) #>> '{}'`.as('created_at'),
+      sql<string | null>`to_json(updated_at) #>> '{}'`.as('updated_at'),
+    ])
     .where('user_id', '=', userId)
     .where('category', '=', category)
     .where('key', '=', key)
     .executeTakeFirst();
-  return fact?.value;
+  if (fact === undefined) return undefined;
+  const { value, ...origin } = fact;
+  return { value, origin };
 }
 
 /** Writes a fact of a user: a new one, or over the value of the one that has its category and key. */
@@ -132,6 +146,31 @@ export async function writeFact(
     )
     .returning(factColumns)
     .executeTakeFirstOrThrow();
+}
+
+/** Writes a fact of a user as `findFact` gave it, whether there is one of that name by now or not. */
+export async function restoreFact(
+  trx: Transaction<Tables>,
+  { userId, origin, ...rest }: FactKey & { value: string; origin: FactOrigin },
+): Promise<void> {
+  await trx
+    .insertInto('memory_facts')
+    .values({
+      ...rest,
+      user_id: userId,
+      source_session_id: origin.source_session_id,
+      created_at: sql<Date>`${origin.created_at}::timestamptz`,
+      updated_at: sql<Date>`${origin.updated_at}::timestamptz`,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['user_id', 'category', 'key']).doUpdateSet((eb) => ({
+        value: eb.ref('excluded.value'),
+        source_session_id: eb.ref('excluded.source_session_id'),
+        created_at: eb.ref('excluded.created_at'),
+        updated_at: eb.ref('excluded.updated_at'),
+      })),
+    )
+    .execute();
 }
 
 /** Deletes a fact of a user, and gives what it said; nothing where there was none of that name. */

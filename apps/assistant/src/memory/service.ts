@@ -15,7 +15,7 @@ import {
   countOwnFacts,
   deleteFact,
   type Fact,
-  findValue,
+  findFact,
   listFacts,
   writeFact,
 } from './repository.ts';
@@ -129,7 +129,7 @@ export function createMemory({
           const session = { sessionId: own.sourceSessionId, reach: { userId: user.id } };
           await requireSession(trx, session);
         }
-        const previous = await findValue(trx, own);
+        const { value: previous, origin } = (await findFact(trx, own)) ?? {};
         if (previous === undefined && (await countOwnFacts(trx, user.id)) >= maxFacts) {
           throw problem('memory_full', {
             detail: `You have ${maxFacts} facts, which is the most. Delete one that is not needed any more, then send this one again.`,
@@ -137,7 +137,13 @@ export function createMemory({
         }
         const { category, key, value } = fact;
         if (previous !== value) {
-          await note?.(trx, { category, key, value, previous: previous ?? null });
+          await note?.(trx, {
+            category,
+            key,
+            value,
+            previous: previous ?? null,
+            ...(origin !== undefined && { origin }),
+          });
         }
         return { fact: await writeFact(trx, own), previous };
       });
@@ -156,9 +162,10 @@ export function createMemory({
       const own = { userId: user.id, category, key };
       return abortableTransaction(db, signal, async (trx) => {
         await lockOwner(trx, user.id);
-        const previous = await findValue(trx, own);
-        if (previous === undefined) throw problem('fact_not_found');
-        await note?.(trx, { category, key, value: null, previous });
+        const fact = await findFact(trx, own);
+        if (fact === undefined) throw problem('fact_not_found');
+        const { value: previous, origin } = fact;
+        await note?.(trx, { category, key, value: null, previous, origin });
         await deleteFact(trx, own);
         return previous;
       });

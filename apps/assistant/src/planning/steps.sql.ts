@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storableJson } from '../storable-json.ts';
-import type { MemoryChange } from '../memory/index.ts';
+import type { MemoryChange, NotedChange } from '../memory/index.ts';
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent, within a turn of the conversation. Contract 3, Answers. */
@@ -71,7 +71,7 @@ export async function finishStep(
 export async function noteChanges(
   trx: Transaction<Tables>,
   id: string,
-  changes: readonly MemoryChange[],
+  changes: readonly NotedChange[],
 ): Promise<void> {
   await trx
     .updateTable('agent_steps')
@@ -118,8 +118,16 @@ export async function changedSteps(
     .where('undone_at', 'is', null)
     .orderBy('position')
     .execute();
-  // They were written by `noteChanges`.
-  return steps as ChangedStep[];
+  // They were written by `noteChanges`; where a fact came from is for undoing alone.
+  return (steps as (ChangedStep & { changes: NotedChange[] })[]).map((step) => ({
+    ...step,
+    changes: step.changes.map(({ category, key, value, previous }) => ({
+      category,
+      key,
+      value,
+      previous,
+    })),
+  }));
 }
 
 /**
@@ -129,7 +137,7 @@ export async function changedSteps(
 export async function lockChanges(
   trx: Transaction<Tables>,
   { sessionId, stepId }: { sessionId: string; stepId: string },
-): Promise<readonly MemoryChange[]> {
+): Promise<readonly NotedChange[]> {
   const step = await trx
     .selectFrom('agent_steps')
     .select('changes')
@@ -139,7 +147,7 @@ export async function lockChanges(
     .forUpdate()
     .executeTakeFirst();
   // They were written by `noteChanges`.
-  return (step?.changes ?? []) as MemoryChange[];
+  return (step?.changes ?? []) as NotedChange[];
 }
 
 /** Notes that what a step changed has been taken back. */

@@ -62,8 +62,9 @@ export function createConnection(
 
   async function take(data: RawData, isBinary: boolean): Promise<void> {
     waiting -= 1;
-    // Its answer may be as large.
-    await Promise.race([large?.sent, closed]);
+    // Its answer may be as large. A socket that closes ends this too; a race with `closed` would leave
+    // something with that promise for every message.
+    if (large !== undefined) await large.sent;
     if (!isOpen()) return;
     const status = await receive(data, isBinary);
     if (status === undefined || status >= 500) return;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person } from '../helpers/people.ts';
 import { listing, startScriptedCollector } from '../helpers/scripted-collector.ts';
@@ -90,4 +91,18 @@ test('the mock summarizes what has no room in its window, each time alike', asyn
   }
   assert.match(summaries[0] ?? '', /^- перше слово/u);
   assert.equal(summaries[0], summaries[1]);
+});
+
+test('a session that cannot be opened again is heard as before', async (t) => {
+  const { db } = assistant;
+  const speaker = await connected(t);
+  const session_id = await newSession(speaker);
+  const hearer = await connected(t);
+  const open = { type: 'session.open', session_id };
+  assert.equal(await hearer.outcome(open), 'ok');
+  await sql`alter table chat_turns rename to unreadable_turns`.execute(db);
+  assert.equal(await hearer.outcome(open), 'internal_error');
+  await sql`alter table unreadable_turns rename to chat_turns`.execute(db);
+  await speaker.ask({ type: 'message.send', session_id, text: 'Чуєш?' });
+  await until(() => hearer.frames.some(({ type }) => type === 'message.completed'));
 });

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { test } from 'node:test';
+import { openTestDatabase } from '@oselya/db/testing';
+import { sql } from 'kysely';
+import { undoStep } from '../../src/chat/undo-step.ts';
+import { createMemory, type NoteChange } from '../../src/memory/index.ts';
+import { changedSteps, noteChanges, startStep } from '../../src/planning/index.ts';
+import type { Tables } from '../../src/tables.ts';
+import { account } from '../helpers/sockets.ts';
+
+const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
+const { db } = await openTestDatabase<Tables>([{ component: 'assistant', folder }]);
+const memory = createMemory({ db });
+const olena = account('u-olena');
+const fact = { category: 'home', key: 'city' };
+
+await db
+  .insertInto('svc_users')
+  .values({ id: olena.id, email: olena.email, display_name: 'Олена' })
+  .execute();
+const { id: sessionId } = await db
+  .insertInto('conversation_sessions')
+  .values({ user_id: olena.id, profile_id: 'default', name: '' })
+  .returning('id')
+  .executeTakeFirstOrThrow();
+
+/** A fact of long ago that the person wrote, with a time that a `Date` cannot hold. */
+async function writeEarlier() {
+  await memory.putFact(olena, { ...fact, value: 'Львів' });
+  await sql`update memory_facts
+    set created_at = '2026-01-01T00:00:00.000001Z', updated_at = '2026-01-02T03:04:05.678901Z'`.execute(
+    db,
+  );
+}
+
+/** The facts, with their times as the database has them. */
+const stored = async () => {
+  const columns = sql`category, key, value, source_session_id, created_at::text, updated_at::text`;
+  return (await sql`select ${columns} from memory_facts`.execute(db)).rows;
+};
+
+/** A step that has begun, and notes what is changed in it. */
+async function begunStep() {
+  const step = { session_id: sessionId, turn_id: 't-1', kind: 'tool' as const };
+  const { id: stepId } = await startStep(db, { ...step, title: 'A tool', detail: '{}' });
+  const note: NoteChange = (trx, change) => noteChanges(trx, stepId, [change]);
+  return { stepId, note };
+}
+
+const works = {
+  'written over': (note: NoteChange) =>
+    memory.putFact(olena, { ...fact, value: 'Київ', sourceSessionId: sessionId }, { note }),
+  forgotten: (note: NoteChange) => memory.deleteFact(olena, fact, { note }),
+};
+
+for (const [what, work] of Object.entries(works)) {
+  test(`a fact that was ${what} comes back with where and when it came about`, async () => {
+    await writeEarlier();
+    const before = await stored();
+    const { stepId, note } = await begunStep();
+    await work(note);
+    assert.notDeepEqual(await stored(), before);
+    const told = (await changedSteps(db, { turnId: 't-1', sessionId })).map(({ changes }) =>
+      changes.map((change) => Object.keys(change).toSorted()),
+    );
+    assert.deepEqual(told, [[['category', 'key', 'previous', 'value']]]);
+    assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId }), true);
+    assert.deepEqual(await stored(), before);
+  });
+}
+
+test('one of a step that did not keep this comes back as learnt in its session', async () => {
+  await writeEarlier();
+  const { stepId, note } = await begunStep();
+  await memory.deleteFact(olena, fact, {
+    note: (trx, { category, key, value, previous }) =>
+      note(trx, { category, key, value, previous }),
+  });
+  assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId }), true);
+  assert.partialDeepStrictEqual(await stored(), [{ value: 'Львів', source_session_id: sessionId }]);
+});
