@@ -8,7 +8,7 @@ import type { UsedTool } from './used-tools.ts';
 export type AgentLimits = {
   /** Calls of the model; the last of them is made without tools, so that it answers. */
   rounds: number;
-  /** Tools that are run, over all rounds. */
+  /** Tools that are run, over all rounds. Of one round so many calls are kept at most, whether they are run or refused. */
   toolCalls: number;
   /** Tokens that the model writes, over all rounds: ANSWER_MAX_TOKENS. */
   outputTokens: number;
@@ -75,25 +75,14 @@ export async function* runAgent({
       maxOutputTokens: tokensLeft,
       signal,
     });
-    const calls: ToolCall[] = [];
-    let text = '';
-    let parts = 0;
-    let end: Extract<ChatPart, { type: 'end' }> | undefined;
-    for await (const part of stream) {
-      if (part.type === 'text') {
-        // A part is a token at least: a server that knows no limit is held to it here.
-        if (parts === tokensLeft) throw problem('answer_too_long');
-        parts += 1;
-        // What was said before the tools is a paragraph of its own.
-        if (text === '' && hasText) yield { type: 'text', text: '\n\n' };
-        hasText = true;
-        text += part.text;
-        yield { type: 'text', text: part.text };
-      } else if (part.type === 'tool_call') calls.push(part.call);
-      else end = part;
-    }
-    tokensLeft -= Math.max(parts, end?.usage.outputTokens ?? estimateTokens(text));
-    if (end?.reason === 'length') throw problem('answer_too_long');
+    const { text, calls, leftOut, tokens, isCut }: Round = yield* readRound(stream, {
+      follows: hasText,
+      mostTokens: tokensLeft,
+      mostCalls: limits.toolCalls,
+    });
+    hasText ||= text !== '';
+    tokensLeft -= tokens;
+    if (isCut) throw problem('answer_too_long');
     // A model that asks for tools which it was not given has nothing more to say.
     if (calls.length === 0 || isLast) {
       if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });
@@ -103,7 +92,7 @@ export async function* runAgent({
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
     let readsData = false;
-    for (const call of calls) {
+    for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       yield { type: 'tool.started', call };
       const refusal = noMoreTools();
@@ -114,9 +103,17 @@ export async function* runAgent({
       const { status, output, kept } = result;
       const used = { ...call, status, output: kept, round };
       yield { type: 'tool.finished', call, result, used };
-      messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content: output });
+      // What is told of the calls that were left out goes with the last result: no other message may stand here.
+      const content = index === calls.length - 1 ? output + tellLeftOut(leftOut) : output;
+      messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content });
     }
     hasReadData ||= readsData;
+  }
+
+  /** What the model is told once of the calls of a round that were not kept; nothing where all were. */
+  function tellLeftOut(count: number): string {
+    if (count === 0) return '';
+    return `\n(${count} more calls were left out: at most ${limits.toolCalls} tools are run for one answer.)`;
   }
 
   /** Why another tool cannot be run; nothing where it can. */
@@ -130,3 +127,58 @@ export async function* runAgent({
     return 'there is no room for more in this answer; answer with what is known';
   }
 }
+
+/** What a model said in one round. */
+type Round = {
+  text: string;
+  calls: ToolCall[];
+  /** How many calls were not kept. */
+  leftOut: number;
+  /** At least how many tokens it was. */
+  tokens: number;
+  /** Whether the model was stopped by its limit. */
+  isCut: boolean;
+};
+
+/**
+ * Reads what the model says, and passes its text on.
+ * @param bounds.follows Whether there is text of earlier rounds.
+ * @param bounds.mostTokens The model was told of it; a server that heeds no limit is held to it here.
+ * @throws ProblemError `answer_too_long`; what the stream throws.
+ */
+async function* readRound(
+  stream: AsyncIterable<ChatPart>,
+  { follows, mostTokens, mostCalls }: { follows: boolean; mostTokens: number; mostCalls: number },
+): AsyncGenerator<AgentEvent, Round, undefined> {
+  const calls: ToolCall[] = [];
+  let leftOut = 0;
+  let text = '';
+  let textParts = 0;
+  let callTokens = 0;
+  let end: Extract<ChatPart, { type: 'end' }> | undefined;
+  for await (const part of stream) {
+    if (part.type === 'end') {
+      end = part;
+      continue;
+    }
+    // A part of text is a token at least.
+    if (textParts + callTokens >= mostTokens) throw problem('answer_too_long');
+    if (part.type === 'text') {
+      textParts += 1;
+      // What was said before the tools is a paragraph of its own.
+      if (text === '' && follows) yield { type: 'text', text: '\n\n' };
+      text += part.text;
+      yield { type: 'text', text: part.text };
+    } else {
+      callTokens += tokensOfCall(part.call);
+      if (calls.length < mostCalls) calls.push(part.call);
+      else leftOut += 1;
+    }
+  }
+  const counted = end?.usage.outputTokens ?? estimateTokens(text) + callTokens;
+  const tokens = Math.max(textParts + callTokens, counted);
+  return { text, calls, leftOut, tokens, isCut: end?.reason === 'length' };
+}
+
+/** About how many tokens the input of a call is, at least one, whatever is done about it. */
+const tokensOfCall = ({ input }: ToolCall) => estimateTokens(JSON.stringify(input) ?? '-');

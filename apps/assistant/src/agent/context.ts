@@ -1,3 +1,4 @@
+import { cutText } from '../cut-text.ts';
 import type { KnownFact } from '../memory/index.ts';
 import type { Message } from '../sessions/index.ts';
 
@@ -71,7 +72,7 @@ export function buildContext<Remembered extends KnownFact, Said extends SaidMess
 }): Context & { memory: Remembered[]; messages: Said[] } {
   const shares = sharesOf(contextTokens);
   // Two letters a token, where they are Cyrillic.
-  const known = about.slice(0, shares.memory).toWellFormed();
+  const known = cutText(about, shares.memory);
   const texts = [system, known, summary ?? ''];
   const fixed = texts.reduce((tokens, text) => tokens + estimateTokens(text), toolTokens);
   const roomBeside = (tokens: number) => Math.max(0, shares.request - tokens);

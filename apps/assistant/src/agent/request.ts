@@ -1,5 +1,6 @@
 import type { ChatMessage, ChatRequest, ToolDefinition } from '@oselya/model';
 import type { FileInfo } from '../files/index.ts';
+import { alternate } from './alternate.ts';
 import type { Context } from './context.ts';
 import { readUsedTools } from './used-tools.ts';
 
@@ -35,7 +36,10 @@ export function toAgentRequest({
     ]
       .filter((part) => part !== '')
       .join('\n\n'),
-    messages: [...earlier(context.summary), ...inTurns(context.messages).flatMap(toChatMessages)],
+    messages: [
+      ...earlier(context.summary),
+      ...alternate(inTurns(context.messages).flatMap(toChatMessages)),
+    ],
     tools,
   };
 }
@@ -71,7 +75,7 @@ function attached(files: readonly Pick<FileInfo, 'name' | 'media_type' | 'size_b
  * say than the messages that it stands for.
  */
 function earlier(summary: string | null): ChatMessage[] {
-  if (summary === null) return [];
+  if (summary === null || summary.trim() === '') return [];
   return [
     { role: 'user', content: '(Earlier messages are left out.) What was said in them?' },
     { role: 'assistant', content: summary },
@@ -128,5 +132,5 @@ function toChatMessages({
       content: output,
     })),
   ]);
-  return content === '' ? asked : [...asked, { role, content }];
+  return [...asked, { role, content }];
 }

@@ -1,6 +1,7 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Reach } from '../access/reach.ts';
+import { cutText, shortenText } from '../cut-text.ts';
 import { listOldestMessages, type MessagePosition } from '../sessions/index.ts';
 import { storable } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
@@ -93,14 +94,11 @@ function fittingBatch(
 function toEntry({ role, content, tool_calls }: SaidMessage, maxLength: number) {
   const tools = readUsedTools(tool_calls).map(({ name, input, output }) => ({
     name,
-    input: shorten(JSON.stringify(input) ?? '', OUTPUT_LENGTH),
-    output: shorten(output, OUTPUT_LENGTH),
+    input: shortenText(JSON.stringify(input) ?? '', OUTPUT_LENGTH),
+    output: shortenText(output, OUTPUT_LENGTH),
   }));
-  return { role, text: shorten(content, maxLength), ...(tools.length > 0 && { tools }) };
+  return { role, text: shortenText(content, maxLength), ...(tools.length > 0 && { tools }) };
 }
-
-const shorten = (text: string, length: number) =>
-  text.length <= length ? text : `${text.slice(0, length).toWellFormed()}…`;
 
 async function askForSummary(
   model: Pick<ModelClient, 'streamChat'>,
@@ -125,9 +123,7 @@ async function askForSummary(
     // A token has a few characters: a server that knows no limit is held to one here.
     if (text.length > maxTokens * MAX_TOKEN_LENGTH) break;
   }
-  const summary = storable(text)
-    .trim()
-    .slice(0, maxTokens * MAX_TOKEN_LENGTH);
+  const summary = cutText(storable(text).trim(), maxTokens * MAX_TOKEN_LENGTH);
   if (summary === '') {
     throw new ModelError('MODEL_INVALID_OUTPUT', 'The model gave an empty summary.');
   }

@@ -1,4 +1,5 @@
 import type { ModelClient } from '@oselya/model';
+import { cutText } from '../cut-text.ts';
 import { storable } from '../storable-json.ts';
 
 /** How the instructions for a title begin. */
@@ -32,9 +33,6 @@ export async function makeTitle(
     if (title.trimStart().includes('\n')) break;
   }
   const [line = ''] = storable(title).trim().split('\n');
-  return line
-    .trim()
-    .replace(/^["'«“]+|["'»”.]+$/gu, '')
-    .slice(0, MAX_LENGTH)
-    .trim();
+  const bare = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
+  return cutText(bare, MAX_LENGTH).trim();
 }

@@ -1,4 +1,5 @@
 import type { Found, Listing } from '../collector/client.ts';
+import { shortenText } from '../cut-text.ts';
 import type { ToolOutput } from './tool.ts';
 
 /** How much of a listing's text the model sees in a list, and where it asked for the one. */
@@ -9,7 +10,7 @@ const TEXT_LENGTH = 6000;
 function brief(listing: Listing) {
   return present({
     ...facts(listing),
-    text: cut(listing.summary ?? listing.description, EXCERPT_LENGTH),
+    text: shortenText(listing.summary ?? listing.description, EXCERPT_LENGTH),
   });
 }
 
@@ -24,7 +25,7 @@ export function detailed(listing: Listing) {
     phones: listing.phones,
     published_at: listing.published_at,
     updated_at: listing.updated_at,
-    text: cut(listing.description, TEXT_LENGTH),
+    text: shortenText(listing.description, TEXT_LENGTH),
   });
 }
 
@@ -74,8 +75,4 @@ function present(fields: Readonly<Record<string, unknown>>): Record<string, unkn
       ([, value]) => value !== null && !(Array.isArray(value) && value.length === 0),
     ),
   );
-}
-
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length).trimEnd()}…`;
 }

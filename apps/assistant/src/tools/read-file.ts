@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { cutText } from '../cut-text.ts';
 import { type Files, TEXT_TYPE, toFileName } from '../files/index.ts';
 import { defineTool, ToolError } from './tool.ts';
 
@@ -30,8 +31,10 @@ export const readFile = (files: Pick<Files, 'readFile'>) =>
         throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
       }
       const text = content.toString();
-      const part = text.slice(from, from + PART_LENGTH);
-      const next = from + part.length;
+      // The model may ask for any place, also for one within a character.
+      const begin = cutText(text, from).length;
+      const part = cutText(text.slice(begin), PART_LENGTH);
+      const next = begin + part.length;
       return {
         data: { name, text: part, ...(next < text.length && { next, length: text.length }) },
         kept: { name },

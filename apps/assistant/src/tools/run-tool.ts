@@ -3,6 +3,7 @@ import type { ToolCall } from '@oselya/model';
 import { hasPermission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import { CollectorError } from '../collector/client.ts';
+import { cutText } from '../cut-text.ts';
 import type { MemoryChange } from '../memory/index.ts';
 import { type DefinedTool, type ToolContext, ToolError } from './tool.ts';
 
@@ -132,7 +133,7 @@ export function refused(reason: string): ToolResult {
 /** What a longer name is cut to, which a model made up. */
 const SHOWN_LENGTH = 60;
 
-const shorten = (name: string) => name.slice(0, SHOWN_LENGTH);
+const shorten = (name: string) => cutText(name, SHOWN_LENGTH);
 
 /** A text of at most so many bytes, which says that it was cut. */
 function bounded(text: string, bytes: number): string {

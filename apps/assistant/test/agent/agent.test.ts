@@ -4,8 +4,8 @@ import { ProblemError } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
 
-/** What a round of the model says: words, how many tokens it says they were, and tools that it asks for. */
-type Round = { words?: string[]; tokens?: number | null; tools?: number };
+/** What a round of the model says: words, how many tokens it says they were, and tools that it asks for with an input. */
+type Round = { words?: string[]; tokens?: number | null; tools?: number; input?: object };
 
 const LOOK = { name: 'look', description: 'Looks.', input: {} };
 
@@ -19,10 +19,10 @@ async function answer(
   const events: AgentEvent[] = [];
   async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
     asked.push({ ...request, messages: [...request.messages] });
-    const { words = [], tokens = null, tools = 0 } = rounds[asked.length - 1] ?? {};
+    const { words = [], tokens = null, tools = 0, input = {} } = rounds[asked.length - 1] ?? {};
     for (const text of words) yield { type: 'text', text };
     for (let nth = 0; nth < tools; nth += 1) {
-      yield { type: 'tool_call', call: { id: `${asked.length}-${nth}`, name: 'look', input: {} } };
+      yield { type: 'tool_call', call: { id: `${asked.length}-${nth}`, name: 'look', input } };
     }
     const usage = { inputTokens: null, outputTokens: tokens };
     yield { type: 'end', reason: tools > 0 ? 'tool_calls' : 'stop', model: 'm', usage };
@@ -70,7 +70,7 @@ test('the tokens of an answer are counted over its rounds, as the server counts 
   assert.deepEqual([counted.text, counted.code], ['abc', undefined]);
 
   const uncounted = await answer([{ words: ['a', 'b'], tools: 1 }, { words: ['c', 'd'] }], {
-    outputTokens: 3,
+    outputTokens: 4,
   });
   assert.deepEqual([uncounted.text, uncounted.code], ['ab\n\nc', 'answer_too_long']);
 });
@@ -122,4 +122,31 @@ test('sixteen tools are run for one answer, however many are asked for at once',
     asked.map(({ tools }) => tools?.length),
     [1, 1, 0],
   );
+});
+
+test('of a round as many calls are kept as an answer may run, and the model is told once of the others', async () => {
+  const { asked, statuses, text } = await answer([{ tools: 300 }, { words: ['Done.'] }], {
+    outputTokens: 4000,
+  });
+  assert.deepEqual([statuses.length, text], [16, 'Done.']);
+  const { messages = [], tools } = asked.at(-1) ?? {};
+  assert.deepEqual([messages.length, tools], [1 + 1 + 16, []]);
+  const [, calling] = messages;
+  assert.equal(calling?.role === 'assistant' && calling.toolCalls?.length, 16);
+  const told = messages.filter(({ content }) => content.includes('left out'));
+  assert.deepEqual(
+    told.map(({ content }) => content),
+    ['ok\n(284 more calls were left out: at most 16 tools are run for one answer.)'],
+  );
+});
+
+test('what is written to ask for tools is part of what an answer may be, whatever the server counts', async () => {
+  const long = { tools: 1, input: { query: 'x'.repeat(400) } };
+  const { asked, code } = await answer([long, long, { words: ['Done.'] }], { outputTokens: 250 });
+  assert.deepEqual([asked[0]?.maxOutputTokens, asked.length, code], [250, 3, undefined]);
+  const second = asked[1]?.maxOutputTokens ?? 0;
+  assert.ok(second < 150 && second > 140, `about 100 tokens less, not ${second}`);
+
+  const endless = await answer([{ tools: 10_000, tokens: 1 }], { outputTokens: 100 });
+  assert.deepEqual([endless.statuses, endless.code], [[], 'answer_too_long']);
 });

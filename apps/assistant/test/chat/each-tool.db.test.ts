@@ -264,6 +264,27 @@ test('what an admin is shown of a session is what the model is sent next, and th
   assert.deepEqual([...request.messages.map(asSent), { role: 'user', content: 'А ще?' }], messages);
 });
 
+test('a question whose answer failed is shown and sent with saying so, and the next one is answered', async (t) => {
+  const olena = await talk(t, { url, sid });
+  const id = await olena.newSession();
+  model.scripts.push({ answer: { status: 400, body: { error: { message: 'No' } } } });
+  await olena.say(id, 'Шукай');
+  await olena.waitFor('error');
+  const { request } = (await admin.get(`/sessions/${id}/context`)).json();
+  await olena.say(id, 'А тепер?');
+  await olena.waitFor('message.completed');
+  const [, ...messages] = model.seen.at(-1)?.messages ?? [];
+  assert.deepEqual(messages, [...request.messages, { role: 'user', content: 'А тепер?' }]);
+  assert.deepEqual(
+    messages.map(({ role, content }) => [role, content]),
+    [
+      ['user', 'Шукай'],
+      ['assistant', '(No answer came.)'],
+      ['user', 'А тепер?'],
+    ],
+  );
+});
+
 /** A message of a request as the model server gets it. */
 function asSent({
   tool_calls,

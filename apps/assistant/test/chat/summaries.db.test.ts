@@ -141,6 +141,7 @@ test('a model that does not summarize costs no message: the oldest are left out,
   assert.ok(last !== undefined);
   assert.deepEqual(namesIn(last).at(-1), 'four');
   assert.ok(!namesIn(last).includes('one'));
+  assert.equal(last.messages[1]?.role, 'user', 'an answer goes with its question');
   assert.deepEqual(await summariesOf(id), []);
   // The next answer makes up for it.
   const summarized = model.summarized.length;

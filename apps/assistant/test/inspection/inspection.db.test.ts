@@ -95,7 +95,8 @@ test("the context is the profile's instructions, the owner's facts, and the mess
   assert.doesNotMatch(system, /Має кота/);
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content),
-    ['Добрий день', 'Шукаю квартиру'],
+    ['Добрий день', '(No answer came.)', 'Шукаю квартиру'],
+    'as models take them: questions and answers in turns',
   );
   assert.ok(tools.some(({ name }: { name: string }) => name === 'search_listings'));
 });

@@ -33,3 +33,29 @@ test('a file is found in whatever normal form the model writes its name', async 
   }
   assert.deepEqual(asked, [stored, stored]);
 });
+
+test('a long file is read from where the part before ended, and no character is parted', async () => {
+  // A code unit before the pairs: any even length would cut one.
+  const text = `a${'🏠'.repeat(7000)}`;
+  const tool = readFile({
+    readFile: () => Promise.resolve({ content: Buffer.from(text), mediaType: TEXT_TYPE }),
+  });
+  const context = {
+    user,
+    sessionId: 's',
+    signal: new AbortController().signal,
+    noteChange: () => Promise.resolve(),
+  };
+  const parts: string[] = [];
+  for (let from: number | undefined = 0; from !== undefined;) {
+    const { data } = await tool.run({ name: 'a.txt', from }, context);
+    const part = data as { text: string; next?: number };
+    assert.ok(part.text.isWellFormed());
+    parts.push(part.text);
+    from = part.next;
+  }
+  assert.equal(parts.join(''), text);
+  assert.equal(parts.length, 3);
+  const within = await tool.run({ name: 'a.txt', from: 2 }, context);
+  assert.partialDeepStrictEqual(within.data, { text: '🏠'.repeat(3000), next: 6001 });
+});

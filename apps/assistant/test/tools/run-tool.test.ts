@@ -14,6 +14,9 @@ const USER: User = {
   permissions: ['svc.tools.use'],
 };
 
+const isUser = () => Promise.resolve(USER);
+const noteChange = () => Promise.resolve();
+
 const never = new Promise<never>(() => undefined);
 
 /** Runs a tool that does what a test wants, in the place of the search. */
@@ -22,7 +25,7 @@ function run(
   {
     limits = toolLimits,
     signal = new AbortController().signal,
-    currentUser = () => Promise.resolve(USER),
+    currentUser = isUser,
   }: {
     limits?: typeof toolLimits;
     signal?: AbortSignal;
@@ -45,7 +48,7 @@ function run(
     {
       hasReadData: false,
       signal,
-      noteChange: () => Promise.resolve(),
+      noteChange,
     },
   );
 }
@@ -125,4 +128,14 @@ test('a tool has 20 s and 16 KiB where nothing else is said', async () => {
   const data = 'x'.repeat(17_000);
   const { output } = await run(() => Promise.resolve({ data, summary: '' }));
   assert.equal(output, `"${'x'.repeat(16 * 1024 - 1)}… (cut off: 17002 bytes)`);
+});
+
+test('a name that a model made up is cut between characters, for people and for the model', async () => {
+  const log = { warn: () => undefined };
+  const box = createToolBox({ tools: [], sessionId: 's', currentUser: isUser, log });
+  const call = { id: '1', name: `${'x'.repeat(59)}🏠`, input: {} };
+  const { signal } = new AbortController();
+  const { summary } = await box.run(call, { hasReadData: false, signal, noteChange });
+  assert.equal(box.title(call), 'x'.repeat(59));
+  assert.equal(summary, `there is no tool ${'x'.repeat(59)} here`);
 });
