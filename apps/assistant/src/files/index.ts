@@ -1,6 +1,5 @@
 /** The files of sessions, as everybody else uses them. */
 
-export { boundTransfers } from './bound-transfers.ts';
 export { toFileName } from './file-name.ts';
 export { TEXT_TYPE } from './media-type.ts';
 export { type FileInfo, findFile, listFiles } from './repository.ts';

@@ -6,7 +6,7 @@ import { signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/index.ts';
-import { boundTransfers } from './bound-transfers.ts';
+import { boundTransfers } from '../bound-transfers.ts';
 import { toFileName } from './file-name.ts';
 import {
   fileParams,

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
 import { recordAudit } from '../audit/record.ts';
 import { problemAnswers } from '../errors.ts';
-import { boundTransfers } from '../files/index.ts';
+import { boundTransfers } from '../bound-transfers.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { deleteOwnData } from './delete.ts';

@@ -4,6 +4,7 @@ import { createLogger, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
 import type { User } from '../../src/access/user.ts';
+import { chatDefinitions } from '../../src/chat/client-messages.ts';
 import type { Resolution } from '../../src/identity/current-user.ts';
 import { isSocketHandshake } from '../../src/sockets/handshake.ts';
 import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
@@ -141,6 +142,32 @@ export function gated() {
     answer({ type: 'pong' });
   });
   return { type, letGo: resolve };
+}
+
+/** A type of message that is answered so many times by a session in which so much was said. */
+export function telling(content: string, times = 1) {
+  const session = {
+    session_id: 's',
+    profile_id: 'default',
+    user_id: null,
+    name: '',
+    message_count: 1,
+    pinned: false,
+    created_at: '2026-01-01T00:00:00Z',
+    last_active: '2026-01-01T00:00:00Z',
+  };
+  const { answers } = chatDefinitions['session.open'];
+  return publicMessage({ access: 'public', members: {}, answers }, ({ answer }) => {
+    for (let nth = 0; nth < times; nth += 1) {
+      answer({
+        type: 'session.opened',
+        session_id: 's',
+        session,
+        messages: [{ id: String(nth), role: 'user', content, created_at: null }],
+        turn: null,
+      });
+    }
+  });
 }
 
 /** The headers of a handshake beside `Connection`. RFC 6455 §4.1. */

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { queryObjects } from 'node:v8';
-import { chatDefinitions } from '../../src/chat/client-messages.ts';
-import { publicMessage } from '../../src/sockets/message-type.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import { openSockets, ping } from '../helpers/sockets.ts';
+import { openSockets, ping, telling } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
 
 /** More than the buffers of any system hold between two ends of a connection. */
@@ -29,28 +27,8 @@ test('nothing is kept of a message that has been answered, however long its sock
 });
 
 test('a message that waits for the one before it to be read ends with its socket', async () => {
-  const session = {
-    session_id: 's',
-    profile_id: 'default',
-    user_id: null,
-    name: '',
-    message_count: 1,
-    pinned: false,
-    created_at: '2026-01-01T00:00:00Z',
-    last_active: '2026-01-01T00:00:00Z',
-  };
-  const { answers } = chatDefinitions['session.open'];
-  const long = publicMessage({ access: 'public', members: {}, answers }, ({ answer }) => {
-    answer({
-      type: 'session.opened',
-      session_id: 's',
-      session,
-      messages: [{ id: '1', role: 'user', content: LONG, created_at: null }],
-      turn: null,
-    });
-  });
   const { app, url, registry } = await openSockets({
-    types: { long, ping },
+    types: { long: telling(LONG), ping },
     // The end is not waited for as long as this.
     limits: { shutdownMs: 600_000, closeTimeoutMs: 600_000 },
   });

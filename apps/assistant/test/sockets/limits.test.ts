@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { chatDefinitions } from '../../src/chat/client-messages.ts';
 import { closings } from '../../src/sockets/closings.ts';
 import { connectionDefinitions } from '../../src/sockets/messages.ts';
-import { publicMessage, userMessage } from '../../src/sockets/message-type.ts';
+import { userMessage } from '../../src/sockets/message-type.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
-import { account, admin, gated, openSockets, own, ping, sid } from '../helpers/sockets.ts';
+import { account, admin, gated, openSockets, own, ping, sid, telling } from '../helpers/sockets.ts';
 import { until } from '../helpers/until.ts';
 
 test('a user has so many sockets and no more, over all their sign-ins', async () => {
@@ -135,36 +134,12 @@ test('a message of 64 KiB is taken, and a larger one closes the socket with 1009
 });
 
 test('a peer that does not read is closed with 4429, and gets no more', async () => {
-  let sent = 0;
-  const content = 'x'.repeat(256 * 1024);
-  const session = {
-    session_id: 's',
-    profile_id: 'default',
-    user_id: null,
-    name: '',
-    message_count: 1,
-    pinned: false,
-    created_at: '2026-01-01T00:00:00Z',
-    last_active: '2026-01-01T00:00:00Z',
-  };
-  const { answers } = chatDefinitions['session.open'];
-  const flood = publicMessage({ access: 'public', members: {}, answers }, ({ answer }) => {
-    for (let n = 0; n < 200; n += 1) {
-      answer({
-        type: 'session.opened',
-        session_id: 's',
-        session,
-        messages: [{ id: String(n), role: 'user', content, created_at: null }],
-        turn: null,
-      });
-      sent += 1;
-    }
-  });
-  const { url } = await openSockets({ types: { flood } });
+  const flood = telling('x'.repeat(256 * 1024), 200);
+  const { url, registry } = await openSockets({ types: { flood } });
   const client = await SocketClient.open(url);
   client.socket.pause();
   client.send({ type: 'flood' });
-  await until(() => sent === 200);
+  await until(async () => (await registry.metrics()).includes('{type="flood",outcome="ok"} 1'));
   client.socket.resume();
   assert.deepEqual(await client.closed, closings.tooSlow);
   assert.ok(client.frames.length < 200, String(client.frames.length));

@@ -1,5 +1,5 @@
 import type { onRequestHookHandler } from 'fastify';
-import { problem } from '../errors.ts';
+import { problem } from './errors.ts';
 
 /**
  * Makes a hook that lets at most so many requests of its routes be in progress at once: each holds a

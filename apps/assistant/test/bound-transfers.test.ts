@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, test } from 'node:test';
 import { commonProblem, createLogger, createServer } from '@oselya/kit';
-import { boundTransfers } from '../../src/files/bound-transfers.ts';
-import { until } from '../helpers/until.ts';
+import { boundTransfers } from '../src/bound-transfers.ts';
+import { until } from './helpers/until.ts';
 
 test('more transfers at once than may be are told to come back, until one has ended or gone', async () => {
   const app = await createServer({
