@@ -25,6 +25,7 @@ await cp(join(ROOT, 'LICENSE'), join(DIST, 'LICENSE'));
 await cp(join(ROOT, 'docs/inventory/rules'), join(DIST, 'docs/inventory/rules'), {
   recursive: true,
 });
+await cp(join(ROOT, 'docs/inventory/output.md'), join(DIST, 'docs/inventory/output.md'));
 const page = 'src/report/page';
 await cp(join(PACKAGE, page), join(DIST, page), { recursive: true });
 await chmod(join(DIST, 'src/bin.js'), 0o755);

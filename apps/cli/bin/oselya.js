@@ -14,5 +14,6 @@ if (major > 24 || (major === 24 && minor >= 12)) {
   console.error(
     `oselya: Node 24.12 or newer is needed, this is ${process.version}: run "npm ci" and then "npm start" or "npx oselya", which bring their own`,
   );
-  process.exitCode = 1;
+  // Of an inventory, 1 says that it is invalid.
+  process.exitCode = process.argv[2] === 'inventory' ? 2 : 1;
 }

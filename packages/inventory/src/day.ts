@@ -2,7 +2,9 @@
 export type Day = string & { readonly isDay: true };
 
 const DAY = /^(\d{4})-(\d{2})-(\d{2})/;
-const TIME = /^T([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?$/i;
+// A space may stand for the T (RFC 3339 §5.6).
+const TIME =
+  /^[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?$/i;
 
 /**
  * Reads a day, or a moment of which only the day counts (RFC 3339 §5.6, time zone optional); null when it

@@ -1,13 +1,15 @@
 import { hostIn, withBrackets } from './host.ts';
 import type { EndpointRecord } from './record.ts';
-import { portOf } from './url.ts';
+import { portOf, protocolName, schemeOf } from './url.ts';
 
 /** Where an endpoint can be asked, as far as its record says so. */
 export type Endpoint = {
   /** A name or an IP address, IPv6 in brackets. */
   host: string;
   port: number;
-  /** The address, where the record has one. */
+  /** The usual name of its protocol: that of its address, else what the record says; empty where it says nothing. */
+  protocol: string;
+  /** The address, where the record has one that names a host. */
   url: URL | null;
 };
 
@@ -21,10 +23,17 @@ const HOST =
  */
 export function endpointOf(record: EndpointRecord): Endpoint | null {
   const { url: written = '' } = record;
-  const url = URL.parse(written);
-  const named = url === null ? '' : hostIn(written, url);
-  const host = named || withBrackets(record.host ?? record.domain ?? '');
+  const address = URL.parse(written);
+  const named = address === null ? '' : hostIn(written, address);
+  // "host:port" reads as an address with the scheme "host".
+  const url = named === '' ? null : address;
+  const host = named || withBrackets(record.host?.trim() || record.domain?.trim() || '');
   const port = (url === null ? undefined : portOf(url)) ?? record.port;
   if (!HOST.test(host) || port === undefined || port < 1 || port > 65_535) return null;
-  return { host, port, url };
+  return {
+    host,
+    port,
+    protocol: url === null ? protocolName(record.protocol ?? '') : schemeOf(url),
+    url,
+  };
 }

@@ -16,6 +16,15 @@ export const LINT_RULES = {
 /** The code of a finding of the linter. */
 export type LintCode = keyof typeof LINT_RULES;
 
+/** Rules that judge records, and stand among those of JSON, as no configuration turns them off. */
+const OTHERS_WITH_PAGES = new Set(['json/duplicate-key']);
+
+/** The page of a rule in this repository and in the package; null for what is no rule, such as text that is no JSON. */
+export function pageOf(code: string): string | null {
+  const hasPage = code in LINT_RULES || OTHERS_WITH_PAGES.has(code);
+  return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;
+}
+
 /** The name of a rule in configurations and baselines, and of its page. */
 export function ruleName(code: LintCode): string {
   return code.slice('lint/'.length);

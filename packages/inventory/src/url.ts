@@ -1,24 +1,59 @@
-/** Ports that an address means when it names none (IANA Service Name and Port Number Registry). */
-const PORTS = new Map([
-  ['http', 80],
-  ['https', 443],
-  ['ws', 80],
-  ['wss', 443],
-  ['ftp', 21],
-  ['ssh', 22],
-  ['sftp', 22],
-  ['ldap', 389],
-  ['ldaps', 636],
-  ['rtsp', 554],
-  ['postgresql', 5432],
-  ['mysql', 3306],
-  ['redis', 6379],
-  ['mongodb', 27_017],
-  ['amqp', 5672],
-  ['amqps', 5671],
-  ['mqtt', 1883],
-  ['mqtts', 8883],
-]);
+/** What carries a protocol: a connection, one with TLS from its beginning on, or datagrams, to which nobody connects. */
+type Transport = 'tcp' | 'tls' | 'udp';
+
+/**
+ * What is known of protocols by name: the port that an address means when it names none (IANA Service Name and Port
+ * Number Registry), null for what addresses do not begin with, and the transport.
+ */
+const PROTOCOLS: ReadonlyMap<string, { port: number | null; transport: Transport }> = new Map(
+  (
+    [
+      ['http', 80, 'tcp'],
+      ['https', 443, 'tls'],
+      ['ws', 80, 'tcp'],
+      ['wss', 443, 'tls'],
+      ['ftp', 21, 'tcp'],
+      ['ftps', 990, 'tls'],
+      ['ssh', 22, 'tcp'],
+      ['sftp', 22, 'tcp'],
+      ['telnet', 23, 'tcp'],
+      ['smtp', 25, 'tcp'],
+      ['smtps', 465, 'tls'],
+      ['pop3', 110, 'tcp'],
+      ['pop3s', 995, 'tls'],
+      ['imap', 143, 'tcp'],
+      ['imaps', 993, 'tls'],
+      ['ldap', 389, 'tcp'],
+      ['ldaps', 636, 'tls'],
+      ['rtsp', 554, 'tcp'],
+      ['rtsps', 322, 'tls'],
+      ['postgresql', 5432, 'tcp'],
+      ['mysql', 3306, 'tcp'],
+      ['mongodb', 27_017, 'tcp'],
+      ['redis', 6379, 'tcp'],
+      ['rediss', 6379, 'tls'],
+      ['nats', 4222, 'tcp'],
+      ['amqp', 5672, 'tcp'],
+      ['amqps', 5671, 'tls'],
+      ['mqtt', 1883, 'tcp'],
+      ['mqtts', 8883, 'tls'],
+      ['coap', 5683, 'udp'],
+      ['coaps', 5684, 'udp'],
+      ['tftp', 69, 'udp'],
+      ['tcp', null, 'tcp'],
+      ['tls', null, 'tls'],
+      ['ssl', null, 'tls'],
+      ['udp', null, 'udp'],
+      ['dtls', null, 'udp'],
+      ['quic', null, 'udp'],
+      ['dhcp', null, 'udp'],
+      ['mdns', null, 'udp'],
+      ['ntp', null, 'udp'],
+      ['snmp', null, 'udp'],
+      ['wireguard', null, 'udp'],
+    ] as const
+  ).map(([name, port, transport]) => [name, { port, transport }]),
+);
 
 /** Names of one protocol. */
 const ALIASES = new Map([
@@ -26,6 +61,7 @@ const ALIASES = new Map([
   ['websocket', 'ws'],
   ['websockets', 'ws'],
   ['mongo', 'mongodb'],
+  ['pop', 'pop3'],
   ['http/1.1', 'http'],
   ['h2', 'https'],
   ['http/2', 'https'],
@@ -40,7 +76,12 @@ export function protocolName(name: string): string {
 
 /** Whether addresses are known to begin with a protocol, given by its usual name. */
 export function isScheme(protocol: string): boolean {
-  return PORTS.has(protocol);
+  return typeof PROTOCOLS.get(protocol)?.port === 'number';
+}
+
+/** What carries a protocol, given by its usual name; undefined where nobody knows. */
+export function transportOf(protocol: string): Transport | undefined {
+  return PROTOCOLS.get(protocol)?.transport;
 }
 
 /** The protocol of an address, by its usual name. */
@@ -50,5 +91,5 @@ export function schemeOf({ protocol }: URL): string {
 
 /** The port that an address names or means; undefined where nobody knows. */
 export function portOf(url: URL): number | undefined {
-  return url.port === '' ? PORTS.get(schemeOf(url)) : Number(url.port);
+  return url.port === '' ? (PROTOCOLS.get(schemeOf(url))?.port ?? undefined) : Number(url.port);
 }

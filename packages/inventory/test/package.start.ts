@@ -94,10 +94,11 @@ test('it watches files', async () => {
   assert.equal(watching.signalCode, 'SIGTERM');
 });
 
-test('it has the pages of the rules, and both schemas', async () => {
+test('it has the pages of the rules and of the output, and both schemas', async () => {
   const own = join(folder, 'node_modules/@oselya/inventory');
   const pages = await readdir(join(own, 'docs/inventory/rules'));
   assert.deepEqual(pages, await readdir(join(ROOT, 'docs/inventory/rules')));
+  assert.match(await readFile(join(own, 'docs/inventory/output.md'), 'utf8'), /^# Output/);
   for (const name of ['endpoint.schema.json', 'inventory.config.schema.json']) {
     const shipped: unknown = JSON.parse(await readFile(join(own, name), 'utf8'));
     assert.deepEqual(

@@ -42,7 +42,9 @@ export const exportCommand: Command = {
     await out.writeAll(pieces);
     if (leftOut > 0) {
       const wanted =
-        target === 'hosts' ? 'host that is an IP address and domain' : 'address that fits';
+        target === 'hosts'
+          ? 'host that is an IP address and domain'
+          : 'address or protocol that fits';
       tell(`${count(leftOut, 'record')} left out: no ${wanted}`);
     }
     if (withCredentials > 0) {

@@ -28,7 +28,7 @@ Options:
   --from compose|nginx|caddy|openapi
       compose      published ports of a Compose file; variables have their defaults
       nginx        servers of an nginx configuration
-      caddy        sites of a Caddyfile
+      caddy        sites of a Caddyfile; variables have their defaults
       openapi      servers of an OpenAPI document, YAML or JSON
   --help                            print this text
 

@@ -1,27 +1,34 @@
-import { reachOf } from '../lint/address.ts';
+import { withoutBrackets } from '../host.ts';
 import { shorten } from '../shorten.ts';
-import { type Line, readCaddyfile } from './caddy-tokens.ts';
-import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
+import { isDirective } from './caddy-directives.ts';
+import { isImport, isVariable, type Line, readCaddyfile } from './caddy-lines.ts';
+import { checkNumber, type Found, type Import, ImportError, LeftOut } from './draft.ts';
+import { type Place, placeOf } from './place.ts';
 import { Site } from './site.ts';
 
 /** A site of a Caddyfile, as far as it was read. */
 type Reading = {
   head: Line;
   site: Site;
+  /** Whether `tls` says how it is encrypted. */
+  hasTls: boolean;
   /** The lines that opened the blocks of the site that are open. */
   blocks: Line[];
 };
+
+const UNKNOWN = 'is known only where Caddy runs';
 
 /** The sites of a Caddyfile, one record for each of their addresses. */
 export function importCaddy(source: string): Import {
   const leftOut = new LeftOut();
   const found: Found[] = [];
-  for (const { head, site } of sitesOf(readCaddyfile(source))) {
+  for (const { head, site, hasTls } of sitesOf(readCaddyfile(source), leftOut)) {
     const about = { auth: site.auth(), notes: site.notes() };
     for (const address of addressesOf(head)) {
-      const read = readAddress(address);
+      const read = readAddress(address, hasTls);
       if (read === null) {
-        leftOut.add(`line ${head.number}: ${shorten(address)} is known only where Caddy runs`);
+        const why = address.includes('{') ? UNKNOWN : 'is no address of a site';
+        leftOut.add(() => `line ${head.number}: ${shorten(address)} ${why}`);
         continue;
       }
       found.push({ ...toFound(read), ...about });
@@ -31,41 +38,54 @@ export function importCaddy(source: string): Import {
   return { found, leftOut };
 }
 
-/** A file of one site may do without braces: its first line is the address, the others are the site's. */
-function* sitesOf(lines: Iterable<Line | null>): Generator<Reading> {
+function* sitesOf(lines: Iterable<Line | null>, leftOut: LeftOut): Generator<Reading> {
   let reading: Reading | undefined;
-  // Whether the site is all of the file.
-  let isAlone = false;
-  let isFirst = true;
-  // How many blocks are open that are of no site.
-  let others = 0;
   for (const line of lines) {
-    if (reading !== undefined) {
-      if (line !== null) {
-        readLine(reading, line);
-      } else if (reading.blocks.pop() === undefined) {
-        yield reading;
-        reading = undefined;
-      }
-    } else if (line === null) others -= 1;
-    else if (others > 0) others += line.opens ? 1 : 0;
-    else if (line.words[0] !== 'import') {
-      isAlone = isFirst && !line.opens;
-      isFirst = false;
-      if (isAlone || isSite(line)) reading = { head: line, site: new Site(), blocks: [] };
-      else if (line.opens) others = 1;
-    }
+    if (line === null) {
+      if (reading === undefined || reading.blocks.pop() !== undefined) continue;
+      yield reading;
+      reading = undefined;
+    } else if (isImport(line) && (line.isHead || reading !== undefined)) {
+      leftOut.add(() => toldImport(line));
+      if (line.opens) reading?.blocks.push(line);
+    } else if (line.isHead) {
+      if (isSite(line, leftOut))
+        reading = { head: line, site: new Site(), hasTls: false, blocks: [] };
+    } else if (reading !== undefined) readLine(reading, line);
   }
-  if (reading !== undefined && isAlone) yield reading;
+  // A site without braces ends with the file.
+  if (reading !== undefined) yield reading;
 }
 
-/** Options of the server stand in a block without a name, snippets in one with a name in parentheses. */
-function isSite({ words, opens }: Line): boolean {
+function toldImport({ words, isHead, number }: Line): string {
+  const imported = `line ${number}: import ${shorten(words[1] ?? '')}`;
+  return isHead
+    ? `${imported}: import those files too`
+    : `${imported}: what it adds to the site is not read; look there for authentication and targets`;
+}
+
+/**
+ * Options of the server stand in a block without a name, snippets in one with a name in parentheses, and routes that
+ * sites invoke in one with `&` before them. A directive is no address, as in Caddy: it is of a site whose address is
+ * not known.
+ * @throws ImportError for a brace that is a part of an address, as in Caddy.
+ */
+function isSite(head: Line, leftOut: LeftOut): boolean {
+  const { words, opens, number } = head;
   const [first = ''] = words;
-  return opens && words.length > 0 && !(first.startsWith('(') && first.endsWith(')'));
+  const braced = words.find((word) => word.endsWith('{'));
+  if (braced !== undefined) {
+    throw new ImportError(`line ${number}: put a space before the brace of ${shorten(braced)}`);
+  }
+  if (isVariable(head)) leftOut.add(() => `line ${number}: ${shorten(first)} ${UNKNOWN}`);
+  else if (isDirective(first))
+    leftOut.add(() => `line ${number}: ${shorten(first)} is in no site that is known`);
+  else return words.length > 0 && !(opens && /^&?\(.*\)$/s.test(first));
+  return false;
 }
 
-function readLine({ site, blocks }: Reading, line: Line): void {
+function readLine(reading: Reading, line: Line): void {
+  const { site, blocks } = reading;
   const [name = '', ...values] = line.words;
   const isMatcher = /^[/@]/.test(values[0] ?? '');
   const targets = values.filter((value) => !/^[/@*]/.test(value));
@@ -76,6 +96,7 @@ function readLine({ site, blocks }: Reading, line: Line): void {
     site.asksFor('HTTP basic authentication', part);
   } else if (name === 'forward_auth') site.asksFor(`Subrequest to ${targets[0] ?? ''}`, part);
   else if (name === 'client_auth') site.asksFor('Client certificates');
+  else if (name === 'tls' && blocks.length === 0) reading.hasTls = true;
   if (line.opens) blocks.push(line);
 }
 
@@ -91,36 +112,40 @@ function* addressesOf({ words }: Line): Generator<string> {
 
 type Address = { scheme: string; host: string | undefined; port: number; path: string };
 
-/** `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else. */
-function readAddress(address: string): Address | null {
-  const match = /^(?:(https?):\/\/)?(\[[\da-f:]+\]|\*?[\w.-]*)(?::(\d{1,5}))?(\/.*)?$/i.exec(
-    address,
-  );
+/** A host may be international (RFC 5890 §2.3.2.3), and have `*` for a label. */
+const ADDRESS =
+  /^(?:(?<given>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<written>\d{1,5}))?(?<path>\/.*)?$/iu;
+
+/**
+ * `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else.
+ * https://caddyserver.com/docs/caddyfile/concepts#addresses
+ */
+function readAddress(address: string, hasTls: boolean): Address | null {
+  const match = ADDRESS.exec(address);
   if (match === null || address === '') return null;
-  const [, given, host = '', written, path = ''] = match;
-  // An address without a host and a scheme is served as it is, without certificates.
-  const isPlain = given === 'http' || (given === undefined && (written === '80' || host === ''));
-  const scheme = isPlain ? 'http' : 'https';
-  const port = written === undefined ? (isPlain ? 80 : 443) : Number(written);
-  return { scheme, host: host === '' ? undefined : host, port, path };
+  const { given, host = '', written, path = '' } = match.groups ?? {};
+  // Without a host Caddy has nothing to get a certificate for, so that it is plain unless a directive names one.
+  const isPlain =
+    given === 'http' || (given === undefined && (written === '80' || (host === '' && !hasTls)));
+  const port = Number(written ?? (isPlain ? 80 : 443));
+  if (port < 1 || port > 65_535) return null;
+  return { scheme: isPlain ? 'http' : 'https', host: host || undefined, port, path };
 }
 
 function toFound({ scheme, host, port, path }: Address): Found {
   const usual = scheme === 'https' ? 443 : 80;
-  const plain = host?.replaceAll(/[[\]]/g, '');
-  const reach = plain === undefined ? null : reachOf(plain);
-  const isWild = host?.startsWith('*') ?? true;
+  const named = host === undefined || host.includes('*') ? undefined : host;
+  const place: Place = named === undefined ? {} : placeOf(named);
   return {
-    key: [plain ?? 'caddy', port, path],
+    key: [withoutBrackets(host ?? 'caddy'), port, path],
     name: host ?? `Caddy on port ${port}`,
     type: 'http',
-    ...(reach === 'loopback' && { exposure: 'local' }),
-    url: isWild
-      ? undefined
-      : `${scheme}://${host}${port === usual ? '' : `:${port}`}${path || '/'}`,
+    exposure: place.exposure,
+    url: named && `${scheme}://${named}${port === usual ? '' : `:${port}`}${path || '/'}`,
     protocol: scheme,
+    host: place.host,
     port,
-    domain: isWild ? undefined : plain,
+    domain: place.domain,
     service: 'caddy',
   };
 }

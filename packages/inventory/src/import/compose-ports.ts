@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { withoutBrackets } from '../host.ts';
 import { shorten } from '../shorten.ts';
 import { interpolate } from './interpolate.ts';
+import { portsOf } from './port-range.ts';
 import { mapping, text } from './yaml.ts';
 
 /** A port of a service that the host publishes. */
@@ -42,8 +43,8 @@ export function readPorts(item: unknown): Published[] | null {
   const hasVariable = (part: string) =>
     part.matchAll(/\$\{(\w+)\}/g).some(([, name = '']) => names.has(name));
   if (!/^\w+$/.test(protocol) || !(isHost(withoutBrackets(host)) || hasVariable(host))) return null;
-  const ports = hasVariable(published) ? [undefined] : range(published);
-  const targets = hasVariable(target) ? [target] : range(target);
+  const ports = hasVariable(published) ? [undefined] : portsOf(published);
+  const targets = hasVariable(target) ? [target] : portsOf(target);
   // Of more ports than targets Docker chooses one, and nobody else knows which.
   if (ports === null || targets === null || ports.length !== targets.length) return null;
   const hostIp = host === '' || hasVariable(host) ? undefined : withoutBrackets(host);
@@ -87,11 +88,4 @@ function readLong(port: Record<string, unknown>): Written {
 /** Whether it is an address, a name, or nothing, which is all addresses. */
 function isHost(host: string): boolean {
   return host === '' || isIP(host) !== 0 || NAME.test(host);
-}
-
-function range(written: string): number[] | null {
-  const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(written) ?? [];
-  const [from, to] = [Number(first), Number(last)];
-  if (first === '' || from < 1 || to > 65_535 || to < from) return null;
-  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 }

@@ -14,26 +14,27 @@ export function importCompose(source: string): Import {
   const found: Found[] = [];
   const leftOut = new LeftOut();
   const document = parseMapping(source);
-  if (document['include'] !== undefined) leftOut.add('include: import those files too');
+  if (document['include'] !== undefined) leftOut.add(() => 'include: import those files too');
   for (const [service, definition] of Object.entries(mapping(document['services']))) {
     const { ports, image, network_mode: network, extends: base } = mapping(definition);
     const imageName = valueOf(image);
     const named = shorten(service);
     if (base !== undefined)
-      leftOut.add(`${named}: it extends another service, whose ports count too`);
+      leftOut.add(() => `${named}: it extends another service, whose ports count too`);
     if (ports !== undefined && ports !== null && !Array.isArray(ports)) {
-      leftOut.add(`${named}: its ports are no list`);
+      leftOut.add(() => `${named}: its ports are no list`);
     }
     for (const written of list(ports)) {
       const read = readPorts(written);
       if (read === null)
         leftOut.add(
-          `${named}: the port ${shorten(JSON.stringify(written))} is not published, or not known`,
+          () =>
+            `${named}: the port ${shorten(JSON.stringify(written))} is not published, or not known`,
         );
       else for (const port of read) found.push(toFound(service, port, imageName));
       checkNumber(found.length);
     }
-    if (valueOf(network) === 'host') leftOut.add(`${named}: it has all ports of its host`);
+    if (valueOf(network) === 'host') leftOut.add(() => `${named}: it has all ports of its host`);
   }
   return { found, leftOut };
 }

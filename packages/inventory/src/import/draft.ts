@@ -14,7 +14,7 @@ export type Found = {
   name: string;
   type: string;
   /** Unknown unless the source says that only its own machine reaches the endpoint. */
-  exposure?: EndpointRecord['exposure'];
+  exposure?: EndpointRecord['exposure'] | undefined;
   url?: string | undefined;
   protocol?: string | undefined;
   host?: string | undefined;
@@ -38,8 +38,9 @@ export class LeftOut {
   readonly lines: string[] = [];
   more = 0;
 
-  add(line: string): void {
-    if (this.lines.length < MAX_LEFT_OUT_LINES) this.lines.push(line);
+  /** @param tell Gives the line, which is not asked for when it is only counted. */
+  add(tell: () => string): void {
+    if (this.lines.length < MAX_LEFT_OUT_LINES) this.lines.push(tell());
     else this.more += 1;
   }
 }
@@ -47,7 +48,14 @@ export class LeftOut {
 /** What an {@link ImportError} says of blocks or values beyond the limit of depth. */
 export const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; import a part of it, or make it flatter`;
 
-/** The text is not what it was said to be. The message is one line: what is wrong, and where. */
+/** What it says of a block that goes on to the end of the file. */
+export const UNCLOSED = 'the block that begins here is not closed; add the } that ends it';
+
+/** What it says of a brace that closes no block. */
+export const NOTHING_TO_CLOSE =
+  'there is nothing to close; remove this }, or add the { that it ends';
+
+/** The text is not what it was said to be. The message is one line: what is wrong and where, and what to do. */
 export class ImportError extends Error {
   override name = 'ImportError';
 }
@@ -117,9 +125,10 @@ function withoutSecrets(found: Found): Found {
   return url === undefined ? masked : { ...masked, url: maskCredentials(withoutCredentials(url)) };
 }
 
+/** Letters stay what they are, with their marks: `й` is another letter than `и`. */
 function slug(words: readonly (string | number)[]): string {
-  const text = words.join('-').normalize('NFKD').toLowerCase();
-  return text.replaceAll(/[^\p{L}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
+  const text = words.join('-').normalize('NFKC').toLowerCase();
+  return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
 /** @param taken The ids that are, each with the last number that was put behind it. */

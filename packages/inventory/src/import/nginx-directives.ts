@@ -1,5 +1,5 @@
 import { MAX_IMPORT_DEPTH } from '../limits.ts';
-import { ImportError, TOO_DEEP } from './draft.ts';
+import { ImportError, NOTHING_TO_CLOSE, TOO_DEEP, UNCLOSED } from './draft.ts';
 import { countNewlines, quoteEnd } from './quote.ts';
 
 /** One directive of nginx. */
@@ -28,7 +28,7 @@ export function* readDirectives(source: string): Generator<Directive | null> {
     }
     if (text === '}') {
       if (open.pop() === undefined) {
-        throw new ImportError(`line ${line}: there is nothing to close`);
+        throw new ImportError(`line ${line}: ${NOTHING_TO_CLOSE}`);
       }
       yield null;
     } else {
@@ -41,9 +41,7 @@ export function* readDirectives(source: string): Generator<Directive | null> {
     words = [];
   }
   const unclosed = open.at(-1);
-  if (unclosed !== undefined) {
-    throw new ImportError(`line ${unclosed}: the block that begins here is not closed`);
-  }
+  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED}`);
 }
 
 /** Words, without their quotes, and the marks that end directives and blocks. */
@@ -86,7 +84,7 @@ function before(source: string, mark: string, from: number): number {
 function afterQuote(source: string, index: number, line: number): number {
   const end = quoteEnd(source, index + 1, source[index] ?? '');
   if (end !== -1) return end + 1;
-  throw new ImportError(`line ${line}: the quote that begins here is not closed`);
+  throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
 }
 
 /** The end of a word without quotes. The brace of a variable, as in `${name}`, opens no block. */
@@ -117,5 +115,5 @@ function luaEnd(source: string, from: number, line: number): number {
     }
     if (depth === 0) return token.lastIndex;
   }
-  throw new ImportError(`line ${line}: the block that begins here is not closed`);
+  throw new ImportError(`line ${line}: ${UNCLOSED}`);
 }

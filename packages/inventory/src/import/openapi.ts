@@ -1,7 +1,9 @@
+import { hostIn } from '../host.ts';
 import { MAX_URL_CHARACTERS } from '../limits.ts';
-import { quoted } from '../shorten.ts';
+import { quoted, shorten } from '../shorten.ts';
 import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
-import { listed } from './site.ts';
+import { securityOf } from './openapi-security.ts';
+import { placeOf } from './place.ts';
 import { list, mapping, parseMapping, text } from './yaml.ts';
 
 /** The servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
@@ -9,39 +11,69 @@ export function importOpenApi(source: string): Import {
   const document = parseMapping(source);
   const info = mapping(document['info']);
   const name = text(info['title']) ?? 'API';
+  const security = securityOf(document);
   const about = {
     purpose: firstLine(text(info['summary']) ?? text(info['description'])),
-    auth: authOf(document),
+    auth: security.auth,
     docs: text(mapping(document['externalDocs'])['url']),
   };
   const leftOut = new LeftOut();
   const found: Found[] = [];
-  for (const server of serversOf(document)) {
-    if (server.url.length > MAX_URL_CHARACTERS) {
-      leftOut.add(
-        `the server ${quoted(server.url)} is longer than ${MAX_URL_CHARACTERS} characters`,
-      );
-      continue;
-    }
-    const url = URL.parse(server.url);
-    if (url === null || url.hostname === '') {
-      leftOut.add(`the server ${quoted(server.url)} says only where it is on its own host`);
+  for (const { url, description } of serversOf(document)) {
+    const address = readAddress(url);
+    if (typeof address === 'string') {
+      leftOut.add(() => `the server ${quoted(url)} ${address}`);
       continue;
     }
     found.push({
-      key: [name, url.hostname, ...(url.port === '' ? [] : [url.port])],
-      name,
-      type: 'http',
-      url: server.url,
-      protocol: url.protocol.slice(0, -1),
-      port: url.port === '' ? undefined : Number(url.port),
-      domain: url.hostname,
+      ...toFound(name, url, address),
       ...about,
-      notes: server.description,
+      notes: withSentences(description ?? '', security.notes),
     });
     checkNumber(found.length);
   }
+  for (const place of placesWithServers(document)) {
+    leftOut.add(() => `${shorten(place)} has servers of its own; add those that differ`);
+  }
   return { found, leftOut };
+}
+
+/** The address of a server; a text that says why there is none. */
+function readAddress(url: string): URL | string {
+  if (url.length > MAX_URL_CHARACTERS) return `is longer than ${MAX_URL_CHARACTERS} characters`;
+  // A browser takes braces for a part of a name.
+  if (/^(?:[{}]|[^/]*\/\/[^/?#]*[{}])/.test(url)) {
+    return 'has a variable without a default in its host; add it with the names that it stands for';
+  }
+  const address = URL.parse(url);
+  const isFull = address !== null && address.hostname !== '';
+  return isFull ? address : 'says only where it is on its own host';
+}
+
+function toFound(name: string, url: string, address: URL): Found {
+  const { exposure, host, domain } = placeOf(hostIn(url, address));
+  return {
+    key: [name, host ?? domain ?? '', ...(address.port === '' ? [] : [address.port])],
+    name,
+    type: 'http',
+    exposure,
+    url,
+    protocol: address.protocol.slice(0, -1),
+    host,
+    port: address.port === '' ? undefined : Number(address.port),
+    domain,
+  };
+}
+
+/** Paths and operations that are elsewhere than the document. */
+function* placesWithServers(document: Record<string, unknown>): Generator<string> {
+  for (const [path, written] of Object.entries(mapping(document['paths']))) {
+    const item = mapping(written);
+    if (list(item['servers']).length > 0) yield `the path ${path}`;
+    for (const [method, operation] of Object.entries(item)) {
+      if (list(mapping(operation)['servers']).length > 0) yield `${method.toUpperCase()} ${path}`;
+    }
+  }
 }
 
 type Server = { url: string; description: string | undefined };
@@ -78,16 +110,9 @@ function withDefaults(url: string, variables: Record<string, unknown>): string {
   return result + url.slice(index);
 }
 
-function authOf(document: Record<string, unknown>): string | undefined {
-  const schemes = {
-    ...mapping(mapping(document['components'])['securitySchemes']),
-    ...mapping(document['securityDefinitions']),
-  };
-  const ways = Object.values(schemes).map((scheme) => {
-    const { type, scheme: kind } = mapping(scheme);
-    return [text(type), text(kind)].filter(Boolean).join(' ');
-  });
-  return listed(new Set(ways), '; ');
+function withSentences(description: string, sentences: string): string {
+  if (description === '' || sentences === '') return description + sentences;
+  return `${description}${/[.!?]$/.test(description) ? '' : '.'} ${sentences}`;
 }
 
 function firstLine(description: string | undefined): string | undefined {

@@ -1,6 +1,6 @@
 import { SHOWN_IN_NOTES } from '../limits.ts';
 
-/** What a site or server has beside its addresses, for the notes and the `auth` of its drafts. */
+/** What a site, server or API has beside its addresses, for the notes and the `auth` of its drafts. */
 export class Site {
   readonly #passes = new Set<string>();
   readonly #ways = new Set<string>();

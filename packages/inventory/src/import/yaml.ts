@@ -1,4 +1,13 @@
-import { type Document, isCollection, isMap, isScalar, isSeq, parseDocument, visit } from 'yaml';
+import {
+  type Document,
+  isCollection,
+  isMap,
+  isScalar,
+  isSeq,
+  parseDocument,
+  visit,
+  type YAMLParseError,
+} from 'yaml';
 import { JsonTextError, parseJsonText } from '../lint/json-text.ts';
 import {
   MAX_IMPORT_DEPTH,
@@ -6,7 +15,7 @@ import {
   MAX_YAML_ALIASES,
   MAX_YAML_BYTES,
 } from '../limits.ts';
-import { quoted } from '../shorten.ts';
+import { quoted, shorten } from '../shorten.ts';
 import { ImportError, TOO_DEEP } from './draft.ts';
 
 const TOO_MUCH_REPEATED =
@@ -33,17 +42,21 @@ export function parseMapping(source: string): Record<string, unknown> {
   if (error?.code === 'MULTIPLE_DOCS') {
     throw new ImportError('it holds several documents; import each by itself');
   }
-  if (error !== undefined) {
-    const [first = ''] = error.message.split('\n');
-    throw new ImportError(first.replace(/:$/, ''));
-  }
+  if (error !== undefined) throw new ImportError(syntaxMessage(error), { cause: error });
   if (!isMap(document.contents)) {
     throw new ImportError(
-      `a mapping is expected at the top, and there is ${kindOf(document.contents)}`,
+      `a mapping is expected at the top, and there is ${kindOf(document.contents)}; name a file of the kind that --from says`,
     );
   }
   check(document, source);
   return mapping(valuesOf(document));
+}
+
+/** What the parser says, which ends with the place and shows the line below, in the form of all other messages. */
+function syntaxMessage({ message, linePos }: YAMLParseError): string {
+  const [first = ''] = message.split('\n', 1);
+  const what = first.replace(/ at line \d+, column \d+:?$/, '');
+  return `line ${linePos?.[0].line ?? 1}: ${what}; correct it, or give a file of YAML or JSON`;
 }
 
 function kindOf(contents: unknown): string {
@@ -109,9 +122,16 @@ function valuesOf(document: Document.Parsed): unknown {
     return document.toJS({ maxAliasCount: MAX_YAML_ALIAS_REPEATS });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    const isTooMuch = error.message.startsWith('Excessive alias count');
-    throw new ImportError(isTooMuch ? TOO_MUCH_REPEATED : error.message, { cause: error });
+    throw new ImportError(aliasMessage(error.message), { cause: error });
   }
+}
+
+/** The parser knows no place here, only the name. */
+function aliasMessage(message: string): string {
+  if (message.startsWith('Excessive alias count')) return TOO_MUCH_REPEATED;
+  const [, name] = /^Unresolved alias .*: (.*)$/s.exec(message) ?? [];
+  if (name === undefined) return `${message}; correct it`;
+  return `the alias ${quoted(`*${name}`)} stands for nothing; write &${shorten(name)} before it, at the value that it repeats`;
 }
 
 /** A mapping, or an empty one where there is something else. */

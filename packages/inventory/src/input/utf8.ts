@@ -64,7 +64,7 @@ function* untilInvalid(bytes: Buffer, offset: number): Generator<Buffer | Encodi
   const value = `0x${(bytes[at] ?? 0).toString(16).toUpperCase()}`;
   const message =
     bytes.length - at <= unfinishedTail(bytes)
-      ? `the file ends inside a UTF-8 character that begins at byte ${offset + at}`
+      ? `the file ends inside a UTF-8 character that begins at byte ${offset + at}; fetch it again, or remove what is cut`
       : `byte ${offset + at} (${value}) is not valid UTF-8; save the file as UTF-8`;
   yield { code: 'encoding/utf-8', message };
 }

@@ -25,6 +25,22 @@ export function reachOf(host: string): Reach | null {
   return range === 'unicast' ? 'global' : null;
 }
 
+/** What a server that listens everywhere is told to listen at. */
+const EVERYWHERE = new Set(['0.0.0.0', '::', '*']);
+
+/**
+ * Whether the internet may lead to a host, as far as its name or address tells: to a global address, to all addresses
+ * of a machine, and to a name with a point in it that is not known to be local. It says no of `nas`, `nas.lan`,
+ * `10.0.0.1`, and of what is neither a name nor an address.
+ */
+export function mayBePublic(host: string): boolean {
+  const reach = reachOf(host);
+  if (reach !== null) return reach === 'global';
+  const name = withoutBrackets(host.trim()).replace(/\.$/, '');
+  const [last = '', ...before] = name.split('.').toReversed();
+  return EVERYWHERE.has(name) || (before.length > 0 && /\p{L}/u.test(last));
+}
+
 /** The address in `url`; null when there is none, or it cannot be read. */
 export function addressOf({ url }: Fields): URL | null {
   return url === undefined ? null : URL.parse(url);

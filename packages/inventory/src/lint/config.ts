@@ -66,7 +66,8 @@ export function parseConfig(text: string, file: string): LintConfig {
     value = parseJsonText(text);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw new ConfigError(`${file}:${error.message}`, { cause: error });
+    const advice = error.isTooDeep ? '' : '; mend it, or begin with {}';
+    throw new ConfigError(`${file}:${error.message}${advice}`, { cause: error });
   }
   if (isConfig(value)) return value;
   throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);
@@ -88,6 +89,9 @@ function describe(errors: readonly ErrorObject[], value: unknown): string {
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties');
   const name: unknown = error?.params['additionalProperty'];
   if (error !== undefined && error.instancePath === '/rules') {
+    if (name === 'duplicate-key') {
+      return 'repeated keys are errors of validate as well, and nothing turns them off; remove "duplicate-key"';
+    }
     const names = rules.map(({ code }) => ruleName(code)).join(', ');
     return `there is no rule ${JSON.stringify(name)}; the rules are ${names}`;
   }

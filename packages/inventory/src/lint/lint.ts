@@ -41,8 +41,9 @@ function inspection(config: LintConfig, today: Day): Inspect {
   });
   return (record) => {
     // What is no object is the schema's concern alone.
-    if (typeof record.value !== 'object' || record.value === null) return [];
-    const fields = fieldsOf(record.value);
+    const { value } = record;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+    const fields = fieldsOf(value);
     return looks.flatMap(({ code, severity, look }) =>
       Array.from(look(fields, record), (found) => ({ ...found, code, severity })),
     );

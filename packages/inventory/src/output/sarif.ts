@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { maskCredentials } from '../credentials.ts';
 import { RULES } from '../finding.ts';
 import type { Finding, FindingCode, Fix, Position } from '../finding.ts';
-import { LINT_RULES, type LintCode, ruleName } from '../rule-ids.ts';
+import { pageOf } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
 import { SarifLimits } from './sarif-limits.ts';
 import { jsonText } from './visible.ts';
@@ -12,8 +12,8 @@ import { count, remembering } from './wording.ts';
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
   shortDescription: { text },
-  ...(isLintCode(id) && {
-    help: { text: `How to mend it: docs/inventory/rules/${ruleName(id)}.md` },
+  ...(pageOf(id) !== null && {
+    help: { text: `How to mend it: ${pageOf(id)} in the package @oselya/inventory` },
   }),
 }));
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
@@ -90,10 +90,6 @@ function fixOf({ file, line, column }: Position & { file: string }, { written, r
   const deletedRegion = { startLine: line, startColumn: column, endColumn };
   const replacements = [{ deletedRegion, insertedContent: { text: replacement } }];
   return { artifactChanges: [{ artifactLocation: { uri: uriOf(file) }, replacements }] };
-}
-
-function isLintCode(code: string): code is LintCode {
-  return code in LINT_RULES;
 }
 
 function locationIn(file: string, { line, column }: Position) {

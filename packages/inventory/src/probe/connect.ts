@@ -8,7 +8,10 @@ import { withoutBrackets } from '../host.ts';
 export type Certificate = {
   /** When it ends. */
   validTo: Date;
-  /** Why it is not to be trusted, such as SELF_SIGNED_CERT_IN_CHAIN or CERT_HAS_EXPIRED; null when it is. */
+  /**
+   * Why it is not to be trusted, such as SELF_SIGNED_CERT_IN_CHAIN; CERT_HAS_EXPIRED may be of one above it. Null when
+   * it is.
+   */
   problem: string | null;
   /** Whether it is for the name that was asked for. */
   isForName: boolean;

@@ -2,9 +2,10 @@ import { endpointOf, type Endpoint } from '../endpoint.ts';
 import { toDay } from '../day.ts';
 import { reachOf } from '../lint/address.ts';
 import type { EndpointRecord } from '../record.ts';
-import { protocolName, schemeOf } from '../url.ts';
+import { transportOf } from '../url.ts';
 import { type Certificate, open, readCertificate, resolve } from './connect.ts';
 import { type Answer, askHead } from './http-status.ts';
+import { distrustReason, failureReason } from './reasons.ts';
 
 /** What is wrong with an endpoint as it was found. The codes are stable. */
 export const PROBE_CODES = [
@@ -52,9 +53,6 @@ export type ProbeOptions = {
 const DAY_MS = 86_400_000;
 /** What servers answer that know GET, but not HEAD (RFC 9110 §15.6.2): they work. */
 const NOT_IMPLEMENTED = 501;
-/** Protocols that open no connection of TCP, so nothing can be said of them here. */
-const DATAGRAMS = new Set(['udp', 'coap', 'dhcp', 'ntp', 'quic', 'snmp', 'tftp', 'wireguard']);
-const SECURE = new Set(['https', 'wss', 'ldaps', 'amqps', 'mqtts', 'imaps', 'smtps', 'tls', 'ssl']);
 
 /**
  * Looks at the endpoint of one record: whether a connection opens, how long its certificate lasts, what it
@@ -68,13 +66,13 @@ export async function probeRecord(
   const { timeoutMs = 5000, signal } = options;
   const { id } = record;
   const endpoint = endpointOf(record);
-  const protocol = protocolOf(record, endpoint);
   if (endpoint === null) {
     return { id, target: null, isReachable: null, addresses: [], problems: [] };
   }
-  const { host, port } = endpoint;
+  const { host, port, protocol } = endpoint;
   const target = `${host}:${port}`;
-  if (DATAGRAMS.has(protocol)) {
+  // Nobody connects to what takes datagrams, so nothing can be said of it here.
+  if (transportOf(protocol) === 'udp') {
     return { id, target, isReachable: null, addresses: [], problems: [] };
   }
   const found: Observation = {
@@ -88,7 +86,7 @@ export async function probeRecord(
   const timer = setTimeout(() => ending.abort(), timeoutMs);
   const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
   try {
-    await look(found, { record, endpoint, protocol, options, signal: either });
+    await look(found, { record, endpoint, options, signal: either });
   } catch (error) {
     signal?.throwIfAborted();
     found.problems.push(failure(error, found, timeoutMs));
@@ -102,15 +100,14 @@ export async function probeRecord(
 type Probe = {
   record: EndpointRecord;
   endpoint: Endpoint;
-  protocol: string;
   options: ProbeOptions;
   signal: AbortSignal;
 };
 
 /** Writes what it finds into the observation as it goes, so that it stays when a later step fails. */
 async function look(found: Observation, probe: Probe): Promise<void> {
-  const { record, endpoint, protocol, options, signal } = probe;
-  const { host, port, url } = endpoint;
+  const { record, endpoint, options, signal } = probe;
+  const { host, port, protocol, url } = endpoint;
   const addresses = await race(resolve(host), signal);
   found.addresses = addresses.map(({ address }) => address);
   const plain = await open(addresses, { host, port, signal });
@@ -118,7 +115,7 @@ async function look(found: Observation, probe: Probe): Promise<void> {
   found.problems.push(...exposureProblems(record, found.addresses));
   let socket = plain;
   try {
-    if (SECURE.has(protocol)) {
+    if (transportOf(protocol) === 'tls') {
       const secure = await race(readCertificate(plain, { host, ca: options.ca }), signal);
       socket = secure.socket;
       found.certificate = secure.certificate;
@@ -135,11 +132,6 @@ async function look(found: Observation, probe: Probe): Promise<void> {
     socket.destroy();
     plain.destroy();
   }
-}
-
-function protocolOf({ protocol }: EndpointRecord, endpoint: Endpoint | null): string {
-  if (endpoint?.url) return schemeOf(endpoint.url);
-  return protocolName(protocol ?? '');
 }
 
 function certificateProblems(
@@ -160,8 +152,9 @@ function certificateProblems(
     const message = `its certificate is not for ${host}`;
     problems.push({ code: 'probe/certificate-name', message });
   }
-  if (problem !== null && problem !== 'CERT_HAS_EXPIRED') {
-    const message = `its certificate is not trusted: ${problem}`;
+  // OpenSSL says so of any certificate of the chain; its own end is told above.
+  if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && days < 0)) {
+    const message = `its certificate is not trusted: ${distrustReason(problem)}`;
     problems.push({ code: 'probe/certificate-untrusted', message });
   }
   return problems;
@@ -194,11 +187,8 @@ function failure(error: unknown, { isReachable }: Observation, timeoutMs: number
     const what = isReachable ? 'it opens a connection, and says nothing' : 'no connection opens';
     return { code, message: `${what} within ${timeoutMs / 1000} s` };
   }
-  const reason = error instanceof Error ? ('code' in error ? error.code : error.message) : error;
-  return {
-    code,
-    message: `${isReachable ? 'the connection fails' : 'no connection opens'}: ${String(reason)}`,
-  };
+  const what = isReachable ? 'the connection fails' : 'no connection opens';
+  return { code, message: `${what}: ${failureReason(error)}` };
 }
 
 /** For what takes no signal: it goes on by itself, and nobody waits for it. */

@@ -122,7 +122,6 @@ function options(values: readonly string[]): string {
 function row(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
   const age = reviewAge(record, today);
-  const address = addressOf(record);
   // Records without a date stand where those stand that were never reviewed.
   const sortsAs = age ?? 1_000_000;
   return html`<tr data-exposure="${exposure}" data-owner="${ownerOf(record)}">
@@ -132,7 +131,7 @@ function row(record: EndpointRecord, today: Day): string {
     </td>
     <td>${type}</td>
     <td>${status}</td>
-    <td>!${record.url === undefined ? html`${address}` : linked(address)}</td>
+    <td>!${linked(addressOf(record))}</td>
     <td>${ownerOf(record)}</td>
     <td>${auth}</td>
     <td data-sort="${sortsAs}">

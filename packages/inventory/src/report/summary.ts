@@ -1,4 +1,5 @@
 import { type Day, daysBetween, readDay } from '../day.ts';
+import { withBrackets } from '../host.ts';
 import type { EndpointRecord } from '../record.ts';
 import { withoutCredentials } from '../credentials.ts';
 
@@ -68,9 +69,9 @@ export function ownerOf({ owner_host: owner = '' }: EndpointRecord): string {
 
 /** Under which address an endpoint is reached: its URL without credentials, else what is known of it. */
 export function addressOf({ url, host, domain, port }: EndpointRecord): string {
-  if (url !== undefined) return withoutCredentials(url);
-  const name = host ?? domain ?? '';
-  return port === undefined ? name : `${name}:${port}`;
+  if (url !== undefined && url.trim() !== '') return withoutCredentials(url);
+  const name = host?.trim() || domain?.trim() || '';
+  return port === undefined ? name : `${withBrackets(name)}:${port}`;
 }
 
 function counts(labels: readonly string[], order: readonly string[] = []): Count[] {

@@ -25,6 +25,8 @@ test('more endpoints than the limit are refused as soon as they are there', asyn
       `server { ${listens(200_000)} ${'location / { proxy_pass http://a; }\n'.repeat(100_000)} }`,
     ],
     ['caddy', `${many(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`],
+    ['nginx', `stream { server { listen 1-${MAX_IMPORTED_RECORDS + 1}; } }`],
+    ['nginx', `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`],
     ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`],
   ] as const) {
     const { status, stdout, stderr } = await importing(from, text);
@@ -62,7 +64,7 @@ test('drafts list the first names and targets, and count the others', async () =
 const nginx = (levels: number) => `${'a {'.repeat(levels)}${'}'.repeat(levels)}`;
 const caddy = (levels: number) => `${'a {\n'.repeat(levels)}${'}\n'.repeat(levels)}`;
 
-test('blocks nest no deeper than the limit, and quotes may be as long as the file', async () => {
+test('blocks nest no deeper than the limit, and texts may be as long as the file', async () => {
   const deep = MAX_IMPORT_DEPTH + 1;
   for (const [from, text] of [
     ['nginx', nginx(deep)],
@@ -78,6 +80,8 @@ test('blocks nest no deeper than the limit, and quotes may be as long as the fil
   for (const [from, text] of [
     ['nginx', `${nginx(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`],
     ['caddy', `(a) {\n${caddy(MAX_IMPORT_DEPTH - 1)}}\n:80 {\n respond ${quote}\n}\n`],
+    ['caddy', `:80 {\n${' respond <<A\n}A\n'.repeat(100_000)}}\n`],
+    ['caddy', `:80 {\n respond ${'{$A:b}'.repeat(300_000)}${'{$'.repeat(300_000)}\n}\n`],
   ] as const) {
     const { status, stdout, stderr } = await importing(from, text);
     assert.deepEqual([status, stderr, JSON.parse(stdout).length], [0, '', 1]);

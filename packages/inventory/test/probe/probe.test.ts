@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
 import { VALID_RECORD } from '../support/findings.ts';
-import { dripping, listen, NOW, secure, secureSocket } from '../support/servers.ts';
+import { certificate, dripping, listen, NOW, secure, secureSocket } from '../support/servers.ts';
 
 function record(more: Partial<EndpointRecord>): EndpointRecord {
   return { ...VALID_RECORD, exposure: 'local', ...more };
@@ -42,6 +42,53 @@ test('certificates that ended, end soon, are nobody’s, or for another name', a
   assert.deepEqual(codes(await ask(other, other.ca)), ['probe/certificate-name']);
 });
 
+test('a certificate that lasts is not trusted when one above it has ended', async () => {
+  const authority = { name: 'Authority', from: -90 };
+  const lasting = await certificate(authority);
+  const over = await certificate({ ...authority, days: -2 });
+  const trusted = await secure({ issuer: lasting });
+  assert.deepEqual((await ask(trusted, trusted.ca)).problems, []);
+  const untrusted = await secure({ issuer: over });
+  const found = await ask(untrusted, untrusted.ca);
+  assert.deepEqual(codes(found), ['probe/certificate-untrusted']);
+  assert.match(found.problems[0]?.message ?? '', /one above it has ended \(CERT_HAS_EXPIRED\)/);
+  // Where both have ended, that is told of the one that has to be replaced.
+  const both = await secure({ issuer: over, from: -90, days: -2 });
+  assert.deepEqual(codes(await ask(both, both.ca)), ['probe/certificate-ended']);
+});
+
+test('what is wrong is told in words, with the code of the system', async () => {
+  const { port } = await secure();
+  const signed = await ask({ port });
+  assert.match(signed.problems[0]?.message ?? '', /it has signed itself \(DEPTH_ZERO_SELF_SIGNED/);
+  const issuer = await certificate({ name: 'Authority' });
+  const stranger = await ask(await secure({ issuer }));
+  assert.match(stranger.problems[0]?.message ?? '', /who signed it is not known.+ \(UNABLE_TO_/);
+  const plain = await listen(createHttpServer((_, response) => response.end()));
+  const mistaken = await ask({ port: plain });
+  assert.deepEqual(codes(mistaken), ['probe/silent']);
+  assert.match(mistaken.problems[0]?.message ?? '', /does not speak TLS/);
+  const secret = await probeRecord(record({ url: `http://localhost:${port}/` }));
+  assert.deepEqual(codes(secret), ['probe/silent']);
+});
+
+test('the certificate of every protocol with TLS is read', async () => {
+  const { port, ca } = await secureSocket(() => undefined);
+  for (const scheme of ['rediss', 'imaps', 'ftps', 'pop3s', 'rtsps', 'wss']) {
+    const { problems, certificate: shown } = await probeRecord(
+      record({ url: `${scheme}://localhost:${port}/` }),
+      { ca },
+    );
+    assert.deepEqual(problems, [], scheme);
+    assert.equal(shown?.isForName, true, scheme);
+  }
+  const { certificate: shown } = await probeRecord(
+    record({ host: 'localhost', port, protocol: 'TLS' }),
+    { ca },
+  );
+  assert.equal(shown?.isForName, true);
+});
+
 test('nobody listens, or somebody who says nothing, or closes at once', async () => {
   const silent = await listen(createServer());
   const rude = await listen(createServer((socket) => socket.destroy()));
@@ -53,7 +100,7 @@ test('nobody listens, or somebody who says nothing, or closes at once', async ()
   assert.deepEqual(codes(await askBriefly(rude)), ['probe/silent']);
   const nobody = await askBriefly(freePort);
   assert.deepEqual([codes(nobody), nobody.isReachable], [['probe/unreachable'], false]);
-  assert.match(nobody.problems[0]?.message ?? '', /ECONNREFUSED/);
+  assert.match(nobody.problems[0]?.message ?? '', /nothing listens there.* \(ECONNREFUSED\)/);
 });
 
 test('a server that answers byte by byte is left at the end of the time', async () => {
@@ -133,6 +180,7 @@ test('a record that says nowhere, or UDP, is not probed', async () => {
     [{}, null],
     [{ host: 'a b', port: 1 }, null],
     [{ host: '127.0.0.1', port: 53, protocol: 'udp' }, '127.0.0.1:53'],
+    [{ url: 'coaps://127.0.0.1/light' }, '127.0.0.1:5684'],
   ] as const) {
     const found = await probeRecord(record(more));
     assert.deepEqual([found.target, found.isReachable, found.problems], [target, null, []]);

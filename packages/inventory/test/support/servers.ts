@@ -10,16 +10,33 @@ const DAY_MS = 86_400_000;
 /** When the tests began. */
 export const NOW = Date.now();
 
-/** A certificate of its own authority, for names on this machine unless told. */
-function certificate({ name = 'localhost', from = -1, days = 90 } = {}) {
+type CertificateOptions = {
+  name?: string;
+  /** The days from now on, both negative for what is over. */
+  from?: number;
+  days?: number;
+  /** Who signs it; its own authority unless told. */
+  issuer?: { private: string; cert: string };
+};
+
+/** A certificate with its key, for a name on this machine unless told. */
+export function certificate({
+  name = 'localhost',
+  from = -1,
+  days = 90,
+  issuer,
+}: CertificateOptions = {}) {
   return generate([{ name: 'commonName', value: name }], {
     keyType: 'ec',
+    // Of what others sign, OpenSSL takes nothing weaker.
+    algorithm: 'sha256',
     notBeforeDate: new Date(NOW + from * DAY_MS),
     notAfterDate: new Date(NOW + days * DAY_MS),
     extensions: [
-      { name: 'basicConstraints', cA: true },
+      { name: 'basicConstraints', cA: issuer === undefined },
       { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
     ],
+    ...(issuer && { ca: { key: issuer.private, cert: issuer.cert } }),
   });
 }
 
@@ -63,8 +80,8 @@ export async function dripping(to: number): Promise<number> {
 }
 
 /** A server that answers over TLS, and the certificate to trust it by. */
-export async function secure(options: Parameters<typeof certificate>[0] = {}) {
+export async function secure(options: CertificateOptions = {}) {
   const { private: key, cert } = await certificate(options);
   const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
-  return { port, ca: cert };
+  return { port, ca: options.issuer?.cert ?? cert };
 }

@@ -18,7 +18,7 @@ export const reviewDate = defineRule({
       const why =
         day === null
           ? 'is no day; write one that there is, as in 2026-11-20'
-          : `has not come yet: today is ${today}`;
+          : `has not come yet, as today is ${today}; write the day of the last review`;
       const meant = day === null ? dayOf(written) : null;
       return [
         {

@@ -10,11 +10,11 @@ export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => 
   if (url === undefined || url.trim() === '') return [];
   const address = URL.parse(url);
   // "host:port" reads as an address with the scheme "host".
-  if (address === null || (address.hostname === '' && !url.includes('://'))) {
-    const message = `${quoted(url)} is no address; write it as in https://example.org/path`;
-    return [{ key: 'url', message }];
-  }
+  if (address === null || (address.hostname === '' && !url.includes('://')))
+    return [noAddress(url)];
   const host = hostIn(url, address);
+  // The URL Standard allows braces in a host, and DNS has no such name: they stand for one that is not told.
+  if (/[{}]/.test(host)) return [noAddress(url)];
   return [
     ...rewrittenProblems(host, address),
     ...hostProblems(host, fields),
@@ -22,6 +22,11 @@ export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => 
     ...protocolProblems(address, fields),
   ];
 });
+
+function noAddress(url: string): Found {
+  const message = `${quoted(url)} is no address; write it as in https://example.org/path`;
+  return { key: 'url', message };
+}
 
 /** Browsers and most other tools read a name that resembles an IPv4 address as one, and `%61` as a letter. */
 function rewrittenProblems(host: string, { hostname }: URL): Found[] {
@@ -51,11 +56,17 @@ function portProblems(address: URL, { port }: Fields): Found[] {
   return [{ key: 'port', message: `port is ${port}, but url ${how}; correct the wrong one` }];
 }
 
+/** What says whether it is with TLS or not, and whether it is WebSockets or not. */
+const WEB = new Set(['http', 'https', 'ws', 'wss']);
+
 /** What is no scheme of addresses, such as `tcp` below them or `grpc` above, says nothing against one. */
 function protocolProblems(address: URL, { protocol = '' }: Fields): Found[] {
   const scheme = schemeOf(address);
   const declared = protocolName(protocol);
   if (declared === scheme || !isScheme(declared) || !isScheme(scheme)) return [];
+  // Other protocols keep their names over TLS, as IMAP does, and some go over WebSockets, as MQTT does.
+  const isCarried = scheme === 'ws' || scheme === 'wss' || scheme === `${declared}s`;
+  if (isCarried && !WEB.has(declared)) return [];
   const message = `protocol is ${protocol}, but url begins with ${scheme}; correct the wrong one`;
   return [{ key: 'protocol', message }];
 }

@@ -1,0 +1,56 @@
+import { readDirectives } from './nginx-directives.ts';
+
+/** Directives of one level by their names, each with its first value. */
+export type Settings = Map<string, string>;
+
+/** What serves: `mail` and `stream` serve no HTTP. A file without any of them is one that `http` includes. */
+export type Context = 'http' | 'mail' | 'stream';
+
+/** What a server has from the level above it unless it says something else itself. */
+const INHERITED = new Set(['auth_basic', 'auth_request', 'ssl', 'ssl_verify_client']);
+
+/** Whether a directive says who may come in, or that all are encrypted. */
+export function isSetting(name: string): boolean {
+  return INHERITED.has(name);
+}
+
+/** The context that a block at the top of a file is; undefined for other blocks. */
+export function contextOf(name: string | undefined): Context | undefined {
+  return name === 'http' || name === 'mail' || name === 'stream' ? name : undefined;
+}
+
+/**
+ * The settings beside the servers of each context. They are for all of its servers, those that stand before them as
+ * well, and so are looked for in a first reading.
+ * https://nginx.org/en/docs/http/ngx_http_auth_basic_module.html#auth_basic
+ * @throws ImportError as {@link readDirectives} does.
+ */
+export function inheritedSettings(source: string): Map<Context, Settings> {
+  const all = new Map<Context, Settings>();
+  let depth = 0;
+  let top: string | undefined;
+  for (const directive of readDirectives(source)) {
+    if (directive === null) {
+      depth -= 1;
+      continue;
+    }
+    const { name, values, opens } = directive;
+    const context = depth === 0 ? 'http' : contextOf(top);
+    if (depth <= 1 && context !== undefined && isSetting(name)) {
+      const settings = all.get(context) ?? new Map<string, string>();
+      all.set(context, settings.set(name, values[0] ?? ''));
+    }
+    if (!opens) continue;
+    if (depth === 0) top = name;
+    depth += 1;
+  }
+  return all;
+}
+
+/** The way to authenticate that a setting asks for, as drafts name it; undefined for one that asks for none. */
+export function wayOf(name: string, value: string): string | undefined {
+  if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
+  if (value === 'off') return undefined;
+  if (name === 'auth_basic') return 'HTTP basic authentication';
+  return name === 'auth_request' ? `Subrequest to ${value}` : undefined;
+}
