@@ -66,10 +66,7 @@ export class ChatClient {
     this.#isAsking = true;
     const onMessage = (data: unknown) => {
       const frame = readFrame(data);
-      if (frame.type === 'session.updated') {
-        if (frame.seq === seq + 1) seq += 1;
-        return;
-      }
+      if (frame.type === 'session.updated') return;
       seq += 1;
       if (frame.seq !== seq) answered.failures.push(`event ${frame.seq} came in place of ${seq}`);
       if (frame.type === 'message.delta') {
