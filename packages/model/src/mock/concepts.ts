@@ -1,5 +1,5 @@
 import { CITIES, DISTRICTS } from './gazetteer.ts';
-import { stem, whole } from './patterns.ts';
+import { RarePattern, stem, whole } from './patterns.ts';
 
 /** A number of rooms: as a word, as "2-к" or "2 кімн.", as "two-bedroom" or "2 rooms". */
 function rooms(words: string, count: number, english: string): string {
@@ -64,13 +64,21 @@ const STEMS: [concept: string, words: string][] = [
   ['commission', 'комісі|комисс|commission'],
 ];
 
-const CONCEPTS: [string, RegExp][] = [
-  ...STEMS.map(([concept, words]): [string, RegExp] => [concept, stem(words)]),
-  ...CITIES.map(([name, forms]): [string, RegExp] => [`city:${name}`, whole(forms)]),
-  ...DISTRICTS.map(([name, forms]): [string, RegExp] => [`district:${name}`, whole(forms)]),
+const CONCEPTS = [
+  ...STEMS.map(([concept, words]) => ({ concept, pattern: new RarePattern(stem, words) })),
+  ...CITIES.map(([name, forms]) => ({
+    concept: `city:${name}`,
+    pattern: new RarePattern(whole, forms),
+  })),
+  ...DISTRICTS.map(([name, forms]) => ({
+    concept: `district:${name}`,
+    pattern: new RarePattern(whole, forms),
+  })),
 ];
 
 /** The concepts a folded text speaks of, each once. */
 export function conceptsOf(folded: string): string[] {
-  return CONCEPTS.filter(([, words]) => words.test(folded)).map(([concept]) => concept);
+  return CONCEPTS.filter(({ pattern }) => pattern.searchIn(folded) >= 0).map(
+    ({ concept }) => concept,
+  );
 }

@@ -1,4 +1,4 @@
-import { stem } from './patterns.ts';
+import { RarePattern, stem } from './patterns.ts';
 
 /** Each feature with the words that tell of it, in the three languages. */
 const FEATURES: Record<string, string> = {
@@ -51,10 +51,10 @@ const NEEDS_RENOVATION =
   /(?:без|потребує|потребують|требует|під|под|нужен|потрібен|needs?|requires?)(?: \p{L}+){0,2} (?:ремонт|renovat|refurb|work)|чорнов\p{L}+ роб|строительн\p{L}+ состоян|без оздоблення|після будівельників|от строителей|від будівельників/u;
 const UNFURNISHED = /unfurnished|немебльован|не мебльован|порожн\p{L}+ квартир|без мебл|без мебел/u;
 
-const PATTERNS = Object.entries(FEATURES).map(([slug, words]): [string, RegExp] => [
+const PATTERNS = Object.entries(FEATURES).map(([slug, words]) => ({
   slug,
-  stem(words, 'gu'),
-]);
+  pattern: new RarePattern(stem, words),
+}));
 
 /** Slugs whose own words hold the denial, so that "без" before them denies nothing. */
 const DENIALS_THEMSELVES = new Set(['no_commission', 'from_owner']);
@@ -67,8 +67,8 @@ export const FEATURE_SLUGS: readonly string[] = [
   'pets_allowed',
 ].toSorted();
 
-function isAffirmed(text: string, slug: string, pattern: RegExp): boolean {
-  for (const match of text.matchAll(pattern)) {
+function isAffirmed(text: string, { slug, pattern }: (typeof PATTERNS)[number]): boolean {
+  for (const match of pattern.matchesIn(text)) {
     if (DENIALS_THEMSELVES.has(slug)) return true;
     const end = match.index + match[0].length;
     const before = text.slice(Math.max(0, match.index - 28), match.index);
@@ -79,9 +79,7 @@ function isAffirmed(text: string, slug: string, pattern: RegExp): boolean {
 
 /** The features a folded text affirms, sorted. What it denies ("без ремонту") is not among them. */
 export function readFeatures(folded: string): string[] {
-  const found = PATTERNS.filter(([slug, pattern]) => isAffirmed(folded, slug, pattern)).map(
-    ([slug]) => slug,
-  );
+  const found = PATTERNS.filter((feature) => isAffirmed(folded, feature)).map(({ slug }) => slug);
   const features = new Set(found);
   if (NO_PETS.test(folded)) features.add('no_pets');
   else if (PETS_ALLOWED.test(folded)) features.add('pets_allowed');

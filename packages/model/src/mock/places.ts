@@ -1,6 +1,6 @@
 import { clean, fold } from './fold.ts';
 import { CITIES, DISTRICTS } from './gazetteer.ts';
-import { whole } from './patterns.ts';
+import { RarePattern, whole } from './patterns.ts';
 
 /** Where a listing is. */
 export type Place = {
@@ -10,12 +10,12 @@ export type Place = {
 
 const MAX_NAME = 200;
 
-const CITY_FORMS = CITIES.map(([name, forms]): [string, RegExp] => [name, whole(forms, 'gu')]);
-const DISTRICT_FORMS = DISTRICTS.map(([name, forms, city]): [string, RegExp, string | null] => [
+const CITY_FORMS = CITIES.map(([name, forms]) => ({ name, forms: new RarePattern(whole, forms) }));
+const DISTRICT_FORMS = DISTRICTS.map(([name, forms, city]) => ({
   name,
-  whole(forms, 'u'),
-  city,
-]);
+  forms: new RarePattern(whole, forms),
+  only: city,
+}));
 
 /** A city that something is only far from, or reached from, is not where the property is. */
 const DISTANCE =
@@ -34,9 +34,9 @@ const TOWN = new RegExp(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|горо�
 /** The canonical name of a city as someone wrote it, or what they wrote when it is not known. */
 export function canonicalCity(written: string): string {
   const folded = fold(clean(written, MAX_NAME));
-  const known = CITY_FORMS.find(([, forms]) => folded.search(forms) >= 0);
+  const known = CITY_FORMS.find(({ forms }) => forms.searchIn(folded) >= 0);
   return (
-    known?.[0] ??
+    known?.name ??
     clean(written, MAX_NAME)
       .replace(/^(?:м\.|г\.|с\.|смт)\s?/u, '')
       .trim()
@@ -45,8 +45,8 @@ export function canonicalCity(written: string): string {
 
 function firstCity(folded: string): string | null {
   let first: { name: string; at: number } | null = null;
-  for (const [name, forms] of CITY_FORMS) {
-    for (const { index, 0: found } of folded.matchAll(forms)) {
+  for (const { name, forms } of CITY_FORMS) {
+    for (const { index, 0: found } of forms.matchesIn(folded)) {
       if (NOT_OFFERED_THERE.test(folded.slice(index + found.length, index + found.length + 16)))
         continue;
       if (DISTANCE.test(folded.slice(Math.max(0, index - 24), index))) continue;
@@ -59,9 +59,9 @@ function firstCity(folded: string): string | null {
 
 function firstDistrict(folded: string, city: string | null): [string, string | null] | null {
   let first: { name: string; city: string | null; at: number } | null = null;
-  for (const [name, forms, only] of DISTRICT_FORMS) {
+  for (const { name, forms, only } of DISTRICT_FORMS) {
     if (city !== null && only !== null && only !== city) continue;
-    const at = folded.search(forms);
+    const at = forms.searchIn(folded);
     // The centre is what is said when nothing more exact is, so it never beats a name.
     const better = first === null || first.name === 'Центр' || (at < first.at && name !== 'Центр');
     if (at >= 0 && better) first = { name, city: only, at };
