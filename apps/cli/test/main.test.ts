@@ -33,22 +33,28 @@ test('a wrong use has the exit status 2', () => {
   assert.equal(oselya(['fly']).status, 2);
 });
 
-test('an older Node gets one line that says what to do', () => {
+test('an older Node gets one line that says what to do, and takes no inventory for invalid', () => {
   const old =
     'Object.defineProperty(process, "versions", {value: {...process.versions, node: "20.19.0"}});' +
     'Object.defineProperty(process, "version", {value: "v20.19.0"});';
   const preload = `data:text/javascript,${encodeURIComponent(old)}`;
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    ['--import', preload, BIN, 'keygen'],
-    {
-      encoding: 'utf8',
-    },
-  );
-  assert.equal(status, 1);
-  assert.equal(stdout, '');
-  assert.match(stderr, /^oselya: Node 24\.12 or newer is needed, this is v20\.19\.0: run "npm ci"/);
-  assert.equal(stderr.trim().split('\n').length, 1);
+  for (const [args, failed] of [
+    [['keygen'], 1],
+    [['inventory', 'validate', 'valid.json'], 2],
+  ] as const) {
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      ['--import', preload, BIN, ...args],
+      { encoding: 'utf8' },
+    );
+    assert.equal(status, failed);
+    assert.equal(stdout, '');
+    assert.match(
+      stderr,
+      /^oselya: Node 24\.12 or newer is needed, this is v20\.19\.0: run "npm ci"/,
+    );
+    assert.equal(stderr.trim().split('\n').length, 1);
+  }
 });
 
 test('output that cannot be written is a failure, told in one line', () => {

@@ -101,6 +101,8 @@ const wrongUses: [string[], RegExp][] = [
     /The field price is mapped twice/,
   ],
   [['ingest', 'a.csv', '--source', 'a', '--encoding', 'klingon'], /It is a name of an encoding/],
+  [['ingest', 'a.csv', '--source', 'a', '--load', 'no name'], /A name has letters/],
+  [['ingest', 'a.csv', '--source', 'a', '--load', 'x', '--again'], /cannot be used with option/],
   [
     ['ingest', 'a.csv', '--source', 'a', '--delimiter', ';'],
     /Allowed choices are comma, semicolon/,

@@ -1,11 +1,13 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { createRateLimit, createServer, type Server } from '@oselya/kit';
+import { createRateLimit, createServer, type RateLimit, type Server } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
 import { createApiKeys } from './access/api-keys.ts';
 import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
 import { refuseOtherPages } from './access/local-only.ts';
 import type { Config } from './config.ts';
-import { imageRoutes } from './images/index.ts';
+import { imageRoutes, StoreOutageError } from './images/index.ts';
+import { limitSources } from './ingest/limit-source.ts';
+import { isKnownSource } from './ingest/repository.ts';
 import { ingestRoutes } from './ingest/routes.ts';
 import { createIngest } from './ingest/service.ts';
 import { withImagesRoutes } from './ingest/with-images/routes.ts';
@@ -15,7 +17,7 @@ import { changeRoutes } from './listings/changes/routes.ts';
 import { listingRoutes } from './listings/routes.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { operationPages } from './operations/pages.ts';
-import { createReadQueue, type InlineJobs, queueReads } from './queue/index.ts';
+import type { InlineJobs } from './queue/index.ts';
 import { operationRoutes } from './operations/routes.ts';
 import { searchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
@@ -34,12 +36,13 @@ export async function createApp(
   services: Services,
   jobs: InlineJobs<JobInput>,
 ): Promise<Server> {
-  const { log, database, model, images, disk, temporary, notifications, metrics } = services;
+  const { log, database, model, images, imageStore, disk, temporary } = services;
+  const { notifications, metrics } = services;
   const { db, pool } = database;
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT,
-    isOutage: isDatabaseOutage,
+    isOutage: (error) => isDatabaseOutage(error) || error instanceof StoreOutageError,
     openapi: {
       title: 'Oselya collector',
       description: 'Takes property listings in, has a language model read them, and searches them.',
@@ -52,15 +55,18 @@ export async function createApp(
     refuseOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
-  const readQueue = createReadQueue(queueReads(db));
-  operationPages(app, { ...services, readQueue });
+  const readQueue = operationPages(app, services);
 
   const limit = (name: string, perMinute: number) =>
     createRateLimit({ pool, table: 'rate_limits', name, perMinute });
   await app.register(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
-      const ingestLimit = limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE);
+      const ingestLimit = limitSources({
+        perSource: limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE),
+        newSources: limitNewSources(config, pool),
+        isKnown: (source) => isKnownSource(db, source),
+      });
       const ingest = createIngest({ db, onAccepted: notifications.send, log });
       ingestRoutes(api, { ingest, limit: ingestLimit, metrics });
       await api.register(withImagesRoutes, {
@@ -72,6 +78,7 @@ export async function createApp(
         }),
         limit: ingestLimit,
         breaker: model.breaker,
+        imageStore,
         disk,
         temporary: temporary.path,
         atOnce: config.COLLECTOR_UPLOADS,
@@ -95,4 +102,19 @@ export async function createApp(
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** How many sources one caller may bring into being a day; undefined for no limit. */
+function limitNewSources(
+  { COLLECTOR_NEW_SOURCES_PER_DAY: perDay }: Config,
+  pool: object,
+): RateLimit | undefined {
+  if (perDay === 0) return undefined;
+  return createRateLimit({
+    pool,
+    table: 'rate_limits',
+    name: 'sources',
+    perDay,
+    what: 'new sources for one API key, or address without one,',
+  });
 }

@@ -28,6 +28,7 @@ export const configSchema = Type.Object({
   COLLECTOR_WORKER_PORT: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535 })),
   COLLECTOR_UPLOADS: integer({ default: 4, min: 1, max: 64 }),
   COLLECTOR_INGEST_PER_MINUTE: integer({ default: 60 }),
+  COLLECTOR_NEW_SOURCES_PER_DAY: integer({ default: 10_000 }),
   COLLECTOR_FULLTEXT_PER_MINUTE: integer({ default: 120 }),
   COLLECTOR_LEASE_SECONDS: integer({ default: 60, min: 5, max: 3600 }),
   COLLECTOR_MAX_ATTEMPTS: integer({ default: 3, min: 1, max: 100 }),

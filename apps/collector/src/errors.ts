@@ -57,6 +57,13 @@ export const errors = {
       'The database did not answer. Send it again; with the same `Idempotency-Key` it is stored once, whatever has become of it.',
     retry: true,
   },
+  ingest_busy: {
+    status: 503,
+    title: 'Too many payloads at once',
+    advice:
+      'As many payloads as one process holds are waiting to be stored, since the database is slow or more comes than it takes. Send it again in a moment.',
+    retry: true,
+  },
   uploads_busy: {
     status: 503,
     title: 'Too many uploads at once',
@@ -126,7 +133,14 @@ export const errors = {
     status: 503,
     title: 'Processing was interrupted',
     advice:
-      'The database or the disk was not available, or the process was stopped, and the pictures are gone. Send the payload again.',
+      'Something that it needs was not available, or the process was stopped. Pictures that came along are gone: send the payload again. Without any it is back in the queue.',
+    retry: true,
+  },
+  image_store_unavailable: {
+    status: 503,
+    title: 'The image store cannot be used',
+    advice:
+      'Pictures cannot be stored for now. Check the folder or the bucket, and what may write to it; try again.',
     retry: true,
   },
   disk_low: {

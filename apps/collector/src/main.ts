@@ -56,6 +56,7 @@ export async function start(
   parts.push(() => jobs.close({ timeoutMs }));
   const app = await createApp(config, services, jobs);
   parts.push(() => closeServer(app, timeoutMs));
+  await takeOver(services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   announceOpenAccess(services.log, config);
@@ -80,6 +81,7 @@ export async function startWorker(
   opened.defer(services.close);
   const page = await openPage(config, services);
   if (page !== undefined) opened.defer(page.close);
+  await takeOver(services);
   opened.defer((await work(config, services)).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };
@@ -112,13 +114,19 @@ async function openPage(config: Config, services: Services): Promise<WorkerPage 
 /** All that jobs and requests in progress at shutdown get. Contract 4, Queue. */
 const shutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECONDS * 1000;
 
+/**
+ * Where the database belongs to one process, what is claimed was left by one that has ended, and need not wait for
+ * its lease to run out. It is done before the first request: one that claims its own payload must not be taken for it.
+ */
+async function takeOver({ database }: Services): Promise<void> {
+  if (database.isExclusive) await expireLeases(database.db);
+}
+
 /** Starts all that works in the background; a start that fails half-way ends what of it had begun. */
 async function work(config: Config, services: Services): Promise<{ close: () => Promise<void> }> {
-  const { database, model, disk, notifications, metrics, log } = services;
+  const { database, model, disk, imageStore, notifications, metrics, log } = services;
   const slots = config.COLLECTOR_WORKERS;
-  // Where the database belongs to one process, what is claimed was left by one that has ended, and need
-  // not wait for its lease to run out.
-  if (database.isExclusive) await expireLeases(database.db);
+  const hasRoom = createDiskGate(disk, log);
   await using opened = new AsyncDisposableStack();
   // A connection that is gone must not keep the worker claiming until that is noticed.
   const parts: Close[] = [];
@@ -127,7 +135,7 @@ async function work(config: Config, services: Services): Promise<{ close: () => 
     db: database.db,
     process: measureWorker(services.process, { metrics, slots }),
     breaker: model.breaker,
-    mayClaim: createDiskGate(disk, log),
+    mayClaim: async () => !imageStore.isAway && (await hasRoom()),
     metrics,
     log,
     slots,

@@ -1,7 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { boundedNames } from './bounded-names.ts';
 
 /** Queries are quick, calls to a model are not: one scale for both, in seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+
+/** Past so many sources a process counts further ones together, as `other`: senders may make them up. */
+const MAX_SOURCE_LABELS = 1000;
 
 /** What the collector counts and measures; parts of it take the ones that they tell of. */
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -13,12 +17,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(registry: Registry) {
   const registers = [registry];
   return {
-    ingestRequests: new Counter({
-      name: 'collector_ingest_requests_total',
-      help: 'Payloads sent, by what became of the request; refused ones have the source "unknown".',
-      labelNames: ['source', 'outcome'],
-      registers,
-    }),
+    ingestRequests: createIngestRequests(registers),
     jobs: new Counter({
       name: 'collector_jobs_total',
       help: 'Claimed jobs, by how the claim ended.',
@@ -96,5 +95,21 @@ export function createMetrics(registry: Registry) {
       buckets: SECONDS,
       registers,
     }),
+  };
+}
+
+function createIngestRequests(registers: Registry[]) {
+  const counter = new Counter({
+    name: 'collector_ingest_requests_total',
+    help: `Payloads sent, by what became of the request; refused ones have the source "unknown", and those of a process's sources beyond the first ${MAX_SOURCE_LABELS} have "other".`,
+    labelNames: ['source', 'outcome'],
+    registers,
+  });
+  const labelOf = boundedNames(MAX_SOURCE_LABELS);
+  return {
+    /** @param source Undefined where none was found valid. */
+    inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
+      counter.inc({ source: source === undefined ? 'unknown' : labelOf(source), outcome });
+    },
   };
 }

@@ -14,6 +14,7 @@ import {
   createTemporaryFolder,
   type Images,
   openImageStore,
+  type StoreState,
   type TemporaryFolder,
 } from './images/index.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -38,6 +39,8 @@ export type Services = {
   database: Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
   model: ModelClient;
   images: Images;
+  /** Whether the image store can be used. */
+  imageStore: StoreState;
   disk: Disk;
   temporary: TemporaryFolder;
   notifications: Notifications;
@@ -87,11 +90,8 @@ export async function createServices(
     log.warn({ err: error }, 'temporary files of killed processes could not be removed'),
   );
   opened.defer(temporary.close);
-  const { store, close: closeStore } = await openImageStore(config, {
-    folder,
-    temporary: temporary.path,
-  });
-  opened.defer(closeStore);
+  const imageStore = await openImageStore(config, { folder, temporary: temporary.path, log });
+  opened.defer(imageStore.close);
   const model = openObservedModel(config, metrics, log);
   opened.defer(() => model.close());
   const disk =
@@ -105,7 +105,8 @@ export async function createServices(
   const modelTimeoutMs = config.MODEL_TIMEOUT_MS;
   const images = createImages({
     db,
-    store,
+    store: imageStore.store,
+    storeState: imageStore.state,
     temporary: temporary.path,
     disk,
     fetch,
@@ -121,6 +122,7 @@ export async function createServices(
     database,
     model,
     images,
+    imageStore: imageStore.state,
     disk,
     temporary,
     notifications,

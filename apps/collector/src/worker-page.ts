@@ -3,7 +3,6 @@ import manifest from '../package.json' with { type: 'json' };
 import type { Config } from './config.ts';
 import type { Services } from './services.ts';
 import { operationPages } from './operations/pages.ts';
-import { createReadQueue, queueReads } from './queue/index.ts';
 
 /** Its routes take no bodies. */
 const BODY_LIMIT = 1024;
@@ -19,7 +18,7 @@ export async function openWorkerPage(
   config: Config & { COLLECTOR_WORKER_PORT: number },
   services: Services,
 ): Promise<WorkerPage> {
-  const { log, database } = services;
+  const { log } = services;
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT,
@@ -30,8 +29,7 @@ export async function openWorkerPage(
       tags: [{ name: 'operations', description: 'For those who run it.' }],
     },
   });
-  const readQueue = createReadQueue(queueReads(database.db));
-  operationPages(app, { ...services, readQueue });
+  operationPages(app, services);
   const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
   return { url, close: async () => app.close() };

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import { StartError } from '@oselya/kit';
+import { sql } from 'kysely';
+import { inTime } from '../src/async/in-time.ts';
 import { start } from '../src/main.ts';
 import { processThrough, startCollector } from './support/collector.ts';
 import { DIMENSIONS, openDatabase } from './support/database.ts';
@@ -62,6 +64,7 @@ test('the queue is counted', async () => {
   await processThrough(open, payloadOf());
   const queue = (await open.get('/api/v1/admin/queue')).json<{
     counts: Record<string, number>;
+    ended_age_seconds: number | null;
     oldest_pending_seconds: number | null;
     finished_per_minute: number;
     breaker: string;
@@ -74,6 +77,7 @@ test('the queue is counted', async () => {
     'processing',
   ]);
   assert.ok((queue.counts['completed'] ?? 0) > 0);
+  assert.ok(queue.ended_age_seconds !== null, 'all of them have been counted');
   assert.ok(queue.finished_per_minute > 0);
   assert.equal(queue.breaker, 'closed');
 });
@@ -139,6 +143,29 @@ test('metrics have every documented name', async () => {
     'process_cpu_seconds_total',
   ]) {
     assert.ok(text.includes(line), line);
+  }
+});
+
+test('metrics are served while the database does not answer', async () => {
+  const pending = /^collector_queue_jobs\{status="pending"\} \d+$/m;
+  assert.match((await open.get('/metrics')).text, pending);
+  const [isHeld, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const holding = db.transaction().execute(async (trx) => {
+    await sql`lock table raw_data, duplicate_marks in access exclusive mode`.execute(trx);
+    isHeld.resolve();
+    await isOver.promise;
+  });
+  try {
+    await isHeld.promise;
+    const answer = open.get('/metrics');
+    assert.ok(await inTime(answer, 25_000), 'a scrape waits for the database');
+    const { text } = await answer;
+    assert.match(text, pending, 'what was known last');
+    assert.match(text, /^collector_model_breaker_open 0$/m);
+    assert.match(text, /^process_cpu_seconds_total /m);
+  } finally {
+    isOver.resolve();
+    await holding;
   }
 });
 

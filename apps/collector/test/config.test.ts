@@ -30,6 +30,12 @@ test('the rates are those of the specification, unless another is set', () => {
   assert.deepEqual([ingest, fulltext], [60, 120]);
 });
 
+test('new sources of one caller are limited from the outset, and 0 lifts that', () => {
+  assert.equal(readConfig({}).COLLECTOR_NEW_SOURCES_PER_DAY, 10_000);
+  const unlimited = readConfig({ COLLECTOR_NEW_SOURCES_PER_DAY: '0' });
+  assert.equal(unlimited.COLLECTOR_NEW_SOURCES_PER_DAY, 0);
+});
+
 test('a host that others can reach needs a choice about API keys', () => {
   for (const host of ['0.0.0.0', '::', '192.0.2.7', 'collector.example', '127.example']) {
     assert.deepEqual(broken({ COLLECTOR_HOST: host }), ['COLLECTOR_AUTH'], host);

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -10,6 +12,7 @@ import { startCollector } from './support/collector.ts';
 import { openDatabase, rawRecord, store } from './support/database.ts';
 import { payloadOf } from './support/payload.ts';
 import { until } from './support/until.ts';
+import { watchedDatabase } from './support/watched-database.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -36,6 +39,26 @@ test('a job left by a killed process waits for its lease only where others may w
   } else {
     assert.equal((await rawRecord(db, left)).status, 'processing');
   }
+});
+
+test('leases of a process that has ended are ended before the first request can come', async () => {
+  // On a server the one above still has its lease, which is ended here, too.
+  await db.deleteFrom('raw_data').execute();
+  const reserved = createServer();
+  await once(reserved.listen(0, '127.0.0.1'), 'listening');
+  const { port } = reserved.address() as AddressInfo;
+  await once(reserved.close(), 'close');
+  const asked: string[] = [];
+  const watched = watchedDatabase(db, {
+    async after(text) {
+      if (!text.includes("now() - interval '1 second'")) return;
+      const answer = await fetch(`http://127.0.0.1:${port}/health/live`).catch(() => undefined);
+      asked.push(answer === undefined ? 'not listening' : 'listening');
+    },
+  });
+  const exclusive = { ...database, db: watched, isExclusive: true };
+  await using _ = await startCollector(exclusive, { COLLECTOR_PORT: String(port) });
+  assert.deepEqual(asked, ['not listening']);
 });
 
 test('a start rescues jobs of lost workers, and fails those that have had three attempts', async () => {

@@ -16,6 +16,7 @@ export type IngestOptions = {
   encoding: string;
   rejected?: string | true;
   again?: boolean;
+  load?: string;
   dryRun?: boolean;
 };
 
@@ -31,8 +32,12 @@ Each record needs external_id and description. What has the name of a field beco
 (GET /docs of the collector lists them), and everything else goes into attributes as it is.
   oselya ingest flats.csv --source my-agency --map external_id=id --map price=cost
 
-Give the same command again after an interruption: within 24 hours nothing is stored twice.
-Exit status: 0 all records are stored, 1 some are not, 2 wrong use, 130 interrupted.
+Give the same command again after an interruption: within 20 hours it goes on with the same load,
+and nothing is stored twice. After its end a file that is given again is another load: all records
+are sent, and the listings are as the file has them, also those that had another price meanwhile or
+were archived. What says nothing new costs no call to the model.
+Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 wrong use,
+130 interrupted.
 ${help(
   'a collector that runs: COLLECTOR_URL or COLLECTOR_PORT. --dry-run needs none.',
   'Where that asks for API keys, set COLLECTOR_API_KEY to one with the scope ingest.',
@@ -55,7 +60,14 @@ ${help(
     )
     .option('--encoding <name>', 'such as windows-1251', encoding, 'utf-8')
     .option('--rejected [path]', 'keep bad records there (FILE.rejected.jsonl), with the reasons')
-    .option('--again', 'send also what was sent within 24 hours')
+    .addOption(
+      new Option('--again', 'begin another load, also where one was interrupted').conflicts('load'),
+    )
+    .option(
+      '--load <name>',
+      'runs with the same name are one load for 24 hours: for standard input, or several machines',
+      loadName,
+    )
     .option('--dry-run', 'only check the records');
   command.action(async (file: string, options: IngestOptions) => {
     const { formatOf } = await import('../ingest/open-rows.ts');
@@ -86,6 +98,11 @@ function sourceSlug(value: string): string {
   throw new InvalidArgumentError(
     'A source slug has small letters, digits, _ and -, at most 64 of them.',
   );
+}
+
+function loadName(value: string): string {
+  if (/^[\w.-]{1,64}$/.test(value)) return value;
+  throw new InvalidArgumentError('A name has letters, digits, ., _ and -, at most 64 of them.');
 }
 
 function mapping(value: string, earlier = new Map<string, string>()): Map<string, string> {

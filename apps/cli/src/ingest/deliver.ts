@@ -14,10 +14,13 @@ import {
 import { CommandError } from '../command-error.ts';
 import type { Pause } from './pause.ts';
 
-/** What became of a record; `failed` may go well another time. */
+/**
+ * What became of a record. One that is `known` or `unprocessed` was stored before, under the same idempotency key, and
+ * the latter could not be processed since; what `failed` to be sent may go well another time.
+ */
 export type Delivery =
   | { outcome: 'accepted' | 'known' }
-  | { outcome: 'refused' | 'failed'; reason: string };
+  | { outcome: 'unprocessed' | 'refused' | 'failed'; reason: string };
 
 export type DeliverOptions = {
   collector: CollectorAddress;
@@ -29,7 +32,10 @@ export type DeliverOptions = {
   initialDelayMs?: number;
 };
 
-const accepted = Type.Object({ raw_id: Type.Integer() });
+const accepted = Type.Object({ raw_id: Type.Integer(), status: Type.String() });
+
+/** How a payload stands that was not processed well, and will not be by itself. Specification 001, Raw data status. */
+const UNPROCESSED: ReadonlySet<string> = new Set(['failed', 'invalid']);
 
 /** Tries at a collector that fails or cannot be reached: about half a minute in all. */
 const ATTEMPTS = 7;
@@ -98,7 +104,13 @@ function settle(answer: CollectorAnswer | UnreachableError, url: string): Delive
   if (!isAnswer(answer)) return undefined;
   const { status, headers, body } = answer;
   if (status === 202 && Value.Check(accepted, body)) {
-    return { outcome: headers.has('idempotent-replayed') ? 'known' : 'accepted' };
+    if (!headers.has('idempotent-replayed')) return { outcome: 'accepted' };
+    return UNPROCESSED.has(body.status)
+      ? {
+          outcome: 'unprocessed',
+          reason: `was stored before (raw_id ${body.raw_id}) and ended ${body.status}`,
+        }
+      : { outcome: 'known' };
   }
   if (status < 400) throw noCollector(url);
   if (HOPELESS.has(status)) {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { CollectorAddress } from '../collector-client.ts';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
@@ -6,6 +5,7 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { oneLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
 import { deliver } from './deliver.ts';
+import { beginLoad, fingerprintOf, type Load } from './kept-load.ts';
 import { emptyReport, load, type LoadReport } from './load.ts';
 import { type Format, openRows } from './open-rows.ts';
 import { createPause } from './pause.ts';
@@ -24,7 +24,10 @@ export type IngestRun = {
   delimiter?: DelimiterName | undefined;
   /** Where to keep what is rejected; `true` is beside the file. */
   rejected?: string | true | undefined;
+  /** Begins another load, also where one of the file was interrupted. */
   again?: boolean | undefined;
+  /** What to take for one load, in place of one run of the file after another. */
+  load?: string | undefined;
   dryRun?: boolean | undefined;
   collector: CollectorAddress;
 };
@@ -49,6 +52,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
     signal,
   });
   await using rejected = await openRejectedOf(run);
+  const begun = dryRun ? undefined : await begin(run, context);
   const progress = showReading(size, read);
   const toPayload = createToPayload({
     source,
@@ -58,7 +62,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   const pause = createPause();
   const onRetry = createTellOnce((line) => {
     progress.clear();
-    process.stderr.write(`${line}\n`);
+    note(line);
   });
   let failure: unknown;
   try {
@@ -70,7 +74,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
       deliver: (payload: object, key: string, stop: AbortSignal) =>
         deliver(payload, key, { collector, pause, signal: stop, onRetry }),
       dryRun,
-      keyPrefix: run.again ? `load-${randomUUID()}` : 'load',
+      keyPrefix: `load-${begun?.id ?? ''}`,
       rejected,
       signal,
       tell(line: string) {
@@ -85,28 +89,63 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
     failure = error;
   }
   progress.stop();
+  if (isWhole(report, failure)) await begun?.end();
   for (const column of unseen) print(`No record has ${oneLine(column)}, which --map names.`);
   for (const line of describeRun(report.counts, { dryRun, attributes })) print(line);
-  conclude(report, failure, signal, context);
+  const next = begun?.isResumable ? 'it goes on where it stopped' : 'it begins anew';
+  conclude(report, { failure, signal, next }, context);
 }
 
-/** Ends the command as the run ended. */
+/** Begins the load, or goes on with it. */
+async function begin(
+  { file, format, source, map, encoding, delimiter, collector, load: name, again }: IngestRun,
+  { env }: Context,
+): Promise<Load> {
+  const fingerprint = await fingerprintOf(file, [format, [...(map ?? [])], encoding, delimiter]);
+  const begun = await beginLoad(
+    { collectorUrl: collector.url, source, fingerprint, name, again },
+    {
+      env,
+      onProblem: (reason) =>
+        note(`Nothing can be kept of this load (${reason}): once interrupted, it begins anew.`),
+    },
+  );
+  if (begun.resumedFrom !== undefined) {
+    note(
+      `Going on with the load of this file that began at ${begun.resumedFrom.toISOString()} and did not end; --again begins another.`,
+    );
+  }
+  return begun;
+}
+
+/** Whether every record has been sent, as far as the collector takes it. */
+function isWhole({ counts, isGivenUp }: LoadReport, failure: unknown): boolean {
+  return failure === undefined && !isGivenUp && counts.failed === 0;
+}
+
+function note(line: string): void {
+  process.stderr.write(`${oneLine(line)}\n`);
+}
+
+/**
+ * Ends the command as the run ended.
+ * @param next What comes of giving the command again.
+ */
 function conclude(
   { counts, isGivenUp }: LoadReport,
-  failure: unknown,
-  signal: AbortSignal,
+  { failure, signal, next }: { failure: unknown; signal: AbortSignal; next: string },
   { print, exitWith }: Context,
 ): void {
   if (signal.aborted) {
-    print('It was stopped: give the command again to go on.');
+    print(`It was stopped: give the command again, and ${next}.`);
     exitWith(INTERRUPTED);
   } else if (failure !== undefined) {
     throw failure;
   } else if (isGivenUp) {
     throw new CommandError(
-      'too many records failed in a row, and no more were sent: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to where it is, then give the command again: it goes on where it stopped',
+      `too many records failed in a row, and no more were sent: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to where it is, then give the command again: ${next}`,
     );
-  } else if (counts.refused + counts.failed > 0) {
+  } else if (counts.refused + counts.failed + counts.unprocessed > 0) {
     exitWith(1);
   }
 }
@@ -135,6 +174,6 @@ function createTellOnce(tell: (line: string) => void): (reason: string) => void 
     const kind = reason.replaceAll(/\d+/g, '');
     if (told.has(kind)) return;
     told.add(kind);
-    tell(`${oneLine(reason)}. It is tried again.`);
+    tell(`${reason}. It is tried again.`);
   };
 }

@@ -22,7 +22,7 @@ export type LoadOptions = {
   deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
   /** Records are only checked. */
   dryRun: boolean;
-  /** Sets the keys of this run apart from those of others that send the same. */
+  /** Sets the keys of this load apart from those of others that send the same. */
   keyPrefix: string;
   rejected: Rejected;
   /** Aborted by whoever stops the run. */
@@ -42,9 +42,9 @@ export type LoadReport = {
 type Ready = { row: GoodRow; payload: Record<string, unknown> };
 
 /**
- * Checks the records of a file and sends them, a few at once. Whoever stops it in the middle gives the
- * same command again: a record's idempotency key is made of its place and its content, so what has
- * arrived is not stored twice.
+ * Checks the records of a file and sends them, a few at once. Whoever stops it in the middle sends the file
+ * with the same prefix again: a record's idempotency key is made of that, its place and its content, so what
+ * has arrived is not stored twice.
  * @param report Filled while it works, and so right even when this throws.
  * @throws CommandError for what stands in the way of all records; AbortError.
  */
@@ -66,7 +66,11 @@ export async function load(
     if (told === MAX_TOLD) tell('… further ones are only counted; --rejected keeps all of them');
   }
 
-  async function reject(row: Row, reason: string, outcome: 'refused' | 'failed'): Promise<void> {
+  async function reject(
+    row: Row,
+    reason: string,
+    outcome: 'unprocessed' | 'refused' | 'failed',
+  ): Promise<void> {
     counts[outcome] += 1;
     tellBad(`line ${row.line}: ${reason}`);
     await rejected.add(row, reason);
@@ -78,7 +82,7 @@ export async function load(
     async deliver({ row, payload }) {
       const delivery = await deliver(payload, keyOf(keyPrefix, row.line, payload), signal);
       failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
-      if (delivery.outcome === 'refused' || delivery.outcome === 'failed') {
+      if ('reason' in delivery) {
         await reject(row, delivery.reason, delivery.outcome);
         if (failedInRow === MAX_FAILED_IN_ROW) {
           report.isGivenUp = true;

@@ -1,5 +1,8 @@
 import { oneLine } from '../terminal.ts';
 
+const NOT_PROCESSED =
+  'What was not processed is with the collector: GET /api/v1/raw/{raw_id} says why it ended so, and POST /api/v1/admin/raw/retry puts it back in the queue.';
+
 /** How many names of what went into the attributes are told. */
 const MAX_NAMES = 20;
 
@@ -7,8 +10,10 @@ const MAX_NAMES = 20;
 export type Counts = {
   read: number;
   accepted: number;
-  /** Were stored by an earlier run. */
+  /** Were stored by an earlier run of the load. */
   known: number;
+  /** Were stored by an earlier run, and could not be processed since. */
+  unprocessed: number;
   /** Are no payloads, for the check here or for the collector. */
   refused: number;
   /** Could not be sent, however often it was tried. */
@@ -17,21 +22,30 @@ export type Counts = {
 
 /** The counts before anything is sent. */
 export function emptyCounts(): Counts {
-  return { read: 0, accepted: 0, known: 0, refused: 0, failed: 0 };
+  return { read: 0, accepted: 0, known: 0, unprocessed: 0, refused: 0, failed: 0 };
 }
 
 /** What was done, as lines for a terminal. */
 export function describeRun(
-  { read, accepted, known, refused, failed }: Counts,
+  { read, accepted, known, unprocessed, refused, failed }: Counts,
   { dryRun, attributes }: { dryRun: boolean; attributes: ReadonlySet<string> },
 ): string[] {
-  const unsent = read - accepted - known - refused - failed;
+  const unsent = read - accepted - known - unprocessed - refused - failed;
+  const counts = [
+    `${accepted} accepted`,
+    `${known} already known`,
+    ...(unprocessed === 0 ? [] : [`${unprocessed} known but not processed`]),
+    `${refused} refused`,
+    `${failed} failed`,
+    ...(unsent === 0 ? [] : [`${unsent} not sent`]),
+  ];
   const numbers = dryRun
     ? `${read - refused} can be sent, ${refused} cannot. Nothing was sent.`
-    : `${accepted} accepted, ${known} already known, ${refused} refused, ${failed} failed${unsent === 0 ? '' : `, ${unsent} not sent`}.`;
+    : `${counts.join(', ')}.`;
   return [
     ...describeAttributes(attributes),
     `${countRecords(read)} ${read === 1 ? 'was' : 'were'} read: ${numbers}`,
+    ...(unprocessed === 0 ? [] : [NOT_PROCESSED]),
   ];
 }
 

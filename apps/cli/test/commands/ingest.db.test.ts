@@ -48,6 +48,9 @@ function begin(args: string[], { url = collector, key = '', input = '' } = {}) {
       PATH: process.env['PATH'] ?? '',
       COLLECTOR_URL: url,
       COLLECTOR_API_KEY: key || undefined,
+      // Where interrupted loads are kept.
+      XDG_STATE_HOME: join(folder, 'state'),
+      LOCALAPPDATA: join(folder, 'state'),
     },
   });
   let [stdout, stderr] = ['', ''];
@@ -102,33 +105,55 @@ async function untilStored(source: string, count: number): Promise<void> {
   }
 }
 
-test('a file is stored once, however often it is given, until --again', async () => {
-  const file = write('once.jsonl', jsonl(40));
-  const first = await ingest([file, '--source', 'once']);
-  assert.equal(first.status, 0, first.stderr);
-  assert.deepEqual(first.lines, [
-    '40 records were read: 40 accepted, 0 already known, 0 refused, 0 failed.',
-  ]);
-  assert.match(first.stderr, /^5 of 5 KiB: 40 records$/m);
-  const payloads = new Map(
-    (await stored('once')).map(({ external_id: id, payload }) => [id, payload]),
-  );
-  assert.equal(payloads.size, 40);
-  for (const [id, payload] of payloads) {
-    const sent = listing(Number(id.slice('flat-'.length)));
-    assert.deepEqual(payload, { source_slug: 'once', ...sent });
+test('each load ends in the state of its file, also where a line has changed back', async () => {
+  const first = jsonl(20);
+  const changed = first.replace('{"external_id":"flat-3"', '{"price":5,"external_id":"flat-3"');
+  for (const [nth, content] of [first, changed, first].entries()) {
+    const file = write('daily.jsonl', content);
+    const { status, lines, stderr } = await ingest([file, '--source', 'daily']);
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(lines, [
+      '20 records were read: 20 accepted, 0 already known, 0 refused, 0 failed.',
+    ]);
+    assert.match(stderr, /^3 of 3 KiB: 20 records$/m);
+    assert.equal(await countStored('daily'), 20 * (nth + 1));
   }
+  const rows = await stored('daily');
+  assert.deepEqual(
+    rows.filter(({ external_id: id }) => id === 'flat-3').map(({ payload }) => payload['price']),
+    [undefined, 5, undefined],
+  );
+  for (const { external_id: id, payload } of rows) {
+    const { price: _changed, ...sent } = payload;
+    assert.deepEqual(sent, { source_slug: 'daily', ...listing(Number(id.slice('flat-'.length))) });
+  }
+});
 
-  const second = await ingest([file, '--source', 'once']);
-  assert.equal(second.status, 0, second.stderr);
-  assert.deepEqual(second.lines, [
-    '40 records were read: 0 accepted, 40 already known, 0 refused, 0 failed.',
+test('what was stored and could not be processed since is told apart, with status 1', async () => {
+  const args = ['-', '--format', 'jsonl', '--source', 'ended', '--load', 'of-today'];
+  const input = jsonl(4);
+  assert.equal((await ingest(args, { input })).status, 0);
+  const ids = (await stored('ended')).map(({ id }) => id);
+  for (const [nth, status] of (['completed', 'failed', 'invalid'] as const).entries()) {
+    await db
+      .updateTable('raw_data')
+      .set({ status })
+      .where('id', '=', ids[nth] ?? 0)
+      .execute();
+  }
+  const { status, lines } = await ingest(args, { input });
+  assert.equal(status, 1);
+  const told = lines.slice(0, 2).map((line) => line.replace(/^line \d: /, ''));
+  assert.deepEqual(told.toSorted(), [
+    `was stored before (raw_id ${ids[1]}) and ended failed`,
+    `was stored before (raw_id ${ids[2]}) and ended invalid`,
   ]);
-  assert.equal((await stored('once')).length, 40);
-
-  const again = await ingest([file, '--source', 'once', '--again']);
-  assert.match(again.lines[0] ?? '', /40 accepted, 0 already known/);
-  assert.equal((await stored('once')).length, 80);
+  assert.equal(
+    lines[2],
+    '4 records were read: 0 accepted, 2 already known, 2 known but not processed, 0 refused, 0 failed.',
+  );
+  assert.match(lines[3] ?? '', /POST \/api\/v1\/admin\/raw\/retry puts it back/);
+  assert.equal(await countStored('ended'), 4);
 });
 
 test('a run that is killed again and again ends with each record stored exactly once', async () => {
@@ -147,6 +172,7 @@ test('a run that is killed again and again ends with each record stored exactly 
   assert.deepEqual(last.lines, [
     `${count} records were read: ${count - before} accepted, ${before} already known, 0 refused, 0 failed.`,
   ]);
+  assert.match(last.stderr, /^Going on with the load of this file that began at 20/m);
   const ids = (await stored('killed')).map(({ external_id: id }) => id);
   assert.equal(ids.length, count);
   assert.equal(new Set(ids).size, count);
@@ -167,7 +193,10 @@ test('Ctrl-C ends a run that waits, and the next one goes on', async () => {
   const { status, lines } = await ended;
   assert.equal(status, 130);
   assert.match(lines[0] ?? '', /^\d+ records were read: 10 accepted, .* not sent\.$/);
-  assert.equal(lines[1], 'It was stopped: give the command again to go on.');
+  assert.equal(
+    lines[1],
+    'It was stopped: give the command again, and it goes on where it stopped.',
+  );
 });
 
 test('the limit of the source is waited for', async () => {

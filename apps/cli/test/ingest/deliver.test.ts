@@ -38,7 +38,7 @@ async function sendTo(url: string, apiKey?: string, signal = new AbortController
   return { result, retries, held };
 }
 
-test('a payload goes to the ingest with its key, and is accepted or known', async () => {
+test('a payload goes to the ingest with its key, and is accepted', async () => {
   const { result, received } = await send([ACCEPTED], 'oselya_1_x');
   assert.deepEqual(result, { outcome: 'accepted' });
   const [request] = received;
@@ -46,10 +46,27 @@ test('a payload goes to the ingest with its key, and is accepted or known', asyn
   assert.equal(request?.headers['idempotency-key'], 'key-1');
   assert.equal(request?.headers.authorization, 'Bearer oselya_1_x');
   assert.deepEqual(request?.body, { external_id: '1' });
-
-  const known = await send([{ ...ACCEPTED, headers: { 'idempotent-replayed': 'true' } }]);
-  assert.deepEqual(known.result, { outcome: 'known' });
 });
+
+const standings: [status: string, outcome: string][] = [
+  ['pending', 'known'],
+  ['processing', 'known'],
+  ['completed', 'known'],
+  ['failed', 'unprocessed'],
+  ['invalid', 'unprocessed'],
+];
+for (const [status, outcome] of standings) {
+  test(`a payload that came before and is ${status} is ${outcome}`, async () => {
+    const headers = { 'idempotent-replayed': 'true' };
+    const { result } = await send([{ status: 202, headers, body: { raw_id: 7, status } }]);
+    assert.deepEqual(
+      result,
+      outcome === 'known'
+        ? { outcome }
+        : { outcome, reason: `was stored before (raw_id 7) and ended ${status}` },
+    );
+  });
+}
 
 test('a limit is waited for as long as it says, however often', async () => {
   const limited: Played = { status: 429, headers: { 'retry-after': '57' }, body: PROBLEM };

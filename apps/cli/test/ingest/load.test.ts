@@ -70,28 +70,38 @@ test('each record is counted by what became of it; bad ones are told and kept, w
     2: { outcome: 'known' },
     3: { outcome: 'refused', reason: 'no' },
     4: { outcome: 'failed', reason: 'down' },
+    7: { outcome: 'unprocessed', reason: 'ended failed' },
   };
   const { report, told, rejected, keys } = await run({
     rows: [
       ...rows(4),
       row(5, { price: '1\u001B[2J', rooms: -1 }),
       { line: 6, end: 6, reason: 'is no JSON', found: '{' },
+      row(7),
     ],
     deliver: ({ external_id: id }) =>
       Promise.resolve(deliveries[String(id)] ?? { outcome: 'known' }),
   });
-  assert.deepEqual(report.counts, { read: 6, accepted: 1, known: 1, refused: 3, failed: 1 });
+  assert.deepEqual(report.counts, {
+    read: 7,
+    accepted: 1,
+    known: 1,
+    unprocessed: 1,
+    refused: 3,
+    failed: 1,
+  });
   assert.deepEqual(told.toSorted(), [
     'line 3: no',
     'line 4: down',
     'line 5: price must be number; rooms must be >= 0',
     'line 6: is no JSON',
+    'line 7: ended failed',
   ]);
-  assert.deepEqual(new Set(rejected.map(([line]) => line)), new Set([3, 4, 5, 6]));
-  assert.equal(keys.length, 4);
+  assert.deepEqual(new Set(rejected.map(([line]) => line)), new Set([3, 4, 5, 6, 7]));
+  assert.equal(keys.length, 5);
 });
 
-test('a key is of the place and the content, so the same file has the same keys', async () => {
+test('a key is of the load, the place and the content', async () => {
   const first = await run({ rows: rows(3) });
   assert.deepEqual((await run({ rows: rows(3) })).keys, first.keys);
   assert.equal(new Set(first.keys).size, 3);
@@ -101,7 +111,7 @@ test('a key is of the place and the content, so the same file has the same keys'
     [true, false, true],
   );
   const moved = await run({ rows: [row(2, { external_id: '1' })] });
-  assert.ok(!first.keys.includes(moved.keys[0] ?? ''), 'a listing that changed back is sent again');
+  assert.ok(!first.keys.includes(moved.keys[0] ?? ''), 'a listing may stand in a file twice');
   assert.ok(!first.keys.includes((await run({ rows: rows(1), keyPrefix: 'other' })).keys[0] ?? ''));
   for (const key of first.keys) assert.match(key, /^[\x20-\x7e]{1,255}$/);
 });
@@ -111,7 +121,14 @@ test('a dry run sends nothing and judges everything', async () => {
     rows: [row(1), row(2, { floor: 'x' })],
     dryRun: true,
   });
-  assert.deepEqual(report.counts, { read: 2, accepted: 0, known: 0, refused: 1, failed: 0 });
+  assert.deepEqual(report.counts, {
+    read: 2,
+    accepted: 0,
+    known: 0,
+    unprocessed: 0,
+    refused: 1,
+    failed: 0,
+  });
   assert.deepEqual(told, ['line 2: floor must be integer']);
   assert.deepEqual(keys, []);
 });
@@ -140,6 +157,7 @@ test('with five failures in a row nothing more is begun', async () => {
     read: 100,
     accepted: 0,
     known: 20,
+    unprocessed: 0,
     refused: 0,
     failed: 80,
   });

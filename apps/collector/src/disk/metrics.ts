@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
+import { createMeasure } from '../async/measure.ts';
 import type { Disk } from './disk.ts';
 
 /**
@@ -13,13 +14,12 @@ export function registerDiskMetrics(
     name: 'collector_disk_free_bytes',
     help: 'What may still be written to the disk of DATA_DIR.',
     registers: [registry],
-    async collect() {
-      try {
-        free.set(await disk.freeBytes());
-      } catch (error) {
-        onError(error);
-      }
-    },
+    collect: createMeasure({
+      read: () => disk.freeBytes(),
+      show: (bytes) => free.set(bytes),
+      forget: () => free.remove(),
+      onError,
+    }),
   });
   new Gauge({
     name: 'collector_disk_min_free_bytes',

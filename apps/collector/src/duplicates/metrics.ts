@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
+import { createMeasure } from '../async/measure.ts';
 import type { Tables } from '../database/tables.ts';
 import { countMarks } from './marks.sql.ts';
 
@@ -17,14 +18,14 @@ export function registerDuplicateMetrics(
     help: 'Changes whose duplicates are still to be looked for: "waiting", or "retried" after a failure; at most 100000 are counted.',
     labelNames: ['state'],
     registers: [registry],
-    async collect() {
-      try {
-        const { waiting, retried } = await countMarks(db);
+    collect: createMeasure({
+      read: () => countMarks(db),
+      show({ waiting, retried }) {
         marks.set({ state: 'waiting' }, waiting);
         marks.set({ state: 'retried' }, retried);
-      } catch (error) {
-        onError(error);
-      }
-    },
+      },
+      forget: () => marks.reset(),
+      onError,
+    }),
   });
 }

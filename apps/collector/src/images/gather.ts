@@ -7,6 +7,7 @@ import type { Result } from './listing-picture.ts';
 import type { HostPatience } from './patience.ts';
 import { missOf, type StoredImage } from './repository.ts';
 import { retryTime } from './retry-time.ts';
+import type { StoreState } from './store/outage.ts';
 import type { ImageStore } from './store/store.ts';
 import type { TemporaryFile } from './temporary-file.ts';
 
@@ -18,13 +19,17 @@ export type Gather = {
   keep(file: TemporaryFile): Promise<Result>;
 };
 
-/** Makes it over the store, with room on the disk asked for before each download. Contract 4, Images. */
+/**
+ * Makes it over the store, with room on the disk asked for before each download. A failure of this machine on a
+ * picture's way to the store counts as one of the store. Contract 4, Images.
+ */
 export function createGather(deps: {
   store: Pick<ImageStore, 'put'>;
+  storeState: Pick<StoreState, 'toOutage'>;
   disk: Pick<Disk, 'need'>;
   download: Download;
 }): Gather {
-  const { store, disk, download } = deps;
+  const { store, storeState, disk, download } = deps;
 
   async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
     const { mediaType, ...seen } = await inspectPicture(path);
@@ -37,15 +42,21 @@ export function createGather(deps: {
     { signal, patience }: { signal: AbortSignal; patience: HostPatience },
   ): Promise<StoredImage> {
     patience.check(url);
-    await disk.need();
+    await disk.need().catch((error: unknown) => {
+      throw storeState.toOutage(error);
+    });
     const file = await download(url, signal).catch((error: unknown) => {
-      if (error instanceof ImageError) patience.note(url, error);
+      signal.throwIfAborted();
+      if (!(error instanceof ImageError)) throw storeState.toOutage(error);
+      patience.note(url, error);
       throw error;
     });
     try {
       return await keep(file);
     } finally {
-      await rm(file.path, { force: true });
+      await rm(file.path, { force: true }).catch((error: unknown) => {
+        throw storeState.toOutage(error);
+      });
     }
   }
 

@@ -16,6 +16,7 @@ import type { ImageEvent, ImageOutcome } from './outcome.ts';
 import { createPatience } from './patience.ts';
 import { createRecordPictures } from './record.ts';
 import { findFetched, findImages, type StoredImage, takeDue } from './repository.ts';
+import type { StoreState } from './store/outage.ts';
 import type { ImageStore } from './store/store.ts';
 import type { UploadedFile } from './temporary-file.ts';
 import { createThumbnails } from './thumbnails.ts';
@@ -29,7 +30,8 @@ export type Images = {
    * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
    * address that the listing had before is not fetched again. A picture that cannot be used is recorded
    * with its reason. Contract 4, Images.
-   * @throws LeaseLostError, ModelError (see `Describe`), ProblemError `disk_low`, `signal.reason`.
+   * @throws LeaseLostError, ModelError (see `Describe`), StoreOutageError, ProblemError `disk_low`,
+   *   `signal.reason`.
    */
   processRemote(
     job: ListingJob & {
@@ -63,7 +65,7 @@ export type Images = {
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
-   * @throws ProblemError `unavailable` where too many wait for a smaller copy.
+   * @throws ProblemError `unavailable` where too many wait for a smaller copy; StoreOutageError.
    */
   open(sha256: string, side?: number): Promise<OpenImage | undefined>;
 };
@@ -72,6 +74,7 @@ export type Images = {
 export type ImagesOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
+  storeState: Pick<StoreState, 'toOutage'>;
   /** Gives where temporary files go. */
   temporary: () => string;
   disk: Disk;
@@ -93,12 +96,12 @@ export type ImagesOptions = {
  * to the store, but while a picture is removed (see `removeUnreferenced`).
  */
 export function createImages(options: ImagesOptions): Images {
-  const { db, store, temporary, disk, fetch, model, log, limits } = options;
+  const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
   const { modelTimeoutMs, limitPauseMs, onError, observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
   const thumbnails = createThumbnails(store, onError);
   const download = createDownload({ fetch, folder: temporary, limits });
-  const gather = createGather({ store, disk, download });
+  const gather = createGather({ store, storeState, disk, download });
   const describe = createDescribe({
     db,
     thumbnails,

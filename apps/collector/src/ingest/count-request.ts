@@ -3,15 +3,15 @@ import type { Metrics } from '../metrics.ts';
 /**
  * Counts a request by its answer: `accepted`, `conflict`, `rate_limited`, `failed` (every 5xx), or
  * `refused`. Contract 4, Metrics.
- * @param source Of a payload that was found valid: only such a one may become a label.
+ * @param source Of a payload that was found valid: only such a one may become a label, and undefined without.
  */
 export function countRequest(
   { ingestRequests }: Pick<Metrics, 'ingestRequests'>,
   { statusCode }: { statusCode: number },
-  source = 'unknown',
+  source: string | undefined,
 ): void {
   const outcome = outcomeOf(statusCode);
-  ingestRequests.inc({ source: outcome === 'refused' ? 'unknown' : source, outcome });
+  ingestRequests.inc({ source: outcome === 'refused' ? undefined : source, outcome });
 }
 
 function outcomeOf(status: number): string {

@@ -108,9 +108,9 @@ function claimColumns({ worker, leaseMs, uploads }: InlineClaim) {
 }
 
 /**
- * When an idempotency key no longer stands for its payload: 24 hours after it came, or once it failed where
- * it was processed within its request, since such a one can only be sent again. Any other that failed can
- * be put back in the queue. It is the one place that says so.
+ * When an idempotency key no longer stands for its payload: 24 hours after it came, or once it failed within its
+ * request, which was told so and is sent again. Any other that failed is put back in the queue by whoever runs it.
+ * It is the one place that says so.
  */
 const IS_SPENT = sql`(created_at < now() - interval '24 hours' or inline and status = 'failed')`;
 
@@ -146,6 +146,16 @@ function wanted(raws: ReadonlyMap<number, KeyedRaw>) {
   const keys = [...raws.values()].map((raw) => raw.idempotency_key);
   return sql`unnest(${places}::integer[], ${sources}::text[], ${keys}::text[])
     as wanted (n, source_slug, idempotency_key)`;
+}
+
+/** Whether a payload of this source has been stored before. */
+export async function isKnownSource(db: Kysely<Tables>, slug: string): Promise<boolean> {
+  const found = await db
+    .selectFrom('sources')
+    .select('slug')
+    .where('slug', '=', slug)
+    .executeTakeFirst();
+  return found !== undefined;
 }
 
 /** A payload's record without the payload itself. */

@@ -1,25 +1,45 @@
-import type { RateLimit, Server } from '@oselya/kit';
+import type { Server } from '@oselya/kit';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { CHANGE_REFUSALS } from '../access/answers.ts';
 import { mayUseSource } from '../access/guard.ts';
+import { callerOf } from '../access/limited-by.ts';
+import { limitInProgress } from '../async/in-progress.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../schemas/ids.ts';
 import type { Metrics } from '../metrics.ts';
+import { MEBIBYTE } from '../limits.ts';
 import { countRequest } from './count-request.ts';
 import { failAsIngest } from './failures.ts';
+import type { SourceLimit } from './limit-source.ts';
 import { acceptedSchema, ingestHeaders, rawParams, rawSchema, REPLAYED } from './schemas.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { checkValues, type Ingest } from './service.ts';
 
+/** What one process takes in at once: past either, more is `ingest_busy`. */
+const MAX_AT_ONCE = { items: 20_000, bytes: 64 * MEBIBYTE };
+
 /**
  * `POST /ingest` and `GET /raw/{raw_id}`. A payload is counted against its source's rate only when it
  * is valid. Specification 001, Endpoints and Limits; Contract 4, Answers.
+ * @param deps.atOnce Most payloads, and most bytes of them, that are being taken in at once, be it that they wait for
+ *   their limits or to be stored.
  */
 export function ingestRoutes(
   app: Server,
-  deps: { ingest: Pick<Ingest, 'accept' | 'find'>; limit: RateLimit; metrics: Metrics },
+  deps: {
+    ingest: Pick<Ingest, 'accept' | 'find'>;
+    limit: SourceLimit;
+    atOnce?: { items: number; bytes: number };
+    metrics: Metrics;
+  },
 ): void {
-  const { ingest, limit, metrics } = deps;
+  const { ingest, limit, atOnce = MAX_AT_ONCE, metrics } = deps;
+  const inProgress = limitInProgress({
+    maxItems: atOnce.items,
+    maxBytes: atOnce.bytes,
+    refuse: () => problem('ingest_busy'),
+  });
   app.addSchema(PayloadSchema);
   app.post(
     '/ingest',
@@ -32,7 +52,7 @@ export function ingestRoutes(
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
           202: acceptedSchema,
-          ...problemAnswers(...REFUSED, 'ingest_failed'),
+          ...problemAnswers(...REFUSED, 'ingest_failed', 'ingest_busy'),
         },
       },
       errorHandler: failAsIngest,
@@ -48,9 +68,10 @@ export function ingestRoutes(
       if (!mayUseSource(request, payload.source_slug)) {
         throw problem('forbidden', { detail: 'This API key may not send for this source.' });
       }
-      reply.headers(await limit(payload.source_slug));
-      const key = request.headers['idempotency-key'];
-      const { rawId, status, isNew } = await ingest.accept(payload, key, request.id);
+      const { rawId, status, isNew } = await inProgress(sizeOf(request), async () => {
+        reply.headers(await limit(payload.source_slug, callerOf(request)));
+        return ingest.accept(payload, request.headers['idempotency-key'], request.id);
+      });
       if (!isNew) reply.header(REPLAYED, 'true');
       return reply.status(202).send({ raw_id: rawId, status });
     },
@@ -75,6 +96,12 @@ export function ingestRoutes(
       return raw;
     },
   );
+}
+
+/** How many bytes a request has brought; one that was sent in chunks does not say. */
+function sizeOf({ headers, body }: FastifyRequest): number {
+  const { 'content-length': length } = headers;
+  return length === undefined ? Buffer.byteLength(JSON.stringify(body)) : Number(length);
 }
 
 const REFUSED = [400, ...CHANGE_REFUSALS, 'idempotency_conflict', 413, 415, 422, 429] as const;

@@ -3,20 +3,22 @@ import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
+import type { StoreState } from '../images/index.ts';
 import { MEBIBYTE } from '../limits.ts';
 
 /**
- * The checks of `GET /health`. Without the model payloads wait and the words can still be searched, so
- * its absence, or its silence until the signal ends the wait, degrades the service and does not end it.
- * Contract 4, Health.
+ * The checks of `GET /health`. Without the model, or the image store, payloads wait and the words can still be
+ * searched, so its absence, or its silence until the signal ends the wait, degrades the service and does not end it.
+ * The store is shown with the disk: Contract 4, Health, names three checks.
  */
 export function createHealthChecks(deps: {
   db: Kysely<Tables>;
   model: Pick<ModelClient, 'health' | 'breaker'>;
   /** Where images, and the embedded database, are kept. */
   disk: Disk;
+  imageStore: Pick<StoreState, 'answers'>;
 }): HealthChecks {
-  const { db, model, disk } = deps;
+  const { db, model, disk, imageStore } = deps;
   return {
     database: async () => {
       await sql`select 1`.execute(db);
@@ -33,12 +35,16 @@ export function createHealthChecks(deps: {
         ...(detail === undefined ? {} : { detail }),
       };
     },
-    disk: async () => {
-      const freeBytes = await disk.freeBytes();
+    disk: async (signal) => {
+      const [freeBytes, answers] = await Promise.all([
+        disk.freeBytes(),
+        imageStore.answers(signal),
+      ]);
       return {
-        status: freeBytes < disk.minFreeBytes ? 'down' : 'ok',
+        status: freeBytes < disk.minFreeBytes ? 'down' : answers ? 'ok' : 'degraded',
         free_mb: Math.floor(freeBytes / MEBIBYTE),
         min_free_mb: disk.minFreeBytes / MEBIBYTE,
+        image_store: answers ? 'ok' : 'away',
       };
     },
   };

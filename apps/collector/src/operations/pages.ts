@@ -6,13 +6,20 @@ import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import { registerDiskMetrics } from '../disk/metrics.ts';
 import { registerDuplicateMetrics } from '../duplicates/index.ts';
+import { registerStoreMetrics, type StoreState } from '../images/index.ts';
 import { registerModelMetrics } from '../model/metrics.ts';
-import { type ReadQueue, registerQueueMetrics } from '../queue/index.ts';
+import {
+  createQueueFigures,
+  queueReads,
+  type ReadQueue,
+  registerQueueMetrics,
+} from '../queue/index.ts';
 import { createHealthChecks } from './health.ts';
 
 /**
  * What whoever watches a process asks it for, on the API and on a worker alone: `GET /health`,
  * `/health/live`, `/health/ready` and `/metrics`. They need no key. Contract 4, Health and Metrics.
+ * @returns How the queue stands, for others who show it.
  */
 export function operationPages(
   app: Server,
@@ -20,19 +27,25 @@ export function operationPages(
     database: Pick<Database<Tables>, 'db'>;
     model: Pick<ModelClient, 'health' | 'breaker'>;
     disk: Disk;
-    readQueue: ReadQueue;
+    imageStore: StoreState;
     registry: Registry;
     log: Logger;
   },
-): void {
-  const { readQueue, registry, model, disk, log } = deps;
+): ReadQueue {
+  const { registry, model, disk, log } = deps;
   const { db } = deps.database;
   registerHttpMetrics(app, registry);
+  const queue = createQueueFigures({
+    reads: queueReads(db),
+    onError: (error) => log.warn({ err: error }, 'what has ended could not be counted'),
+  });
+  app.addHook('onClose', () => queue.close());
   registerQueueMetrics(registry, {
-    readQueue,
+    readQueue: queue.read,
     onError: (error) => log.warn({ err: error }, 'the queue could not be measured'),
   });
   registerModelMetrics(registry, model);
+  registerStoreMetrics(registry, deps);
   registerDuplicateMetrics(registry, {
     db,
     onError: (error) => log.warn({ err: error }, 'the search for duplicates could not be measured'),
@@ -42,4 +55,5 @@ export function operationPages(
     onError: (error) => log.warn({ err: error }, 'the disk could not be measured'),
   });
   healthRoutes(app, createHealthChecks({ ...deps, db }));
+  return queue.read;
 }

@@ -11,14 +11,22 @@ const queueAnswer = Type.Object(
       {
         pending: Type.Integer(),
         processing: Type.Integer(),
-        completed: Type.Integer(),
-        invalid: Type.Integer(),
-        failed: Type.Integer(),
+        completed: nullable(Type.Integer()),
+        invalid: nullable(Type.Integer()),
+        failed: nullable(Type.Integer()),
       },
       {
         description:
-          'Payloads by status, of one moment. Where more than 100,000 have ended, their counts, and the rate, may be up to a minute old.',
+          'Payloads by status, of one moment. The exception is a status in which more than 100,000 have ended: those are ' +
+          'counted in the background, and `null` until the process that answers has done so for the first time.',
       },
+    ),
+    ended_age_seconds: nullable(
+      Type.Number({
+        description:
+          'How old the oldest of the counts `completed`, `invalid` and `failed` is; `null` while one is missing. Of ' +
+          'counts made in the background up to a minute, and one or two seconds for each 100,000 counted.',
+      }),
     ),
     oldest_pending_seconds: nullable(
       Type.Number({ description: 'How long the oldest one waits; null while none does.' }),
@@ -33,6 +41,7 @@ const queueAnswer = Type.Object(
     examples: [
       {
         counts: { pending: 12, processing: 4, completed: 90_210, invalid: 310, failed: 2 },
+        ended_age_seconds: 0.1,
         oldest_pending_seconds: 3.2,
         finished_per_minute: 118.4,
         breaker: 'closed',
@@ -61,6 +70,7 @@ export function queueRoutes(
       const figures = await readQueue({ maxAgeMs: 0 });
       return {
         counts: figures.counts,
+        ended_age_seconds: figures.endedAgeSeconds,
         oldest_pending_seconds: figures.oldestPendingSeconds,
         finished_per_minute: figures.finishedPerMinute,
         breaker: model.breaker.state,

@@ -42,6 +42,11 @@ export type Products = {
 export type JobInput = {
   /** Pictures that came with the payload, in place of the addresses that it names. */
   readonly uploads?: readonly UploadedFile[] | undefined;
+  /**
+   * Whether the job may go back to the queue where the model or the image store is away; it may, unless told. One
+   * whose end somebody waits for fails instead.
+   */
+  readonly canWait?: boolean | undefined;
   /** Whether a payload that the listing was made from already is processed again. */
   readonly force?: boolean | undefined;
   /** What the model has read out of the payload before: it is not asked, and the pictures stay. */

@@ -1,12 +1,15 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { ModelError, type Outage } from '@oselya/model';
+import { ModelError } from '@oselya/model';
 import type { RawError } from '../database/tables.ts';
 import type { ErrorCode } from '../errors.ts';
 import { isDiskLow } from '../disk/disk.ts';
+import { StoreOutageError } from '../images/index.ts';
 import { cleanText } from '../text/clean.ts';
 import type { Ending, StageName, StageResult } from './stage.ts';
 
 const MAX_MESSAGE = 1000;
+
+const STORE_FAILED = 'The image store did not take or give the pictures; the log has more.';
 
 /** The stage did its work, and the next one follows. */
 export const done: StageResult = { outcome: 'done' };
@@ -19,7 +22,7 @@ export const completed: Ending = { status: 'completed', error: null };
 /** What the job needs is not there at present. */
 const postponed: StageResult = { outcome: 'postponed', ending: { status: 'postponed' } };
 
-/** The model's server failed while it worked on the job. */
+/** The model's server, or the image store, failed while it worked on the job. */
 const suspect: StageResult = {
   outcome: 'postponed',
   ending: { status: 'postponed', isSuspect: true },
@@ -52,19 +55,24 @@ export class StageTimeoutError extends Error {
  *
  * An outage of the model costs no job anything: one that the breaker kept from the model, or that the
  * model's server failed, is put back. One that the server fails again and again while others succeed is
- * failed, and so is one that cannot wait: `model_failed` either way (ADR 0010). What meets a full disk, or a
- * database that stays away for longer than the job may wait for it, is put back too.
- * @param options.canWait Whether the job is of use later.
+ * failed, and so is one that cannot wait: `model_failed` either way (ADR 0010). An outage of the image store is dealt
+ * with in the same way, `image_store_unavailable`. What meets a full disk, or a database that stays away for longer
+ * than the job may wait for it, is put back too.
+ * @param options.canWait Whether nobody waits for its end.
  * @param options.isVictim Whether it met an outage, rather than made it.
  * @returns Its ending's message is meant for whoever sent the payload.
  */
 export function failure(
   error: unknown,
   stage: StageName,
-  { canWait, isVictim }: { canWait: boolean; isVictim: (outage: Outage) => boolean },
+  { canWait, isVictim }: { canWait: boolean; isVictim: (outage: object) => boolean },
 ): StageResult {
   // Nothing is taken off the queue then until it is there again, so this costs no more calls.
   if (isDiskLow(error) || isDatabaseOutage(error)) return postponed;
+  if (error instanceof StoreOutageError) {
+    if (canWait && isVictim(error.outage)) return suspect;
+    return failed('image_store_unavailable', STORE_FAILED, stage);
+  }
   if (error instanceof ModelError) {
     const { code, outage } = error;
     if (canWait && code === 'MODEL_BREAKER_OPEN') return postponed;

@@ -1,5 +1,5 @@
-import type { ModelClient, Outage } from '@oselya/model';
-import { TRIALS_MS } from '../images/index.ts';
+import type { ModelClient } from '@oselya/model';
+import { StoreOutageError, TRIALS_MS } from '../images/index.ts';
 import { MAX_PICTURES } from '../limits.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
@@ -7,7 +7,7 @@ import { createEmbeddingBatches } from '../embeddings/batches.ts';
 import type { Context, StageDeps, JobInput } from './context.ts';
 import { createJobModel } from './job-model.ts';
 import { completed, failure } from './outcome.ts';
-import { createModelOutages } from './outages.ts';
+import { createJobOutages, MOST_MODEL_OUTAGES, MOST_STORE_OUTAGES } from './outages.ts';
 import { keepReading } from './readings.sql.ts';
 import { runStage } from './run-stage.ts';
 import type { Stage, StageResult } from './stage.ts';
@@ -67,7 +67,8 @@ export function createPipeline(
 ): ProcessJob<JobInput> {
   const stages = createStages(deps.modelTimeoutMs);
   const embedText = createEmbeddingBatches(deps.model);
-  const outages = createModelOutages();
+  const outages = createJobOutages(MOST_MODEL_OUTAGES);
+  const storeOutages = createJobOutages(MOST_STORE_OUTAGES);
 
   /** What the model has read is not read again at the next attempt; where it cannot be kept, it is. */
   async function keepRead({ job, uploads, products }: Context): Promise<void> {
@@ -85,6 +86,7 @@ export function createPipeline(
   return async (job, options) => {
     const { signal, patience, input, cost, stages: records = [] } = options;
     const context: Context = { ...input, job, products: {} };
+    const { canWait = true } = context;
     // Whose text may be what the server failed on, takes no others along.
     const alone = outages.hasMet(job.rawId);
     const model = createJobModel(deps.model, embedText, { alone, ...(cost && { cost }) });
@@ -101,11 +103,11 @@ export function createPipeline(
         if (error instanceof LeaseLostError || signal.aborted) throw error;
         context.onFailure?.(error);
         deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
-        // Pictures that came along are gone when whoever sent them has been answered.
-        const canWait = context.uploads === undefined;
-        // Whether it is a picture that the server fails on is told for each of them (see images/trials.ts).
-        const isVictim = (outage: Outage) =>
-          stage.name === 'images' || outages.isVictim(job.rawId, outage);
+        const isVictim = (outage: object) => {
+          if (error instanceof StoreOutageError) return storeOutages.isVictim(job.rawId, outage);
+          // Whether it is a picture that the model fails on is told for each of them (see images/trials.ts).
+          return stage.name === 'images' || outages.isVictim(job.rawId, outage);
+        };
         return failure(error, stage.name, { canWait, isVictim });
       });
       const duration_ms = Date.now() - startedAt.getTime();
@@ -124,6 +126,7 @@ export function createPipeline(
     function end(ending: NonNullable<StageResult['ending']>) {
       if (ending.status === 'postponed') return ending;
       outages.forget(job.rawId);
+      storeOutages.forget(job.rawId);
       return {
         ...ending,
         stages: records,

@@ -2,6 +2,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import { ModelError } from '@oselya/model';
 import { pause } from '../async/repeat.ts';
 import { isDiskLow } from '../disk/disk.ts';
+import { StoreOutageError } from '../images/index.ts';
 import {
   LeaseLostError,
   outlastOutages,
@@ -15,9 +16,9 @@ import { PICTURE_STAGES, type Stage, type StageResult } from './stage.ts';
 const RETRY_DELAY_MS = 200;
 
 /**
- * Runs a stage within its time, and again while it fails and has attempts left: for a store that failed
- * for a moment. An outage of the database takes none of them, it is waited out. The model client has its own
- * attempts, so its errors are final here. A stage that the payload does not need is skipped.
+ * Runs a stage within its time, and again while it fails and has attempts left: for what failed for a moment. An
+ * outage of the database takes none of them, it is waited out. The clients of the model and of the image store have
+ * their own attempts, so their errors are final here. A stage that the payload does not need is skipped.
  * @param patience How long outages of the database may be waited for.
  * @throws Whatever the last attempt threw; StageTimeoutError where it took too long.
  */
@@ -45,6 +46,7 @@ export async function runStage(
 function isFinal(error: unknown): boolean {
   return (
     error instanceof ModelError ||
+    error instanceof StoreOutageError ||
     error instanceof LeaseLostError ||
     error instanceof StageTimeoutError ||
     error instanceof RepeatedOutageError ||

@@ -12,7 +12,10 @@ export type ClaimOptions = Claimant & {
   lastSource?: string | undefined;
   /** A job to leave alone: what a failing model is tried with next is then another payload. */
   except?: number | undefined;
-  /** Only sources that have nothing in progress anywhere, and one job of each. */
+  /**
+   * Only sources that have nothing in progress anywhere, and one job of each; none while each source that has something
+   * in progress has one job, over all processes: nobody has more than a share then.
+   */
   ofNewcomers?: boolean | undefined;
   /** Jobs with so many attempts behind them are left to {@link claimAlone}; none, unless given. */
   aloneFrom?: number | undefined;
@@ -84,6 +87,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
         union all
         select source_slug from before where source_slug <= ${lastSource}) as round
       where source_slug <> all (array(select source_slug from busy))
+        and (not ${unplanned(ofNewcomers)} or (select max(jobs) from busy) > 1)
       union all
       select source_slug, jobs from (
         select source_slug, jobs from busy

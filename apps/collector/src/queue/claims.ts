@@ -11,7 +11,8 @@ import type { Claimant } from './transitions.sql.ts';
 type Claims = {
   /**
    * Jobs for the slots that are free and for those that soon will be, or one that is to be alone in the process.
-   * Where no slot is free: jobs to begin beyond them, one of each source that has nothing in progress.
+   * Where no slot is free: jobs to begin beyond them, one of each source that has nothing in progress while another
+   * has several.
    * @param spared A job to leave out.
    * @returns No jobs where there are none for now; undefined where none may be claimed, since one is alone, or the
    *   slots are drained for one.

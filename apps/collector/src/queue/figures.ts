@@ -1,8 +1,10 @@
-import type { Backlog, Ended, QueueReads } from './figures.sql.ts';
+import { createEndedCounts, type EndedCounts } from './ended-counts.ts';
+import type { QueueReads, Standing } from './figures.sql.ts';
 
 /** How the queue stands. */
-export type QueueFigures = Omit<Backlog & Ended, 'counts'> & {
-  counts: Backlog['counts'] & Ended['counts'];
+export type QueueFigures = Omit<Standing, 'counts' | 'ended'> & {
+  counts: Standing['counts'] & EndedCounts['counts'];
+  endedAgeSeconds: EndedCounts['ageSeconds'];
 };
 
 /**
@@ -11,39 +13,34 @@ export type QueueFigures = Omit<Backlog & Ended, 'counts'> & {
  */
 export type ReadQueue = (options: { maxAgeMs: number }) => Promise<QueueFigures>;
 
-/** To count what has ended takes a scan: where there is more than this, it is not done each time … */
-const MANY = 100_000;
-/** … but as rarely as keeps it to a hundredth of the time, or once in a minute. */
-const REST = 100;
-const MAX_REST_MS = 60_000;
-
 /**
  * Shares a query among all who ask for figures that are no older than it, so that scrapes do not pile up:
- * one is running at most, and one more is waited for. All counts are of one moment, up to 100,000
- * payloads that have ended. Past that, the counts of those are as old as a hundred times what it takes to
- * count them, which is a quarter of a minute for half a million.
- * @param clock Milliseconds that only grow.
+ * one is running at most, and one more is waited for. All counts are of one moment, up to 100,000 payloads that
+ * have ended so; beyond that the count of these is what was counted last in the background. So it takes as long
+ * however many have ended.
+ * @param deps.onError Told where counting in the background failed.
+ * @param deps.clock Milliseconds that only grow.
  */
-export function createReadQueue(
-  reads: QueueReads,
-  clock: () => number = () => performance.now(),
-): ReadQueue {
-  let kept: { ended: Ended; until: number } | undefined;
+export function createQueueFigures(deps: {
+  reads: QueueReads;
+  onError: (error: unknown) => void;
+  clock?: () => number;
+}): {
+  read: ReadQueue;
+  /** Ends the counting. */
+  close: () => Promise<void>;
+} {
+  const { reads, onError, clock = () => performance.now() } = deps;
+  const { complete, close } = createEndedCounts({ countOn: reads.countOn, onError, clock });
 
-  return createShared(async () => {
+  const read = createShared(async () => {
     const begun = clock();
-    if (kept !== undefined && begun < kept.until)
-      return together(await reads.backlog(), kept.ended);
-    const { backlog, ended } = await reads.all();
-    const { completed, invalid, failed } = ended.counts;
-    const restMs = Math.min(MAX_REST_MS, REST * (clock() - begun));
-    kept = completed + invalid + failed > MANY ? { ended, until: begun + restMs } : undefined;
-    return together(backlog, ended);
+    const { counts, ended, ...others } = await reads.standing();
+    const { counts: endedCounts, ageSeconds } = complete(ended, begun);
+    return { ...others, counts: { ...counts, ...endedCounts }, endedAgeSeconds: ageSeconds };
   }, clock);
-}
 
-function together(backlog: Backlog, ended: Ended): QueueFigures {
-  return { ...backlog, ...ended, counts: { ...backlog.counts, ...ended.counts } };
+  return { read, close };
 }
 
 /** A query that is shared, and kept for those who take older answers. */

@@ -4,7 +4,7 @@ export { claimAgain, type JobAgain } from './claim-again.sql.ts';
 export { claimJobs } from './claim.sql.ts';
 export { heldClaim, heldListing } from './fence.sql.ts';
 export { queueReads } from './figures.sql.ts';
-export { createReadQueue, type ReadQueue } from './figures.ts';
+export { createQueueFigures, type ReadQueue } from './figures.ts';
 export { CHANNEL, createNotifications, type Notifications } from './notifications.ts';
 export { createInlineJobs, type InlineJobs } from './inline.ts';
 export { type Fence, type Job, LeaseLostError, SupersededError } from './job.ts';

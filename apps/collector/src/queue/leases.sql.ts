@@ -46,7 +46,7 @@ export type Rescued = Pick<Job, 'rawId' | 'attempt' | 'sourceSlug' | 'externalId
 
 /**
  * Gives jobs whose worker has gone back to the queue; one whose attempts are spent is `failed`, and so is
- * an inline one, whose pictures are gone with its process. What waited for those that failed is let go.
+ * one whose pictures came with its request, and are gone with its process. What waited for those that failed is let go.
  * Contract 4, Queue.
  */
 export async function rescueJobs(db: Kysely<Tables>, maxAttempts: number): Promise<Rescued[]> {

@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
+import { createMeasure } from '../async/measure.ts';
 import type { ReadQueue } from './figures.ts';
 
 /** How old the gauges may be: several scrapers, or an impatient one, cost one query. */
@@ -6,31 +7,39 @@ const MAX_AGE_MS = 5000;
 
 /**
  * The queue's gauges. They are read from the database when they are asked for, or were so a few seconds
- * before, so every process shows the one queue. Contract 4, Metrics.
+ * before, so every process shows the one queue. A count that is not known yet is left out. Contract 4, Metrics.
  * @param onError Told where the database does not answer: the other metrics are served all the same.
  */
 export function registerQueueMetrics(
   registry: Registry,
   { readQueue, onError }: { readQueue: ReadQueue; onError: (error: unknown) => void },
 ): void {
+  // Each of the two waits: they are collected at the same time, and show what is there when that is over.
+  const collect = createMeasure({
+    read: () => readQueue({ maxAgeMs: MAX_AGE_MS }),
+    show({ counts, oldestPendingSeconds }) {
+      for (const [status, count] of Object.entries(counts)) {
+        if (count !== null) jobs.set({ status }, count);
+      }
+      oldest.set(oldestPendingSeconds ?? 0);
+    },
+    forget() {
+      jobs.reset();
+      oldest.remove();
+    },
+    onError,
+  });
   const oldest = new Gauge({
     name: 'collector_queue_oldest_pending_seconds',
     help: 'Age of the oldest pending payload; 0 while there is none.',
     registers: [registry],
+    collect,
   });
   const jobs = new Gauge({
     name: 'collector_queue_jobs',
-    help: 'Payloads by status.',
+    help: 'Payloads by status; those that have ended, where more than 100000 have, as they were counted last.',
     labelNames: ['status'],
     registers: [registry],
-    async collect() {
-      try {
-        const figures = await readQueue({ maxAgeMs: MAX_AGE_MS });
-        for (const [status, count] of Object.entries(figures.counts)) jobs.set({ status }, count);
-        oldest.set(figures.oldestPendingSeconds ?? 0);
-      } catch (error) {
-        onError(error);
-      }
-    },
+    collect,
   });
 }

@@ -3,7 +3,7 @@ import type { RawStatus, Tables } from '../database/tables.ts';
 import type { ListingKey } from './job.ts';
 import { isAwaited } from './processed.sql.ts';
 import { release } from './release.sql.ts';
-import { putBack } from './transitions.sql.ts';
+import { lacksItsPictures, putBack } from './transitions.sql.ts';
 
 export type RetryStatus = 'failed' | 'invalid';
 
@@ -14,7 +14,7 @@ type PutBack = ListingKey & { waits: boolean };
 export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boolean> {
   const { rows } =
     await sql<PutBack>`update raw_data set ${putBack}, waits = ${isAwaited(sql`raw_data`)}
-    where id = ${rawId} and status in ('failed', 'invalid') and not inline
+    where id = ${rawId} and status in ('failed', 'invalid') and not ${lacksItsPictures}
     returning source_slug as "sourceSlug", external_id as "externalId", waits`.execute(db);
   await releaseWaiting(db, rows);
   return rows.length === 1;
@@ -24,10 +24,10 @@ export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boo
 export function findStanding(
   db: Kysely<Tables>,
   rawId: number,
-): Promise<{ status: RawStatus; inline: boolean } | undefined> {
+): Promise<{ status: RawStatus; lacksPictures: boolean } | undefined> {
   return db
     .selectFrom('raw_data')
-    .select(['status', 'inline'])
+    .select(['status', lacksItsPictures.as('lacksPictures')])
     .where('id', '=', rawId)
     .executeTakeFirst();
 }
@@ -53,7 +53,7 @@ export async function putBackSome(
   const { rows } = await sql<PutBack>`
     with chosen as materialized (
       select id, source_slug, external_id from raw_data
-      where status = ${status} and not inline and updated_at <= ${endedBefore}::timestamptz
+      where status = ${status} and not ${lacksItsPictures} and updated_at <= ${endedBefore}::timestamptz
         and ${source === undefined ? sql`true` : sql`source_slug = ${source}`}
       order by updated_at limit ${limit} for update skip locked
     ),

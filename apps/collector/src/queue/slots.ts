@@ -18,10 +18,7 @@ export type Slot = {
 export type Slots = {
   /** How many jobs could be begun at once. */
   readonly free: number;
-  /**
-   * How many jobs could be begun beyond the slots: a quarter of their number, one at least, while none is free and a
-   * source has more than one of them. What is begun there is of sources that have none.
-   */
+  /** How many jobs could be begun beyond the slots while none is free: a quarter of their number, one at least. */
   readonly extra: number;
   /** Whether all have ended. */
   readonly isEmpty: boolean;
@@ -62,16 +59,7 @@ export function createSlots(
   const slots = new Set<Slot>();
   const waiting: Waiting[] = [];
   let working = 0;
-  /** Of each source. */
-  const workingOf = new Map<string, number>();
   let processed = 0;
-
-  function countWork({ sourceSlug }: Job, change: 1 | -1): void {
-    working += change;
-    const jobs = (workingOf.get(sourceSlug) ?? 0) + change;
-    if (jobs === 0) workingOf.delete(sourceSlug);
-    else workingOf.set(sourceSlug, jobs);
-  }
 
   /** How many may come before too many wait for a slot or for their ends to be written. */
   const room = () => 2 * (count + ahead) - slots.size;
@@ -80,7 +68,7 @@ export function createSlots(
     while (working < count) {
       const next = waiting.shift();
       if (next === undefined) return;
-      countWork(next.job, 1);
+      working += 1;
       next.begin();
     }
   }
@@ -90,8 +78,7 @@ export function createSlots(
       return Math.min(count - working, room());
     },
     get extra() {
-      if (working < count || ![...workingOf.values()].some((jobs) => jobs > 1)) return 0;
-      return Math.max(0, Math.min(most - working, room()));
+      return working < count ? 0 : Math.max(0, Math.min(most - working, room()));
     },
     get isEmpty() {
       return slots.size === 0;
@@ -113,7 +100,7 @@ export function createSlots(
       const leave = (): void => {
         if (!inSlot) return;
         inSlot = false;
-        countWork(job, -1);
+        working -= 1;
         beginNext();
         onFree();
       };
@@ -129,7 +116,7 @@ export function createSlots(
       };
       slots.add(slot);
       if (isExtra) {
-        countWork(job, 1);
+        working += 1;
         return begin();
       }
       waiting.push({ job, since: performance.now(), begin, end });

@@ -18,6 +18,12 @@ import type { RawError } from '../database/tables.ts';
  * its attempts. Specification 001, Raw data status; Contract 4, Queue.
  */
 
+/**
+ * Whether a payload came with pictures that are gone with its request: it can but be sent again. One that a request
+ * waits for and that names its pictures, or has none, can be processed at any time.
+ */
+export const lacksItsPictures = sql<boolean>`(inline and uploads is not null)`;
+
 /** Who takes a job, and for how long unless the lease is renewed. */
 export type Claimant = {
   /** For whoever looks at the table. */
@@ -101,12 +107,13 @@ const interrupted: RawError = {
 
 /**
  * The job goes back as if it had not been claimed: its attempt does not count, but what that cost does, which
- * is in a row `back` with `model_usage`.
+ * is in a row `back` with `model_usage`. No request waits for it any more.
  */
 export const returned = sql`
-  status = case when inline then 'failed' else 'pending' end,
-  error = case when inline then ${JSON.stringify(interrupted)}::jsonb end,
-  attempts = case when inline then attempts else attempts - 1 end,
+  status = case when ${lacksItsPictures} then 'failed' else 'pending' end,
+  error = case when ${lacksItsPictures} then ${JSON.stringify(interrupted)}::jsonb end,
+  attempts = case when ${lacksItsPictures} then attempts else attempts - 1 end,
+  inline = ${lacksItsPictures},
   model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
 
@@ -123,16 +130,17 @@ const uploadsLost: RawError = {
 
 /** The job's worker has gone: its attempt counts, and so does what is known of its cost; the last one fails it. */
 export function rescued(maxAttempts: number): RawBuilder<unknown> {
-  const spent = sql`(inline or attempts >= ${maxAttempts})`;
+  const spent = sql`(${lacksItsPictures} or attempts >= ${maxAttempts})`;
   return sql`
     status = case when ${spent} then 'failed' else 'pending' end,
     error = case
-      when inline then ${JSON.stringify(uploadsLost)}::jsonb
+      when ${lacksItsPictures} then ${JSON.stringify(uploadsLost)}::jsonb
       when ${spent} then ${JSON.stringify(leaseLost)}::jsonb end,
+    inline = inline and ${spent},
     model_usage = ${costWith(sql`raw_data.attempt_usage`)},
     ${RELEASED}`;
 }
 
 /** The payload waits as if it had just come, with all its attempts. What became of its stages is known until they run again. */
 export const putBack = sql`
-  status = 'pending', attempts = 0, error = null, updated_at = now()`;
+  status = 'pending', attempts = 0, error = null, inline = false, updated_at = now()`;

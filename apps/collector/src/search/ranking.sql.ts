@@ -17,7 +17,7 @@ export type Match = { id: number; rank: number; group: number | null };
 export type Matches = {
   /** Best first, newest first where ranks are equal; `bound` of them at most. */
   ranked: Match[];
-  /** Listings that came after this one were left out. */
+  /** Listings that came after this one were left out: the newest there is, or an older one where that was told. */
   newestId: number;
 };
 
@@ -30,10 +30,17 @@ type Query = {
 
 /** In how many bands of ids the newest matches are looked for first. */
 const FIRST_BANDS = 2;
+/** How many times as many bands as in all before are looked through at a time, at the least and at the most. */
+const GROWTH = { least: 0.5, most: 256 };
 /** Of how many bands the names are not worth it any more where they reach back to the first listing. */
-const MOST_NAMED = 2048;
-/** How many times as many bands as in all before are looked through at a time, at the most. */
-const GROWTH = 256;
+const MOST_TO_FIRST = 2048;
+/**
+ * Of how many bands they are worth it at all: they are some 300 names. The index compares each of them with all the
+ * others and each match with all of them: 65,000 names take it 6 s for ten matches, and 40 s for ten thousand. Past so
+ * many bands everything is looked through that is left: there were too few matches in these, so there are few in the
+ * others as well.
+ */
+const MOST_NAMED = 2 ** 13;
 /** Bands are not all alike, so somewhat more are looked through than were enough if they were. */
 const RESERVE = 1.25;
 
@@ -42,9 +49,10 @@ const RESERVE = 1.25;
  *
  * They are looked for in the newest bands of ids, then in as many more as it takes by what was found so far.
  * So a broad word costs what its newest matches cost, not what it costs to read a list of all of them; and
- * a rare one costs one look more.
+ * a rare one costs one look more. However large ids have become, there are some 25 looks at most.
  * @param text A normalised query that has a word.
- * @param newestId Listings that came after this one are left out; the newest of all unless told.
+ * @param newestId Listings that came after this one are left out; the newest of all unless told. It may be any
+ *   number, as whoever sends a cursor may send any.
  */
 export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Matches> {
   const { newestId, found } = await findFirst(db, query);
@@ -60,25 +68,31 @@ export async function rankMatches(db: Kysely<Tables>, query: Query): Promise<Mat
   return { ranked: found.toSorted(byRank), newestId };
 }
 
-/** How many bands more it takes, were the matches spread evenly. */
+/**
+ * How many bands more it takes, were the matches spread evenly: they may all be new and one too few, and the look
+ * for that one must come to its end all the same.
+ */
 function nextBands({ seen, found, bound }: { seen: number; found: number; bound: number }): number {
   const wanted = found === 0 ? Infinity : (seen * (bound - found) * RESERVE) / found;
-  return Math.ceil(Math.min(wanted, seen * GROWTH));
+  const { least, most } = GROWTH;
+  const bands = Math.ceil(Math.min(Math.max(wanted, seen * least), seen * most));
+  return seen < MOST_NAMED ? Math.min(bands, MOST_NAMED) : Infinity;
 }
 
-/** The newest matches in the newest bands, and the newest id: the bands follow from it, so it is one query. */
+/**
+ * The newest matches in the newest bands, and the newest id: the bands follow from it, so it is one query. It is never
+ * one beyond the last listing's, since the bands of ids that nobody has are without end.
+ */
 async function findFirst(
   db: Kysely<Tables>,
   { text, filters, bound, newestId }: Query,
 ): Promise<{ newestId: number; found: Match[] }> {
-  const newest =
-    newestId === undefined
-      ? sql`select coalesce(max(id), 0) as id from property_listings`
-      : sql`select ${newestId}::bigint as id`;
+  const last = sql`coalesce((select max(id) from property_listings), 0)`;
+  const newest = newestId === undefined ? last : sql`least(${newestId}::bigint, ${last})`;
   const isInBands = sql<SqlBool>`${hasNewestBands(sql`(select id from newest)`, FIRST_BANDS)}
     and id + 0 <= (select id from newest)`;
   const { rows } = await sql<{ newestId: number; matches: MatchRow[] }>`
-    with newest as materialized (${newest})
+    with newest as materialized (select ${newest} as id)
     select newest.id as "newestId", (${selectMatches({ text, filters, isInBands, limit: bound })}) as matches
     from newest`.execute(db);
   const { newestId: id, matches } = rows[0] ?? { newestId: 0, matches: [] };
@@ -92,7 +106,7 @@ async function findMatches(
 ): Promise<Match[]> {
   const { text, filters, newestId, window, limit } = options;
   const { from, before } = window;
-  const isNamed = from > 0 || before <= MOST_NAMED;
+  const isNamed = from > 0 || before <= MOST_TO_FIRST;
   const isInBands = sql<SqlBool>`${isNamed ? hasBands({ from, to: before - 1 }) : sql`true`}
     and id + 0 >= ${firstIdOf(from)} and id + 0 < ${firstIdOf(before)} and id + 0 <= ${newestId}`;
   const { rows } = await sql<{ matches: MatchRow[] }>`

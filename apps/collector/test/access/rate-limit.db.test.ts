@@ -49,6 +49,20 @@ test('a refusal says when to come back, and then it works again', async () => {
   assert.equal((await limit('key'))['ratelimit-remaining'], '0');
 });
 
+test('a limit may be for a day, and of something else than requests', async () => {
+  const limit = createRateLimit({
+    pool,
+    table: 'rate_limits',
+    name: 'daily',
+    perDay: 1,
+    what: 'new sources',
+  });
+  const headers = await limit('key');
+  assert.equal(headers['ratelimit-limit'], '1');
+  assert.ok(Number(headers['ratelimit-reset']) > 3600);
+  await assert.rejects(limit('key'), /No more than 1 new sources a day: wait for \d+ s/);
+});
+
 test('0 is no limit and counts nothing', async () => {
   const limit = createRateLimit({ pool, table: 'rate_limits', name: 'unlimited', perMinute: 0 });
   for (let use = 0; use < 5; use += 1) assert.deepEqual(await limit('key'), {});

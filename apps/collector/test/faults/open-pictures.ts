@@ -32,6 +32,7 @@ export async function openPictures({
     modelTimeoutMs: 10_000,
     limitPauseMs,
     store: createImageStore(openFolder(folder, temporary.path)),
+    storeState: { toOutage: (error) => error },
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),

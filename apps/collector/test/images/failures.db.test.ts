@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { createDisk } from '../../src/disk/disk.ts';
+import { StoreOutageError } from '../../src/images/index.ts';
 import { LeaseLostError } from '../../src/queue/job.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { openImages, visionModel } from './harness.ts';
@@ -43,6 +45,32 @@ test('bad pictures are recorded with their reason and do not touch the good ones
   assert.equal(rows[5]?.sha256, good.sha256);
   assert.deepEqual(events.toSorted(), [...Array<string>(5).fill('failed'), 'stored']);
 });
+
+test('what this machine fails at on the way to the store is an outage of the store, not a bad picture', async () => {
+  const { disk, toOutage, met } = failingMachine();
+  const listing = await addListing();
+  const { url } = await put('/on-its-way.jpg', 'jpeg', { colour: 'olive' });
+  const storeState = { toOutage };
+  const notAFolder = '/dev/null';
+  for (const options of [{ temporary: () => notAFolder }, { disk }]) {
+    const { images } = open({ storeState, ...options });
+    await assert.rejects(images.processRemote({ ...listing, urls: [url] }), StoreOutageError);
+  }
+  assert.deepEqual(met, ['ENOTDIR', 'ESTALE']);
+  assert.deepEqual(await rowsOf(listing.listingId), []);
+});
+
+/** A disk that cannot be asked for room, and what is told of a store. */
+function failingMachine() {
+  const met: unknown[] = [];
+  const stale = Object.assign(new Error('stale'), { code: 'ESTALE' });
+  const disk = createDisk({ folder: '/', minFreeMb: 0, freeBytes: () => Promise.reject(stale) });
+  const toOutage = (error: unknown) => {
+    met.push(error instanceof Error && 'code' in error && error.code);
+    return new StoreOutageError({}, error);
+  };
+  return { disk, toOutage, met };
+}
 
 test('a listing whose pictures take too long has those that came, and asks for the others later', async () => {
   const slow = await serve((_request, response) => {

@@ -96,6 +96,7 @@ export async function openImages() {
     const images = createImages({
       db,
       store,
+      storeState: { toOutage: (error) => error },
       temporary,
       disk: createDisk({ folder, minFreeMb: 0 }),
       onError: (error) => failures.push(error),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import { createApiKeys } from '../../src/access/api-keys.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { startCollector } from '../support/collector.ts';
@@ -173,6 +174,56 @@ test('the rate is limited for each source; refused payloads are not counted', as
   assert.equal((await send('slow')).status, 202);
 });
 
+test('a caller brings so many sources a day into being, on both routes, and sends for those on', async () => {
+  await using guarded = await startCollector(database, {
+    ...quiet,
+    COLLECTOR_AUTH: 'required',
+    COLLECTOR_NEW_SOURCES_PER_DAY: '2',
+  });
+  const keys = createApiKeys({ db });
+  const newCaller = async (name: string) => {
+    const { key } = await keys.create({ name, scopes: ['ingest'] });
+    const headers = { authorization: `Bearer ${key}` };
+    return {
+      headers,
+      send: async (source_slug: string, overrides = {}) =>
+        guarded.post('/api/v1/ingest', payloadOf({ source_slug, ...overrides }), headers),
+    };
+  };
+  const [first, second] = [await newCaller('first'), await newCaller('second')];
+  assert.equal((await first.send('made-up-0', { price: -1 })).status, 422);
+  for (const source of ['made-up-1', 'first-source', 'made-up-2', 'made-up-1']) {
+    assert.equal((await first.send(source)).status, 202, source);
+  }
+  const form = new FormData();
+  form.set('metadata', JSON.stringify(payloadOf({ source_slug: 'made-up-3' })));
+  const withImages = await fetch(`${guarded.url}/api/v1/ingest/with-images`, {
+    method: 'POST',
+    body: form,
+    headers: first.headers,
+  });
+  assert.equal(withImages.status, 429);
+  const answer = await first.send('made-up-3');
+  assert.equal(answer.status, 429);
+  assert.equal(answer.json<Problem>().code, 'rate_limited');
+  assert.match(answer.text, /No more than 2 new sources .* a day/);
+  const wait = Number(answer.headers.get('retry-after'));
+  assert.ok(wait > 3600 && wait <= 86_400, `${wait} s`);
+  const made = await db
+    .selectFrom('sources')
+    .select('slug')
+    .where('slug', 'like', 'made-up-%')
+    .orderBy('slug')
+    .execute();
+  assert.deepEqual(
+    made.map(({ slug }) => slug),
+    ['made-up-1', 'made-up-2'],
+  );
+
+  assert.equal((await second.send('made-up-3')).status, 202, 'another caller has its own');
+  assert.equal((await first.send('made-up-3')).status, 202, 'and now it is known');
+});
+
 test('a payload that is not there is 404, a bad id 422', async () => {
   const missing = await unlimited.get('/api/v1/raw/999999999');
   assert.equal(missing.status, 404);
@@ -234,5 +285,6 @@ test('the OpenAPI document names the answers of the ingest, and no others', asyn
     422: ['validation_failed'],
     429: ['rate_limited'],
     500: ['ingest_failed', 'internal_error'],
+    503: ['ingest_busy'],
   });
 });

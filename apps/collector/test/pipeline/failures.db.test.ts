@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
+import { StoreOutageError } from '../../src/images/index.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
+import { MOST_STORE_OUTAGES } from '../../src/pipeline/outages.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import {
@@ -23,8 +25,6 @@ function failingModel(call: 'generateObject' | 'embed', error: unknown) {
 
 /** Failures of the infrastructure are told their outage. */
 const outage = { since: new Date() };
-const uploads = [{ path: '/nowhere', sha256: 'a', bytes: 1, name: 'a.png' }];
-
 const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_UNREACHABLE', {}, 'postponed'],
   ['MODEL_TIMEOUT', {}, 'postponed'],
@@ -32,13 +32,14 @@ const modelFailures: [ModelErrorCode, JobInput, string][] = [
   ['MODEL_REJECTED', {}, 'failed'],
   ['MODEL_INVALID_OUTPUT', {}, 'failed'],
   ['MODEL_REFUSED', {}, 'failed'],
-  // Its pictures came along and will be gone: it cannot wait.
-  ['MODEL_UNREACHABLE', { uploads }, 'failed'],
-  ['MODEL_BREAKER_OPEN', { uploads }, 'failed'],
+  // Somebody waits for its end.
+  ['MODEL_UNREACHABLE', { canWait: false }, 'failed'],
+  ['MODEL_BREAKER_OPEN', { canWait: false }, 'failed'],
 ];
 
 for (const [code, options, outcome] of modelFailures) {
-  test(`${code}${options.uploads ? ' with pictures' : ''} leaves the job ${outcome}`, async () => {
+  const awaited = options.canWait === false ? ', for whose end somebody waits,' : '';
+  test(`${code} leaves the job${awaited} ${outcome}`, async () => {
     const error = new ModelError(code, `It was ${code}.`);
     if (error.retryable && code !== 'MODEL_BREAKER_OPEN') error.outage = outage;
     const model = failingModel('generateObject', error);
@@ -58,6 +59,50 @@ for (const [code, options, outcome] of modelFailures) {
     await db.deleteFrom('raw_data').where('id', '=', id).execute();
   });
 }
+
+/** Pictures whose store fails, in another outage at each call. */
+function picturesWithoutStore() {
+  const state = { tries: 0, isAway: true };
+  const processRemote = () => {
+    state.tries += 1;
+    if (!state.isAway) return Promise.resolve([]);
+    return Promise.reject(new StoreOutageError({}, new Error('ECONNREFUSED')));
+  };
+  return { state, images: { ...noImages, processRemote } };
+}
+
+test('an outage of the image store costs a job no attempt, no second try and no second reading', async () => {
+  const { state, images } = picturesWithoutStore();
+  const model = countedModel();
+  const harness = createHarness(db, { model, images });
+  const raw = await harness.process(payloadOf());
+  assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
+  assert.equal(state.tries, 1, 'whoever keeps the store has tried it by then');
+  state.isAway = false;
+  assert.equal(await harness.runNext(), 'completed');
+  assert.equal((await rawRecord(db, raw.id)).attempts, 1);
+  assert.equal(model.calls.chat, 1);
+});
+
+test('a job that the image store fails while it takes what others have is failed at last', async () => {
+  const { state, images } = picturesWithoutStore();
+  const harness = createHarness(db, { images });
+  const { id } = await harness.process(payloadOf());
+  for (let nth = 2; nth < MOST_STORE_OUTAGES; nth += 1) {
+    assert.equal(await harness.runNext(), 'postponed');
+  }
+  assert.equal(await harness.runNext(), 'failed');
+  const { error } = await rawRecord(db, id);
+  assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
+  assert.equal(state.tries, MOST_STORE_OUTAGES);
+});
+
+test('a job for whose end somebody waits does not wait for the image store', async () => {
+  const { images } = picturesWithoutStore();
+  const id = await store(db, payloadOf());
+  assert.equal(await createHarness(db, { images }).runNext({ canWait: false }), 'failed');
+  assert.equal((await rawRecord(db, id)).error?.code, 'image_store_unavailable');
+});
 
 test('a bad embedding fails the job and is not written; the next try makes it good', async () => {
   const error = new ModelError('MODEL_INVALID_OUTPUT', 'An embedding of zeros only.');

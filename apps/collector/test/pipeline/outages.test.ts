@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createModelOutages } from '../../src/pipeline/outages.ts';
+import { createJobOutages } from '../../src/pipeline/outages.ts';
 
 const outage = () => ({ since: new Date() });
 
 test('a job is a victim of outages up to the fifth that ended with an answer to another', () => {
-  const outages = createModelOutages();
+  const outages = createJobOutages(5);
   for (let nth = 1; nth < 5; nth += 1) {
     const one = outage();
     for (let probe = 0; probe < 100; probe += 1) assert.ok(outages.isVictim(7, one));
@@ -15,7 +15,7 @@ test('a job is a victim of outages up to the fifth that ended with an answer to 
 });
 
 test('a job that has ended begins anew', () => {
-  const outages = createModelOutages();
+  const outages = createJobOutages(5);
   assert.equal(outages.hasMet(7), false);
   for (let nth = 1; nth < 5; nth += 1) outages.isVictim(7, outage());
   assert.ok(outages.hasMet(7));
@@ -25,7 +25,7 @@ test('a job that has ended begins anew', () => {
 });
 
 test('10,000 jobs are remembered, those that met an outage last', () => {
-  const outages = createModelOutages();
+  const outages = createJobOutages(5);
   const one = outage();
   for (let rawId = 0; rawId < 10_000; rawId += 1) outages.isVictim(rawId, one);
   outages.isVictim(0, one);

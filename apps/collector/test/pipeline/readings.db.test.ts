@@ -151,10 +151,31 @@ test('a job whose pictures came with its request keeps nothing: it cannot be pro
   const images = { ...noImages, processUploaded: () => Promise.reject(isFull) };
   const { runNext } = createHarness(db, { model: countedModel(), images });
   const rawId = await store(db, payloadOf());
-  await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
+  const cameAlong = { inline: true, uploads: '[]' };
+  await db.updateTable('raw_data').set(cameAlong).where('id', '=', rawId).execute();
   assert.equal(await runNext({ uploads: [] }), 'postponed');
   const { status, error } = await rawRecord(db, rawId);
   assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
+  assert.deepEqual(await kept(rawId), []);
+});
+
+test('a job of a request that brought no pictures goes back like any other, and its reading is of use', async () => {
+  const isFull = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  let isRoom = false;
+  const images = {
+    ...noImages,
+    processRemote: () => (isRoom ? Promise.resolve([]) : Promise.reject(isFull)),
+  };
+  const model = countedModel();
+  const { runNext } = createHarness(db, { model, images });
+  const rawId = await store(db, payloadOf());
+  await db.updateTable('raw_data').set({ inline: true }).where('id', '=', rawId).execute();
+  assert.equal(await runNext({ canWait: false }), 'postponed');
+  const { status, attempts, inline } = await rawRecord(db, rawId);
+  assert.deepEqual([status, attempts, inline], ['pending', 0, false]);
+  isRoom = true;
+  assert.equal(await runNext(), 'completed');
+  assert.equal(model.calls.chat, 1);
   assert.deepEqual(await kept(rawId), []);
 });
 

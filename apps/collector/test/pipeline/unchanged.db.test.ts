@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
 import { noteGone } from '../../src/operations/archive/verdicts.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
@@ -60,6 +61,33 @@ test('an unchanged payload leaves the row of its listing as it is, and its index
   assert.ok(version);
   assert.deepEqual(await versionOf(id), version);
   assert.equal((await currentOf(db, payload))?.raw_id, again.id);
+});
+
+test('an attempt that makes the same of a listing again leaves its row as it is, and completes it', async () => {
+  const payload = payloadOf({ price: 100, phones: ['+380501234567'], attributes: { lift: true } });
+  let isAway = true;
+  const away = new ModelError('MODEL_BREAKER_OPEN', 'The server is being left alone.');
+  const images = {
+    ...noImages,
+    processRemote: () => (isAway ? Promise.reject(away) : Promise.resolve([])),
+  };
+  const harness = createHarness(db, { images });
+  assert.equal((await harness.process(payload)).status, 'pending');
+  const made = await listingOf(db, payload);
+  const version = await versionOf(made?.id ?? null);
+  assert.ok(version);
+  for (let nth = 0; nth < 2; nth += 1) assert.equal(await harness.runNext(), 'postponed');
+  assert.deepEqual(await versionOf(made?.id ?? null), version);
+  isAway = false;
+  assert.equal(await harness.runNext(), 'completed');
+  const listing = await listingOf(db, payload);
+  assert.deepEqual(listing?.updated_at, made?.updated_at);
+  assert.ok(listing?.embedding, 'which is no change of what it says');
+  assert.equal((await snapshotsOf(db, listing.id)).length, 1);
+  // Another payload is another matter, even where only its pictures are others.
+  await harness.process({ ...payload, image_urls: ['https://pictures.example/1.jpg'] });
+  const later = await listingOf(db, payload);
+  assert.ok(later && later.updated_at > listing.updated_at);
 });
 
 test('after an unchanged payload an older one changes nothing', async () => {

@@ -2,20 +2,25 @@ import { isPrepared, toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
 import type { Tables } from '../../src/database/tables.ts';
+import { listCandidates, storeEmbeddings } from '../../src/embeddings/repository.ts';
+import { findEarlier, insertRaws } from '../../src/ingest/repository.ts';
+import { givePositions, listChanges } from '../../src/listings/changes/repository.ts';
 import { claimFresh } from '../../src/operations/archive/claim-fresh.sql.ts';
 import { claimOldest } from '../../src/operations/archive/claims.sql.ts';
+import { removeSome } from '../../src/operations/raw/cleanup.sql.ts';
+import { listRaw } from '../../src/operations/raw/list.sql.ts';
 import { claimAlone, takeDrain } from '../../src/queue/claim-alone.sql.ts';
-import { insertRaws } from '../../src/ingest/repository.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
 import { queueReads } from '../../src/queue/figures.sql.ts';
 import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { putBackSome } from '../../src/queue/put-back.sql.ts';
 import { release, releaseMissed } from '../../src/queue/release.sql.ts';
 import { findDuplicates } from '../../src/search/collapse.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import { listMatching, loadListings } from '../../src/search/repository.ts';
-import { fillChecks, fillListings } from './listings.sql.ts';
+import { fillChanges, fillChecks, fillListings } from './listings.sql.ts';
 import { type ExplainedNode, planText } from './plan-text.ts';
 import { fillQueue } from './queue.sql.ts';
 
@@ -35,9 +40,24 @@ const near =
   (db: Db) =>
     findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
 
+/** A place in the list of what has ended, some weeks back. */
+const LONG_AGO = { at: new Date(Date.now() - 14 * 24 * 3_600_000).toISOString(), id: 1 };
+const inEnded = { at: Date.parse(LONG_AGO.at) * 1000, id: LONG_AGO.id };
+
+/** The tables that become large. */
+const READS_MUCH = /property_listings|listing_(checks|changes)|raw_data/;
+
+const retry = (source: string | undefined) => (db: Db) =>
+  putBackSome(db, { status: 'failed', source, endedBefore: new Date().toISOString(), limit: 1000 });
+const listEnded = (source: string | undefined) => (db: Db) =>
+  listRaw(db, { status: 'invalid', source, after: inEnded, limit: 101 });
+const changes = (sources: readonly string[] | null) => (db: Db) =>
+  listChanges(db, { after: 100, upTo: 15_000, sources, limit: 101 });
+
 /**
- * The main queries of search, of the queue with its upkeep and figures, and of the archive check, by the name of the
- * file that has their plan.
+ * The main queries of search, of the queue with its upkeep and figures, of what admins do with payloads, of the feed of
+ * changes, of the archive check and of the backfill of embeddings, by the name of the file that has their plan. Those
+ * of the search for duplicates are looked at where their listings are made: test/duplicates/probes.db.test.ts.
  */
 const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   'words-broad': words('квартира'),
@@ -84,12 +104,31 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
   rescue: (db) => rescueJobs(db, 3),
   release: (db) => release(db, [listing]),
   'release-missed': (db) => releaseMissed(db),
-  backlog: (db) => queueReads(db).backlog(),
-  figures: (db) => queueReads(db).all(),
+  figures: (db) => queueReads(db).standing(),
+  'count-ended': (db) => queueReads(db).countOn('completed', LONG_AGO),
   store: (db) =>
     insertRaws(db, [
       { source_slug: 'queue-7', external_id: 'plan', payload: '{}', content_hash: '' },
     ]),
+  earlier: (db) => {
+    const raw = { source_slug: 'queue-6', external_id: 'ended 6', payload: '{}', content_hash: '' };
+    return findEarlier(db, new Map([[0, { ...raw, idempotency_key: 'key-6' }]]));
+  },
+  retry: retry(undefined),
+  'retry-of-source': retry('queue-100'),
+  'raw-list': listEnded(undefined),
+  'raw-list-of-source': listEnded('queue-21'),
+  // Nothing is so old: what is looked at stays for the others.
+  cleanup: (db) => removeSome(db, { cutoff: '2000-01-01', after: 0, limit: 1000 }),
+  changes: changes(null),
+  'changes-of-sources': changes(['source-3', 'source-4']),
+  positions: (db) => givePositions(db, 1000),
+  'backfill-list': (db) => listCandidates(db, { after: 5000, limit: 100 }),
+  'backfill-store': (db) =>
+    storeEmbeddings(
+      db,
+      [11, 12].map((listingId) => ({ listingId, hash: '', vector: [], model: 'plan' })),
+    ),
   duplicates: (db) => findDuplicates(db, [{ id: 3, group: 3 }], {}),
   'archive-fresh': (db) => claimFresh(db, { limit: 1000, notWithinHours: 24 }, 5000),
   'archive-oldest': (db) => claimOldest(db, { limit: 100, notWithinHours: 1 }),
@@ -100,6 +139,7 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
   const { pool } = database;
   await fillListings(pool, DIMENSIONS);
   await fillChecks(pool);
+  await fillChanges(pool);
   await fillQueue(pool);
   const seen: { sql: string; parameters: readonly unknown[] }[] = [];
   const watched = new Kysely<Tables>({
@@ -110,9 +150,7 @@ export async function collectPlans(database: Database<Tables>): Promise<Map<stri
   for (const [name, run] of Object.entries(QUERIES)) {
     seen.length = 0;
     await run(watched);
-    const statements = seen.filter(
-      ({ sql }) => /property_listings|listing_checks|raw_data/.test(sql) && !/^explain/i.test(sql),
-    );
+    const statements = seen.filter(({ sql }) => READS_MUCH.test(sql) && !/^explain/i.test(sql));
     const texts = [];
     for (const { sql, parameters } of statements) {
       texts.push(planText(await explain(pool, sql, parameters)));

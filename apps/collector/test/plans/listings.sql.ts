@@ -41,6 +41,15 @@ export async function fillListings(pool: pg.Pool, dimensions: number): Promise<v
   await pool.query('analyze property_listings');
 }
 
+/** Has all changes of these listings be in their order, but for the last hundred. */
+export async function fillChanges(pool: pg.Pool): Promise<void> {
+  // As with the queue: what is known to be visible depends on the commit being on disk.
+  await pool.query(`set local synchronous_commit = on;
+    update listing_changes set position = nextval('listing_changes_positions')
+    where id <= (select max(id) - 100 from listing_changes)`);
+  await pool.query('vacuum analyze listing_changes');
+}
+
 /** Has the addresses of all these listings asked, a second after one another, and the payloads known that made them. */
 export async function fillChecks(pool: pg.Pool): Promise<void> {
   await pool.query(`insert into listing_payloads (source_slug, external_id, raw_id)

@@ -130,6 +130,11 @@ test('of newcomers a claim takes one job each, and none of who has something in 
   for (const source of ['a', 'b', 'c', 'd']) await fill(db, source, 10);
   assert.equal(await sources(2, 'a'), 'bc');
   const newcomers = { count: 6, lastSource: 'c', ofNewcomers: true };
+  assert.deepEqual(await claim(newcomers), [], 'nobody has more than one job');
+  // As another process would hold it.
+  await sql`update raw_data set status = 'processing', claimed_by = 'elsewhere', attempts = 1,
+    lease_expires_at = now() + interval '1 hour'
+    where id = (select max(id) from raw_data where source_slug = 'b')`.execute(db);
   const jobs = await claim(newcomers);
   assert.deepEqual(
     jobs.map(({ sourceSlug }) => sourceSlug),

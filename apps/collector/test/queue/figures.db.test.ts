@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
+import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
-import { createReadQueue } from '../../src/queue/figures.ts';
-import { queueReads } from '../../src/queue/figures.sql.ts';
+import { createQueueFigures } from '../../src/queue/figures.ts';
+import { ENDED, queueReads } from '../../src/queue/figures.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
+import { until } from '../support/until.ts';
 
 const { db } = await openDatabase();
-const readQueue = createReadQueue(queueReads(db));
-const read = () => readQueue({ maxAgeMs: 0 });
+const figures = createQueueFigures({ reads: queueReads(db), onError: assert.ifError });
+atEnd(figures.close);
+const read = () => figures.read({ maxAgeMs: 0 });
 
 const age = (rawId: number, seconds: number) =>
   sql`update raw_data set created_at = now() - ${seconds} * interval '1 second'
@@ -76,9 +79,56 @@ test('a job is in one count at any moment, also while it ends', async () => {
   const working = work();
   while (!progress.ended) {
     const { counts } = await read();
-    const sum = Object.values(counts).reduce((total, count) => total + count, 0);
+    const sum = Object.values(counts).reduce<number>((total, count) => total + (count ?? 0), 0);
     assert.equal(sum, 200, JSON.stringify(counts));
   }
   await working;
   assert.deepEqual((await read()).counts.failed, 200);
+});
+
+/** Payloads that have ended so, of which several were changed at the same moment. */
+async function addEnded(status: string, count: number): Promise<void> {
+  await sql`insert into sources (slug) values ('doshka') on conflict do nothing`.execute(db);
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, status, updated_at)
+    select 'doshka', n::text, '{}', '', ${status}, now() - n / 4 * interval '1 hour'
+    from generate_series(1, ${count}::integer) as n`.execute(db);
+}
+
+test('of a status no more are read than are counted each time', async () => {
+  await addEnded('completed', 11);
+  await addEnded('invalid', 10);
+  const { ended } = await queueReads(db, 10).standing();
+  assert.deepEqual(ended, { completed: null, invalid: 10, failed: 0 });
+});
+
+test('pieces leave nothing out and count nothing twice', async () => {
+  await addEnded('completed', 47);
+  await addEnded('invalid', 20);
+  const { countOn } = queueReads(db, 10);
+  for (const [status, pieces] of [
+    ['completed', [10, 10, 10, 10, 7]],
+    ['invalid', [10, 10, 0]],
+    ['failed', [0]],
+  ] as const) {
+    const counts: number[] = [];
+    let piece = await countOn(status, undefined);
+    counts.push(piece.count);
+    while (piece.next !== undefined) {
+      piece = await countOn(status, piece.next);
+      counts.push(piece.count);
+    }
+    assert.deepEqual(counts, pieces);
+  }
+});
+
+test('what is too much to be counted each time is counted all the same', async () => {
+  for (const status of ENDED) await addEnded(status, 25);
+  const many = createQueueFigures({ reads: queueReads(db, 10), onError: assert.ifError });
+  const counts = await until('the counts', async () => {
+    const { counts: found } = await many.read({ maxAgeMs: 0 });
+    return ENDED.every((status) => found[status] !== null) && found;
+  });
+  await many.close();
+  const all = { completed: 25, invalid: 25, failed: 25 };
+  assert.deepEqual(counts, { pending: 0, processing: 0, ...all });
 });

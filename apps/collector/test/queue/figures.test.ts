@@ -1,37 +1,32 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { QueueReads } from '../../src/queue/figures.sql.ts';
-import { createReadQueue } from '../../src/queue/figures.ts';
+import { createQueueFigures } from '../../src/queue/figures.ts';
 import { registerQueueMetrics } from '../../src/queue/metrics.ts';
 
-/**
- * A queue in which one payload more is pending at each query, and one more has ended each time that those
- * are counted, which takes `costMs`. The clock is set by hand.
- */
-function countedQueue({ ended = 0, costMs = 0 } = {}) {
+/** A queue in which one payload more is pending at each query. The clock is set by hand. */
+function countedQueue(ended: { completed: number | null } = { completed: 0 }) {
   const state = { now: 0, queries: 0, fails: false };
-  let completed = ended;
   const reads: QueueReads = {
-    async all() {
-      const backlog = await reads.backlog();
-      state.now += costMs;
-      completed += 1;
-      const counts = { completed, invalid: 0, failed: 0 };
-      return { backlog, ended: { counts, finishedPerMinute: 0 } };
-    },
-    async backlog() {
+    async standing() {
       state.queries += 1;
       if (state.fails) throw new Error('no database');
-      return { counts: { pending: state.queries, processing: 0 }, oldestPendingSeconds: null };
+      return {
+        counts: { pending: state.queries, processing: 0 },
+        ended: { ...ended, invalid: 0, failed: 2 },
+        oldestPendingSeconds: 30,
+        finishedPerMinute: 0,
+      };
     },
+    countOn: () => new Promise<never>(() => undefined),
   };
-  const readQueue = createReadQueue(reads, () => state.now);
-  const counts = async () => {
-    const figures = await readQueue({ maxAgeMs: 0 });
-    return [figures.counts.pending, figures.counts.completed];
-  };
-  return { state, readQueue, counts };
+  const { read } = createQueueFigures({
+    reads,
+    onError: assert.ifError,
+    clock: () => state.now,
+  });
+  return { state, readQueue: read };
 }
 
 test('all who ask at one moment share a query, and those who ask while it runs the next one', async () => {
@@ -75,40 +70,57 @@ test('a failure is told to all who wait, and not kept', async () => {
   assert.equal((await readQueue({ maxAgeMs: 5000 })).counts.pending, 2);
 });
 
-test('what has ended is counted each time, however long a busy database takes', async () => {
-  const { state, counts } = countedQueue({ ended: 99_997, costMs: 5000 });
-  for (const nth of [1, 2, 3]) {
-    assert.deepEqual(await counts(), [nth, 99_997 + nth]);
-    state.now += 1;
+test('the backlog is told while what has ended is counted, however long that takes', async () => {
+  const { state, readQueue } = countedQueue({ completed: null });
+  for (const nth of [1, 2]) {
+    const { counts, endedAgeSeconds } = await readQueue({ maxAgeMs: 0 });
+    assert.deepEqual(counts, {
+      pending: nth,
+      processing: 0,
+      completed: null,
+      invalid: 0,
+      failed: 2,
+    });
+    assert.equal(endedAgeSeconds, null);
+    state.now += 100_000;
   }
+  const registry = new Registry();
+  registerQueueMetrics(registry, { readQueue, onError: assert.ifError });
+  const text = await registry.metrics();
+  assert.match(text, /collector_queue_jobs\{status="pending"\} 3\n/);
+  assert.match(text, /collector_queue_jobs\{status="failed"\} 2\n/);
+  assert.doesNotMatch(text, /status="completed"/, 'nobody knows yet');
 });
 
-test('more than 100,000 are counted once in a hundred times as long as it takes', async () => {
-  const { state, counts } = countedQueue({ ended: 100_000, costMs: 130 });
-  assert.deepEqual(await counts(), [1, 100_001]);
-  state.now = 12_999;
-  assert.deepEqual(await counts(), [2, 100_001]);
-  state.now = 13_000;
-  assert.deepEqual(await counts(), [3, 100_002]);
-});
-
-test('they are counted once in a minute, however long it takes', async () => {
-  const { state, counts } = countedQueue({ ended: 100_000, costMs: 2000 });
-  await counts();
-  state.now = 59_999;
-  assert.deepEqual(await counts(), [2, 100_001]);
-  state.now = 60_000;
-  assert.deepEqual(await counts(), [3, 100_002]);
-});
-
-test('scrapes within five seconds cost one query', async () => {
+test('scrapes within five seconds cost one query, and each shows all of it', async () => {
   const { state, readQueue } = countedQueue();
   const registry = new Registry();
   registerQueueMetrics(registry, { readQueue, onError: assert.ifError });
   for (const now of [0, 2000, 5000]) {
     state.now = now;
-    assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 1\n/);
+    const text = await registry.metrics();
+    assert.match(text, /collector_queue_jobs\{status="pending"\} 1\n/);
+    assert.match(text, /collector_queue_oldest_pending_seconds 30\n/);
   }
   state.now = 5001;
   assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 2\n/);
+});
+
+test('while the database hangs a scrape shows what was known last', async () => {
+  const { readQueue } = countedQueue();
+  const registry = new Registry();
+  let hangs = false;
+  registerQueueMetrics(registry, {
+    readQueue: (options) => (hangs ? new Promise(() => undefined) : readQueue(options)),
+    onError: assert.ifError,
+  });
+  await registry.metrics();
+  hangs = true;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const scrape = registry.metrics();
+  mock.timers.tick(2000);
+  mock.timers.reset();
+  const text = await scrape;
+  assert.match(text, /collector_queue_jobs\{status="pending"\} 1\n/);
+  assert.match(text, /collector_queue_oldest_pending_seconds 30\n/);
 });

@@ -35,14 +35,14 @@ function open(
 }
 
 /** A payload that came with pictures and is claimed, as the form's route leaves it. */
-async function claim({ inline = true, leaseMs = 60_000 } = {}) {
+async function claim({ inline = true, leaseMs = 60_000, uploads = true } = {}) {
   const { source_slug: sourceSlug, external_id: externalId, ...rest } = payloadOf();
   const raw = {
     source_slug: sourceSlug,
     external_id: externalId,
     payload: JSON.stringify(rest),
     content_hash: externalId,
-    claim: { worker: 'test', leaseMs, uploads: true },
+    claim: { worker: 'test', leaseMs, uploads },
   };
   const rawId = (await insertRaws(db, [raw])).get(0)?.id ?? 0;
   if (!inline) await db.updateTable('raw_data').set({ inline }).where('id', '=', rawId).execute();
@@ -104,17 +104,25 @@ test('a lease is renewed while the job goes on, so nobody rescues it', async () 
 });
 
 test('the end of its lease fails a job whose pictures are gone; others go back', async () => {
-  const [inline, other] = [await claim(), await claim({ inline: false })];
+  const inline = await claim();
+  const others = [await claim({ inline: false }), await claim({ uploads: false })];
   await db
     .updateTable('raw_data')
     .set({ lease_expires_at: new Date(Date.now() - 1000) })
-    .where('id', 'in', [inline.rawId, other.rawId])
+    .where(
+      'id',
+      'in',
+      [inline, ...others].map(({ rawId }) => rawId),
+    )
     .execute();
   await rescueJobs(db, 3);
   const failed = await rawRecord(db, inline.rawId);
   assert.deepEqual([failed.status, failed.error?.code], ['failed', 'lease_lost']);
   assert.match(failed.error?.message ?? '', /Send it again/);
-  assert.equal((await rawRecord(db, other.rawId)).status, 'pending');
+  for (const { rawId } of others) {
+    const raw = await rawRecord(db, rawId);
+    assert.deepEqual([raw.status, raw.error, raw.inline], ['pending', null, false]);
+  }
 });
 
 test('a job whose lease was lost ends, and changes nothing any more', async () => {

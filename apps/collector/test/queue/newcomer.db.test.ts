@@ -92,6 +92,32 @@ test('a worker of one slot has one job, and the next is that of a new source', a
   await empty();
 });
 
+test('where one source has all of many processes of one slot, a new one is begun beyond one of them', async () => {
+  await fill(db, 'large', 1000);
+  const workers = [heldJobs(), heldJobs(), heldJobs()].map((held) => ({
+    held,
+    worker: start(held.process, { slots: 1 }),
+  }));
+  const begun = () => workers.flatMap(({ held }) => held.begun);
+  await until('all slots to be taken', () => begun().length === 3);
+  const newcomer = await single('newcomer');
+  await until('it', () => begun().length === 4);
+  assert.ok(begun().some(({ rawId }) => rawId === newcomer));
+  // Each has at most one beyond its slot, and of a source that has something in progress none.
+  await single('newcomer');
+  await Promise.all(['a', 'b', 'c'].map(single));
+  await until('two more', () => begun().length === 6);
+  assert.deepEqual(
+    workers.map(({ held }) => held.begun.length),
+    [2, 2, 2],
+  );
+  const sources = begun().map(({ sourceSlug }) => sourceSlug);
+  assert.equal(new Set(sources).size, 4);
+  for (const { held } of workers) held.endAll();
+  await Promise.all(workers.map(({ worker }) => worker.stop(LONG)));
+  await empty();
+});
+
 test('sources that have a slot each keep to the slots', async () => {
   for (const source of ['a', 'b']) await fill(db, source, 10);
   const held = heldJobs();
@@ -100,10 +126,11 @@ test('sources that have a slot each keep to the slots', async () => {
   await until('both slots to be taken', () => held.begun.length === 2);
   const third = await single('third');
   const { claims } = count;
+  await until('three looks', () => count.claims >= claims + 3);
+  assert.equal(held.begun.length, 2, 'nobody has more than one job');
   held.begun[0]?.end();
   await until('the next', () => held.begun.length === 3);
   assert.equal(held.begun[2]?.rawId, third);
-  assert.equal(count.claims, claims + 1, 'nobody looks while no place could be given');
   const stopping = worker.stop(LONG);
   held.endAll();
   await stopping;

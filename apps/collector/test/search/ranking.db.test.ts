@@ -5,14 +5,18 @@ import { sql } from 'kysely';
 import { matchesFilters } from '../../src/search/filters.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import type { SearchFilters } from '../../src/search/schemas.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 import { type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db } = await openSearch();
 const CITIES = ['Київ', 'Львів', 'Івано-Франківськ'];
 
-/** Listings in bands of ids that are far apart, as where many were deleted or other sources came between. */
+/** The first id of the newest listings. */
+const NEWEST = 50_000_000_000;
+
+/** Listings in bands of ids that are far apart, as where many were deleted or updates have used ids up. */
 before(async () => {
-  for (const from of [1, 1020, 40_000, 3_000_000]) {
+  for (const from of [1, 1020, 40_000, 3_000_000, NEWEST]) {
     await sql`select setval(pg_get_serial_sequence('property_listings', 'id'), ${from})`.execute(
       db,
     );
@@ -80,7 +84,7 @@ const anyQuestion = fc.tuple(
   fc.constantFrom('слово', 'слово друге', 'рідкісне', 'друге рідкісне', 'ніде'),
   anyFilters,
   fc.constantFrom(1, 7, 30, 1000),
-  fc.constantFrom(0, 50, 1030, 40_010, 3_000_020, 2 ** 31),
+  fc.constantFrom(0, 50, 1030, 40_010, 3_000_020, 2 ** 31, NEWEST + 20, Number.MAX_SAFE_INTEGER),
 );
 
 test('the matches are those of looking at every listing, below the bound and at it', async () => {
@@ -98,9 +102,54 @@ test('the matches are those of looking at every listing, below the bound and at 
 
 test('without a newest id it is that of all listings', async () => {
   const { ranked, newestId } = await rankMatches(db, { text: 'слово', filters: {}, bound: 1000 });
-  assert.ok(newestId >= 3_000_040);
+  assert.ok(newestId >= NEWEST + 40);
   assert.deepEqual(
     ranked.map(({ id }) => id),
     (await rankAll('слово', {}, 1000, newestId)).map(({ id }) => id),
+  );
+});
+
+test('a newest id that nobody has yet is that of the last listing', async () => {
+  const last = (await rankMatches(db, { text: 'слово', filters: {}, bound: 1 })).newestId;
+  for (const newestId of [last + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
+    const matches = await rankMatches(db, { text: 'слово', filters: {}, bound: 1000, newestId });
+    assert.equal(matches.newestId, last);
+  }
+});
+
+/** What a search asks the database for: the statements, each as a text with its values. */
+async function statementsOf(query: { text: string; bound: number; newestId?: number }) {
+  const statements: string[] = [];
+  const watched = watchedDatabase(db, { before: (text) => void statements.push(text) });
+  await rankMatches(watched, { ...query, filters: {} });
+  return statements;
+}
+
+test('however large ids are, few looks are made, and each names few bands', async () => {
+  // Some are found at once, and those before them are far away.
+  for (const text of ['слово', 'рідкісне', 'ніде']) {
+    for (const bound of [1, 4, 33, 34, 35, 36, 1000]) {
+      const statements = await statementsOf({ text, bound });
+      assert.ok(statements.length <= 30, `${text}, ${bound}: ${statements.length} looks`);
+      for (const statement of statements) {
+        const names = statement.match(/"(band|block):/g)?.length ?? 0;
+        assert.ok(names < 400, `${text}, ${bound}: ${names} names`);
+      }
+    }
+  }
+});
+
+test('matches that are all new, and one too few, are not looked for band by band', async () => {
+  const { ranked } = await rankMatches(db, {
+    text: 'слово',
+    filters: {},
+    bound: 1000,
+    newestId: 3_000_020,
+  });
+  const newest = ranked.filter(({ id }) => id >= 3_000_000).length;
+  const statements = await statementsOf({ text: 'слово', bound: newest + 1, newestId: 3_000_020 });
+  assert.ok(
+    newest > 5 && statements.length <= 30,
+    `${statements.length} looks for one of ${newest}`,
   );
 });

@@ -3,49 +3,54 @@ import { commonProblem } from '../common-errors.ts';
 
 /**
  * Counts one use by the caller that `key` names, and gives the headers that tell where it stands.
- * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the minute's uses are spent;
+ * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the uses of its time are spent;
  * `unavailable` (503) where they cannot be counted.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
 
-const WINDOW_SECONDS = 60;
+const SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * A limit of uses a minute for each key, held for all processes of the platform together. The minute
+ * A limit of uses a minute, or a day, for each key, held for all processes of the platform together. That time
  * begins with a key's first use. Specification 001, Limits; headers as in Contract 2.
  * @param pool A node-postgres pool.
  * @param table Has the columns that rate-limiter-flexible writes: `key`, `points`, `expire`.
  * @param name Sets this limit's counts apart from those of others in the table.
- * @param perMinute 0 is no limit: nothing is counted.
+ * @param perMinute Uses a minute, or `perDay`; 0 is no limit: nothing is counted.
+ * @param what Is limited, for those who read the refusal.
  */
-export function createRateLimit(options: {
-  pool: object;
-  table: string;
-  name: string;
-  perMinute: number;
-}): RateLimit {
-  const { pool, table, name, perMinute } = options;
-  if (perMinute === 0) return () => Promise.resolve({});
+export function createRateLimit(
+  options: { pool: object; table: string; name: string; what?: string } & (
+    | { perMinute: number }
+    | { perDay: number }
+  ),
+): RateLimit {
+  const { pool, table, name, what = 'of these requests' } = options;
+  const [most, time] =
+    'perDay' in options
+      ? ([options.perDay, 'day'] as const)
+      : ([options.perMinute, 'minute'] as const);
+  if (most === 0) return () => Promise.resolve({});
   const limiter = new RateLimiterPostgres({
     storeClient: pool,
     storeType: 'pool',
     tableName: table,
     tableCreated: true,
     keyPrefix: name,
-    points: perMinute,
-    duration: WINDOW_SECONDS,
+    points: most,
+    duration: SECONDS[time],
   });
   return async (key) => {
     try {
-      return standing(perMinute, await limiter.consume(key));
+      return standing(most, await limiter.consume(key));
     } catch (refusal) {
       // Without the count nobody knows whether the limit is reached.
       if (!(refusal instanceof RateLimiterRes)) {
         throw commonProblem('unavailable', { cause: refusal });
       }
-      const headers = standing(perMinute, refusal);
+      const headers = standing(most, refusal);
       throw commonProblem('rate_limited', {
-        detail: `No more than ${perMinute} of these requests a minute: wait for ${headers['ratelimit-reset']} s, then send it again.`,
+        detail: `No more than ${most} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
       });
     }

@@ -367,6 +367,17 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
+                /** @description Too many payloads at once */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
             };
         };
         delete?: never;
@@ -530,8 +541,8 @@ export interface paths {
          *
          *     The pipeline runs before the answer, so this can take minutes. A payload that ends
          *     `invalid` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again
-         *     at once (a stage took too long, or the process ended), and else 500; it has to be sent again, since its
-         *     pictures are not kept. The same `Idempotency-Key` with the same payload and pictures within 24 hours gives
+         *     at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
+         *     since its pictures are not kept. The same `Idempotency-Key` with the same payload and pictures within 24 hours gives
          *     the outcome of the earlier one, unless that one failed.
          */
         post: {
@@ -714,7 +725,7 @@ export interface paths {
                         "application/problem+json": components["schemas"]["Problem"];
                     };
                 };
-                /** @description Too many uploads at once; The model does not answer; Too little disk space; A stage took too long; Processing was interrupted; The workers were lost */
+                /** @description Too many uploads at once; The model does not answer; The image store cannot be used; Too little disk space; A stage took too long; Processing was interrupted; The workers were lost */
                 503: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2040,20 +2051,22 @@ export interface paths {
                          *         "invalid": 310,
                          *         "failed": 2
                          *       },
+                         *       "ended_age_seconds": 0.1,
                          *       "oldest_pending_seconds": 3.2,
                          *       "finished_per_minute": 118.4,
                          *       "breaker": "closed"
                          *     }
                          */
                         "application/json": {
-                            /** @description Payloads by status, of one moment. Where more than 100,000 have ended, their counts, and the rate, may be up to a minute old. */
+                            /** @description Payloads by status, of one moment. The exception is a status in which more than 100,000 have ended: those are counted in the background, and `null` until the process that answers has done so for the first time. */
                             counts: {
                                 pending: number;
                                 processing: number;
-                                completed: number;
-                                invalid: number;
-                                failed: number;
+                                completed: number | null;
+                                invalid: number | null;
+                                failed: number | null;
                             };
+                            ended_age_seconds: number | null;
                             oldest_pending_seconds: number | null;
                             /** @description Over the last five minutes. */
                             finished_per_minute: number;

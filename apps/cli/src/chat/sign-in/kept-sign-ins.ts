@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { parseJson } from '../../collector-client.ts';
 import { CommandError } from '../../command-error.ts';
+import { userFolder } from '../../user-folder.ts';
 import type { SignIn } from '../assistant.ts';
 
 const content = Type.Record(
@@ -28,12 +28,7 @@ export class KeptSignIns {
   readonly path: string;
 
   constructor(env: NodeJS.ProcessEnv) {
-    const home = env['HOME'] || homedir();
-    const folder =
-      process.platform === 'win32'
-        ? env['APPDATA'] || join(home, 'AppData', 'Roaming')
-        : env['XDG_CONFIG_HOME'] || join(home, '.config');
-    this.path = join(folder, 'oselya', 'sign-ins.json');
+    this.path = join(userFolder('config', env), 'sign-ins.json');
   }
 
   /** The sign-in at an assistant, where there is one. */

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Disk } from 'flydrive';
+import type { StoreDisk } from './outage.ts';
 
 /** Keeps pictures under the SHA-256 of their bytes, so that equal ones are one file. */
 export type ImageStore = {
@@ -33,12 +33,7 @@ export const SIDES = [320, 1024] as const;
  * copies in `thumbnails/320/ab/cd/abcd…`. Those need no bound of their own: there are two sizes, so at
  * most two small files for each picture.
  */
-export function createImageStore(
-  disk: Pick<
-    Disk,
-    'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'
-  >,
-) {
+export function createImageStore(disk: StoreDisk) {
   async function read(key: string): Promise<Buffer> {
     const { buffer, byteOffset, byteLength } = await disk.getBytes(key);
     // The same memory, not a copy of it.
@@ -90,7 +85,7 @@ function thumbnailKey(sha256: string, side: number): string {
 const IS_HASH = /^[0-9a-f]{64}$/;
 
 /** A folder is made when its first picture comes. */
-function emptyIfMissing(error: unknown): Awaited<ReturnType<Disk['listAll']>> {
+function emptyIfMissing(error: unknown): Awaited<ReturnType<StoreDisk['listAll']>> {
   if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { objects: [] };
   throw error;
 }

@@ -1,17 +1,20 @@
 import { rm } from 'node:fs/promises';
 import multipart from '@fastify/multipart';
-import { type RateLimit, type Server, SLOWEST_BODY } from '@oselya/kit';
+import { type Server, SLOWEST_BODY } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { CHANGE_REFUSALS } from '../../access/answers.ts';
 import { mayUseSource } from '../../access/guard.ts';
+import { callerOf } from '../../access/limited-by.ts';
 import type { Disk } from '../../disk/disk.ts';
+import type { StoreState } from '../../images/index.ts';
 import { problem, problemAnswers } from '../../errors.ts';
 import { MEBIBYTE } from '../../limits.ts';
 import type { Metrics } from '../../metrics.ts';
 import { countRequest } from '../count-request.ts';
 import { failAsIngest } from '../failures.ts';
+import type { SourceLimit } from '../limit-source.ts';
 import { ingestHeaders, REPLAYED } from '../schemas.ts';
 import { createReadMetadata } from './metadata.ts';
 import { formTooLarge, MAX_FORM_BYTES, receiveForm } from './receive-form.ts';
@@ -20,8 +23,9 @@ import type { ProcessForm } from './service.ts';
 
 export type WithImagesDeps = {
   processForm: ProcessForm;
-  limit: RateLimit;
+  limit: SourceLimit;
   breaker: Pick<BreakerView, 'state'>;
+  imageStore: Pick<StoreState, 'isAway'>;
   disk: Disk;
   /** Gives where temporary files go. */
   temporary: () => string;
@@ -45,7 +49,7 @@ const RECEIVED_FOR_EACH = 4;
  * Endpoints and Behaviour rules, 3; Contract 4, Answers.
  */
 export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promise<void> {
-  const { processForm, limit, breaker, disk, temporary, atOnce, metrics } = deps;
+  const { processForm, limit, breaker, imageStore, disk, temporary, atOnce, metrics } = deps;
   const { maxBytes = MAX_FORM_BYTES } = deps;
   const readMetadata = createReadMetadata(app);
   const places = pLimit(RECEIVED_FOR_EACH * atOnce);
@@ -66,6 +70,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
     const announced = Number(request.headers['content-length'] ?? 0);
     if (announced > maxBytes) throw formTooLarge(maxBytes, 'as it announces itself');
     if (breaker.state === 'open') throw problem('model_unavailable', { detail: MODEL_AWAY });
+    if (imageStore.isAway) throw problem('image_store_unavailable', { detail: STORE_AWAY });
     await disk.need(announced);
   }
 
@@ -112,7 +117,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
             }
             sources.set(request, payload.source_slug);
             // Past the rate the pictures that follow are not taken, nor is a place held while they come.
-            reply.headers(await limit(payload.source_slug));
+            reply.headers(await limit(payload.source_slug, callerOf(request)));
             return payload;
           },
         });
@@ -146,6 +151,7 @@ const NOT_STORED = [
   'ingest_failed',
   'uploads_busy',
   'model_unavailable',
+  'image_store_unavailable',
   'disk_low',
 ] as const;
 const EARLIER = ['idempotency_conflict', 'still_processing'] as const;
@@ -160,12 +166,14 @@ const ENDED = [
 const MODEL_AWAY =
   'The model server is left alone for a while after several failures. Nothing was stored: send it again.';
 
+const STORE_AWAY = 'The image store cannot be used at present. Nothing was stored: send it again.';
+
 const DESCRIPTION = `A form has to come at no less than ${SLOWEST_BODY.bytes / MEBIBYTE} MB in each
 ${SLOWEST_BODY.milliseconds / 60_000} minutes until it is whole, half a megabit a second. One that comes more slowly, or stalls, is
 408 \`request_too_slow\`, and nothing of it is stored.
 
 The pipeline runs before the answer, so this can take minutes. A payload that ends
 \`invalid\` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again
-at once (a stage took too long, or the process ended), and else 500; it has to be sent again, since its
-pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
+at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
+since its pictures are not kept. The same \`Idempotency-Key\` with the same payload and pictures within 24 hours gives
 the outcome of the earlier one, unless that one failed.`;

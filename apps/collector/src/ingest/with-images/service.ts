@@ -60,7 +60,8 @@ export function createProcessForm(deps: {
     const { id: rawId, isNew } = stored;
     if (!isNew) return answer(db, rawId, 'still_processing');
     const job = { rawId, attempt: 1, sourceSlug, externalId, contentHash: hash, requestId };
-    const outcome = await jobs.run(job, { input: { uploads: hasFiles ? files : undefined } });
+    const uploads = hasFiles ? files : undefined;
+    const outcome = await jobs.run(job, { input: { uploads, canWait: false } });
     try {
       // Of one that was processed here just now an end is known, unless its claim was lost to others.
       return await answer(db, rawId, 'lease_lost');
@@ -89,12 +90,21 @@ async function answer(
     case 'invalid':
     case 'failed':
       throw reasonOf(rawId, outcome.error);
-    default:
-      throw problem(unfinished, {
-        detail: `The payload (raw_id ${rawId}) is not done yet. Send the request again in a moment.`,
-        headers: { 'retry-after': '5' },
+    case 'pending':
+      if (unfinished === 'still_processing') throw notDone(rawId, unfinished);
+      throw problem('interrupted', {
+        detail: `The payload (raw_id ${rawId}) is back in the queue, and processed when what it needs is there.`,
       });
+    default:
+      throw notDone(rawId, unfinished);
   }
+}
+
+function notDone(rawId: number, code: 'lease_lost' | 'still_processing'): Error {
+  return problem(code, {
+    detail: `The payload (raw_id ${rawId}) is not done yet. Send the request again in a moment.`,
+    headers: { 'retry-after': '5' },
+  });
 }
 
 /** The recorded reason as an answer. */

@@ -45,9 +45,9 @@ export function createRetry(deps: { db: Kysely<Tables>; onRetried: () => void })
       if (!(await putBackOne(db, rawId))) {
         const standing = await findStanding(db, rawId);
         if (standing === undefined) throw problem('raw_not_found');
-        const { status, inline } = standing;
+        const { status, lacksPictures } = standing;
         const detail =
-          inline && status !== 'processing' ? PICTURES_GONE : `The payload is ${status}.`;
+          lacksPictures && status !== 'processing' ? PICTURES_GONE : `The payload is ${status}.`;
         throw problem('not_retryable', { detail });
       }
       onRetried();

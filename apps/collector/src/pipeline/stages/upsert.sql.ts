@@ -12,8 +12,10 @@ export type Upsert = {
 
 /**
  * Creates or updates the listing of a payload. With a new payload it comes back from the archive; one that
- * is processed again is no sign of that, and no change of its price for those who follow the listings. It is
- * complete again only when every stage has been through.
+ * is processed again is no sign of that, and no change of its price for those who follow the listings. Where it makes
+ * the same of the listing again, as after an attempt that went back, the row stays the one that it is: a new version
+ * would leave a dead one in each of its indexes, and a time of a change that was none (docs/adr/0012). It is complete
+ * again only when every stage has been through.
  * @returns The listing's id; undefined where it was made from a newer payload already.
  * @throws LeaseLostError.
  */
@@ -50,12 +52,20 @@ export async function upsertListing(
         archived_at = case when (select value from again)::boolean
           then property_listings.archived_at end,
         updated_at = now()
+      where not (select value from again)::boolean
+        or (${sql.join(columns.map((column) => sql.ref(`property_listings.${column}`)))})
+          is distinct from (${sql.join(columns.map((column) => sql.ref(`excluded.${column}`)))})
       returning id),
+    made as (
+      select id from stored
+      union
+      select listing.id from current, property_listings as listing
+      where listing.source_slug = ${job.sourceSlug} and listing.external_id = ${job.externalId}),
     traced as (
       insert into listing_enrichments (listing_id, kind, value)
-      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from stored
+      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
-    select exists (select from claim) as held, (select id from stored) as id`.execute(db);
+    select exists (select from claim) as held, (select id from made) as id`.execute(db);
   const stored = rows[0];
   if (stored === undefined || !stored.held) throw new LeaseLostError(job);
   return stored.id ?? undefined;

@@ -25,6 +25,8 @@ export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const state = {
+    /** Whether it cuts every connection. */
+    isDown: false,
     /** How many of the next requests are answered 503 SlowDown. */
     slowDowns: 0,
     /** What is put waits for this before it is read. */
@@ -37,6 +39,7 @@ export async function startBucket() {
     const { method = '', url = '', headers } = request;
     const { pathname, searchParams } = new URL(url, 'http://bucket.test');
     requests.push(`${method} ${pathname}`);
+    if (state.isDown) return void request.socket.destroy();
     if (method === 'PUT') await state.taking;
     const body = await buffer(request);
     const fail = (status: number, code: string) => {

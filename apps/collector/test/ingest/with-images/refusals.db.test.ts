@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { createApiKeys } from '../../../src/access/api-keys.ts';
+import type { RawStatus } from '../../../src/database/tables.ts';
 import { createIngest } from '../../../src/ingest/service.ts';
 import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
 import { rawRecord } from '../../support/database.ts';
@@ -32,15 +33,18 @@ test('each way to fail has its status, and the OpenAPI document names it', async
         },
       },
     })({ payload: payloadOf(), files: [] }, undefined, () => undefined);
-  const ends: [status: number, code: string, raw: 'invalid' | 'failed' | 'processing'][] = [
+  const ends: [status: number, code: string, raw: RawStatus][] = [
     [422, 'not_a_listing', 'invalid'],
     [502, 'model_failed', 'failed'],
     [503, 'stage_timed_out', 'failed'],
     [503, 'interrupted', 'failed'],
     [503, 'lease_lost', 'failed'],
+    [503, 'image_store_unavailable', 'failed'],
     [500, 'internal_error', 'failed'],
     // Its claim is others' now.
     [503, 'lease_lost', 'processing'],
+    // It is back in the queue, as it came without pictures.
+    [503, 'interrupted', 'pending'],
   ];
   for (const [status, code, raw] of ends) {
     const error = JSON.stringify({ code, message: 'Why.' });
@@ -63,6 +67,7 @@ test('each way to fail has its status, and the OpenAPI document names it', async
     502: ['model_failed'],
     503: [
       'disk_low',
+      'image_store_unavailable',
       'interrupted',
       'lease_lost',
       'model_unavailable',
@@ -74,6 +79,7 @@ test('each way to fail has its status, and the OpenAPI document names it', async
 
 test('what is no property listing is 422 with the reason, and its pictures are not kept', async () => {
   const payload = payloadOf({
+    source_slug: 'bicycles',
     title: 'Продам велосипед',
     description: 'Продам велосипед гірський, 21 швидкість. Ціна 8000 грн.',
   });
@@ -85,7 +91,8 @@ test('what is no property listing is 422 with the reason, and its pictures are n
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
   assert.deepEqual([retry.status, retry.json<{ code: string }>().code], [409, 'not_retryable']);
   assert.match(retry.text, /came with its pictures/);
-  const all = await collector.post('/api/v1/admin/raw/retry', { status: 'invalid' });
+  const filter = { status: 'invalid', source_slug: 'bicycles' };
+  const all = await collector.post('/api/v1/admin/raw/retry', filter);
   assert.deepEqual(all.json(), { retried: 0 });
 });
 
@@ -167,7 +174,16 @@ test('a disk without room is 503 before anything is read', async () => {
   assert.equal(await count(), records);
 });
 
-test('a model that fails is 502; when it is left alone, 503 and nothing stored', async () => {
+/** Forms with pictures, and without. */
+const FILES = [[red], []];
+
+for (const files of FILES) {
+  const which = files.length > 0 ? 'with pictures' : 'without pictures';
+  test(`a model that fails is 502 ${which}; when it is left alone, 503 and nothing stored`, () =>
+    failingModel(files));
+}
+
+async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   const server = await startModelServer();
   const env = {
     MODEL_MODE: 'openai',
@@ -178,26 +194,43 @@ test('a model that fails is 502; when it is left alone, 503 and nothing stored',
   };
   await using down = await start(env);
   server.state.up = false;
-  const payload = payloadOf();
+  const source_slug = `failing-with-${files.length}`;
+  const payload = payloadOf({ source_slug });
   const headers = { 'idempotency-key': 'failing' };
-  const failed = await sendForm(down.url, formOf(payload, [red]), headers);
+  const failed = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([failed.status, failed.body.code], [502, 'model_failed']);
   // The breaker opens in the midst of the second one.
-  const cut = await sendForm(down.url, formOf(payload, [red]), headers);
+  const cut = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([cut.status, cut.body.code], [502, 'model_failed']);
   assert.match(cut.body.detail, /left alone/);
   assert.notEqual(cut.body.detail, failed.body.detail, 'a failed one gives its key up');
   const records = await count();
-  const refused = await sendForm(down.url, formOf(payload, [red]), headers);
+  const refused = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([refused.status, refused.body.code], [503, 'model_unavailable']);
   assert.ok(refused.headers.get('retry-after'));
   assert.equal(await count(), records);
-  const statuses = await db
+  const stored = await db
     .selectFrom('raw_data')
-    .select(['status', 'inline'])
+    .select(['id', 'status', 'inline'])
     .where('external_id', '=', payload.external_id)
+    .orderBy('id')
     .execute();
   const failedInline = { status: 'failed', inline: true };
-  assert.deepEqual(statuses, [failedInline, failedInline]);
+  assert.partialDeepStrictEqual(stored, [failedInline, failedInline]);
+  assert.equal(stored.length, 2);
+  const readings = db.selectFrom('raw_readings').select('raw_id');
+  assert.deepEqual(await readings.execute(), [], 'what was read of them is not kept');
+  // What brought no pictures can be put back; what did, cannot.
+  const rawId = stored[0]?.id ?? 0;
+  const retry = await down.post(`/api/v1/admin/raw/${rawId}/retry`);
+  const all = await down.post('/api/v1/admin/raw/retry', { status: 'failed', source_slug });
+  if (files.length > 0) {
+    assert.match(retry.text, /came with its pictures/);
+    assert.deepEqual([retry.status, all.json()], [409, { retried: 0 }]);
+  } else {
+    assert.deepEqual([retry.status, all.json()], [200, { retried: 1 }]);
+    const { status, inline, attempts } = await rawRecord(db, rawId);
+    assert.deepEqual([status, inline, attempts], ['pending', false, 0]);
+  }
   await server.close();
-});
+}

@@ -38,6 +38,7 @@ await app.register(withImagesRoutes, {
   },
   limit: async () => ({}),
   breaker: fakeBreaker(),
+  imageStore: { isAway: false },
   disk: createDisk({ folder, minFreeMb: 0 }),
   temporary: () => folder,
   atOnce: 1,
