@@ -101,6 +101,7 @@ create table conversation_messages (
   problem jsonb,
   client_message_id text,
   kept text,
+  unasked boolean not null default false,
   FOREIGN KEY (session_id) REFERENCES conversation_sessions(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );

@@ -16,15 +16,14 @@ import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
 import { createUserAdmin } from './admin/users.ts';
-import { fixedLimits, openModel } from './agent/index.ts';
-import { sweepAudit } from './audit/repository.ts';
-import { auditRoutes } from './audit/routes.ts';
+import { checkInstructions, fixedLimits, openModel } from './agent/index.ts';
+import { auditRoutes, sweepAudit } from './audit/index.ts';
 import { createChat } from './chat/chat.ts';
 import { chatLifecycle } from './chat/lifecycle.ts';
 import { createChatMetrics } from './chat/metrics.ts';
 import { createChatMessages } from './chat/socket-messages.ts';
 import { sweepEvents } from './chat/turn-events.sql.ts';
-import { TURN_CHANNEL, TURN_END_CHANNEL } from './chat/turns.sql.ts';
+import { TURN_END_CHANNEL } from './chat/turns.sql.ts';
 import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createDigests } from './digests/digests.ts';
@@ -32,15 +31,18 @@ import { digestLifecycle } from './digests/lifecycle.ts';
 import { createDigestMetrics } from './digests/metrics.ts';
 import { createFiles, fileRoutes } from './files/index.ts';
 import { homeRoutes } from './home/routes.ts';
-import { sweepSessions } from './identity/auth-sessions.ts';
-import { createIdentity } from './identity/identity.ts';
-import { sweepInvalidations, USER_CHANNEL } from './identity/invalidation.ts';
-import { createIdentityMetrics } from './identity/metrics.ts';
-import { ownSignInRoutes } from './identity/own-sign-ins-routes.ts';
-import { sweepPendingLogins } from './identity/pending-logins.ts';
-import { identityRoutes } from './identity/routes.ts';
-import { sweepTerminalSignIns } from './identity/terminal/repository.ts';
-import { terminalRoutes } from './identity/terminal/routes.ts';
+import {
+  createIdentity,
+  createIdentityMetrics,
+  identityRoutes,
+  ownSignInRoutes,
+  sweepInvalidations,
+  sweepPendingLogins,
+  sweepSessions,
+  sweepTerminalSignIns,
+  terminalRoutes,
+  USER_CHANNEL,
+} from './identity/index.ts';
 import { maintain } from './maintenance/maintenance.ts';
 import { adminMemoryRoutes, createMemory, memoryRoutes } from './memory/index.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
@@ -77,8 +79,22 @@ type AppOptions = { config: Config; database: AssistantDatabase; log: Logger };
 /** Puts the assistant together: a server that is ready to listen or to be asked by `inject`. */
 export async function createApp({ config, database, log }: AppOptions): Promise<Server> {
   const { db } = database;
+  const memory = createMemory({ db });
+  const collector = createCollector({
+    url: config.COLLECTOR_URL,
+    apiKey: config.COLLECTOR_API_KEY,
+  });
+  const files = createFiles({ db });
+  const tools = createTools({
+    collector,
+    memory,
+    files,
+    inventoryFile: config.INVENTORY_FILE,
+  });
+  const contextTokens = config.MODEL_CONTEXT_TOKENS;
   const profilesFolder = config.PROFILES_DIR ?? SHIPPED_PROFILES;
-  const profiles = createProfiles(await loadProfiles(profilesFolder));
+  const check = checkInstructions({ tools, contextTokens });
+  const profiles = createProfiles(await loadProfiles(profilesFolder, check));
   const app = await createServer({
     log,
     bodyLimit: BODY_LIMIT_BYTES,
@@ -131,7 +147,6 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   terminalRoutes(app, { config, identity, loginLimit });
   ownSignInRoutes(app, identity);
   auditRoutes(app, db);
-  const memory = createMemory({ db });
   memoryRoutes(app, memory);
   adminMemoryRoutes(app, memory);
   homeRoutes(app, { identity, baseUrl: config.BASE_URL });
@@ -146,19 +161,8 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   await webhookRoutes(app, { db, receive });
   const model = openModel(config, { registry, log });
-  const collector = createCollector({
-    url: config.COLLECTOR_URL,
-    apiKey: config.COLLECTOR_API_KEY,
-  });
-  const files = createFiles({ db });
-  const tools = createTools({
-    collector,
-    memory,
-    files,
-    inventoryFile: config.INVENTORY_FILE,
-  });
   const sessions = createSessions({ db, profiles });
-  const requests = { db, memory, tools, contextTokens: config.MODEL_CONTEXT_TOKENS };
+  const requests = { db, memory, tools, contextTokens };
   const chat = createChat({
     ...requests,
     model,
@@ -176,7 +180,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   inspectionRoutes(app, createInspection({ ...requests, profiles }));
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
-  reloadProfiles(app, { folder: profilesFolder, profiles, log });
+  reloadProfiles(app, { folder: profilesFolder, profiles, check, log });
   ownDataRoutes(app, db);
   const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
   adminRoutes(app, { users, sessions });
@@ -201,7 +205,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     chat,
     model,
     isExclusive,
-    listen: (hear) => database.listen(TURN_CHANNEL, hear),
+    listen: database.listen,
   });
   digestLifecycle(app, {
     digests: createDigests({

@@ -110,7 +110,13 @@ export const configSchema = Type.Object({
   PROFILES_DIR: Type.Optional(Type.String({ minLength: 1 })),
   ...modelConfig,
   MODEL_CONTEXT_TOKENS: integer({ default: 32_768, min: 2048, max: 10_000_000 }),
-  ANSWER_MAX_TOKENS: integer({ default: 4000, min: 1, max: 1_000_000 }),
+  ANSWER_MAX_TOKENS: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 4_000_000,
+      description: 'must be a whole number, 1 to 4000000',
+    }),
+  ),
   ANSWER_MAX_SECONDS: integer({ default: 300, min: 1, max: 3600 }),
   COLLECTOR_URL: Type.String({
     default: 'http://127.0.0.1:8001',
@@ -127,8 +133,24 @@ export const configSchema = Type.Object({
   }),
 });
 
-/** The configuration, with the addresses that follow from others filled in, without a final slash. */
-export type Config = Static<typeof configSchema> & { IDP_REDIRECT_URI: string };
+/** The configuration, with what follows from other variables filled in, and addresses without a final slash. */
+export type Config = Static<typeof configSchema> & {
+  IDP_REDIRECT_URI: string;
+  ANSWER_MAX_TOKENS: number;
+};
+
+/** How much a model may write for one answer where nothing is said and its window is large enough. */
+const ANSWER_TOKENS = 4000;
+
+/** What of a model's window is never taken by what is sent first, so that there is always room for an answer. */
+const ANSWER_SHARE = 0.4;
+
+/**
+ * How many tokens ANSWER_MAX_TOKENS can be.
+ * @param contextTokens MODEL_CONTEXT_TOKENS.
+ */
+export const mostAnswerTokens = (contextTokens: number): number =>
+  Math.floor(contextTokens * ANSWER_SHARE);
 
 /** Browsers would throw the cookie away silently, so that nobody could stay signed in. */
 const keptCookie: ConfigRule<typeof configSchema> = ({
@@ -161,12 +183,27 @@ const completeModel: ConfigRule<typeof configSchema> = (values) =>
         .map((name) => [name, 'is not set: MODEL_MODE=openai needs it'])
     : [];
 
+/** What is asked of a model and what it may write have to fit into its window together. */
+const fittingAnswer: ConfigRule<typeof configSchema> = ({
+  MODEL_CONTEXT_TOKENS: contextTokens,
+  ANSWER_MAX_TOKENS: answerTokens,
+}) => {
+  if (contextTokens === undefined || answerTokens === undefined) return [];
+  if (answerTokens <= mostAnswerTokens(contextTokens)) return [];
+  return [
+    [
+      'ANSWER_MAX_TOKENS',
+      `can be at most ${ANSWER_SHARE * 100} % of MODEL_CONTEXT_TOKENS: lower it, or unset it to have it follow; or raise MODEL_CONTEXT_TOKENS where the model's server takes more`,
+    ],
+  ];
+};
+
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env, [keptCookie, completeModel]);
+  const values = loadConfig(configSchema, env, [keptCookie, completeModel, fittingAnswer]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,
@@ -174,6 +211,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     IDP_BASE_URL: values.IDP_BASE_URL.replace(/\/+$/, ''),
     COLLECTOR_URL: values.COLLECTOR_URL.replace(/\/+$/, ''),
     IDP_REDIRECT_URI: values.IDP_REDIRECT_URI ?? `${baseUrl}/auth/callback`,
+    ANSWER_MAX_TOKENS:
+      values.ANSWER_MAX_TOKENS ??
+      Math.min(ANSWER_TOKENS, mostAnswerTokens(values.MODEL_CONTEXT_TOKENS)),
   };
 }
 

@@ -17,3 +17,14 @@ const SPLIT_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/;
 export function shortenText(text: string, length: number): string {
   return text.length <= length ? text : `${cutText(text, length).trimEnd()}…`;
 }
+
+/**
+ * The beginning of a text, of at most so many bytes as UTF-8, which ends at no half of a character.
+ * @param bytes Nothing is left where it is 0 or less.
+ */
+export function cutToBytes(text: string, bytes: number): string {
+  const whole = Buffer.from(text);
+  if (whole.length <= bytes) return text;
+  // As of a stream, so that the character at the cut is left out and not broken.
+  return new TextDecoder().decode(whole.subarray(0, Math.max(0, bytes)), { stream: true });
+}

@@ -211,6 +211,13 @@ export const errors = {
     advice: 'It is complete already: open the session anew to see it.',
     retry: false,
   },
+  message_name_taken: {
+    status: 409,
+    title: 'Another message has this name',
+    advice:
+      'A message with this `client_message_id` and another text is in the session. Send this one under a name of its own.',
+    retry: false,
+  },
   nothing_to_retry: {
     status: 409,
     title: 'There is nothing to try again',
@@ -245,6 +252,13 @@ export const errors = {
     status: 502,
     title: 'The model gave no answer',
     advice: 'Try again with `message.retry`; if it stays, the operator finds why in the log.',
+    retry: false,
+  },
+  message_too_long: {
+    status: 413,
+    title: 'The message is too long for the model',
+    advice:
+      'There is no room for an answer beside it. Send it in parts, or attach it as a text file and ask about that.',
     retry: false,
   },
   answer_too_long: {

@@ -127,6 +127,8 @@ export type Tables = {
     client_message_id: ColumnType<string | null, string | null | undefined, string | null>;
     /** What models are told instead of the content; null where that is what they are told. */
     kept: ColumnType<string | null, string | null | undefined, string | null>;
+    /** Whether it came by itself, and answers no other message. */
+    unasked: Generated<boolean>;
   };
   conversation_summaries: {
     session_id: string;

@@ -169,6 +169,29 @@ test('a capitalised None is a contradiction without Secure as well', () => {
   );
 });
 
+/** How much an answer may be in a window, where that is set or not. */
+const answerTokens = (window: string, most = '') =>
+  read({ MODEL_CONTEXT_TOKENS: window, ANSWER_MAX_TOKENS: most }).ANSWER_MAX_TOKENS;
+
+test('how much an answer may be follows the window, and more than fits into that is refused', () => {
+  assert.deepEqual(
+    ['2048', '8192', '10000', '32768'].map((tokens) => answerTokens(tokens)),
+    [819, 3276, 4000, 4000],
+  );
+  assert.equal(answerTokens('8192', '3276'), 3276);
+  assert.throws(
+    () => answerTokens('8192', '3277'),
+    (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.deepEqual(error.variables, ['ANSWER_MAX_TOKENS']);
+      assert.match(error.message, /40 % of MODEL_CONTEXT_TOKENS: lower it, .* or raise/);
+      assert.doesNotMatch(error.message, /3277/);
+      return true;
+    },
+  );
+  assert.throws(() => read({ ANSWER_MAX_TOKENS: '0' }), /ANSWER_MAX_TOKENS must be a whole number/);
+});
+
 test('bad values and contradictions are one error', () => {
   assert.throws(
     () =>

@@ -40,6 +40,11 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     return this.#seq;
   }
 
+  /** Whether the next step is to open its session: it has a turn, or may have one. */
+  get isOpenedNext(): boolean {
+    return this.turnId !== undefined || (this.ask.type === 'retry' && this.wasAsked);
+  }
+
   /** Whether there is nothing more to come. */
   get isOver(): boolean {
     return this.#hasEnded || this.#failure !== undefined;

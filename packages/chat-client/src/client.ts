@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { AnswerStream, type Ask } from './answer.ts';
-import { pursue } from './asking.ts';
+import { Arrivals, type Arrived } from './arrivals.ts';
+import { hearAgain, pursue } from './asking.ts';
 import { ChatError } from './errors.ts';
 import type { Answer, Message, Session } from './frames.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -11,9 +12,6 @@ const PATIENCE_MS = 10 * 60_000;
 
 export type ChatOptions = Pick<LinkOptions, 'url' | 'cookie'> &
   Partial<Pick<LinkOptions, 'onStatus' | 'patienceMs' | 'delayOf'>>;
-
-/** A message that nobody asked for, such as the digest of a saved search. */
-export type Arrived = { sessionId: string; message: Message };
 
 /** A client of the assistant that is connected, and connects again by itself. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
@@ -31,18 +29,21 @@ export async function openChat({
   delayOf = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
-  let hearArrived: ((arrived: Arrived) => void) | undefined;
+  const arrivals = new Arrivals();
+  const asking = { delayOf, onStatus, arrivals };
   const link = new Link(
     { url, cookie, onStatus, patienceMs, delayOf },
     {
       onOpen() {
+        const reopening = [...answers].filter(({ isOpenedNext }) => isOpenedNext);
+        const reopened = new Set(reopening.map(({ sessionId }) => sessionId));
+        for (const sessionId of arrivals.sessions) {
+          if (!reopened.has(sessionId)) void hearAgain(link, sessionId, asking);
+        }
         for (const answer of answers) void follow(answer);
       },
       onEvent(event) {
-        if (event.type === 'message.arrived') {
-          hearArrived?.({ sessionId: event.session_id, message: event.message });
-          return;
-        }
+        arrivals.take(event);
         for (const answer of answers) {
           if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
           if (answer.take(event) === 'gap') void follow(answer);
@@ -66,7 +67,7 @@ export async function openChat({
   );
 
   async function follow(answer: AnswerStream): Promise<void> {
-    await pursue(link, answer, { delayOf, onStatus });
+    await pursue(link, answer, asking);
     if (answer.isOver) answers.delete(answer);
   }
 
@@ -100,7 +101,9 @@ export async function openChat({
       sessionId: string,
     ): Promise<{ session: Session; messages: Message[]; answer: Answer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
-      const { session, messages, turn } = await link.insist(request);
+      const { session, messages, turn } = await link.insist(request, (opened) =>
+        arrivals.note(sessionId, opened.messages),
+      );
       return {
         session,
         messages,
@@ -130,11 +133,12 @@ export async function openChat({
     },
 
     /**
-     * Has what comes by itself told from now on, in sessions that were opened or spoken in since the connection was
-     * last made; what came before is in the messages of its session.
+     * Has what comes by itself told from now on, in the latest 20 sessions that were opened or spoken in; what came
+     * before that is in the messages of its session. What comes while the connection is lost is told as soon as
+     * there is one again.
      */
     hearArrivals(hear: (arrived: Arrived) => void): void {
-      hearArrived = hear;
+      arrivals.hear = hear;
     },
 
     /** Closes the connection; whatever is waited for fails. */

@@ -239,6 +239,8 @@ const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unask
 
 test('what came by itself is not taken for the answer to a question', async (t) => {
   const { script, client, peer } = await openPair(t);
+  const arrived: string[] = [];
+  client.hearArrivals(({ message: { id: came } }) => arrived.push(came));
   const answer = client.retry('s');
   const { id } = await peer.hear('message.retry');
   peer.say(started({ id, replaces: 'a' }), delta(2, 'Є '));
@@ -254,6 +256,7 @@ test('what came by itself is not taken for the answer to a question', async (t) 
   const last = (await all(answer)).events.at(-1);
   assert.ok(last?.type === 'message.completed');
   assert.equal(last.message.id, 'a2');
+  assert.deepEqual(arrived, ['d1', 'd2']);
 });
 
 test('nor does it hide that a retry was lost', async (t) => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openChat, reconnectDelayMs } from '../src/index.ts';
 import { all, cookie, openPair, say } from './support/client.ts';
-import { completed, session, started, startScript } from './support/script.ts';
+import { completed, event, message, session, started, startScript } from './support/script.ts';
 
 for (const [close, code] of [
   [4401, 'signed_out'],
@@ -98,6 +98,77 @@ test('however long nothing was said, a connection that is lost is made again', a
   const { id } = await again.hear('session.create');
   again.say({ type: 'session.created', id, session_id: 's', session });
   assert.equal((await creating).session_id, 's');
+});
+
+const digest = (id: string) => message(id, 'assistant', 'Нових: 1', { unasked: true });
+
+test('what comes by itself is told on the next connection too, and once', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const arrived: string[] = [];
+  client.hearArrivals(({ message: { id } }) => arrived.push(id));
+  const opening = client.openSession('s');
+  const { id } = await peer.hear('session.open');
+  const opened = { type: 'session.opened', session_id: 's', session, turn: null };
+  const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.'), digest('d1')];
+  peer.say({ ...opened, id, messages: before });
+  assert.equal((await opening).messages.length, 3);
+  peer.socket.terminate();
+
+  const again = await script.peer();
+  const { id: reopening, ...asked } = await again.hear('session.open');
+  assert.deepEqual(asked, { type: 'session.open', session_id: 's' });
+  again.say({ ...opened, id: reopening, messages: [...before, digest('d2')] });
+  const comes = (which: string, turn: string) =>
+    again.say({
+      ...event(1, 'message.arrived', { message: digest(which) }),
+      turn_id: turn,
+    });
+  comes('d2', 't2');
+  comes('d3', 't3');
+  const cancelling = client.cancel('s');
+  again.say({
+    type: 'message.cancelling',
+    id: (await again.hear('message.cancel')).id,
+    session_id: 's',
+  });
+  await cancelling;
+  assert.deepEqual(arrived, ['d2', 'd3']);
+});
+
+test('a session that was opened is opened again until the assistant can tell, and not when it is gone', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const opening = client.openSession('s');
+  const { id } = await peer.hear('session.open');
+  const opened = { type: 'session.opened', session_id: 's', session, messages: [], turn: null };
+  peer.say({ ...opened, id });
+  await opening;
+  peer.socket.terminate();
+  const second = await script.peer();
+  for (const [status, code] of [
+    [503, 'unavailable'],
+    [404, 'session_not_found'],
+  ] as const) {
+    const { id: asked } = await second.hear('session.open');
+    second.say({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
+  }
+  // What was said before it is answered after it.
+  const cancelling = client.cancel('s');
+  second.say({
+    type: 'message.cancelling',
+    id: (await second.hear('message.cancel')).id,
+    session_id: 's',
+  });
+  await cancelling;
+  second.socket.terminate();
+  const third = await script.peer();
+  const creating = client.createSession();
+  third.say({
+    type: 'session.created',
+    id: (await third.hear('session.create')).id,
+    session_id: 's',
+    session,
+  });
+  await creating;
 });
 
 test('a server that only pings is there: the patience begins anew', async (t) => {

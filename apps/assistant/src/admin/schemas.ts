@@ -1,7 +1,7 @@
 import { cursors, pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
 import { role } from '../access/user.ts';
-import { userMembers } from '../identity/schemas.ts';
+import { userMembers } from '../identity/index.ts';
 import { nullable, storableText, timestamp, userId } from '../schema.ts';
 
 /** How many users one page has. */

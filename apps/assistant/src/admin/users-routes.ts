@@ -1,7 +1,7 @@
 import { type Server, toPage } from '@oselya/kit';
 import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { readPermissions, readRole } from '../identity/users.ts';
+import { readPermissions, readRole } from '../identity/index.ts';
 import { okAnswer } from '../schema.ts';
 import {
   roleBody,

@@ -1,11 +1,14 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Role } from '../access/user.ts';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
-import { endSessions, setCachedRole } from '../identity/invalidation.ts';
-import type { IdentityMetrics } from '../identity/metrics.ts';
-import type { RevocationQueue } from '../identity/revocation-queue.ts';
+import {
+  endSessions,
+  type IdentityMetrics,
+  type RevocationQueue,
+  setCachedRole,
+} from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { listUsers, userExists, type UserQuery } from './users-repository.ts';
 

@@ -1,8 +1,11 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
+import { cutText } from '../cut-text.ts';
 import { problem } from '../errors.ts';
 import { refused, type ToolResult } from '../tools/run-tool.ts';
-import { estimateTokens } from './context.ts';
+import { bytesOf, estimateTokens } from './estimate.ts';
+import { TOKEN_LENGTH } from './read-text.ts';
 import type { UsedTool } from './used-tools.ts';
+import { openWindow } from './window.ts';
 
 /** What one answer may use. */
 export type AgentLimits = {
@@ -19,8 +22,8 @@ export type AgentLimits = {
 /** What of {@link AgentLimits} no setting changes. */
 export const fixedLimits = { rounds: 8, toolCalls: 16 };
 
-/** What of the model's window tools leave to the answer, where that may be so long. */
-const ANSWER_SHARE = 1 / 4;
+/** The least that a tool is run for: what changes the memory tells of it in some more. */
+const LEAST_OUTPUT_TOKENS = 64;
 
 /** What happens while an agent answers, in its order. */
 export type AgentEvent =
@@ -36,10 +39,14 @@ export type AgentOptions = {
   /**
    * Runs a tool. It never throws but for the signal.
    * @param context.hasReadData Whether the model had read what strangers wrote when it asked for it.
+   * @param context.outputBytes How long its output may be.
    */
-  runTool: (call: ToolCall, context: { hasReadData: boolean }) => Promise<ToolResult>;
+  runTool: (
+    call: ToolCall,
+    context: { hasReadData: boolean; outputBytes: number },
+  ) => Promise<ToolResult>;
   limits: Omit<AgentLimits, 'ms'>;
-  /** How much the model takes at once. */
+  /** How much the model takes at once: what is sent and what it may write are never more together. */
   contextTokens: number;
   signal: AbortSignal;
 };
@@ -47,8 +54,9 @@ export type AgentOptions = {
 /**
  * Answers the last message of a conversation: asks the model, runs the tools that it asks for, and asks again
  * with what they gave, until it has answered or its rounds are spent. Texts of several rounds follow one another.
- * @throws ProblemError `answer_too_long` where it has written as much as it may, or `model_failed` where it says
- *   nothing; ModelError as the model client does; the signal's reason.
+ * @throws ProblemError `message_too_long` where the question leaves no room for an answer, `answer_too_long` where it
+ *   has written as much as it may, or `model_failed` where it says nothing; ModelError as the model client does; the
+ *   signal's reason.
  */
 export async function* runAgent({
   model,
@@ -64,20 +72,22 @@ export async function* runAgent({
   let hasText = false;
   let toolsRun = 0;
   let tokensLeft = limits.outputTokens;
+  const window = openWindow({ request, contextTokens, outputTokens: tokensLeft });
 
   for (let round = 1; ; round += 1) {
     const isLast = round === limits.rounds || toolsRun >= limits.toolCalls;
+    const next = { ...request, messages, tools: isLast ? [] : request.tools };
+    const mostTokens = Math.min(tokensLeft, window.roomBeside(next));
+    if (mostTokens < 1) throw problem('answer_too_long');
     const stream = model.streamChat({
-      ...request,
+      ...next,
       operation: 'chat',
-      messages,
-      tools: isLast ? [] : request.tools,
-      maxOutputTokens: tokensLeft,
+      maxOutputTokens: mostTokens,
       signal,
     });
     const { text, calls, leftOut, tokens, isCut }: Round = yield* readRound(stream, {
       follows: hasText,
-      mostTokens: tokensLeft,
+      mostTokens,
       mostCalls: limits.toolCalls,
     });
     hasText ||= text !== '';
@@ -95,17 +105,22 @@ export async function* runAgent({
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       yield { type: 'tool.started', call };
-      const refusal = noMoreTools();
+      // What is told of the calls that were left out goes with the last result: no other message may stand here.
+      const isLastCall = index === calls.length - 1;
+      const more = isLastCall ? tellLeftOut(leftOut) : '';
+      const results = [toldOf(call, more), ...calls.slice(index + 1).map(refusalOf)];
+      const room = window.roomForTool([...messages, ...results], tokensLeft);
+      const refusal = noMoreTools(room);
       const result: ToolResult =
-        refusal === undefined ? await runTool(call, { hasReadData }) : refused(refusal);
+        refusal === undefined
+          ? await runTool(call, { hasReadData, outputBytes: bytesOf(room) })
+          : refused(refusal);
       toolsRun += 1;
       readsData ||= result.isData;
       const { status, output, kept } = result;
       const used = { ...call, status, output: kept, round };
       yield { type: 'tool.finished', call, result, used };
-      // What is told of the calls that were left out goes with the last result: no other message may stand here.
-      const content = index === calls.length - 1 ? output + tellLeftOut(leftOut) : output;
-      messages.push({ role: 'tool', toolCallId: call.id, toolName: call.name, content });
+      messages.push(toldOf(call, output + more));
     }
     hasReadData ||= readsData;
   }
@@ -117,16 +132,26 @@ export async function* runAgent({
   }
 
   /** Why another tool cannot be run; nothing where it can. */
-  function noMoreTools(): string | undefined {
+  function noMoreTools(room: number): string | undefined {
     if (toolsRun >= limits.toolCalls) {
       return `at most ${limits.toolCalls} tools are run for one answer`;
     }
-    const said = estimateTokens(JSON.stringify([request.system, request.tools, messages]));
-    const reserve = Math.min(tokensLeft, contextTokens * ANSWER_SHARE);
-    if (said + reserve <= contextTokens) return undefined;
-    return 'there is no room for more in this answer; answer with what is known';
+    return room < LEAST_OUTPUT_TOKENS ? NO_ROOM : undefined;
   }
 }
+
+/** What the model is told where its window is full. */
+const NO_ROOM = 'there is no room for more in this answer; answer with what is known';
+
+const toldOf = ({ id, name }: ToolCall, content: string): ChatMessage => ({
+  role: 'tool',
+  toolCallId: id,
+  toolName: name,
+  content,
+});
+
+/** What the model is told at least of a call. */
+const refusalOf = (call: ToolCall) => toldOf(call, refused(NO_ROOM).output);
 
 /** What a model said in one round. */
 type Round = {
@@ -161,22 +186,27 @@ async function* readRound(
       end = part;
       continue;
     }
-    // A part of text is a token at least.
-    if (textParts + callTokens >= mostTokens) throw problem('answer_too_long');
+    // A part of text is a token at least, and a long one is several.
+    const mostParts = mostTokens - callTokens;
+    if (textParts >= mostParts) throw problem('answer_too_long');
     if (part.type === 'text') {
       textParts += 1;
+      const length = Math.max(0, mostParts * TOKEN_LENGTH - text.length);
+      const more = cutText(part.text, length);
       // What was said before the tools is a paragraph of its own.
       if (text === '' && follows) yield { type: 'text', text: '\n\n' };
-      text += part.text;
-      yield { type: 'text', text: part.text };
+      text += more;
+      yield { type: 'text', text: more };
+      if (more !== part.text) throw problem('answer_too_long');
     } else {
       callTokens += tokensOfCall(part.call);
       if (calls.length < mostCalls) calls.push(part.call);
       else leftOut += 1;
     }
   }
+  const textTokens = Math.max(textParts, Math.ceil(text.length / TOKEN_LENGTH));
   const counted = end?.usage.outputTokens ?? estimateTokens(text) + callTokens;
-  const tokens = Math.max(textParts + callTokens, counted);
+  const tokens = Math.max(textTokens + callTokens, counted);
   return { text, calls, leftOut, tokens, isCut: end?.reason === 'length' };
 }
 

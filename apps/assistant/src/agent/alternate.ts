@@ -1,7 +1,7 @@
 import type { ChatMessage } from '@oselya/model';
 
 /** What stands for an answer without a word: it was cancelled before the first one, failed, or never came. */
-const NO_ANSWER = '(No answer came.)';
+export const NO_ANSWER = '(No answer came.)';
 
 /**
  * A conversation in the shape that the templates of all models take: a question, the calls of tools and what these

@@ -1,6 +1,11 @@
-import { cutText } from '../cut-text.ts';
+import type { ToolDefinition } from '@oselya/model';
+import { mostAnswerTokens } from '../config.ts';
+import type { FileInfo } from '../files/index.ts';
 import type { KnownFact } from '../memory/index.ts';
 import type { Message } from '../sessions/index.ts';
+import { cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';
+import { type AgentRequest, toAgentRequest, tokensOfMessage, tokensOfSummary } from './request.ts';
+import { tokensOfPart } from './system-text.ts';
 
 /** What a model is sent of a conversation: instructions, what is known of the user, and what was said. */
 export type Context = {
@@ -9,17 +14,21 @@ export type Context = {
   about: string;
   /** The most recently written first. */
   memory: KnownFact[];
+  /** The files of the session that are named, the latest first, and how many others it has. */
+  files: NamedFile[];
+  filesLeftOut: number;
   /** What was said before the messages; null where nothing was summarized. */
   summary: string | null;
   /** In the order of the conversation. */
   messages: SaidMessage[];
-  /** About how many tokens all of it is, with the tools that go along. */
-  tokenEstimate: number;
 };
+
+/** A file as far as a model is told of it. */
+export type NamedFile = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
 
 /** A message as far as it is sent to a model. */
 export type SaidMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
-  Partial<Pick<Message, 'kept'>>;
+  Partial<Pick<Message, 'kept' | 'unasked'>>;
 
 /** A stored message with what models are told of it as its content. */
 export function asTold<Said extends SaidMessage>(message: Said): Said {
@@ -27,70 +36,163 @@ export function asTold<Said extends SaidMessage>(message: Said): Said {
 }
 
 /**
- * How a model's window is shared out, in tokens. What the request leaves is for what tools give, and for the
- * answer.
+ * How a model's window is shared out, in tokens. What the request leaves is for what tools give, and for the answer.
+ * Where instructions and tools take more than a fifth of the window, all else has its share of what they leave.
  * @param contextTokens The window: MODEL_CONTEXT_TOKENS.
+ * @param fixed What instructions and tools take of it.
  */
-export const sharesOf = (contextTokens: number) => ({
-  /** Of what is sent first. Beyond it earlier messages are summarized. */
-  request: Math.floor(contextTokens * 0.6),
-  /** Of what is known of the user, which must leave room for the conversation. */
-  memory: Math.floor(contextTokens / 8),
-  /** Of the messages that stay as they are when those before them are summarized. */
-  recent: Math.floor(contextTokens / 4),
-  /** Of the summary. */
-  summary: Math.floor(contextTokens / 16),
-});
+export function sharesOf(contextTokens: number, fixed: number) {
+  const free = Math.max(0, contextTokens - fixed);
+  const base = Math.min(contextTokens, free * 1.25);
+  return {
+    /** Of what is sent first. Beyond it earlier messages are summarized. */
+    request: Math.max(
+      contextTokens - mostAnswerTokens(contextTokens),
+      contextTokens - Math.ceil(free / 2),
+    ),
+    /** Of the facts, which must leave room for the conversation. */
+    memory: Math.floor(base / 8),
+    /** Of the text about the user. */
+    about: Math.floor(base / 16),
+    /** Of the names of files. */
+    files: Math.floor(base / 16),
+    /** Of the messages that stay as they are when those before them are summarized. */
+    recent: Math.floor(base / 4),
+    /** Of the summary: of what a model writes in half as many tokens, which it may count in longer ones. */
+    summary: Math.floor(base / 8),
+  };
+}
 
-/**
- * What the model would be sent now: the instructions, then as many of the facts, and as many of the
- * latest messages, as there is room for. Facts and messages beyond that are left out whole, the oldest
- * of them first; the last message always goes. Contract 3, Answers.
- * @param about What is known of the user in a few sentences, of which the beginning is sent.
- * @param facts The most recently written first.
- * @param summary What was said before all of the messages.
- * @param messages The newest first.
- * @param toolTokens About how many tokens the descriptions of the tools are.
- * @param contextTokens The model's window.
- */
-export function buildContext<Remembered extends KnownFact, Said extends SaidMessage>({
-  system,
-  about,
-  facts,
-  summary,
-  messages,
-  toolTokens,
-  contextTokens,
-}: {
+/** What a request is chosen from. */
+type Choice<Remembered extends KnownFact, Named extends NamedFile, Said extends SaidMessage> = {
   system: string;
   about: string;
   facts: readonly Remembered[];
+  files: readonly Named[];
   summary: string | null;
   messages: readonly Said[];
-  toolTokens: number;
+  tools: readonly ToolDefinition[];
+  modelName: string;
+  now: Date;
   contextTokens: number;
-}): Context & { memory: Remembered[]; messages: Said[] } {
-  const shares = sharesOf(contextTokens);
-  // Two letters a token, where they are Cyrillic.
-  const known = cutText(about, shares.memory);
-  const texts = [system, known, summary ?? ''];
-  const fixed = texts.reduce((tokens, text) => tokens + estimateTokens(text), toolTokens);
-  const roomBeside = (tokens: number) => Math.max(0, shares.request - tokens);
-  const memory = takeFitting(facts, tokensOfFact, Math.min(shares.memory, roomBeside(fixed)));
-  const latest = takeFitting(messages, tokensOfMessage, roomBeside(fixed + memory.tokens));
+};
+
+/**
+ * What the model would be sent now: the instructions, then as much of what is known of the user and the session, and
+ * as many of the latest messages, as there is room for beside the question. Facts, files and messages beyond that are
+ * left out whole, the oldest of them first; a question that is the last message always goes. Contract 3, Answers.
+ * @param choice.about What is known of the user in a few sentences, of which the beginning is sent.
+ * @param choice.facts The most recently written first.
+ * @param choice.files The latest first.
+ * @param choice.summary What was said before all of the messages.
+ * @param choice.messages The newest first.
+ * @param choice.modelName Empty for the configured one.
+ * @param choice.contextTokens The model's window.
+ * @returns With how many tokens the request is about, how many of the messages stay as they are where those before
+ *   them have to be summarized, and how many tokens that summary may be.
+ */
+export function buildContext<
+  Remembered extends KnownFact,
+  Named extends NamedFile,
+  Said extends SaidMessage,
+>({
+  system,
+  about,
+  facts,
+  files,
+  summary,
+  messages,
+  tools,
+  modelName,
+  now,
+  contextTokens,
+}: Choice<Remembered, Named, Said>): {
+  context: Context & { memory: Remembered[]; messages: Said[] };
+  request: AgentRequest;
+  tokenEstimate: number;
+  recentCount: number;
+  summaryTokens: number;
+} {
+  const write = (context: Context) =>
+    toAgentRequest({ context, profile: { model: modelName }, tools, now });
+  // That there are files is always said.
+  const bare = { ...NOTHING, system, filesLeftOut: files.length };
+  const fixed = estimateRequest(write(bare));
+  const shares = sharesOf(contextTokens, fixed);
   const [last] = messages;
-  const said =
-    latest.items.length === 0 && last !== undefined
-      ? { items: [last], tokens: tokensOfMessage(last) }
-      : latest;
+  const question = last?.role === 'user' ? last : undefined;
+
+  const asked = question === undefined ? 0 : tokensOfMessage(question);
+  let room = shares.request - fixed - asked;
+  const known = chooseKnown({ about, summary, files, facts }, { shares, room });
+  room -= known.tokens;
+
+  const earlier = question === undefined ? messages : messages.slice(1);
+  const latest = takeFitting(earlier, tokensOfMessage, room);
+  const said = question === undefined ? latest.items : [question, ...latest.items];
+  const context = { system, ...known.chosen, messages: said.toReversed() };
+  const request = write(context);
+  // By then the summary may be as long as its share.
+  const besideSummary = room + asked + known.summaryTokens - shares.summary;
   return {
-    system,
-    about: known,
-    memory: memory.items,
-    summary,
-    messages: said.items.toReversed(),
-    tokenEstimate: fixed + memory.tokens + said.tokens,
+    context,
+    request,
+    tokenEstimate: estimateRequest(request),
+    recentCount: countRecent(messages, Math.min(shares.recent, besideSummary)),
+    summaryTokens: Math.max(1, shares.summary - tokensOfSummary('.')),
   };
+}
+
+const NOTHING: Omit<Context, 'system' | 'filesLeftOut'> = {
+  about: '',
+  memory: [],
+  files: [],
+  summary: null,
+  messages: [],
+};
+
+/** What is known of the user and the session, as far as there is room for it: each part has its share at most. */
+function chooseKnown<Remembered extends KnownFact, Named extends NamedFile>(
+  {
+    about,
+    summary,
+    files,
+    facts,
+  }: Pick<Choice<Remembered, Named, never>, 'about' | 'summary' | 'files' | 'facts'>,
+  { shares, room }: { shares: ReturnType<typeof sharesOf>; room: number },
+) {
+  let tokens = 0;
+  /** As much as there is of a share. */
+  const within = (share: number) => Math.max(0, Math.min(share, room - tokens));
+
+  const known = cutToFit(about, within(shares.about), tokensOfPart.about);
+  tokens += tokensOfPart.about(known);
+  const before = summary && cutToFit(summary, within(shares.summary), tokensOfSummary);
+  const summaryTokens = tokensOfSummary(before ?? '');
+  tokens += summaryTokens;
+  const named = takeFitting(files, tokensOfPart.file, within(shares.files));
+  tokens += named.tokens;
+  const heading = tokensOfPart.factsHeading;
+  const remembered = takeFitting(facts, tokensOfPart.fact, within(shares.memory) - heading);
+  if (remembered.items.length > 0) tokens += heading + remembered.tokens;
+  const chosen = {
+    about: known,
+    summary: before,
+    files: named.items,
+    filesLeftOut: files.length - named.items.length,
+    memory: remembered.items,
+  };
+  return { chosen, tokens, summaryTokens };
+}
+
+/** The beginning of a text that takes no more room than there is, as it is written down. */
+function cutToFit(text: string, room: number, tokensOfText: (text: string) => number): string {
+  let cut = cutToTokens(text, room);
+  for (;;) {
+    const excess = tokensOfText(cut) - room;
+    if (cut === '' || excess <= 0) return cut;
+    cut = cutToTokens(cut, estimateTokens(cut) - excess);
+  }
 }
 
 /**
@@ -99,38 +201,8 @@ export function buildContext<Remembered extends KnownFact, Said extends SaidMess
  * message has the tools of its answer with it, and is never parted from them.
  * @param messages The newest first.
  */
-export function countRecent(messages: readonly SaidMessage[], contextTokens: number): number {
+export function countRecent(messages: readonly SaidMessage[], room: number): number {
   const isQuestion = ({ role }: SaidMessage) => role === 'user';
-  const { items } = takeFitting(messages, tokensOfMessage, sharesOf(contextTokens).recent);
+  const { items } = takeFitting(messages, tokensOfMessage, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;
-}
-
-/**
- * About how many tokens a text is: models make one of about four Latin letters, or of two Cyrillic
- * ones, which are four bytes either way.
- */
-export function estimateTokens(text: string): number {
-  return Math.ceil(Buffer.byteLength(text) / 4);
-}
-
-const tokensOfFact = ({ category, key, value }: KnownFact) =>
-  estimateTokens(`${category} ${key} ${value}`);
-
-const tokensOfMessage = ({ role, content, tool_calls }: SaidMessage) =>
-  estimateTokens(`${role} ${content} ${tool_calls === null ? '' : JSON.stringify(tool_calls)}`);
-
-/** The first items, until one has no room. */
-export function takeFitting<Item>(
-  items: readonly Item[],
-  tokensOf: (item: Item) => number,
-  room: number,
-): { items: Item[]; tokens: number } {
-  let tokens = 0;
-  const end = items.findIndex((item) => {
-    const more = tokensOf(item);
-    if (tokens + more > room) return true;
-    tokens += more;
-    return false;
-  });
-  return { items: items.slice(0, end === -1 ? undefined : end), tokens };
 }

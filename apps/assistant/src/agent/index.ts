@@ -1,6 +1,7 @@
 /** The agent that answers, as everybody else uses it. */
 
 export { type AgentLimits, fixedLimits, runAgent } from './agent.ts';
+export { checkInstructions } from './check-instructions.ts';
 export { loadRequest, type RequestDeps } from './load-request.ts';
 export { openModel } from './open-model.ts';
 export type { AgentRequest } from './request.ts';

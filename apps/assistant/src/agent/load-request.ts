@@ -6,8 +6,7 @@ import type { Profile } from '../profiles/profile.ts';
 import { listMessages } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';
-import { asTold, buildContext, countRecent, estimateTokens } from './context.ts';
-import { toAgentRequest } from './request.ts';
+import { asTold, buildContext } from './context.ts';
 import type { EarlierMessages } from './summarize.ts';
 import { findConversationSummary } from './summary.sql.ts';
 
@@ -56,36 +55,29 @@ export async function loadRequest(
   // The newest come first.
   const stored = await listMessages(db, { sessionId, reach, after, limit: MAX_MESSAGES });
   const messages = stored.map(asTold);
-  const { system = '', model = '', tools: names = [] } = profile ?? {};
-  const own = tools.of({ tools: names }, { hasFiles: files.length > 0 });
-  const definitions = toDefinitions(own);
+  const own = profile === undefined ? [] : tools.of(profile, { hasFiles: files.length > 0 });
   const asked = messages.findIndex(({ role }) => role === 'user');
   const said = answering ? messages.slice(Math.max(0, asked)) : messages;
-  const context = buildContext({
-    system,
+  const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
+    system: profile?.system ?? '',
     about,
     facts,
+    files: files.toSorted((one, other) => other.updated_at.getTime() - one.updated_at.getTime()),
     summary: summary?.text ?? null,
     messages: said,
-    toolTokens: definitions.length === 0 ? 0 : estimateTokens(JSON.stringify(definitions)),
+    tools: toDefinitions(own),
+    modelName: profile?.model ?? '',
+    now: new Date(),
     contextTokens,
   });
-  const hasRoom = context.messages.length === said.length;
-  const upTo = hasRoom ? undefined : said[countRecent(said, contextTokens)]?.position;
-  const earlier: EarlierMessages | undefined = upTo && { sessionId, reach, summary, upTo };
-  const request = toAgentRequest({
-    context,
-    profile: { model },
-    tools: definitions,
-    files,
-    now: new Date(),
-  });
-  return {
-    context,
-    request,
-    tools: own,
+  const leftOut = said.length - context.messages.length;
+  const upTo = leftOut === 0 ? undefined : said[recentCount]?.position;
+  const earlier: EarlierMessages | undefined = upTo && {
+    sessionId,
+    reach,
     summary,
-    earlier,
-    leftOut: said.length - context.messages.length,
+    upTo,
+    summaryTokens,
   };
+  return { context, request, tokenEstimate, tools: own, summary, earlier, leftOut };
 }

@@ -1,11 +1,13 @@
-import { type ModelClient, ModelError } from '@oselya/model';
+import { type ChatRequest, type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Reach } from '../access/reach.ts';
-import { cutText, shortenText } from '../cut-text.ts';
+import { shortenText } from '../cut-text.ts';
 import { listOldestMessages, type MessagePosition } from '../sessions/index.ts';
 import { storable } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
-import { asTold, estimateTokens, type SaidMessage, sharesOf, takeFitting } from './context.ts';
+import { asTold, type SaidMessage, sharesOf } from './context.ts';
+import { bytesOf, cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';
+import { readText } from './read-text.ts';
 import { type ConversationSummary, storeConversationSummary } from './summary.sql.ts';
 import { readUsedTools } from './used-tools.ts';
 
@@ -19,8 +21,9 @@ const INSTRUCTIONS = `${SUMMARY_SYSTEM} You get a JSON object: the summary so fa
 const BATCH = 200;
 const MAX_REQUESTS = 4;
 
-/** What of a tool's output is worth summarizing, in characters. */
+/** What of a tool's input, output and name is worth summarizing, in characters. */
 const OUTPUT_LENGTH = 500;
+const NAME_LENGTH = 60;
 
 /** Of which messages, and what they are added to. */
 export type EarlierMessages = {
@@ -30,6 +33,8 @@ export type EarlierMessages = {
   summary: ConversationSummary | undefined;
   /** The last message that is to be summarized. */
   upTo: MessagePosition;
+  /** How many tokens the summary may be in a request. */
+  summaryTokens: number;
 };
 
 /**
@@ -42,7 +47,7 @@ export type EarlierMessages = {
  */
 export async function summarizeEarlier(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'streamChat'> },
-  { summary, upTo, ...session }: EarlierMessages,
+  { summary, upTo, summaryTokens, ...session }: EarlierMessages,
   {
     modelName,
     contextTokens,
@@ -54,15 +59,15 @@ export async function summarizeEarlier(
   for (let requests = 0; requests < MAX_REQUESTS; requests += 1) {
     const after = current?.through;
     const messages = await listOldestMessages(db, { ...session, after, upTo, limit: BATCH });
-    const batch = fittingBatch(messages, { before: current?.text ?? '', contextTokens });
-    const last = messages.at(batch.length - 1);
-    if (last === undefined) break;
-    const text = await askForSummary(model, {
-      data: { summary_so_far: current?.text ?? '', messages: batch },
+    const { request, count } = summaryRequest(messages.map(asTold), {
+      before: current?.text ?? '',
       modelName,
-      maxTokens: sharesOf(contextTokens).summary,
-      signal,
+      summaryTokens,
+      contextTokens,
     });
+    const last = messages.at(count - 1);
+    if (last === undefined) break;
+    const text = await askForSummary(model, { request, summaryTokens, signal });
     const { sessionId } = session;
     const revision = current?.revision ?? 0;
     current = await storeConversationSummary(db, sessionId, {
@@ -71,64 +76,87 @@ export async function summarizeEarlier(
       revision,
     });
     if (current === undefined) return undefined;
-    messageCount += batch.length;
+    messageCount += count;
   }
   return { text: current?.text ?? '', messageCount };
 }
 
-type Entry = ReturnType<typeof toEntry>;
+/** A request for a summary, without its signal. */
+type SummaryRequest = Omit<ChatRequest, 'signal'> & { maxOutputTokens: number };
 
-/** The first messages that fit into a request, at least one of them. */
-function fittingBatch(
+/**
+ * Asks for a summary of the one before and of as many of the first messages as fit into a request beside what is to
+ * be written: at least of one, which is told by how it begins where it is longer than its share.
+ * @param bounds.summaryTokens A model counts fewer tokens than are estimated where it knows the language well: it is
+ *   asked for half as many.
+ * @returns With how many of the messages it tells of.
+ */
+export function summaryRequest(
   messages: readonly SaidMessage[],
-  { before, contextTokens }: { before: string; contextTokens: number },
-): Entry[] {
-  const shares = sharesOf(contextTokens);
-  const entries = messages.map((message) => toEntry(asTold(message), shares.recent * 2));
-  const room = shares.request - estimateTokens(INSTRUCTIONS) - estimateTokens(before);
-  const { items } = takeFitting(entries, (entry) => estimateTokens(JSON.stringify(entry)), room);
-  return items.length > 0 ? items : entries.slice(0, 1);
+  {
+    before,
+    modelName,
+    summaryTokens,
+    contextTokens,
+  }: { before: string; modelName: string; summaryTokens: number; contextTokens: number },
+): { request: SummaryRequest; count: number } {
+  const write = (entries: readonly Entry[]): SummaryRequest => ({
+    operation: 'summary',
+    ...(modelName !== '' && { model: modelName }),
+    system: INSTRUCTIONS,
+    messages: [
+      {
+        role: 'user',
+        content: JSON.stringify({
+          summary_so_far: cutToTokens(before, summaryTokens),
+          messages: entries,
+        }),
+      },
+    ],
+    maxOutputTokens: Math.max(1, Math.floor(summaryTokens / 2)),
+  });
+  const fixed = estimateRequest(write([]));
+  const shares = sharesOf(contextTokens, fixed);
+  const entries = messages.map((message) => toEntry(message, shares.recent));
+  const { items } = takeFitting(entries, tokensOfEntry, shares.request - fixed);
+  const batch = items.length > 0 ? items : entries.slice(0, 1);
+  return { request: write(batch), count: batch.length };
 }
 
-/** @param maxLength In characters: what is longer is told by how it begins. */
-function toEntry({ role, content, tool_calls }: SaidMessage, maxLength: number) {
-  const tools = readUsedTools(tool_calls).map(({ name, input, output }) => ({
-    name,
-    input: shortenText(JSON.stringify(input) ?? '', OUTPUT_LENGTH),
-    output: shortenText(output, OUTPUT_LENGTH),
-  }));
-  return { role, text: shortenText(content, maxLength), ...(tools.length > 0 && { tools }) };
+type Entry = { role: string; text: string; tools?: object[] };
+
+/** With the comma behind it. */
+const tokensOfEntry = (entry: Entry) => estimateTokens(`${JSON.stringify(entry)},`);
+
+/** A message for a summary, in at most so many tokens: what is longer is told by how it begins. */
+function toEntry({ role, content, tool_calls }: SaidMessage, tokens: number): Entry {
+  const used = readUsedTools(tool_calls);
+  for (let length = bytesOf(tokens); ; length = Math.floor(length / 2)) {
+    const told = Math.min(OUTPUT_LENGTH, length);
+    const tools = used.map(({ name, input, output }) => ({
+      name: shortenText(name, NAME_LENGTH),
+      input: shortenText(JSON.stringify(input) ?? '', told),
+      output: shortenText(output, told),
+    }));
+    const text = shortenText(content, length);
+    const entry = { role, text, ...(tools.length > 0 && length > 0 && { tools }) };
+    if (length === 0 || tokensOfEntry(entry) <= tokens) return entry;
+  }
 }
 
 async function askForSummary(
   model: Pick<ModelClient, 'streamChat'>,
   {
-    data,
-    modelName,
-    maxTokens,
+    request,
+    summaryTokens,
     signal,
-  }: { data: object; modelName: string; maxTokens: number; signal: AbortSignal },
+  }: { request: SummaryRequest; summaryTokens: number; signal: AbortSignal },
 ): Promise<string> {
-  let text = '';
-  const parts = model.streamChat({
-    operation: 'summary',
-    ...(modelName !== '' && { model: modelName }),
-    system: INSTRUCTIONS,
-    messages: [{ role: 'user', content: JSON.stringify(data) }],
-    maxOutputTokens: maxTokens,
-    signal,
-  });
-  for await (const part of parts) {
-    if (part.type === 'text') text += part.text;
-    // A token has a few characters: a server that knows no limit is held to one here.
-    if (text.length > maxTokens * MAX_TOKEN_LENGTH) break;
-  }
-  const summary = cutText(storable(text).trim(), maxTokens * MAX_TOKEN_LENGTH);
+  const parts = model.streamChat({ ...request, signal });
+  const text = await readText(parts, { maxTokens: request.maxOutputTokens });
+  const summary = cutToTokens(storable(text).trim(), summaryTokens);
   if (summary === '') {
     throw new ModelError('MODEL_INVALID_OUTPUT', 'The model gave an empty summary.');
   }
   return summary;
 }
-
-/** More characters than a token has on average. */
-const MAX_TOKEN_LENGTH = 6;

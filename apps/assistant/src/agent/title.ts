@@ -1,6 +1,8 @@
 import type { ModelClient } from '@oselya/model';
 import { cutText } from '../cut-text.ts';
 import { storable } from '../storable-json.ts';
+import { cutToTokens } from './estimate.ts';
+import { readText } from './read-text.ts';
 
 /** How the instructions for a title begin. */
 export const TITLE_SYSTEM =
@@ -8,6 +10,12 @@ export const TITLE_SYSTEM =
 
 const MAX_LENGTH = 80;
 const MAX_TOKENS = 40;
+
+/** How much of a message names it, which fits into every window. */
+const MAX_MESSAGE_TOKENS = 1000;
+
+/** One line is a title; what follows is talk. */
+const isEnough = (title: string) => title.trimStart().includes('\n');
 
 /**
  * Has the model name a conversation by its first message.
@@ -18,20 +26,15 @@ export async function makeTitle(
   model: Pick<ModelClient, 'streamChat'>,
   { text, modelName, signal }: { text: string; modelName: string; signal: AbortSignal },
 ): Promise<string> {
-  let title = '';
   const parts = model.streamChat({
     operation: 'title',
     ...(modelName !== '' && { model: modelName }),
     system: TITLE_SYSTEM,
-    messages: [{ role: 'user', content: text }],
+    messages: [{ role: 'user', content: cutToTokens(text, MAX_MESSAGE_TOKENS) }],
     maxOutputTokens: MAX_TOKENS,
     signal,
   });
-  for await (const part of parts) {
-    if (part.type === 'text') title += part.text;
-    // One line is a title; what follows is talk.
-    if (title.trimStart().includes('\n')) break;
-  }
+  const title = await readText(parts, { maxTokens: MAX_TOKENS, isEnough });
   const [line = ''] = storable(title).trim().split('\n');
   const bare = line.trim().replace(/^["'«“]+|["'»”.]+$/gu, '');
   return cutText(bare, MAX_LENGTH).trim();

@@ -48,6 +48,7 @@ export function createAnnounce(db: Kysely<Tables>): Announce {
         sessionId,
         turnId,
         role: 'assistant',
+        unasked: true,
         ...announcement,
       });
       const event = { type: 'message.arrived' as const, message: presentMessage(stored), seq: 1 };

@@ -2,6 +2,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
 import { problem } from '../errors.ts';
 import { lockSession, type Message } from '../sessions/index.ts';
+import { storable } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import { findAnswer, findMessage, findSent, insertMessage } from './messages.sql.ts';
 import type { TurnKey } from './turn.ts';
@@ -16,6 +17,8 @@ export type Begun = {
   question: Message;
   /** The answer that it takes the place of once it has ended. */
   replaces?: string | undefined;
+  /** The place of the turn before it in the session; 0 where it is the first. */
+  before: number;
 };
 
 /** Whose session. */
@@ -25,7 +28,7 @@ type Owned = { userId: string; sessionId: string };
  * Stores a message, and that it is going to be answered.
  * @param clientMessageId The client's name for it: sent again under the same name it is the same message.
  * @returns Nothing for a message that is stored already.
- * @throws ProblemError `turn_running` or `too_many_turns`.
+ * @throws ProblemError `message_name_taken`, `turn_running` or `too_many_turns`.
  */
 export function beginTurn(
   db: Kysely<Tables>,
@@ -36,11 +39,15 @@ export function beginTurn(
   return inSession(db, owned, async (trx) => {
     if (clientMessageId !== undefined) {
       const sent = await findSent(trx, { sessionId, clientMessageId });
-      if (sent !== undefined) return undefined;
+      if (sent !== undefined) {
+        if (sent.content !== storable(text)) throw problem('message_name_taken');
+        return undefined;
+      }
     }
-    await refuseSecond(trx, owned);
+    const before = await refuseSecond(trx, owned);
     const message = { sessionId, turnId: null, role: 'user' as const, content: text };
-    return begin(trx, owned, await insertMessage(trx, { ...message, clientMessageId }));
+    const question = await insertMessage(trx, { ...message, clientMessageId });
+    return { key: await begin(trx, owned, question), question, before };
   });
 }
 
@@ -49,15 +56,17 @@ export function beginTurn(
  * @throws ProblemError `turn_running`, `nothing_to_retry` or `too_many_turns`.
  */
 export function beginAgain(db: Kysely<Tables>, owned: Owned): Promise<Begun> {
+  const { sessionId } = owned;
   return inSession(db, owned, async (trx) => {
-    await refuseSecond(trx, owned);
+    const before = await refuseSecond(trx, owned);
     // What came by itself meanwhile is no reason not to.
-    const latest = await latestAsked(trx, owned.sessionId);
+    const latest = await latestAsked(trx, sessionId);
     if (latest === undefined || latest.status === 'completed') throw problem('nothing_to_retry');
     const question = await findMessage(trx, latest.question_id);
     if (question === undefined) throw problem('nothing_to_retry');
-    const replaces = await findAnswer(trx, latest.id);
-    return { ...(await begin(trx, owned, question)), replaces: replaces?.id };
+    const replaces = await findAnswer(trx, { sessionId, questionId: question.id });
+    const key = await begin(trx, owned, question);
+    return { key, question, replaces: replaces?.id, before };
   });
 }
 
@@ -76,7 +85,14 @@ function inSession<Result>(
   });
 }
 
-async function refuseSecond(trx: Transaction<Tables>, { userId, sessionId }: Owned): Promise<void> {
+/**
+ * @returns The place of the newest turn of the session; 0 where it has none.
+ * @throws ProblemError `turn_running` or `too_many_turns`.
+ */
+async function refuseSecond(
+  trx: Transaction<Tables>,
+  { userId, sessionId }: Owned,
+): Promise<number> {
   const latest = await latestTurn(trx, sessionId);
   if (latest?.status === 'running') throw problem('turn_running');
   if ((await countRunning(trx, userId)) >= MAX_TURNS) {
@@ -84,17 +100,18 @@ async function refuseSecond(trx: Transaction<Tables>, { userId, sessionId }: Own
       detail: `${MAX_TURNS} of your sessions are being answered, which is the most. Wait for one of them, then send this one again.`,
     });
   }
+  return latest?.position ?? 0;
 }
 
 async function begin(
   trx: Transaction<Tables>,
   { userId, sessionId }: Owned,
   question: Message,
-): Promise<Begun> {
+): Promise<TurnKey> {
   const { id, position } = await insertTurn(trx, {
     session_id: sessionId,
     user_id: userId,
     question_id: question.id,
   });
-  return { key: { turnId: id, sessionId, position }, question };
+  return { turnId: id, sessionId, position };
 }

@@ -7,7 +7,7 @@ import type { AgentLimits, RequestDeps } from '../agent/index.ts';
 import { problem } from '../errors.ts';
 import type { Profile } from '../profiles/profile.ts';
 import type { Profiles } from '../profiles/profiles.ts';
-import { findSession, presentMessage, requireSession } from '../sessions/index.ts';
+import { presentMessage, requireSession } from '../sessions/index.ts';
 import { createAnnounce } from './announce.ts';
 import { type Begun, beginAgain, beginTurn } from './begin-turn.ts';
 import { createCutter } from './cut-stale.ts';
@@ -16,6 +16,7 @@ import { createEventStore } from './event-store.ts';
 import { createFollower } from './follow.ts';
 import type { ChatMetrics } from './metrics.ts';
 import { nameSession } from './name-session.ts';
+import { createChangeTeller } from './tell-changes.ts';
 import { createHub, type Earlier, type Listener, type Send } from './hub.ts';
 import { type Asker, runTurn } from './run-turn.ts';
 import { undoStep } from './undo-step.ts';
@@ -79,13 +80,25 @@ export function createChat({
   const here = { db, hub, sender, log };
   const store = createEventStore(here);
   const follower = createFollower(here, store.renew);
+  const changes = createChangeTeller(here);
   const cutter = createCutter(here, () => metrics.countTurn('cut'));
   const running = new Set<Promise<unknown>>();
   const closing = new AbortController();
 
   /** One may begin while another is waited for. */
   async function allEnded(): Promise<void> {
-    while (running.size > 0) await Promise.all(running);
+    while (running.size > 0) await Promise.allSettled(running);
+  }
+
+  /** Has the end of the process wait for work. */
+  async function untilDone<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = work();
+    running.add(done);
+    try {
+      return await done;
+    } finally {
+      running.delete(done);
+    }
   }
 
   /** What the turns of one session need to know of it. */
@@ -109,7 +122,7 @@ export function createChat({
     const deps = { ...requests, model, limits, metrics, sender, log };
     const { requestId } = holder;
     const asker = { userId: user.id, currentUser: () => live.current(), requestId };
-    const work = (async () => {
+    void untilDone(async () => {
       const outcome = await runTurn(deps, turn, { profile, asker });
       live.release();
       hub.finish(turn);
@@ -117,12 +130,17 @@ export function createChat({
       follower.goOn(turn.sessionId);
       if (outcome?.status !== 'completed' || isNamed) return;
       const first = { text: question.content, modelName: profile.model };
-      const naming = { db, model, sender, signal: closing.signal };
-      await nameSession(naming, turn, first).catch((error: unknown) => {
+      const naming = { db, model, signal: closing.signal };
+      await nameSession(naming, turn.sessionId, first).catch((error: unknown) => {
         log.warn({ err: error, session_id: turn.sessionId }, 'a session could not be named');
       });
-    })().finally(() => running.delete(work));
-    running.add(work);
+    });
+  }
+
+  /** Runs a turn that has begun, after whoever listens has been told of what other processes did before it. */
+  async function start(begun: Begun, setting: Setting, user: User, holder: Holder): Promise<void> {
+    await follower.catchUp({ sessionId: begun.key.sessionId, position: begun.before });
+    run(begun, setting, user, holder);
   }
 
   /** Of a turn that was not this process's to end tells whoever listens how it did end. */
@@ -147,14 +165,11 @@ export function createChat({
   /** @throws ProblemError of `send`, but for those of turns. */
   async function prepare(user: User, sessionId: string): Promise<Setting> {
     // Only the owner speaks in a session, whoever may read it.
-    const reach = { userId: user.id };
-    await requireSession(db, { sessionId, reach });
-    const session = await findSession(db, { sessionId, reach });
-    if (session === undefined) throw problem('session_not_found');
+    const session = await requireSession(db, { sessionId, reach: { userId: user.id } });
     if (closing.signal.aborted) throw commonProblem('unavailable');
     await cutter.cutStale(sessionId);
     // Sessions of an older system name none, and a profile may have been removed.
-    const known = profiles.find(session.profile_id)?.profile_id;
+    const known = profiles.find(session.profileId)?.profile_id;
     return { profile: profiles.choose(user, known), isNamed: session.name !== '' };
   }
 
@@ -163,13 +178,15 @@ export function createChat({
      * Stores a message of the owner's and begins to answer it.
      * @returns Whether it did: a message that was sent before is not stored again.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
-     *   `turn_running` or `too_many_turns`.
+     *   `message_name_taken`, `turn_running` or `too_many_turns`.
      */
     async send(user: User, { sessionId, ...message }: Sent, holder: Holder): Promise<boolean> {
       const setting = await prepare(user, sessionId);
-      const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
-      if (begun !== undefined) run(begun, setting, user, holder);
-      return begun !== undefined;
+      return untilDone(async () => {
+        const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
+        if (begun !== undefined) await start(begun, setting, user, holder);
+        return begun !== undefined;
+      });
     },
 
     /**
@@ -178,7 +195,10 @@ export function createChat({
      */
     async retry(user: User, sessionId: string, holder: Holder): Promise<void> {
       const setting = await prepare(user, sessionId);
-      run(await beginAgain(db, { userId: user.id, sessionId }), setting, user, holder);
+      await untilDone(async () => {
+        const begun = await beginAgain(db, { userId: user.id, sessionId });
+        await start(begun, setting, user, holder);
+      });
     },
 
     /**
@@ -245,6 +265,9 @@ export function createChat({
     /** Takes a notification of `TURN_CHANNEL`. */
     hear: follower.hear,
 
+    /** Takes a notification of `SESSION_CHANNEL`. */
+    hearChange: changes.hear,
+
     /** Cuts off the answers of processes that have gone. */
     cutAllStale: (options?: { all?: boolean }) => cutter.cutAllStale(options),
 
@@ -255,7 +278,7 @@ export function createChat({
       for (const turn of hub.running()) turn.stop('closing');
       await allEnded();
       store.close();
-      await follower.close();
+      await Promise.all([follower.close(), changes.close()]);
     },
   };
 }

@@ -88,7 +88,7 @@ export const answerEvents = {
   'message.completed': serverMessage({
     type: 'message.completed',
     description:
-      'The answer is stored, whole or as far as it came: then its `status` is `cancelled` or `cut`. It ends the answer whatever its number is: of an answer whose process has gone that follows what was stored, which may be less than a client had.',
+      'The answer is stored, whole or as far as it came: then its `status` is `cancelled` or `cut`. The message is the one in whose place it would have come where not a word came of it. It ends the answer whatever its number is: of an answer whose process has gone that follows what was stored, which may be less than a client had.',
     members: { message: messageRef },
     example: { message: exampleAnswer },
   }),
@@ -100,20 +100,13 @@ export const answerEvents = {
       message: Type.Optional({
         ...messageRef,
         description:
-          'What there is of the answer, as it is stored; not there where the session is gone.',
+          'What there is of the answer, as it is stored, or the one in whose place it would have come, where that says more; not there where the session is gone.',
       }),
     },
     example: {
       problem: problemBody(problem('model_unavailable'), '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e'),
       message: { ...exampleAnswer, status: 'failed' },
     },
-  }),
-  'session.updated': serverMessage({
-    type: 'session.updated',
-    description:
-      'The session got a name, by its first message. It comes after the end of the answer, and maybe after the beginning of the next.',
-    members: { session: summaryRef },
-    example: { session: exampleSession },
   }),
 };
 
@@ -128,12 +121,26 @@ export const ownEvents = {
   }),
 };
 
+/** What becomes of a session beside its turns. */
+export const sessionEvents = {
+  'session.updated': serverMessage({
+    type: 'session.updated',
+    description:
+      'The session was renamed, pinned or unpinned, or got its name by the first message. It belongs to no turn, and comes at any time.',
+    members: { session_id: Type.String(), session: summaryRef },
+    example: { session_id: exampleSession.session_id, session: exampleSession },
+  }),
+};
+
+/** What became of a session, as clients are told. */
+export type SessionFrame = FrameOf<(typeof sessionEvents)[keyof typeof sessionEvents]>;
+
 /** What happens in a turn, as clients are told. */
 export type TurnEvent = FrameOf<
   (typeof answerEvents)[keyof typeof answerEvents] | (typeof ownEvents)[keyof typeof ownEvents]
 >;
 
-/** What every event has beside its own members: where it belongs. */
+/** What every event of a turn has beside its own members: where it belongs. */
 export const eventPlace = {
   session_id: Type.String(),
   turn_id: Type.String(),

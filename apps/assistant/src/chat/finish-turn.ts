@@ -3,10 +3,10 @@ import { isDatabaseOutage } from '@oselya/db';
 import { problemBody } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
 import type { UsedTool } from '../agent/index.ts';
-import { presentMessage } from '../sessions/index.ts';
+import { type Message, presentMessage } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import type { NumberedEvent, TurnEvent } from './events.ts';
-import { deleteEarlierAnswers, insertMessage } from './messages.sql.ts';
+import { deleteAnswer, findAnswer, insertMessage, type NewMessage } from './messages.sql.ts';
 import type { Outcome } from './outcome.ts';
 import type { Turn, TurnKey } from './turn.ts';
 import { insertEvents, storeAllEvents } from './turn-events.sql.ts';
@@ -54,11 +54,9 @@ async function storeEnd(
   const ended = await endTurn(trx, { turnId, sessionId, status: outcome.status });
   if (ended === undefined) return [];
   const body = outcome.status === 'failed' ? problemBody(outcome.problem, requestId) : undefined;
-  await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
-  const message = await insertMessage(trx, {
+  const message = await storeAnswer(trx, ended.question_id, {
     sessionId,
     turnId,
-    role: 'assistant',
     content: answer.content,
     ...(answer.used.length > 0 && { toolCalls: answer.used }),
     status: outcome.status === 'completed' ? null : outcome.status,
@@ -88,20 +86,34 @@ export async function cutTurn(
 ): Promise<NumberedEvent[]> {
   const ended = await endTurn(trx, { turnId, sessionId, status: 'cut' });
   if (ended === undefined) return [];
-  await deleteEarlierAnswers(trx, { questionId: ended.question_id, turnId });
-  const message = await insertMessage(trx, {
-    sessionId,
-    turnId,
-    role: 'assistant',
-    content,
-    status: 'cut',
-  });
+  const answer = { sessionId, turnId, content, status: 'cut' as const };
+  const message = await storeAnswer(trx, ended.question_id, answer);
   const end = { type: 'message.completed' as const, message: presentMessage(message) };
   const changes = await untoldChanges(trx, { turnId, sessionId }, told);
   const last = numbered([...changes, end], told.at(-1)?.seq ?? 0);
   await insertEvents(trx, { turnId, events: last });
   await tell(trx, { sessionId, sender });
   return last;
+}
+
+/**
+ * Stores an answer in the place of an earlier one to the same question. One that says something does not go for one
+ * that was ended before its first word.
+ * @returns The answer that there is now.
+ */
+async function storeAnswer(
+  trx: Transaction<Tables>,
+  questionId: string,
+  answer: Omit<NewMessage, 'role'>,
+): Promise<Message> {
+  const question = { sessionId: answer.sessionId, questionId };
+  const isWhole = (answer.status ?? null) === null;
+  if (!isWhole && answer.content === '') {
+    const earlier = await findAnswer(trx, question);
+    if (earlier !== undefined && earlier.content !== '') return earlier;
+  }
+  await deleteAnswer(trx, question);
+  return insertMessage(trx, { ...answer, role: 'assistant' });
 }
 
 /** Events with their numbers, after those that there are. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TurnProcess } from './process.ts';
+import type { TurnKey } from './turn.ts';
 import { readEvents } from './turn-events.sql.ts';
 import { latestTurn, turnsFrom } from './turns.sql.ts';
 
@@ -75,6 +76,18 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
 
   return {
     hear,
+    /**
+     * Tells whoever listens here of what other processes did in a session up to a turn: when a later one has begun to be
+     * told they are not told of those before it any more.
+     */
+    async catchUp({ sessionId, position }: Omit<TurnKey, 'turnId'>): Promise<void> {
+      const channel = hub.channelOf(sessionId);
+      if (channel === undefined || hub.hasTold({ sessionId, position })) return;
+      const told = hub.toldPosition(sessionId) ?? position;
+      channel.place ??= { position: Math.min(told, position), seq: 0 };
+      follow(sessionId);
+      await reading.get(sessionId);
+    },
     /** Goes on with a session after a turn that this process ran. */
     goOn(sessionId: string): void {
       if (held.delete(sessionId) && hub.channelOf(sessionId) !== undefined) follow(sessionId);

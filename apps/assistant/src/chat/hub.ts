@@ -1,8 +1,8 @@
-import { isEnd, joined, type NumberedEvent, type TurnFrame } from './events.ts';
+import { isEnd, joined, type NumberedEvent, type SessionFrame, type TurnFrame } from './events.ts';
 import { Turn, type TurnKey } from './turn.ts';
 
 /** Sends what happens in a session to whoever listens. */
-export type Send = (frame: TurnFrame) => void;
+export type Send = (frame: TurnFrame | SessionFrame) => void;
 
 /** What happened in the newest turn of a session before somebody listened. */
 export type Earlier = {
@@ -87,6 +87,10 @@ export function createHub() {
       return positions.length === 0 ? undefined : Math.min(...positions);
     },
 
+    /** Whether whoever listens to a session has been told of a turn to its end, and so of those before it. */
+    hasTold: ({ sessionId, position }: Omit<TurnKey, 'turnId'>): boolean =>
+      [...(channels.get(sessionId)?.inboxes ?? [])].every((inbox) => inbox.hasTold(position)),
+
     /** How many sessions somebody listens to. */
     get size() {
       return channels.size;
@@ -96,6 +100,11 @@ export function createHub() {
     heardSessions: (): string[] => [...channels.keys()],
 
     deliver,
+
+    /** Tells whoever listens to a session what became of it, beside its turns. */
+    tell(frame: SessionFrame): void {
+      for (const inbox of channels.get(frame.session_id)?.inboxes ?? []) inbox.tell(frame);
+    },
   };
 }
 
@@ -112,12 +121,13 @@ type Channel = {
 class Inbox {
   readonly #sessionId: string;
   readonly #send: Send;
-  /** Null once it has begun. */
-  #waiting: { key: TurnKey; events: readonly NumberedEvent[] }[] | null = [];
+  /** What is kept back until it begins; null once it has. */
+  #waiting: (() => void)[] | null = [];
   /** The turn, by its place in the session, the event in it that was told last, and whether it has ended. */
   #position = 0;
   #seq = 0;
-  #hasEnded = false;
+  /** Before the first turn there is nothing to end. */
+  #hasEnded = true;
 
   constructor(sessionId: string, send: Send) {
     this.#sessionId = sessionId;
@@ -127,6 +137,12 @@ class Inbox {
   /** Of the turn that was told last; nothing before it has begun. */
   get position(): number | undefined {
     return this.#waiting === null ? this.#position : undefined;
+  }
+
+  /** Whether a turn has been told to its end. Before it has begun it may be reading what was before that. */
+  hasTold(position: number): boolean {
+    if (this.#waiting !== null) return false;
+    return this.#position > position || (this.#position === position && this.#hasEnded);
   }
 
   begin(earlier?: Earlier): void {
@@ -139,21 +155,28 @@ class Inbox {
       // All of them at once: texts are one.
       this.#pass(earlier.key, joined(earlier.events));
     }
-    for (const { key, events } of waiting) this.#pass(key, events);
+    for (const pass of waiting) pass();
   }
 
   take(key: TurnKey, events: readonly NumberedEvent[]): void {
-    if (this.#waiting === null) this.#pass(key, events);
-    else this.#waiting.push({ key, events });
+    this.#inTurn(() => this.#pass(key, events));
+  }
+
+  tell(frame: SessionFrame): void {
+    this.#inTurn(() => this.#send(frame));
+  }
+
+  #inTurn(pass: () => void): void {
+    if (this.#waiting === null) pass();
+    else this.#waiting.push(pass);
   }
 
   #pass(key: TurnKey, events: readonly NumberedEvent[]): void {
     if (key.position > this.#position) this.#turnTo(key);
-    const isCurrent = key.position === this.#position;
+    if (key.position < this.#position) return;
     for (const event of events) {
-      if (isCurrent ? this.#isNew(event) : event.type === 'session.updated') {
-        this.#send({ ...event, session_id: this.#sessionId, turn_id: key.turnId });
-      }
+      if (!this.#isNew(event)) continue;
+      this.#send({ ...event, session_id: this.#sessionId, turn_id: key.turnId });
     }
   }
 

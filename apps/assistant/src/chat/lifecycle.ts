@@ -1,6 +1,8 @@
 import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
+import { SESSION_CHANNEL } from '../sessions/index.ts';
 import type { Chat } from './chat.ts';
+import { TURN_CHANNEL } from './turns.sql.ts';
 
 /** How often answers are looked for whose process has gone. */
 const CUT_MS = 10_000;
@@ -17,14 +19,14 @@ export function chatLifecycle(
     isExclusive,
     listen,
   }: {
-    chat: Pick<Chat, 'hear' | 'cutAllStale' | 'close'>;
+    chat: Pick<Chat, 'hear' | 'hearChange' | 'cutAllStale' | 'close'>;
     model: Pick<ModelClient, 'close'>;
     /** Whether no other process can work on the database: what runs when this one starts has no process. */
     isExclusive: boolean;
-    listen: (hear: (payload: string) => void) => Promise<() => Promise<void>>;
+    listen: (channel: string, hear: (payload: string) => void) => Promise<() => Promise<void>>;
   },
 ): void {
-  let stopListening: (() => Promise<void>) | undefined;
+  let stopListening: (() => Promise<void>)[] = [];
   let looking: Promise<void> | undefined;
   /** One look at a time: where the database is slow, the next one is for the next time. */
   const look = (options = {}) => {
@@ -34,7 +36,10 @@ export function chatLifecycle(
   };
   let timer: NodeJS.Timeout | undefined;
   app.addHook('onReady', async () => {
-    stopListening = await listen(chat.hear);
+    stopListening = await Promise.all([
+      listen(TURN_CHANNEL, chat.hear),
+      listen(SESSION_CHANNEL, chat.hearChange),
+    ]);
   });
   app.addHook('onListen', (done) => {
     look({ all: isExclusive });
@@ -46,7 +51,7 @@ export function chatLifecycle(
     await looking;
     // Until the last turn has ended somebody may be signed out, or cancel.
     await chat.close();
-    await stopListening?.();
+    await Promise.all(stopListening.map((stop) => stop()));
     await model.close();
   });
 

@@ -2,7 +2,7 @@ import { problem } from '../errors.ts';
 import type { MessageId } from '../sockets/frames.ts';
 import type { UserSocket } from '../sockets/message-type.ts';
 import type { Chat } from './chat.ts';
-import type { TurnFrame } from './events.ts';
+import type { SessionFrame, TurnFrame } from './events.ts';
 import type { Earlier, Listener } from './hub.ts';
 import type { TurnKey } from './turn.ts';
 
@@ -15,7 +15,7 @@ type Open = {
   /** The turn that a message of this socket began, and the id that its events repeat. */
   asked: { turnId: string; messageId: MessageId } | undefined;
   /** What happens while the session is being opened again; undefined while it is not. */
-  heldBack: TurnFrame[] | undefined;
+  heldBack: (TurnFrame | SessionFrame)[] | undefined;
 };
 
 /** What one socket listens to, by session. */
@@ -145,8 +145,9 @@ export function createListening(chat: Pick<Chat, 'listen' | 'earlier'>) {
   };
 }
 
-function tell(socket: UserSocket, { asked }: Open, frame: TurnFrame): void {
-  socket.send(asked?.turnId === frame.turn_id ? { ...frame, id: asked.messageId } : frame);
+function tell(socket: UserSocket, { asked }: Open, frame: TurnFrame | SessionFrame): void {
+  const isAsked = 'turn_id' in frame && asked?.turnId === frame.turn_id;
+  socket.send(isAsked ? { ...frame, id: asked.messageId } : frame);
 }
 
 /** Tells what was held back, and from here on what happens. */

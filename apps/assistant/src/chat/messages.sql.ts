@@ -13,6 +13,7 @@ const messageColumns = [
   'problem',
   'client_message_id',
   'kept',
+  'unasked',
 ] as const;
 
 /** A message to store. */
@@ -27,6 +28,8 @@ export type NewMessage = {
   clientMessageId?: string | undefined;
   /** What models are told of it instead. */
   kept?: string;
+  /** Whether it comes by itself, and answers no other message. */
+  unasked?: boolean;
 };
 
 /** Stores a message of a session, which is active by it. */
@@ -35,7 +38,7 @@ export async function insertMessage(
   message: NewMessage,
 ): Promise<Message> {
   const { sessionId, turnId, role, content, clientMessageId } = message;
-  const { toolCalls, status = null, problem = null, kept = null } = message;
+  const { toolCalls, status = null, problem = null, kept = null, unasked = false } = message;
   await trx
     .updateTable('conversation_sessions')
     .set({ last_active: sql<Date>`now()` })
@@ -53,6 +56,7 @@ export async function insertMessage(
       problem: problem === null ? null : storableJson(problem),
       client_message_id: clientMessageId ?? null,
       kept,
+      unasked,
       // Of one transaction that waited for another, `now()` would be before what the other stored.
       created_at: sql<Date>`clock_timestamp()`,
     })
@@ -82,30 +86,30 @@ export function findMessage(db: Kysely<Tables>, id: string): Promise<Message | u
     .executeTakeFirst();
 }
 
-/** The answer of a turn; nothing where it has none. */
-export function findAnswer(db: Kysely<Tables>, turnId: string): Promise<Message | undefined> {
+/** Which message, and of which session: by that its turns are found. */
+export type QuestionKey = { sessionId: string; questionId: string };
+
+/** The answer to a message, of whichever turn; nothing where it has none. */
+export function findAnswer(
+  db: Kysely<Tables>,
+  question: QuestionKey,
+): Promise<Message | undefined> {
   return db
     .selectFrom('conversation_messages')
     .select(messageColumns)
-    .where('turn_id', '=', turnId)
     .where('role', '=', 'assistant')
+    .where('turn_id', 'in', turnsOf(question))
     .executeTakeFirst();
 }
 
-/** Deletes the earlier answers to a message, which the one of a turn takes the place of. */
-export async function deleteEarlierAnswers(
-  trx: Transaction<Tables>,
-  { questionId, turnId }: { questionId: string; turnId: string },
-): Promise<void> {
+/** Deletes the answer to a message, which another one takes the place of. */
+export async function deleteAnswer(trx: Transaction<Tables>, question: QuestionKey): Promise<void> {
   await trx
     .deleteFrom('conversation_messages')
     .where('role', '=', 'assistant')
-    .where('turn_id', 'in', (eb) =>
-      eb
-        .selectFrom('chat_turns')
-        .select('id')
-        .where('question_id', '=', questionId)
-        .where('id', '<>', turnId),
-    )
+    .where('turn_id', 'in', turnsOf(question))
     .execute();
 }
+
+const turnsOf = ({ sessionId, questionId }: QuestionKey) => sql<string>`(
+  select id from chat_turns where session_id = ${sessionId} and question_id = ${questionId})`;

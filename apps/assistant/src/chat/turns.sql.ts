@@ -154,7 +154,7 @@ export async function endTurn(
     .$narrowType<{ question_id: NotNull }>()
     .executeTakeFirst();
   if (ended === undefined) return undefined;
-  await endSteps(trx, turnId);
+  await endSteps(trx, { turnId, sessionId });
   await sql`select pg_notify(${TURN_END_CHANNEL}, ${sessionId})`.execute(trx);
   return ended;
 }

@@ -128,12 +128,18 @@ export function storePage(
     const counts = { new: 0, cheaper: 0 };
     if (rows.length === 0) return counts;
     const stored = await sql<{ kind: Hit['kind']; is_first: boolean }>`
+      with found as materialized (
+        select * from jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
+          (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb)
+      ), searched as materialized (
+        -- Before what they have found, as whoever changes or deletes one locks it.
+        select id, search from saved_searches
+        where search in (select search from found) and not paused and session_id is not null
+        order by id for key share
+      )
       insert into saved_search_hits as stored (search_id, listing_id, kind, old_price, listing)
-      select saved_searches.id, found.listing_id, found.kind, found.old_price, found.listing
-      from jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
-        (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb)
-      join saved_searches on saved_searches.search = found.search
-        and not saved_searches.paused and saved_searches.session_id is not null
+      select searched.id, found.listing_id, found.kind, found.old_price, found.listing
+      from found join searched using (search)
       on conflict (search_id, listing_id) do update set
         listing = excluded.listing,
         old_price = case

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { Announce } from '../chat/announce.ts';
 import { type Collector, CollectorError } from '../collector/client.ts';
-import { readPermissions, readRole } from '../identity/users.ts';
+import { readPermissions, readRole } from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { LeaseLostError, type Patience } from './ask-collector.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';

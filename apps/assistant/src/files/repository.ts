@@ -20,6 +20,9 @@ export type FileInfo = {
 /** Which file, and who asks for it. The name is as `toFileName` gives it. */
 export type FileKey = { sessionId: string; name: string; reach: Reach };
 
+/** Which bytes of a file. */
+export type FilePart = { from: number; bytes: number };
+
 /** Which files of which session. */
 export type FilePage = { sessionId: string; after?: string | undefined; limit: number };
 
@@ -63,6 +66,32 @@ export function findFile(
     .selectFrom('session_files')
     .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
     .select(['session_files.content', mediaType, 'conversation_sessions.user_id'])
+    .where('session_files.session_id', '=', sessionId)
+    .where('session_files.name', '=', name)
+    .where(isOwnerWithin(reach))
+    .executeTakeFirst();
+}
+
+/**
+ * A part of a file of a session within reach, so that no more of it than that is held in memory.
+ * @param from The byte that it begins with.
+ * @param bytes How many it has at most.
+ * @returns With how many bytes the whole is, and whose session it is; nothing where there is no such file.
+ */
+export function findFilePart(
+  db: Kysely<Tables>,
+  { sessionId, name, reach, from, bytes }: FileKey & FilePart,
+): Promise<{ part: Buffer; size: number; media_type: string; user_id: string | null } | undefined> {
+  return db
+    .selectFrom('session_files')
+    .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
+    .select([
+      // SQL counts bytes from 1.
+      sql<Buffer>`substring(content from ${from + 1}::integer for ${bytes}::integer)`.as('part'),
+      sql<number>`octet_length(content)`.as('size'),
+      mediaType,
+      'conversation_sessions.user_id',
+    ])
     .where('session_files.session_id', '=', sessionId)
     .where('session_files.name', '=', name)
     .where(isOwnerWithin(reach))

@@ -1,9 +1,9 @@
 import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
 import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/others-data.ts';
+import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
-import { reachOf } from '../access/reach.ts';
+import { type Reach, reachOf } from '../access/reach.ts';
 import { lockSession, requireSession } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { mediaTypeOf } from './media-type.ts';
@@ -12,7 +12,9 @@ import {
   deleteFile,
   type FileInfo,
   type FilePage,
+  type FilePart,
   findFile,
+  findFilePart,
   listFiles,
   sumOtherFiles,
   writeFile,
@@ -66,18 +68,25 @@ export function createFiles({
       user: User,
       { sessionId, name }: FileName,
     ): Promise<{ content: Buffer; mediaType: string }> {
-      const reach = reachOf(user, 'svc.files.read_all');
-      const file = await findFile(db, { sessionId, name, reach });
-      if (file === undefined) {
-        await requireSession(db, { sessionId, reach });
-        throw problem('file_not_found');
-      }
-      await recordOthersData(db, 'others_data_read', {
-        actorId: user.id,
-        ownerId: file.user_id,
-        details: { data: 'session_file', session_id: sessionId, name },
-      });
+      const file = await noteReading(user, { sessionId, name }, (reach) =>
+        findFile(db, { sessionId, name, reach }),
+      );
       return { content: file.content, mediaType: file.media_type };
+    },
+
+    /**
+     * A part of a file, and what the file is; nothing else of it is loaded.
+     * @returns The part empty where the file ends before it.
+     * @throws ProblemError `file_not_found`.
+     */
+    async readPart(
+      user: User,
+      { sessionId, name, ...part }: FileName & FilePart,
+    ): Promise<{ part: Buffer; sizeBytes: number; mediaType: string }> {
+      const file = await noteReading(user, { sessionId, name }, (reach) =>
+        findFilePart(db, { sessionId, name, reach, ...part }),
+      );
+      return { part: file.part, sizeBytes: file.size, mediaType: file.media_type };
     },
 
     /** Refuses who may not write into a session; `writeFile` asks again. */
@@ -140,6 +149,29 @@ export function createFiles({
       });
     },
   };
+
+  /**
+   * Finds something of a file, and records that another's was read before it is given.
+   * @throws ProblemError `file_not_found`.
+   */
+  async function noteReading<Found extends { user_id: string | null }>(
+    user: User,
+    { sessionId, name }: FileName,
+    find: (reach: Reach) => Promise<Found | undefined>,
+  ): Promise<Found> {
+    const reach = reachOf(user, 'svc.files.read_all');
+    const found = await find(reach);
+    if (found === undefined) {
+      await requireSession(db, { sessionId, reach });
+      throw problem('file_not_found');
+    }
+    await recordOthersData(db, 'others_data_read', {
+      actorId: user.id,
+      ownerId: found.user_id,
+      details: { data: 'session_file', session_id: sessionId, name },
+    });
+    return found;
+  }
 
   /** @throws ProblemError `too_much_stored` */
   async function checkRoom(

@@ -1,7 +1,6 @@
 import type { Server } from '@oselya/kit';
 import { problemAnswers } from '../errors.ts';
-import type { Identity } from '../identity/identity.ts';
-import { pageAnswer } from '../identity/schemas.ts';
+import { type Identity, pageAnswer } from '../identity/index.ts';
 import { homePage } from './page.ts';
 
 /** `/`, for people. */

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
 import { tellUserChanged } from './invalidation.ts';
 import type { IdentityMetrics } from './metrics.ts';

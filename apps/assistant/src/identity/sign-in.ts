@@ -1,7 +1,7 @@
 import { ProblemError } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 import { type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';

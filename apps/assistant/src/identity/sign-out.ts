@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import { deleteSession } from './auth-sessions.ts';
 import { tellUserChanged } from './invalidation.ts';
 import type { IdentityMetrics } from './metrics.ts';

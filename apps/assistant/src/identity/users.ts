@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import type { Role, User } from '../access/user.ts';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
 
 /** What the user record holds of the provider's data. Specification 000, User record. */

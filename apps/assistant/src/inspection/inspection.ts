@@ -1,11 +1,16 @@
 import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/others-data.ts';
-import { problem } from '../errors.ts';
-import { cachedRole } from '../identity/own-account.sql.ts';
+import { recordOthersData } from '../audit/index.ts';
+import { cachedRole } from '../identity/index.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
+import type { Profile } from '../profiles/profile.ts';
 import type { Profiles } from '../profiles/profiles.ts';
-import { findSession, requireSession } from '../sessions/index.ts';
+import { requireSession } from '../sessions/index.ts';
+
+/** Why a message is answered by no request: nobody owns the session, or its owner may use no profile, or not this one. */
+export const REFUSALS = ['session_not_yours', 'profile_not_found', 'admin_only'] as const;
+
+type Refusal = (typeof REFUSALS)[number];
 
 /** A session as admins look into it. */
 export type Inspection = ReturnType<typeof createInspection>;
@@ -21,16 +26,17 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
   return {
     /**
      * What the model would be sent now.
+     * @returns With the code of the problem that the owner's next message would meet instead; null where it would be
+     *   sent.
      * @throws ProblemError `session_not_found`.
      */
     async readContext(user: User, sessionId: string) {
-      const session = await findSession(db, { sessionId, reach });
-      if (session === undefined) throw problem('session_not_found');
-      const { user_id: ownerId, profile_id: profileId } = session;
+      const { userId: ownerId, profileId } = await requireSession(db, { sessionId, reach });
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
       // As the owner is answered; what nobody owns, as somebody without a role would be.
       const role = ownerId === null ? 'user' : await cachedRole(db, ownerId);
       const profile = profiles.find(profileId) ?? profiles.usual({ role });
+      const refusal = refusalOf({ ownerId, role, profile });
       const loaded = await loadRequest(deps, {
         sessionId,
         reach,
@@ -38,7 +44,7 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
         profile,
         answering: false,
       });
-      return { sessionId, profileId, ...loaded };
+      return { sessionId, profileId, refusal, ...loaded };
     },
 
     /**
@@ -56,6 +62,21 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
       return listSteps(db, { sessionId, ...page });
     },
   };
+
+  /** As `Chat.send` refuses a message. */
+  function refusalOf({
+    ownerId,
+    role,
+    profile,
+  }: {
+    ownerId: string | null;
+    role: User['role'];
+    profile: Profile | undefined;
+  }): Refusal | null {
+    if (ownerId === null) return 'session_not_yours';
+    if (profile === undefined) return 'profile_not_found';
+    return profiles.usable({ role }).includes(profile) ? null : 'admin_only';
+  }
 
   function noteReading(
     user: User,

@@ -42,7 +42,9 @@ export function inspectionRoutes(app: Server, inspection: Inspection): void {
       const {
         sessionId,
         profileId,
+        refusal,
         context,
+        tokenEstimate,
         summary,
         earlier,
         request: asked,
@@ -55,7 +57,8 @@ export function inspectionRoutes(app: Server, inspection: Inspection): void {
         summary: presentSummary(summary),
         summary_due: earlier !== undefined,
         messages: context.messages.map(presentMessage),
-        token_estimate: context.tokenEstimate,
+        token_estimate: tokenEstimate,
+        refusal,
         request: presentRequest(asked),
       };
     },

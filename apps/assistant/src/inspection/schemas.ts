@@ -4,6 +4,7 @@ import { nullable, timestamp } from '../schema.ts';
 import type { AgentRequest, ConversationSummary } from '../agent/index.ts';
 import { exampleMessage, messageRef } from '../sessions/index.ts';
 import type { Step } from '../planning/index.ts';
+import { REFUSALS } from './inspection.ts';
 
 const requestSchema = Type.Object(
   {
@@ -77,8 +78,14 @@ export const contextAnswer = Type.Object(
       description: 'The latest that there is room for, in their order.',
     }),
     token_estimate: Type.Integer({
-      description: 'About how many tokens all of it is, with the tools.',
+      description: 'About how many tokens `request` is.',
     }),
+    refusal: nullable(
+      Type.Enum([...REFUSALS], {
+        description:
+          "The code of the problem that the owner's next message meets, so that `request` is not sent; null where it would be.",
+      }),
+    ),
     request: requestSchema,
   },
   {
@@ -104,6 +111,7 @@ export const contextAnswer = Type.Object(
         summary_due: false,
         messages: [exampleMessage],
         token_estimate: 41,
+        refusal: null,
         request: {
           model: '',
           system: 'You help one person to find a home.',

@@ -1,6 +1,6 @@
 import type { Database } from '@oselya/db';
 import { sql, type Transaction } from 'kysely';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
 import { type AssignedFacts, assignFacts } from './facts.ts';
 import { type AssignedSummaries, assignSummaries } from './summaries.ts';

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
 import { lockOwner } from '../access/owner-lock.ts';
 import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/others-data.ts';
+import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';

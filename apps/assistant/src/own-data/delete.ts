@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import { deleteMemoryOf } from '../memory/index.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
 import { deleteSessionsOf } from '../sessions/index.ts';

@@ -2,7 +2,7 @@ import type { Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { recordAudit } from '../audit/record.ts';
+import { recordAudit } from '../audit/index.ts';
 import { problemAnswers } from '../errors.ts';
 import { boundTransfers } from '../bound-transfers.ts';
 import { nullable, timestamp } from '../schema.ts';

@@ -84,13 +84,18 @@ export async function noteChanges(
  * Ends the steps of a turn that were not finished. What one had changed by then is done, whatever became of the
  * process that did it.
  */
-export async function endSteps(trx: Transaction<Tables>, turnId: string): Promise<void> {
+export async function endSteps(
+  trx: Transaction<Tables>,
+  { turnId, sessionId }: { turnId: string; sessionId: string },
+): Promise<void> {
   await trx
     .updateTable('agent_steps')
     .set({
       status: sql<string>`case when changes is null then 'failed' else 'done' end`,
       finished_at: sql<Date>`clock_timestamp()`,
     })
+    // By its session the index finds them.
+    .where('session_id', '=', sessionId)
     .where('turn_id', '=', turnId)
     .where('status', '=', 'running')
     .execute();

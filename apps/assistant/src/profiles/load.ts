@@ -37,14 +37,20 @@ const EMPTY: ProfileFolder = { loaded: new Map(), faults: [] };
 /** What a file gives: its profile, or what is wrong with it. */
 type Parsed = ReturnType<typeof parseProfile>;
 
+/** The rule that a profile breaks which is good by itself, by where it is to be used; nothing where it breaks none. */
+export type CheckProfile = (profile: Profile) => string | undefined;
+
 /**
  * Reads the agent profiles of a folder for the first time. Contract 3, Profiles.
+ * @param check Beside the form of the files.
  * @returns At least one profile.
  * @throws StartError with everything that is wrong with any of the files, each with its line.
  */
-export async function loadProfiles(folder: string): Promise<ProfileFolder> {
+export async function loadProfiles(folder: string, check?: CheckProfile): Promise<ProfileFolder> {
   const contents = new Map<string, Parsed>();
-  for (const path of await listProfileFiles(folder)) contents.set(path, await readProfile(path));
+  for (const path of await listProfileFiles(folder)) {
+    contents.set(path, await readProfile(path, check));
+  }
   const read = toProfiles(contents, EMPTY);
   if (read.faults.length > 0) {
     const faults = read.faults.map(({ message }) => join(folder, message));
@@ -149,13 +155,16 @@ export async function listProfileFiles(folder: string): Promise<string[]> {
 }
 
 /** What a profile file gives, by its path; it never throws. */
-export async function readProfile(file: string): Promise<Parsed> {
+export async function readProfile(file: string, check?: CheckProfile): Promise<Parsed> {
   try {
     const bytes = await readFile(file);
     if (bytes.length > MAX_FILE_BYTES) {
       return { faults: [{ line: 1, rule: `must be at most ${MAX_FILE_BYTES / 1024} KiB` }] };
     }
-    return parseProfile(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    const parsed = parseProfile(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    if (!('profile' in parsed)) return parsed;
+    const rule = check?.(parsed.profile);
+    return rule === undefined ? parsed : { faults: [{ line: parsed.idLine, rule }] };
   } catch (error) {
     return { faults: [{ line: 1, rule: `cannot be read: ${reason(error)}` }] };
   }

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '@oselya/kit';
 import type { FastifyInstance } from 'fastify';
 import { createChangedFiles } from './changed-files.ts';
-import { listProfileFiles, readProfile, toProfiles } from './load.ts';
+import { type CheckProfile, listProfileFiles, readProfile, toProfiles } from './load.ts';
 import type { Profiles } from './profiles.ts';
 
 /** How often files are looked at; a change is taken at the second look that finds it the same. */
@@ -15,7 +15,12 @@ const LOOK_MS = 1000;
  */
 export function reloadProfiles(
   app: FastifyInstance,
-  options: { folder: string; profiles: Profiles; log: Pick<Logger, 'info' | 'error'> },
+  options: {
+    folder: string;
+    profiles: Profiles;
+    check: CheckProfile;
+    log: Pick<Logger, 'info' | 'error'>;
+  },
 ): void {
   const reload = createReload(options);
   const closing = new AbortController();
@@ -41,13 +46,16 @@ async function repeat(work: () => Promise<void>, signal: AbortSignal): Promise<v
 export function createReload({
   folder,
   profiles,
+  check,
   log,
 }: {
   folder: string;
   profiles: Pick<Profiles, 'folder' | 'replace'>;
+  /** As at the start. */
+  check?: CheckProfile;
   log: Pick<Logger, 'info' | 'error'>;
 }): () => Promise<void> {
-  const changedFiles = createChangedFiles(readProfile);
+  const changedFiles = createChangedFiles((path) => readProfile(path, check));
   let told: readonly string[] = [];
 
   function tell(faults: readonly string[]): void {

@@ -1,9 +1,9 @@
 import type { TSchema } from 'typebox';
 import { chatDefinitions } from '../chat/client-messages.ts';
-import { answerEvents, ownEvents } from '../chat/events.ts';
+import { answerEvents, ownEvents, sessionEvents } from '../chat/events.ts';
 import type { ClientMessage, ServerMessage } from '../sockets/definitions.ts';
 import { connectionDefinitions, refusal } from '../sockets/messages.ts';
-import { answerPayload, clientPayload, eventPayload } from './payloads.ts';
+import { answerPayload, clientPayload, eventPayload, payloadOf } from './payloads.ts';
 
 /** Whatever clients may send, by type. */
 export const clientMessages: Readonly<Record<string, ClientMessage>> = {
@@ -35,7 +35,9 @@ export const sent: readonly DescribedMessage[] = Object.entries(clientMessages).
   }),
 );
 
-const eventDefinitions = new Set(turns.flatMap((turn) => Object.values(turn)));
+const eventDefinitions = new Set<ServerMessage>(
+  [...turns, sessionEvents].flatMap((events) => Object.values(events)),
+);
 const answerDefinitions = new Set(
   [...Object.values(clientMessages).flatMap(({ answers }) => answers), refusal].filter(
     (message) => !eventDefinitions.has(message),
@@ -58,8 +60,7 @@ export const answers: readonly DescribedMessage[] = Array.from(answerDefinitions
   example: { type: message.type, id: '7', ...message.example },
 }));
 
-/** The messages that tell what happens in turns. */
-export const events: readonly DescribedMessage[] = turns.flatMap((turn) =>
+const turnEvents: readonly DescribedMessage[] = turns.flatMap((turn) =>
   Object.values(turn).map((message, index) => ({
     key: keyOf(message),
     type: message.type,
@@ -74,3 +75,15 @@ export const events: readonly DescribedMessage[] = turns.flatMap((turn) =>
     },
   })),
 );
+
+/** The messages that tell what happens in sessions: in their turns, and beside them. */
+export const events: readonly DescribedMessage[] = [
+  ...turnEvents,
+  ...Object.values(sessionEvents).map((message) => ({
+    key: keyOf(message),
+    type: message.type,
+    description: message.description,
+    payload: payloadOf(message),
+    example: { type: message.type, ...message.example },
+  })),
+];

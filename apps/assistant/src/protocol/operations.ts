@@ -37,7 +37,7 @@ export function describeOperations(): Record<string, object> {
       action: 'send',
       channel,
       title: 'Events',
-      summary: 'What happens in the turns of the sessions that a socket has open.',
+      summary: 'What happens in the sessions that a socket has open.',
       messages: events.map(({ key }) => messageOf(key)),
     },
     malformed: {

@@ -17,9 +17,13 @@ const orNull = (schema: TSchema) => Type.Optional(nullable(schema));
 
 type Told = Pick<ServerMessage, 'type' | 'members'>;
 
-/** What the server answers. Later versions may add members. */
+/** What the server sends. Later versions may add members. */
+export const payloadOf = ({ type, members }: Told): TObject =>
+  Type.Object({ type: Type.Literal(type), ...members });
+
+/** What the server answers. */
 export const answerPayload = ({ type, members }: Told): TObject =>
-  Type.Object({ type: Type.Literal(type), id: Type.Optional(messageId), ...members });
+  payloadOf({ type, members: { id: Type.Optional(messageId), ...members } });
 
 /** What the server tells of a turn, which repeats the `id` on the socket that began it. */
 export const eventPayload = ({ type, members }: Told): TObject =>

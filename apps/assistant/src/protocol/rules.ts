@@ -22,7 +22,7 @@ it repeats that. Members that are not described are errors; those that may be le
 - Messages of one socket are handled one after the other and answered in their order. Who may send one is held against \
 the user for each.
 - A client ignores types and members that it does not know: later versions add some.
-- Events have their place: \`seq\` counts from 1 within \`turn_id\`, and without a gap but for texts that are joined. \
+- Events of a turn have their place: \`seq\` counts from 1 within \`turn_id\`, and without a gap but for texts that are joined. \
 They come to every socket of the owner's that has the session open; to one that opens it late, of an answer that is being written, and of an ended one to who says how far they were (\`turn_id\`, \`after\`).
 - \`message.completed\` or the event \`error\` ends an answer whatever its number is, and may be all that comes of it: where the process has gone that wrote it, numbers follow what had been stored. What is no longer kept of events stands in the messages.
 

@@ -2,7 +2,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { lockOwner } from '../access/owner-lock.ts';
 import { reachOf } from '../access/reach.ts';
 import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/others-data.ts';
+import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Position } from '../newest-first.ts';
 import { lockSession, requireSession, type Sessions } from '../sessions/index.ts';

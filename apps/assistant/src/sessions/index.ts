@@ -9,7 +9,13 @@ export {
   type MessagePosition,
 } from './messages.ts';
 export { isOwnerWithin, isSessionWithin, lockSession, requireSession } from './ownership.ts';
-export { deleteSessionsOf, findSession, listSessions } from './repository.ts';
+export {
+  deleteSessionsOf,
+  findSessions,
+  listSessions,
+  nameUnnamed,
+  SESSION_CHANNEL,
+} from './repository.ts';
 export { sessionRoutes } from './routes.ts';
 export {
   exampleMessage,

@@ -40,6 +40,8 @@ export type Message = {
   client_message_id: string | null;
   /** What models are told of it instead of the content, where that is less. */
   kept: string | null;
+  /** Whether it came by itself, such as a digest: it answers no other message. */
+  unasked: boolean;
 };
 
 /** Which messages of which session: those before a position, or after one. */
@@ -99,6 +101,7 @@ function matching(
       'problem',
       'client_message_id',
       'kept',
+      'unasked',
       'position',
     ])
     .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])

@@ -41,29 +41,35 @@ export function lockSession(
     .executeTakeFirst();
 }
 
+/** Whose a session is, and what it goes by: nothing of what is in it. */
+export type SessionHead = {
+  /** Null for a session of an older system, which has no owner yet. */
+  userId: string | null;
+  /** Empty where it names none. */
+  profileId: string;
+  /** Empty where it has none. */
+  name: string;
+};
+
 /**
- * The owner of a session within reach.
+ * A session within reach.
  * @throws ProblemError `session_not_found` or `session_not_yours`.
  */
 export async function requireSession(
   db: Kysely<Tables>,
   { sessionId, reach }: SessionKey,
-): Promise<{ userId: string | null }> {
-  const owner = await findOwner(db, { sessionId, reach });
-  if (owner === undefined) throw problem('session_not_found');
-  if (!owner.isWithinReach) throw problem('session_not_yours');
-  return owner;
-}
-
-/** Whose a session is, and whether it is within reach; nothing where there is none. */
-async function findOwner(
-  db: Kysely<Tables>,
-  { sessionId, reach }: SessionKey,
-): Promise<{ userId: string | null; isWithinReach: boolean } | undefined> {
+): Promise<SessionHead> {
   const row = await db
     .selectFrom('conversation_sessions')
-    .select(['user_id', isOwnerWithin(reach).as('is_within')])
+    .select([
+      'user_id',
+      sql<string>`coalesce(profile_id, '')`.as('profile_id'),
+      sql<string>`coalesce(name, '')`.as('name'),
+      isOwnerWithin(reach).as('is_within'),
+    ])
     .where('id', '=', sessionId)
     .executeTakeFirst();
-  return row && { userId: row.user_id, isWithinReach: row.is_within === true };
+  if (row === undefined) throw problem('session_not_found');
+  if (row.is_within !== true) throw problem('session_not_yours');
+  return { userId: row.user_id, profileId: row.profile_id, name: row.name };
 }

@@ -4,6 +4,9 @@ import { newestFirst, type Position } from '../newest-first.ts';
 import type { Reach } from '../access/reach.ts';
 import { isOwnerWithin } from './ownership.ts';
 
+/** Processes hear here of sessions whose summary was changed, by their ids. */
+export const SESSION_CHANNEL = 'assistant_sessions';
+
 /** How recently a session was active. The indexes hold the same expression. */
 const active = newestFirst('last_active', 'created_at');
 
@@ -59,6 +62,18 @@ export async function listSessions(
   }));
 }
 
+/** Sessions by their ids, whoever's they are; those that are gone are left out. */
+export function findSessions(
+  db: Kysely<Tables>,
+  ids: readonly string[],
+): Promise<SessionSummary[]> {
+  return db
+    .selectFrom('conversation_sessions')
+    .select(summaryColumns)
+    .where('id', '=', sql<string>`any(${ids}::text[])`)
+    .execute();
+}
+
 /** A session within reach; nothing where there is none. */
 export function findSession(
   db: Kysely<Tables>,
@@ -101,22 +116,43 @@ export function insertSession(
     .executeTakeFirstOrThrow();
 }
 
-/** Changes a session within reach, and gives it as it now is; nothing where there is none. */
-export function updateSession(
-  db: Kysely<Tables>,
+/**
+ * Changes a session within reach, and tells of it on {@link SESSION_CHANNEL}.
+ * @returns The session as it now is; nothing where there is none.
+ */
+export async function updateSession(
+  trx: Transaction<Tables>,
   {
     sessionId,
     reach,
     changes,
   }: { sessionId: string; reach: Reach; changes: { name?: string; pinned?: boolean } },
 ): Promise<SessionSummary | undefined> {
-  return db
+  const session = await trx
     .updateTable('conversation_sessions')
     .set(changes)
     .where('id', '=', sessionId)
     .where(isOwnerWithin(reach))
     .returning(summaryColumns)
     .executeTakeFirst();
+  if (session !== undefined) {
+    await sql`select pg_notify(${SESSION_CHANNEL}, ${sessionId})`.execute(trx);
+  }
+  return session;
+}
+
+/** Gives a session a name, unless it has one or is gone, and tells of it on {@link SESSION_CHANNEL}. */
+export async function nameUnnamed(
+  db: Kysely<Tables>,
+  { sessionId, name }: { sessionId: string; name: string },
+): Promise<void> {
+  await sql`
+    with named as (
+      update conversation_sessions set name = ${name}
+      where id = ${sessionId} and coalesce(name, '') = ''
+      returning id
+    )
+    select pg_notify(${SESSION_CHANNEL}, id) from named`.execute(db);
 }
 
 /**

@@ -134,7 +134,7 @@ export function presentMessage(message: Message): Static<typeof messageSchema> {
     ...(message.tool_calls !== null && { tool_calls: message.tool_calls }),
     created_at: message.created_at?.toISOString() ?? null,
     ...(message.status !== null && { status: message.status }),
-    ...(message.kept !== null && { unasked: true }),
+    ...(message.unasked && { unasked: true }),
     ...(message.problem !== null && { problem: message.problem }),
     ...(message.client_message_id !== null && { client_message_id: message.client_message_id }),
   };

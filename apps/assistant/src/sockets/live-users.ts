@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import pLimit from 'p-limit';
 import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
-import type { Resolution } from '../identity/current-user.ts';
+import type { Resolution } from '../identity/index.ts';
 import type { SocketLimits } from './limits.ts';
 
 /** An auth session that sockets of this process are open with. */

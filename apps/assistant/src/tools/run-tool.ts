@@ -3,7 +3,7 @@ import type { ToolCall } from '@oselya/model';
 import { hasPermission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import { CollectorError } from '../collector/client.ts';
-import { cutText } from '../cut-text.ts';
+import { cutText, cutToBytes } from '../cut-text.ts';
 import type { MemoryChange } from '../memory/index.ts';
 import { type DefinedTool, type ToolContext, ToolError } from './tool.ts';
 
@@ -22,11 +22,17 @@ export type ToolResult = {
   changes: readonly MemoryChange[];
 };
 
-/** How long a tool may take, and how much it may tell the model. */
+/** How long a tool may take, and how much it may tell the model, with the note that it was cut. */
 export const toolLimits = { ms: 20_000, outputBytes: 16 * 1024 };
 
-/** For what a call is made: `hasReadData` is whether the model had read what strangers wrote when it asked for it. */
-type CallContext = Pick<ToolContext, 'signal' | 'noteChange'> & { hasReadData: boolean };
+/**
+ * For what a call is made.
+ * @property hasReadData Whether the model had read what strangers wrote when it asked for it.
+ * @property outputBytes How much the model can still be told, where that is less than a tool may tell.
+ */
+type CallContext = Pick<ToolContext, 'signal' | 'noteChange' | 'outputBytes'> & {
+  hasReadData: boolean;
+};
 
 /** The tools of one answer. */
 export type ToolBox = {
@@ -56,9 +62,16 @@ export function createToolBox({
 }): ToolBox {
   const byName = new Map<string, DefinedTool>(tools.map((tool) => [tool.name, tool]));
 
-  async function run(
+  async function run(call: ToolCall, context: CallContext): Promise<ToolResult> {
+    const outputBytes = Math.min(limits.outputBytes, context.outputBytes);
+    const result = await runUnbounded(call, { ...context, outputBytes });
+    const { output, kept } = result;
+    return { ...result, output: bounded(output, outputBytes), kept: bounded(kept, outputBytes) };
+  }
+
+  async function runUnbounded(
     call: ToolCall,
-    { hasReadData, signal, noteChange }: CallContext,
+    { hasReadData, signal, ...told }: CallContext,
   ): Promise<ToolResult> {
     const tool = byName.get(call.name);
     if (tool === undefined) return refused(`there is no tool ${shorten(call.name)} here`);
@@ -73,18 +86,21 @@ export function createToolBox({
     const ending = AbortSignal.any([signal, late]);
     try {
       const user = await unlessAborted(ending, currentUser());
+      if (tool.isAdminOnly && user.role !== 'admin') {
+        return refused('it is for administrators only');
+      }
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
           return refused(`it needs ${permission}`);
         }
       }
-      const running = tool.run(call.input, { user, sessionId, signal: ending, noteChange });
+      const running = tool.run(call.input, { user, sessionId, signal: ending, ...told });
       const output = await (tool.changesMemory ? running : unlessAborted(ending, running));
       const { data, kept = data, summary, changes = [] } = output;
       return {
         status: 'done',
-        output: bounded(JSON.stringify(data), limits.outputBytes),
-        kept: bounded(JSON.stringify(kept), limits.outputBytes),
+        output: JSON.stringify(data),
+        kept: JSON.stringify(kept),
         summary,
         isData: tool.isData,
         changes,
@@ -137,9 +153,8 @@ const shorten = (name: string) => cutText(name, SHOWN_LENGTH);
 
 /** A text of at most so many bytes, which says that it was cut. */
 function bounded(text: string, bytes: number): string {
-  const whole = Buffer.from(text);
-  if (whole.length <= bytes) return text;
-  // As of a stream, so that the character at the cut is left out and not broken.
-  const shown = new TextDecoder().decode(whole.subarray(0, bytes), { stream: true });
-  return `${shown}… (cut off: ${whole.length} bytes)`;
+  const whole = Buffer.byteLength(text);
+  if (whole <= bytes) return text;
+  const note = `… (cut off: ${whole} bytes)`;
+  return cutToBytes(text, bytes - Buffer.byteLength(note)) + note;
 }

@@ -19,6 +19,8 @@ export type ToolContext = {
   signal: AbortSignal;
   /** Notes what it changes, for people to see and undo whatever becomes of the answer. */
   noteChange: NoteChange;
+  /** How much it may tell the model, as JSON; what is longer is cut. */
+  outputBytes: number;
 };
 
 /** What a tool gives. */
@@ -61,6 +63,8 @@ export type Tool<Input extends TSchema = TSchema> = {
 export type DefinedTool = Tool & {
   /** What is wrong with an input, in words; nothing where it is valid. */
   faultsOf: (input: unknown) => string[];
+  /** Whether nobody but an admin has it run: so are all those of a profile that is for admins only. */
+  isAdminOnly: boolean;
 };
 
 /** How many faults of an input are told. */
@@ -73,6 +77,7 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   const checked = tool as unknown as Tool;
   return {
     ...checked,
+    isAdminOnly: false,
     faultsOf: (input: unknown): string[] =>
       validator
         .Errors(input)

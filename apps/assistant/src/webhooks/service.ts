@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Kysely, Transaction } from 'kysely';
-import { recordAudit } from '../audit/record.ts';
-import { clearAccess, endAllSessions, endSessions } from '../identity/invalidation.ts';
-import type { IdentityMetrics } from '../identity/metrics.ts';
+import { recordAudit } from '../audit/index.ts';
+import {
+  clearAccess,
+  endAllSessions,
+  endSessions,
+  type IdentityMetrics,
+} from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { readEvent } from './event-body.ts';
 import { type Effect, effectOf } from './events.ts';

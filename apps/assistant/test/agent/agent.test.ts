@@ -12,9 +12,10 @@ const LOOK = { name: 'look', description: 'Looks.', input: {} };
 /** Has an agent answer by rounds as they are written; what it was asked and what happened. */
 async function answer(
   rounds: readonly Round[],
-  { outputTokens = 1000, contextTokens = 32_768, output = 'ok' } = {},
+  { outputTokens = 1000, contextTokens = 32_768, output = 'ok', question = 'Hi' } = {},
 ) {
   let toolsRun = 0;
+  const rooms: number[] = [];
   const asked: ChatRequest[] = [];
   const events: AgentEvent[] = [];
   async function* streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
@@ -29,12 +30,13 @@ async function answer(
   }
   const running = runAgent({
     model: { streamChat },
-    request: { system: 'Help.', messages: [{ role: 'user', content: 'Hi' }], tools: [LOOK] },
-    runTool: () => {
+    request: { system: 'Help.', messages: [{ role: 'user', content: question }], tools: [LOOK] },
+    runTool: (_call, { outputBytes }) => {
       toolsRun += 1;
+      rooms.push(outputBytes);
       return Promise.resolve({
         status: 'done',
-        output,
+        output: output.slice(0, outputBytes),
         kept: output,
         summary: '',
         isData: false,
@@ -46,17 +48,18 @@ async function answer(
     signal: new AbortController().signal,
   });
   let code: string | undefined;
+  let detail: string | undefined;
   try {
     for await (const event of running) events.push(event);
   } catch (error) {
     if (!(error instanceof ProblemError)) throw error;
-    code = error.code;
+    ({ code, detail } = error);
   }
   const text = events.map((event) => (event.type === 'text' ? event.text : '')).join('');
   const statuses = events.flatMap((event) =>
     event.type === 'tool.finished' ? [event.result.status] : [],
   );
-  return { asked, text, statuses, code, toolsRun };
+  return { asked, text, statuses, code, detail, toolsRun, rooms };
 }
 
 test('the tokens of an answer are counted over its rounds, as the server counts them or by their parts', async () => {
@@ -80,15 +83,49 @@ test('an answer whose tokens were spent on asking for tools ends, and runs none 
   assert.deepEqual([asked.length, statuses, code], [1, [], 'answer_too_long']);
 });
 
-test('a tool for whose output the window has no room is refused, and the model answers', async () => {
+test('a tool may tell as much as the window has room for beside the answer, and is refused where that is nothing', async () => {
   const rounds = [{ tools: 1 }, { tools: 2 }, { words: ['Done.'] }];
-  const { text, statuses, asked } = await answer(rounds, {
+  const { text, statuses, asked, rooms } = await answer(rounds, {
     contextTokens: 2048,
+    outputTokens: 800,
     output: 'x'.repeat(7000),
   });
   assert.deepEqual(statuses, ['done', 'failed', 'failed']);
   assert.equal(text, 'Done.');
   assert.match(JSON.stringify(asked.at(-1)?.messages.at(-1)), /no room for more/);
+  // A quarter of the window is the answer's, and what has been said is there too.
+  const [room = 0] = rooms;
+  assert.ok(room > 4 * 1300 && room < 4 * (2048 - 512), String(room));
+  const { maxOutputTokens = 0 } = asked.at(-1) ?? {};
+  assert.ok(maxOutputTokens > 400 && maxOutputTokens < 520, String(maxOutputTokens));
+});
+
+test('of tools that are asked for at once the first leaves the later room to be refused', async () => {
+  const rounds = [{ tools: 16 }, { words: ['Done.'] }];
+  const { text, statuses, asked } = await answer(rounds, {
+    contextTokens: 2048,
+    outputTokens: 800,
+    output: 'x'.repeat(7000),
+  });
+  assert.deepEqual(
+    [statuses.length, statuses[0], statuses[1], text],
+    [16, 'done', 'failed', 'Done.'],
+  );
+  assert.ok((asked.at(-1)?.maxOutputTokens ?? 0) > 400);
+});
+
+test('a question that leaves no room for an answer is not asked, and who asked is told how long it may be', async () => {
+  const question = 'ж'.repeat(16_000);
+  const bounds = { contextTokens: 8192, outputTokens: 3000 };
+  const { asked, code, detail = '' } = await answer([], { ...bounds, question });
+  assert.deepEqual([asked.length, code], [0, 'message_too_long']);
+  const [, most = ''] = /room for (\d+)\./.exec(detail) ?? [];
+  assert.match(detail, /^It is about 8004 tokens long.*in parts, or attach it as a text file/);
+  const fitting = 'ж'.repeat((Number(most) - 4) * 2);
+  const told = await answer([{ words: ['Yes.'] }], { ...bounds, question: fitting });
+  assert.deepEqual([told.text, told.asked[0]?.maxOutputTokens], ['Yes.', 512]);
+  const longer = await answer([], { ...bounds, question: `${fitting}жжж` });
+  assert.equal(longer.code, 'message_too_long');
 });
 
 test('an answer has eight rounds: in the last one the model has no tools, and no call of it is run', async () => {
@@ -149,4 +186,18 @@ test('what is written to ask for tools is part of what an answer may be, whateve
 
   const endless = await answer([{ tools: 10_000, tokens: 1 }], { outputTokens: 100 });
   assert.deepEqual([endless.statuses, endless.code], [[], 'answer_too_long']);
+});
+
+test('long parts are as many tokens as they are long, so that what is kept is bounded whatever a server sends', async () => {
+  const parts = Array.from({ length: 10 }, () => 'слово'.repeat(8));
+  const { text, code } = await answer([{ words: parts }], { outputTokens: 20 });
+  assert.equal(code, 'answer_too_long');
+  assert.equal(text, parts.join('').slice(0, 20 * 6));
+  const single = await answer([{ words: ['x'.repeat(1_000_000)] }], { outputTokens: 20 });
+  assert.deepEqual([single.text, single.code], ['x'.repeat(120), 'answer_too_long']);
+  const within = await answer([{ words: ['x'.repeat(120)] }], { outputTokens: 20 });
+  assert.deepEqual([within.text.length, within.code], [120, undefined]);
+  const rounds = [{ words: ['x'.repeat(60)], tools: 1, tokens: 1 }, { words: ['b'] }];
+  const counted = await answer(rounds, { outputTokens: 20 });
+  assert.equal(counted.asked[1]?.maxOutputTokens, 9);
 });

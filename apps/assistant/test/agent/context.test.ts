@@ -1,21 +1,33 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import {
-  buildContext as build,
-  countRecent,
-  estimateTokens,
-  sharesOf,
-} from '../../src/agent/context.ts';
+import { buildContext as build, countRecent, sharesOf } from '../../src/agent/context.ts';
+import { estimateRequest, estimateTokens } from '../../src/agent/estimate.ts';
+import { tokensOfMessage } from '../../src/agent/request.ts';
 
 const WINDOW = 32_768;
-const REQUEST_TOKENS = sharesOf(WINDOW).request;
+const REQUEST_TOKENS = sharesOf(WINDOW, 0).request;
 
 type Chosen = Parameters<typeof build>[0];
 
 /** In a window of usual size, with what a test does not name left out. */
-const buildContext = (chosen: Pick<Chosen, 'system' | 'facts' | 'messages'> & Partial<Chosen>) =>
-  build({ about: '', summary: null, toolTokens: 0, contextTokens: WINDOW, ...chosen });
+const buildContext = (chosen: Partial<Chosen>) =>
+  build({
+    system: '',
+    about: '',
+    facts: [],
+    files: [],
+    summary: null,
+    messages: [],
+    tools: [],
+    modelName: '',
+    now: new Date(0),
+    contextTokens: WINDOW,
+    ...chosen,
+  });
+
+/** What is sent where nothing is known and nothing was said. */
+const NOTHING_TOKENS = buildContext({}).tokenEstimate;
 
 const message = (content: string, tool_calls: unknown = null) => ({
   role: 'user',
@@ -24,8 +36,11 @@ const message = (content: string, tool_calls: unknown = null) => ({
 });
 const fact = (key: string, value = '') => ({ category: 'c', key, value });
 
+const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
+  messages.map(({ content }) => content);
+
 test('a small conversation goes whole, in its order', () => {
-  const context = buildContext({
+  const { context, tokenEstimate } = buildContext({
     system: 'Be kind.',
     facts: [fact('new'), fact('old')],
     messages: [message('three'), message('two'), message('one')],
@@ -35,57 +50,85 @@ test('a small conversation goes whole, in its order', () => {
     context.memory.map(({ key }) => key),
     ['new', 'old'],
   );
-  assert.deepEqual(
-    context.messages.map(({ content }) => content),
-    ['one', 'two', 'three'],
-  );
-  assert.ok(context.tokenEstimate > 5 && context.tokenEstimate < 40);
+  assert.deepEqual(contentsOf(context), ['one', 'two', 'three']);
+  assert.ok(tokenEstimate > NOTHING_TOKENS + 5 && tokenEstimate < NOTHING_TOKENS + 80);
 });
 
-test('an empty conversation is sent as nothing', () => {
-  assert.deepEqual(buildContext({ system: '', facts: [], messages: [] }), {
-    system: '',
-    about: '',
-    memory: [],
-    summary: null,
-    messages: [],
-    tokenEstimate: 0,
-  });
+test('an empty conversation is sent as the instructions', () => {
+  const { context, request } = buildContext({ system: 'Be kind.' });
+  assert.deepEqual([context.memory, context.messages, context.summary], [[], [], null]);
+  assert.deepEqual(request.messages, []);
+  assert.match(request.system, /^Be kind\.\n\nNothing is remembered of this person yet\./);
 });
 
 test('what the assistant used takes room too', () => {
-  const plain = buildContext({ system: '', facts: [], messages: [message('a')] });
-  const used = buildContext({
-    system: '',
-    facts: [],
-    messages: [message('a', [{ name: 'search_listings', arguments: { query: 'a'.repeat(100) } }])],
+  const input = { query: 'a'.repeat(100) };
+  const call = { id: 'c', name: 'search_listings', input, output: '[]', round: 1 };
+  const [plain = 0, used = 0] = [null, [call]].map((tool_calls) => {
+    const answer = { role: 'assistant', content: 'b', tool_calls };
+    return buildContext({ messages: [answer, message('a')] }).tokenEstimate;
   });
-  assert.ok(used.tokenEstimate > plain.tokenEstimate + 20);
+  assert.ok(used > plain + 25);
 });
 
-test('tools and a summary take room too', () => {
+test('tools, files and a summary take room too', () => {
   const messages = [message('a')];
-  const plain = buildContext({ system: '', facts: [], messages });
-  const more = buildContext({ system: '', facts: [], messages, summary: 'abcd', toolTokens: 50 });
-  assert.equal(more.tokenEstimate, plain.tokenEstimate + 51);
-  assert.equal(more.summary, 'abcd');
-  const { about, tokenEstimate } = buildContext({
-    system: '',
-    facts: [],
-    messages,
-    about: 'ж'.repeat(WINDOW),
-  });
-  assert.equal(about.length, WINDOW / 8);
-  assert.equal(tokenEstimate, plain.tokenEstimate + WINDOW / 16);
+  const plain = buildContext({ messages }).tokenEstimate;
+  const tools = [{ name: 'look', description: 'x'.repeat(400), input: {} }];
+  assert.ok(buildContext({ messages, tools }).tokenEstimate > plain + 100);
+  const files = [{ name: 'x'.repeat(200), media_type: 'image/png', size_bytes: 5 }];
+  assert.ok(buildContext({ messages, files }).tokenEstimate > plain + 50);
+  const { context, tokenEstimate } = buildContext({ messages, summary: 'x'.repeat(400) });
+  assert.ok(tokenEstimate > plain + 100);
+  assert.equal(context.summary, 'x'.repeat(400));
 });
 
-test('the last message goes even where it leaves no room', () => {
+test('of what is known in sentences the beginning goes, of files the first, and how many others there are', () => {
+  const { about } = buildContext({ about: 'ж'.repeat(WINDOW) }).context;
+  assert.ok(about.length <= WINDOW / 8 && about.length > WINDOW / 8 - 50);
+  const files = Array.from({ length: 100 }, (_, nth) => ({
+    name: `${nth}${'ж'.repeat(95)}`,
+    media_type: 'text/plain; charset=utf-8',
+    size_bytes: 5,
+  }));
+  const { context, request } = buildContext({ files, contextTokens: 8192 });
+  const shown = context.files.length;
+  assert.ok(shown > 5 && shown < 20, String(shown));
+  assert.deepEqual(context.files, files.slice(0, shown));
+  assert.equal(context.filesLeftOut, 100 - shown);
+  assert.match(request.system, new RegExp(`^- and ${100 - shown} more`, 'm'));
+});
+
+test('the last question goes even where it leaves no room, and then alone', () => {
   const long = 'a'.repeat(REQUEST_TOKENS * 8);
-  const context = buildContext({ system: '', facts: [], messages: [message(long), message('b')] });
-  assert.deepEqual(
-    context.messages.map(({ content }) => content),
-    [long],
-  );
+  const { context } = buildContext({
+    facts: [fact('k', 'v')],
+    about: 'Has a dog.',
+    summary: 'Of before.',
+    messages: [message(long), message('b')],
+  });
+  assert.deepEqual(contentsOf(context), [long]);
+  assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
+});
+
+test('where instructions take much of the window, all else shares what they leave', () => {
+  const facts = Array.from({ length: 50 }, (_, nth) => fact(`k${nth}`, 'v'.repeat(20)));
+  const { context, tokenEstimate, recentCount } = buildContext({
+    system: 'x'.repeat(4 * 1500),
+    contextTokens: 2048,
+    facts,
+    about: 'x'.repeat(2000),
+    messages: [
+      message('Дім?'),
+      message('Де саме?'),
+      message('ж'.repeat(4000)),
+      message('Добрий день'),
+    ],
+  });
+  assert.deepEqual(contentsOf(context), ['Де саме?', 'Дім?']);
+  assert.ok(context.memory.length > 1 && context.memory.length < 10);
+  assert.ok(context.about.length > 50 && context.about.length < 200);
+  assert.ok(tokenEstimate < 1850 && recentCount === 2, String(tokenEstimate));
 });
 
 test('a Cyrillic letter counts as half a token, a Latin one as a quarter', () => {
@@ -94,18 +137,34 @@ test('a Cyrillic letter counts as half a token, a Latin one as a quarter', () =>
   assert.equal(estimateTokens(''), 0);
 });
 
-test('whatever there is, the latest of it goes without a gap and within the bound', () => {
+test('whatever there is, the latest of it goes without a gap and within its share, beside the question', () => {
   const texts = fc.array(fc.string({ maxLength: 40_000 }), { maxLength: 20 });
+  const window = fc.integer({ min: 2048, max: WINDOW });
   fc.assert(
-    fc.property(fc.string({ maxLength: 60_000 }), texts, texts, (system, values, contents) => {
-      const facts = values.map((value, index) => fact(String(index), value));
-      const messages = contents.map((content) => message(content));
-      const context = buildContext({ system, facts, messages });
-      assert.deepEqual(context.memory, facts.slice(0, context.memory.length));
-      assert.deepEqual(context.messages, messages.slice(0, context.messages.length).toReversed());
-      assert.equal(context.messages.length === 0, messages.length === 0);
-      assert.ok(context.messages.length < 2 || context.tokenEstimate <= REQUEST_TOKENS);
-    }),
+    fc.property(
+      fc.string({ maxLength: 60_000 }),
+      texts,
+      texts,
+      window,
+      (system, values, contents, contextTokens) => {
+        const facts = values.map((value, index) => fact(String(index), value));
+        const messages = contents.map((content) => message(content));
+        const { context, request, tokenEstimate } = buildContext({
+          system,
+          facts,
+          messages,
+          contextTokens,
+        });
+        assert.deepEqual(context.memory, facts.slice(0, context.memory.length));
+        assert.deepEqual(context.messages, messages.slice(0, context.messages.length).toReversed());
+        assert.equal(context.messages.length === 0, messages.length === 0);
+        assert.equal(tokenEstimate, estimateRequest(request));
+        const fixed = buildContext({ system, contextTokens }).tokenEstimate;
+        const [question] = messages;
+        const least = fixed + (question === undefined ? 0 : tokensOfMessage(question));
+        assert.ok(tokenEstimate <= Math.max(least, sharesOf(contextTokens, fixed).request));
+      },
+    ),
     { numRuns: 100 },
   );
 });
@@ -116,16 +175,43 @@ test('what stays beside a summary begins with a question, and the last question 
   fc.assert(
     fc.property(
       fc.array(said, { maxLength: 30 }),
-      fc.integer({ min: 100, max: 9000 }),
-      (rows, window) => {
+      fc.integer({ min: -10, max: 2000 }),
+      (rows, room) => {
         const messages = rows.map((row) => ({ ...row, tool_calls: null }));
-        const kept = messages.slice(0, countRecent(messages, window));
+        const kept = messages.slice(0, countRecent(messages, room));
         const question = messages.findIndex((one) => one.role === 'user');
         if (question === -1) return assert.deepEqual(kept, []);
         assert.equal(kept.at(-1)?.role, 'user');
         assert.ok(kept.length > question);
         const tokens = kept.reduce((sum, one) => sum + estimateTokens(one.content), 0);
-        assert.ok(kept.length === question + 1 || tokens <= sharesOf(window).recent);
+        assert.ok(kept.length === question + 1 || tokens <= room);
+      },
+    ),
+  );
+});
+
+test('once summarized, what stays has room beside a summary as long as it may be', () => {
+  const content = fc.nat(3000).map((length) => 'ж'.repeat(length));
+  fc.assert(
+    fc.property(
+      fc.array(content, { minLength: 4, maxLength: 40 }),
+      fc.array(content, { maxLength: 20 }),
+      fc.integer({ min: 2048, max: WINDOW }),
+      fc.double({ min: 0, max: 0.8, noNaN: true }),
+      (contents, values, contextTokens, instructions) => {
+        const system = 'x'.repeat(4 * contextTokens * instructions);
+        const messages = contents.map((one, nth) => ({
+          ...message(one),
+          role: nth % 2 === 0 ? 'user' : 'assistant',
+        }));
+        const facts = values.map((value, index) => fact(String(index), value));
+        const chosen = { system, facts, contextTokens, about: 'x'.repeat(9000) };
+        const { recentCount, summaryTokens } = buildContext({ ...chosen, messages });
+        if (recentCount === 1) return;
+        const stays = messages.slice(0, recentCount);
+        const summary = 'x'.repeat(summaryTokens * 4);
+        const { context } = buildContext({ ...chosen, messages: stays, summary });
+        assert.equal(context.messages.length, stays.length);
       },
     ),
   );

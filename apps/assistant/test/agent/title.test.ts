@@ -18,3 +18,17 @@ test('a title is one line without quotes, of at most 80 characters, none of whic
   assert.equal(await titled(`${'x'.repeat(78)}🏠🏠`), `${'x'.repeat(78)}🏠`);
   assert.equal(await titled(' \n'), '');
 });
+
+test('a server that knows no end is not read to it', async () => {
+  for (const endless of ['слово', ' ', '\t']) {
+    let parts = 0;
+    async function* streamChat(): AsyncGenerator<ChatPart, void, undefined> {
+      for (; parts < 100_000; parts += 1)
+        yield await Promise.resolve({ type: 'text', text: endless });
+    }
+    const { signal } = new AbortController();
+    const title = await makeTitle({ streamChat }, { text: 'Дім', modelName: '', signal });
+    assert.ok(parts < 300, `${parts} were read`);
+    assert.ok(title.length <= 80);
+  }
+});

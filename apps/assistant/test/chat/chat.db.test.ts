@@ -67,7 +67,7 @@ test('a wish becomes a search, and its answer names what was found', async (t) =
   assert.equal(streamed.join(''), content);
   assert.deepEqual(
     turn.map(({ type }) => type).filter((type) => type !== 'message.delta'),
-    ['message.started', 'tool.started', 'tool.finished', 'message.completed', 'session.updated'],
+    ['message.started', 'tool.started', 'tool.finished', 'message.completed'],
   );
 });
 

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { insertMessage } from '../../src/chat/messages.sql.ts';
+import { insertEvents } from '../../src/chat/turn-events.sql.ts';
+import { endTurn, insertEnded, insertTurn } from '../../src/chat/turns.sql.ts';
+import { presentMessage } from '../../src/sessions/index.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
+import { until } from '../helpers/until.ts';
 import { openStage, type Talker, talk } from './stage.ts';
 
 const stage = await openStage();
-const { collector, model, stored, url } = stage;
+const { collector, db, model, stored, url } = stage;
 const sid = await stage.signIn('u-olena');
 const olena = { url, sid };
 const elsewhere = { url: await stage.another(), sid };
@@ -41,6 +46,49 @@ test('of two messages in the same moment on two processes one is answered, and t
   }
 });
 
+test('one answer at a time: a second message is refused, here and elsewhere', async (t) => {
+  const rest = gate();
+  t.after(rest.open);
+  model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
+  const here = await talk(t, olena);
+  const there = await talk(t, elsewhere);
+  const id = await here.newSession();
+  await here.say(id, 'Пиши');
+  assert.equal((await here.say(id, 'Ще')).problem?.code, 'turn_running');
+  assert.equal((await there.say(id, 'Ще')).problem?.code, 'turn_running');
+  rest.open();
+  await here.waitFor('message.completed');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Пиши', null],
+    ['assistant', 'Пишу далі.', null],
+  ]);
+});
+
+test('a message that is sent again under its name is stored and answered once', async (t) => {
+  const here = await talk(t, olena);
+  const there = await talk(t, elsewhere);
+  const id = await here.newSession();
+  const asked = model.seen.length;
+  const named = { client_message_id: 'm-1' };
+  const answers = await Promise.all([
+    here.say(id, 'Один раз', named),
+    there.say(id, 'Один раз', named),
+  ]);
+  assert.deepEqual(answers.map(({ type }) => type).toSorted(), [
+    'message.repeated',
+    'message.started',
+  ]);
+  await until(async () => (await stored(id)).length === 2);
+  assert.equal((await here.say(id, 'Один раз', named)).type, 'message.repeated');
+  const taken = await here.say(id, 'Інше', named);
+  assert.equal(taken.problem?.code, 'message_name_taken');
+  assert.deepEqual(await stored(id), [
+    ['user', 'Один раз', null],
+    ['assistant', 'Готово.', null],
+  ]);
+  assert.equal(model.seen.length, asked + 1);
+});
+
 test('three sessions of a user are answered at once: a fourth message is refused, and taken later', async (t) => {
   const rest = gate();
   t.after(rest.open);
@@ -65,6 +113,40 @@ test('three sessions of a user are answered at once: a fourth message is refused
   await there.waitFor('message.completed', 2);
 });
 
+test('what other processes did in a session is told before a turn that begins here, though nobody told of it', async (t) => {
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  const rest = gate();
+  t.after(rest.open);
+  const there = await talk(t, elsewhere);
+  await there.client.ask({ type: 'session.open', session_id: id });
+  // A turn of a process whose notifications are lost: it ends, and then something comes by itself.
+  const silent = { session_id: id, user_id: 'u-olena' };
+  await db.transaction().execute(async (trx) => {
+    const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Перше' };
+    const { id: questionId } = await insertMessage(trx, question);
+    const turn = await insertTurn(trx, { ...silent, question_id: questionId });
+    const answer = { sessionId: id, turnId: turn.id, role: 'assistant' as const, content: 'Є.' };
+    const message = presentMessage(await insertMessage(trx, answer));
+    await endTurn(trx, { turnId: turn.id, sessionId: id, status: 'completed' });
+    const end = { type: 'message.completed' as const, message, seq: 1 };
+    await insertEvents(trx, { turnId: turn.id, events: [end] });
+    const own = await insertEnded(trx, silent);
+    const arrived = { type: 'message.arrived' as const, message, seq: 1 };
+    await insertEvents(trx, { turnId: own.id, events: [arrived] });
+  });
+  await here.say(id, 'Друге');
+  for (const one of [here, there]) {
+    await one.waitFor('message.completed', 2);
+    const types = one.client.frames.filter((frame) => frame['turn_id'] !== undefined);
+    assert.deepEqual(
+      types.map(({ type }) => type).filter((type) => type !== 'message.delta'),
+      ['message.completed', 'message.arrived', 'message.started', 'message.completed'],
+    );
+  }
+});
+
+// The places that our own client names are those that it knows; here a client names any.
 test('who comes back at another process goes on after the event that they know, among tools and in a retry', async (t) => {
   collector.listings = [listing(7)];
   const rest = gate();

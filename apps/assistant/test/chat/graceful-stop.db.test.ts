@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { listening } from '../sockets/people.ts';
-import { openStage, talk } from './stage.ts';
+import { converse, openStage, wayTo } from './stage.ts';
 
 const stage = await openStage();
 const { model } = stage;
@@ -14,13 +14,15 @@ test('who is signed out while the process that answers them stops gets no more o
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const olena = await talk(t, { url: await listening(stopping), sid });
+  const way = await wayTo(t, await listening(stopping));
+  const olena = await converse(t, { url: way.url, sid });
   const id = await olena.newSession();
-  await olena.say(id, 'Розкажи');
-  await olena.hear('Ще ');
+  const answer = olena.say(id, 'Розкажи');
+  await answer.hear('Ще ');
 
   const closing = stopping.close();
-  assert.equal((await olena.client.closed).code, 1012);
+  await until(() => olena.statuses.some((status) => status.type === 'waiting'));
+  assert.partialDeepStrictEqual(olena.statuses[1], { type: 'waiting', code: 1012 });
   const signedOut = await stage.app.inject({
     method: 'POST',
     url: '/auth/logout',
@@ -29,6 +31,10 @@ test('who is signed out while the process that answers them stops gets no more o
   assert.equal(signedOut.statusCode, 200);
   await until(async () => (await stage.stored(id)).length === 2);
   assert.deepEqual((await stage.stored(id)).at(-1), ['assistant', 'Ще ', 'failed']);
+  // Another process takes the connection that is made again, and knows nobody by that cookie.
+  way.leadTo(stage.url);
+  assert.equal((await answer.failure()).code, 'signed_out');
+  assert.equal(answer.streamed, 'Ще ');
   rest.open();
   await closing;
 });

@@ -13,7 +13,7 @@ import { createProfiles } from '../../src/profiles/profiles.ts';
 import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
-import { openStage, talk } from './stage.ts';
+import { converse, type Heard, openStage } from './stage.ts';
 
 const stage = await openStage();
 const { db, engine, model, stored, url } = stage;
@@ -33,14 +33,16 @@ const statusOf = async (sessionId: string): Promise<string | undefined> => {
 test('a process that starts cuts off what nobody runs, though nobody opens it, and who listens is told', async (t) => {
   const rest = gate();
   t.after(rest.open);
-  const olena = await talk(t, { url, sid });
+  const olena = await converse(t, { url, sid });
   const ids: string[] = [];
+  const answers: Heard[] = [];
   for (const text of ['Перше', 'Друге']) {
     model.scripts.push({ words: [`${text} почав`, rest.opened, ' і скінчив'] });
     const id = await olena.newSession();
     ids.push(id);
-    await olena.say(id, text);
-    await olena.hear(`${text} почав`);
+    const answer = olena.say(id, text);
+    answers.push(answer);
+    await answer.hear(`${text} почав`);
   }
   const [fresh = '', silent = ''] = ids;
   const storedOf = async () => {
@@ -53,8 +55,8 @@ test('a process that starts cuts off what nobody runs, though nobody opens it, a
 
   await stage.another();
   await until(async () => (await statusOf(silent)) === 'cut');
-  const { message } = await olena.waitFor('message.completed');
-  assert.partialDeepStrictEqual(message, { content: 'Друге почав', status: 'cut' });
+  const told = await answers[1]?.waitFor('message.completed');
+  assert.partialDeepStrictEqual(told?.message, { content: 'Друге почав', status: 'cut' });
   if (engine === 'postgres') {
     // Its process has said lately that it runs it.
     assert.equal(await statusOf(fresh), 'running');
@@ -79,6 +81,7 @@ test('it is looked for when the server begins to listen and every ten seconds, o
   const ended: string[] = [];
   const chat = {
     hear: () => undefined,
+    hearChange: () => undefined,
     async cutAllStale({ all }: { all?: boolean } = {}) {
       looks.push(all);
       if (looks.length === 2) await slow.opened;
@@ -111,7 +114,7 @@ test('it is looked for when the server begins to listen and every ten seconds, o
   assert.deepEqual(looks, [true, undefined, undefined, undefined]);
   await app.close();
   // Until the last turn has ended it is heard who was signed out, and the model answers.
-  assert.deepEqual(ended, ['chat', 'listening', 'model']);
+  assert.deepEqual(ended, ['chat', 'listening', 'listening', 'model']);
 });
 
 const USER: User = {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { openStage, type Talker, talk } from './stage.ts';
@@ -79,4 +80,31 @@ test('an answer that takes as long as it may ends, whether the model or a tool i
     });
   }
   for (const end of ends) await end();
+});
+
+test('in the least window that can be set people are answered with tools, and told of what is too long for it', async (t) => {
+  // How long an answer may be follows the window then.
+  const small = await stage.another({ MODEL_CONTEXT_TOKENS: '2048', ANSWER_MAX_TOKENS: '' });
+  collector.listings = Array.from({ length: 5 }, (_, nth) => listing(nth + 1));
+  const olena = await talk(t, { url: small, sid });
+  const id = await olena.newSession();
+  const asked = model.seen.length;
+  model.scripts.push(
+    { tools: [{ name: 'search_listings', arguments: { query: 'двокімнатна' } }] },
+    { words: ['Є одна.'] },
+  );
+  await olena.say(id, 'Двокімнатна у Львові?');
+  await olena.waitFor('message.completed');
+  assert.equal(olena.streamed, 'Є одна.');
+  const told = String(model.seen.at(-1)?.messages.at(-1)?.content);
+  assert.match(told, /^\{"total":.*"listing_id":1,.*… \(cut off: \d+ bytes\)$/);
+
+  await olena.say(id, 'слово '.repeat(500));
+  assert.equal((await olena.waitFor('error')).problem?.code, 'message_too_long');
+  await olena.say(id, 'Скільки коштує?');
+  await olena.waitFor('message.completed', 2);
+  // Instructions and tools alone are more than 1,500 tokens.
+  for (const { max_tokens } of model.seen.slice(asked) as { max_tokens?: number }[]) {
+    assert.ok(max_tokens !== undefined && max_tokens > 100 && max_tokens < 548, String(max_tokens));
+  }
 });

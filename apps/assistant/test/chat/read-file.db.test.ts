@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { User } from '../../src/access/user.ts';
+import { createFiles } from '../../src/files/index.ts';
+import { readFile } from '../../src/tools/read-file.ts';
 import { openStage, type Talker, talk } from './stage.ts';
 
 const stage = await openStage();
@@ -41,22 +44,25 @@ const offered = () => model.seen.at(-1)?.tools?.map(({ function: { name } }) => 
 test('an attached text is read part by part, and of the answers after it only the name is told', async (t) => {
   const olena = await talk(t, { url, sid });
   const id = await olena.newSession();
-  const text = Array.from({ length: 800 }, (_, index) => `рядок ${index} `).join('');
+  const text = Array.from({ length: 1200 }, (_, index) => `рядок ${index} `).join('');
   await attach(id, 'нотатки.txt', text);
 
   const first = await answerAfter(olena, id, read({ name: 'нотатки.txt' }));
-  assert.ok(text.length > 6000);
-  const beginning = { name: 'нотатки.txt', text: text.slice(0, 6000) };
-  assert.deepEqual(first, { ...beginning, next: 6000, length: text.length });
+  const { next, text: beginning } = first as { next: number; text: string };
+  assert.ok(text.startsWith(beginning) && beginning.length > 6000);
+  const size = Buffer.byteLength(text);
+  assert.deepEqual(
+    [next, first],
+    [Buffer.byteLength(beginning), { name: 'нотатки.txt', next, size, text: beginning }],
+  );
   assert.ok(offered().includes('read_file'));
   const [system] = model.seen.at(-1)?.messages ?? [];
-  const size = Buffer.byteLength(text);
-  const listed = `- нотатки.txt (text/plain; charset=utf-8, ${size} bytes)`;
+  const listed = `- "нотатки.txt" (text/plain; charset=utf-8, ${size} bytes)`;
   assert.ok(String(system?.content).split('\n').includes(listed), String(system?.content));
 
   // Of the answer before, the name of the file is known and nothing of what it says.
-  const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: 6000 }));
-  assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(6000) });
+  const rest = await answerAfter(olena, id, read({ name: 'нотатки.txt', from: next }));
+  assert.deepEqual(rest, { name: 'нотатки.txt', text: text.slice(beginning.length) });
   const before = model.seen.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? [];
   assert.deepEqual(JSON.parse(String(before[0]?.content)), { name: 'нотатки.txt' });
 
@@ -64,7 +70,7 @@ test('an attached text is read part by part, and of the answers after it only th
     olena.of('tool.finished').map(({ tool }) => tool),
     [
       { name: 'read_file', title: 'Reading нотатки.txt', status: 'done' },
-      { status: 'done', summary: `${text.length - 6000} of ${text.length} characters` },
+      { status: 'done', summary: `${size - next} of ${size} bytes` },
     ],
   );
 });
@@ -115,4 +121,42 @@ test('memory is not changed after a file was read in the same answer', async (t)
   const refused = await answerAfter(olena, id, read({ name: 'наказ.txt' }), remember);
   assert.match(JSON.stringify(refused), /memory is not changed after/);
   assert.deepEqual(await db.selectFrom('memory_facts').select('key').execute(), []);
+});
+
+test('of a large file no more than the part that is read leaves the database', async (t) => {
+  const olena = await talk(t, { url, sid });
+  const id = await olena.newSession();
+  const line = 'рядок тексту, який довгий\n';
+  const text = line.repeat((5 * 1024 * 1024) / Buffer.byteLength(line));
+  await attach(id, 'великий.txt', text);
+  let largest = 0;
+  const measuring = createFiles({
+    db: db.withPlugin({
+      transformQuery: ({ node }) => node,
+      transformResult({ result }) {
+        const values = result.rows.flatMap((row) => Object.values(row));
+        const buffers = values.filter((value) => value instanceof Uint8Array);
+        largest = Math.max(largest, ...buffers.map(({ length }) => length));
+        return Promise.resolve(result);
+      },
+    }),
+  });
+  const user: User = {
+    id: 'u-olena',
+    email: 'olena@example.test',
+    display_name: null,
+    role: 'user',
+    permissions: [],
+  };
+  const from = Buffer.byteLength(line) * 90_000;
+  const context = {
+    user,
+    sessionId: id,
+    signal: t.signal,
+    noteChange: () => Promise.resolve(),
+    outputBytes: 16 * 1024,
+  };
+  const { data } = await readFile(measuring).run({ name: 'великий.txt', from }, context);
+  assert.ok((data as { text: string }).text.startsWith(line));
+  assert.ok(largest > 6000 && largest <= 12_000, `${largest} bytes`);
 });

@@ -8,7 +8,7 @@ import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { SECRET, send } from '../webhooks/sender.ts';
-import { openStage, type Talker, talk } from './stage.ts';
+import { openStage, SPEAKER, type Talker, talk } from './stage.ts';
 
 const stage = await openStage({ IDP_WEBHOOK_SECRET: SECRET });
 const { collector, db, model, provider, url } = stage;
@@ -118,4 +118,33 @@ test('who loses svc.tools.use between two tools of one answer has the first run,
     [{ status: 'done' }, { status: 'failed', summary: 'it needs svc.tools.use' }],
   );
   assert.equal(collector.asked.length, asked);
+});
+
+test('an admin who is none any more between two tools of one answer has no more run by a profile for admins', async (t) => {
+  collector.listings = [listing(1)];
+  const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
+  const chief = await talk(t, { url, sid });
+  const rest = gate();
+  t.after(rest.open);
+  const search = { name: 'search_listings', arguments: { query: 'дім' } };
+  const lookUp = { id: 'second', name: 'lookup_endpoint', arguments: '{"words":"http"}' };
+  const end = chunk({}, { finishReason: 'tool_calls' });
+  model.scripts.push(
+    { tools: [search] },
+    { answer: streamed([() => rest.opened, toolCallChunk(lookUp), end]) },
+  );
+  const create = { type: 'session.create', profile_id: 'diagnostics' };
+  const { session_id: id } = await chief.client.ask(create);
+  await chief.say(String(id), 'Чому не працює?');
+  await chief.waitFor('tool.finished');
+
+  provider.user = person('u-chief', { permissions: [...SPEAKER] });
+  await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
+  await until(async () => (await chief.client.outcome(create)) === 'admin_only');
+  rest.open();
+  await chief.waitFor('message.completed');
+  assert.partialDeepStrictEqual(
+    chief.of('tool.finished').map(({ tool }) => tool),
+    [{ status: 'done' }, { status: 'failed', summary: 'it is for administrators only' }],
+  );
 });

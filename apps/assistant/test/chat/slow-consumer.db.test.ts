@@ -12,9 +12,13 @@ import { openStage, type Talker, talk } from './stage.ts';
 const PART_BYTES = 64 * 1024;
 
 /** Far more than the buffers of any system hold between two ends of a connection. */
-const MOST_PARTS = 1000;
+const MOST_PARTS = 300;
 
-const stage = await openStage({ ANSWER_MAX_TOKENS: '100000' });
+const stage = await openStage({
+  // As long an answer as can be: a token has six letters at most.
+  ANSWER_MAX_TOKENS: '4000000',
+  MODEL_CONTEXT_TOKENS: '10000000',
+});
 const { app, model, stored } = stage;
 const sid = await stage.signIn('u-olena');
 const olena = { url: stage.url, sid };

@@ -1,5 +1,17 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import {
+  type Answer,
+  type Arrived,
+  ChatError,
+  openChat,
+  reconnectDelayMs,
+  type Status,
+  type TurnEvent,
+} from '@oselya/chat-client';
+import { cutOnTheWay } from '../faults/cuts.ts';
 import { openAssistant } from '../helpers/assistant.ts';
+import { checkFrame } from '../helpers/asyncapi.ts';
 import { person } from '../helpers/people.ts';
 import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
@@ -111,3 +123,127 @@ export class Talker {
     await until(() => this.streamed.includes(text));
   }
 }
+
+/** How much sooner than at a terminal a connection that was lost is made again. */
+const HASTE = 50;
+
+/**
+ * Connects as `oselya chat` does, for the time of one test: what a person lives through. `talk` is for what the client
+ * keeps from them: frames, codes, and what it never sends.
+ */
+export async function converse(
+  t: Pick<TestContext, 'after'>,
+  { url, sid }: { url: string; sid: string },
+) {
+  const statuses: Status[] = [];
+  const arrived: Arrived[] = [];
+  const client = await openChat({
+    url,
+    cookie: { name: 'svc_auth_session', value: sid },
+    onStatus: (status) => statuses.push(status),
+    delayOf(code, attempt) {
+      const delayMs = reconnectDelayMs(code, attempt);
+      return delayMs === null ? null : delayMs / HASTE;
+    },
+  });
+  t.after(() => client.close());
+  client.hearArrivals((one) => arrived.push(one));
+
+  return {
+    /** What became of the connection. */
+    statuses,
+    /** What came by itself. */
+    arrived,
+    newSession: async (name?: string): Promise<string> =>
+      (await client.createSession({ name })).session_id,
+    say: (sessionId: string, text: string): Heard => new Heard(client.send(sessionId, text)),
+    retry: (sessionId: string): Heard => new Heard(client.retry(sessionId)),
+    async open(sessionId: string) {
+      const { answer, ...opened } = await client.openSession(sessionId);
+      return { ...opened, answer: answer === null ? undefined : new Heard(answer) };
+    },
+    cancel: (sessionId: string) => client.cancel(sessionId),
+    undo: (sessionId: string, stepId: string) => client.undo(sessionId, stepId),
+  };
+}
+
+/** An answer as it comes: each event one that the document describes, in its place and once. */
+export class Heard {
+  readonly events: TurnEvent[] = [];
+  #isOver = false;
+  #error: unknown;
+
+  constructor(answer: Answer) {
+    void this.#read(answer);
+  }
+
+  /** What was streamed, joined. */
+  get streamed(): string {
+    return this.events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Waits until a text has been streamed. */
+  async hear(text: string): Promise<void> {
+    await this.#until(() => this.streamed.includes(text));
+  }
+
+  /** Waits for the first event of a type. */
+  async waitFor<Type extends TurnEvent['type']>(
+    type: Type,
+  ): Promise<Extract<TurnEvent, { type: Type }>> {
+    const isIt = (event: TurnEvent): event is Extract<TurnEvent, { type: Type }> =>
+      event.type === type;
+    await this.#until(() => this.events.some(isIt));
+    const found = this.events.find(isIt);
+    assert.ok(found);
+    return found;
+  }
+
+  /** Waits for the error that the client ends it with. */
+  async failure(): Promise<ChatError> {
+    await until(() => this.#isOver);
+    assert.ok(this.#error, 'It came to its end');
+    return this.#error as ChatError;
+  }
+
+  async #read(answer: Answer): Promise<void> {
+    try {
+      for await (const event of answer) {
+        checkFrame(event);
+        const before = this.events.at(-1)?.seq ?? 0;
+        const isEnd = event.type === 'message.completed' || event.type === 'error';
+        assert.ok(isEnd || event.seq > before, `${event.seq} came after ${before}`);
+        this.events.push(event);
+      }
+    } catch (error) {
+      this.#error = error;
+    } finally {
+      this.#isOver = true;
+    }
+  }
+
+  /** Fails as the answer does, where it is over before. */
+  async #until(condition: () => boolean): Promise<void> {
+    await until(() => condition() || this.#isOver);
+    if (condition()) return;
+    throw this.#error ?? new Error(`It ended with ${JSON.stringify(this.events.at(-1))}`);
+  }
+}
+
+/** A way to an assistant that can be cut, and lead to another of its processes, for the time of one test. */
+export async function wayTo(t: Pick<TestContext, 'after'>, url: string) {
+  const way = await cutOnTheWay(url);
+  t.after(() => way.close());
+  return { ...way, url: new URL(way.url).origin };
+}
+
+/** What the client throws where the assistant refuses something. */
+export const refusal = (code: string) => (error: unknown) => {
+  assert.ok(error instanceof ChatError);
+  assert.equal(error.problem?.code, code);
+  return true;
+};

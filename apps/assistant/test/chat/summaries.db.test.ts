@@ -204,6 +204,7 @@ test('of two processes that summarize a session at once one stores its summary',
     reach: 'everything' as const,
     summary: undefined,
     upTo: newest.position,
+    summaryTokens: 1000,
   };
   const bounds = {
     modelName: '',

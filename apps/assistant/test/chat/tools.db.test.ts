@@ -4,7 +4,7 @@ import { startModelServer } from '@oselya/model/testing';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { until } from '../helpers/until.ts';
-import { openStage, talk } from './stage.ts';
+import { converse, openStage, refusal, talk } from './stage.ts';
 
 const stage = await openStage();
 const { collector, db, model, url } = stage;
@@ -23,71 +23,66 @@ const factsOf = (userId: string) =>
 
 test('what a tool remembers is shown, known by the next answer, and can be undone once', async (t) => {
   const sid = await stage.signIn('u-iryna');
-  const iryna = await talk(t, { url, sid });
+  const iryna = await converse(t, { url, sid });
   const id = await iryna.newSession();
   model.scripts.push(remember('pets', 'кіт'));
-  await iryna.say(id, 'У мене кіт');
-  const { tool } = await iryna.waitFor('tool.finished');
-  const { step_id: stepId, changes } = tool as { step_id: string; changes: unknown };
-  assert.deepEqual(changes, [{ category: 'wishes', key: 'pets', value: 'кіт', previous: null }]);
-  await iryna.waitFor('message.completed');
-  await iryna.say(id, 'Що ти знаєш?');
-  await iryna.waitFor('message.completed', 2);
+  const answer = iryna.say(id, 'У мене кіт');
+  const { tool } = await answer.waitFor('tool.finished');
+  assert.deepEqual(tool.changes, [
+    { category: 'wishes', key: 'pets', value: 'кіт', previous: null },
+  ]);
+  await answer.waitFor('message.completed');
+  await iryna.say(id, 'Що ти знаєш?').waitFor('message.completed');
   assert.match(JSON.stringify(model.seen.at(-1)?.messages[0]), /wishes\/pets: кіт/);
 
-  const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
-  assert.equal((await iryna.client.ask(undo)).type, 'memory.undone');
+  await iryna.undo(id, tool.step_id);
   assert.deepEqual(await factsOf('u-iryna'), []);
-  assert.equal((await iryna.client.ask(undo)).problem?.code, 'nothing_to_undo');
+  await assert.rejects(iryna.undo(id, tool.step_id), refusal('nothing_to_undo'));
 });
 
 test('what has been changed since is not undone, and what stood there before comes back', async (t) => {
   const sid = await stage.signIn('u-maria');
-  const maria = await talk(t, { url, sid });
+  const maria = await converse(t, { url, sid });
   const id = await maria.newSession();
   const steps: string[] = [];
-  for (const [index, city] of ['Львів', 'Київ'].entries()) {
+  for (const city of ['Львів', 'Київ']) {
     model.scripts.push(remember('city', city));
-    await maria.say(id, city);
-    const { tool } = await maria.waitFor('tool.finished', index + 1);
-    steps.push((tool as { step_id: string }).step_id);
-    await maria.waitFor('message.completed', index + 1);
+    const answer = maria.say(id, city);
+    steps.push((await answer.waitFor('tool.finished')).tool.step_id);
+    await answer.waitFor('message.completed');
   }
-  const undo = (step: number) =>
-    maria.client.outcome({ type: 'memory.undo', session_id: id, step_id: steps[step] });
-  assert.equal(await undo(0), 'nothing_to_undo');
-  assert.equal(await undo(1), 'ok');
+  const [first = '', second = ''] = steps;
+  await assert.rejects(maria.undo(id, first), refusal('nothing_to_undo'));
+  await maria.undo(id, second);
   assert.deepEqual(await factsOf('u-maria'), [{ category: 'wishes', key: 'city', value: 'Львів' }]);
-  assert.equal(await undo(0), 'ok');
+  await maria.undo(id, first);
   assert.deepEqual(await factsOf('u-maria'), []);
 });
 
 test('what a tool changed while it was cancelled is shown, and can be undone', async (t) => {
   const sid = await stage.signIn('u-larysa');
-  const larysa = await talk(t, { url, sid });
+  const larysa = await converse(t, { url, sid });
   const id = await larysa.newSession();
   const rest = gate();
   t.after(rest.open);
   // The answer after the tool is waited for: cancelled there, the tool has done its work.
   model.scripts.push(remember('garden', 'так'), { words: [rest.opened, 'Добре'] });
-  await larysa.say(id, 'Хочу сад');
-  const { tool } = await larysa.waitFor('tool.finished');
-  larysa.client.send({ type: 'message.cancel', session_id: id });
-  const { message } = await larysa.waitFor('message.completed');
+  const answer = larysa.say(id, 'Хочу сад');
+  const { tool } = await answer.waitFor('tool.finished');
+  await larysa.cancel(id);
+  const { message } = await answer.waitFor('message.completed');
   assert.partialDeepStrictEqual(message, {
     status: 'cancelled',
     tool_calls: [{ name: 'remember_fact', status: 'done' }],
   });
-  const { step_id: stepId } = tool as { step_id: string };
-  const undo = { type: 'memory.undo', session_id: id, step_id: stepId };
-  assert.equal(await larysa.client.outcome(undo), 'ok');
+  await larysa.undo(id, tool.step_id);
   assert.deepEqual(await factsOf('u-larysa'), []);
 });
 
 test('texts that PostgreSQL does not store lose no answer', async (t) => {
   collector.listings = [listing(1)];
   const sid = await stage.signIn('u-marta');
-  const marta = await talk(t, { url, sid });
+  const marta = await converse(t, { url, sid });
   const id = await marta.newSession();
   const nul = String.fromCharCode(0);
   const half = String.fromCharCode(0xd800);
@@ -96,51 +91,42 @@ test('texts that PostgreSQL does not store lose no answer', async (t) => {
     { tools: [{ name: `no${nul}tool`, arguments: { [`a${nul}b${half}`]: `${half}${nul}` } }] },
     { words: [`Ось${nul}`, ` і все${half}`] },
   );
-  await marta.say(id, 'дім');
-  const { message } = await marta.waitFor('message.completed');
-  assert.match((message as { content: string }).content, /^Ось і все/);
+  const { message } = await marta.say(id, 'дім').waitFor('message.completed');
+  assert.match(message.content, /^Ось і все/);
 });
 
 test('a model that says nothing has failed', async (t) => {
   const sid = await stage.signIn('u-nadia');
-  const nadia = await talk(t, { url, sid });
+  const nadia = await converse(t, { url, sid });
   const id = await nadia.newSession();
   model.scripts.push({ words: [] });
-  await nadia.say(id, 'Є хто?');
-  const { problem } = await nadia.waitFor('error');
-  assert.equal(problem?.code, 'model_failed');
+  const { problem } = await nadia.say(id, 'Є хто?').waitFor('error');
+  assert.equal(problem.code, 'model_failed');
 });
 
 test('nobody else undoes a step', async (t) => {
   const sid = await stage.signIn('u-nina');
-  const nina = await talk(t, { url, sid });
+  const nina = await converse(t, { url, sid });
   const id = await nina.newSession();
   model.scripts.push(remember('floor', '3'));
-  await nina.say(id, 'Третій поверх');
-  const { tool } = await nina.waitFor('tool.finished');
-  const { step_id: stepId } = tool as { step_id: string };
-  const foreign = await talk(t, {
-    url,
-    sid: await stage.signIn('u-oleh'),
-  });
+  const { tool } = await nina.say(id, 'Третій поверх').waitFor('tool.finished');
+  const foreign = await converse(t, { url, sid: await stage.signIn('u-oleh') });
   const own = await foreign.newSession();
-  const undo = (sessionId: string) =>
-    foreign.client.outcome({ type: 'memory.undo', session_id: sessionId, step_id: stepId });
-  assert.equal(await undo(id), 'session_not_yours');
-  assert.equal(await undo(own), 'nothing_to_undo');
+  await assert.rejects(foreign.undo(id, tool.step_id), refusal('session_not_yours'));
+  await assert.rejects(foreign.undo(own, tool.step_id), refusal('nothing_to_undo'));
   assert.equal((await factsOf('u-nina')).length, 1);
 });
 
 test('without svc.tools.use no tool is run, and the model and the user are told', async (t) => {
   const sid = await stage.signIn('u-petro', ['svc.profiles.use']);
-  const petro = await talk(t, { url, sid });
+  const petro = await converse(t, { url, sid });
   const id = await petro.newSession();
   const asked = collector.asked.length;
   model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
-  await petro.say(id, 'дім');
-  const { tool } = await petro.waitFor('tool.finished');
+  const answer = petro.say(id, 'дім');
+  const { tool } = await answer.waitFor('tool.finished');
   assert.partialDeepStrictEqual(tool, { status: 'failed', summary: 'it needs svc.tools.use' });
-  await petro.waitFor('message.completed');
+  await answer.waitFor('message.completed');
   assert.equal(collector.asked.length, asked);
   assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /svc\.tools\.use/);
 });
@@ -150,17 +136,18 @@ test('somebody who is signed out in the middle of an answer gets no more of it',
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const roman = await talk(t, { url, sid });
+  const roman = await converse(t, { url, sid });
   const id = await roman.newSession();
-  await roman.say(id, 'Розкажи');
-  await roman.hear('Ще ');
+  const said = roman.say(id, 'Розкажи');
+  await said.hear('Ще ');
   const signedOut = await stage.app.inject({
     method: 'POST',
     url: '/auth/logout',
     cookies: { svc_auth_session: sid },
   });
   assert.equal(signedOut.statusCode, 200);
-  assert.equal((await roman.client.closed).code, 4401);
+  assert.equal((await said.failure()).code, 'signed_out');
+  assert.equal(roman.statuses.at(-1)?.type, 'ended');
   const answer = () =>
     db
       .selectFrom('conversation_messages')
@@ -174,6 +161,7 @@ test('somebody who is signed out in the middle of an answer gets no more of it',
     status: 'failed',
     problem: { code: 'not_signed_in' },
   });
+  assert.equal(said.streamed, 'Ще ');
 });
 
 test('a collector that is down is told to the model and the user, and the answer goes on', async (t) => {
@@ -183,17 +171,17 @@ test('a collector that is down is told to the model and the user, and the answer
     collector.failure = undefined;
   });
   model.scripts.push({ tools: [{ name: 'get_listing', arguments: { listing_id: 5 } }] });
-  const sofia = await talk(t, { url, sid });
+  const sofia = await converse(t, { url, sid });
   const id = await sofia.newSession();
-  await sofia.say(id, 'Що з 5?');
-  const { tool } = await sofia.waitFor('tool.finished');
+  const answer = sofia.say(id, 'Що з 5?');
+  const { tool } = await answer.waitFor('tool.finished');
   assert.partialDeepStrictEqual(tool, {
     status: 'failed',
     title: 'Reading listing 5',
     summary: 'The database does not answer',
   });
-  const { message } = await sofia.waitFor('message.completed');
-  assert.partialDeepStrictEqual(message, { content: 'Готово.' });
+  const { message } = await answer.waitFor('message.completed');
+  assert.equal(message.content, 'Готово.');
   assert.partialDeepStrictEqual(await stage.steps(id), [{ kind: 'tool', status: 'failed' }]);
 });
 
@@ -202,16 +190,16 @@ test('a collector that cannot be reached is told alike', async (t) => {
   await gone.close();
   const bereft = await stage.another({ COLLECTOR_URL: new URL(gone.url).origin });
   model.scripts.push({ tools: [{ name: 'search_listings', arguments: { query: 'дім' } }] });
-  const halyna = await talk(t, { url: bereft, sid: await stage.signIn('u-halyna') });
-  const id = await halyna.newSession();
-  await halyna.say(id, 'Шукаю дім');
-  const { tool } = await halyna.waitFor('tool.finished');
+  const halyna = await converse(t, { url: bereft, sid: await stage.signIn('u-halyna') });
+  const answer = halyna.say(await halyna.newSession(), 'Шукаю дім');
+  const { tool } = await answer.waitFor('tool.finished');
   assert.partialDeepStrictEqual(tool, { status: 'failed', changes: [] });
-  const { message } = await halyna.waitFor('message.completed');
-  assert.partialDeepStrictEqual(message, { content: 'Готово.' });
+  const { message } = await answer.waitFor('message.completed');
+  assert.equal(message.content, 'Готово.');
   assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /does not answer/);
 });
 
+// What becomes of a session is a frame that the client passes over.
 test('a session without a name gets one by its first message; one that has a name keeps it', async (t) => {
   collector.listings = [listing(1)];
   const sid = await stage.signIn('u-vira');
@@ -237,6 +225,39 @@ test('a session without a name gets one by its first message; one that has a nam
   assert.equal(name, 'Моя');
 });
 
+test('whoever has a session open hears of its name, on whichever process and in whichever turn', async (t) => {
+  const titled = gate();
+  t.after(titled.open);
+  const sid = await stage.signIn('u-vira');
+  const vira = await talk(t, { url, sid });
+  const id = await vira.newSession();
+  const elsewhere = await talk(t, { url: await stage.another(), sid });
+  await elsewhere.client.ask({ type: 'session.open', session_id: id });
+  model.titled = titled.opened;
+  await vira.say(id, 'Шукаю дім');
+  await elsewhere.waitFor('message.completed');
+  // The next answer is being written, or has been, when the name of the first comes.
+  await elsewhere.say(id, 'Дешевше');
+  await elsewhere.waitFor('message.completed', 2);
+  titled.open();
+  for (const one of [vira, elsewhere]) {
+    const { session, session_id: of } = await one.waitFor('session.updated');
+    assert.partialDeepStrictEqual(session, { session_id: id, name: 'Назва' });
+    assert.equal(of, id);
+  }
+  const renamed = await stage.app.inject({
+    method: 'PATCH',
+    url: `/sessions/${id}`,
+    cookies: { svc_auth_session: sid },
+    payload: { name: 'Дім', pinned: true },
+  });
+  assert.equal(renamed.statusCode, 200);
+  for (const one of [vira, elsewhere]) {
+    const { session } = await one.waitFor('session.updated', 2);
+    assert.partialDeepStrictEqual(session, { name: 'Дім', pinned: true });
+  }
+});
+
 test('turns, their time and their tools are counted by what came of them', async (t) => {
   const values = async () => {
     const { body } = await stage.app.inject('/metrics');
@@ -247,7 +268,7 @@ test('turns, their time and their tools are counted by what came of them', async
     );
   };
   const before = await values();
-  const olha = await talk(t, { url, sid: await stage.signIn('u-olha') });
+  const olha = await converse(t, { url, sid: await stage.signIn('u-olha') });
   const id = await olha.newSession();
   model.scripts.push(
     {
@@ -259,10 +280,8 @@ test('turns, their time and their tools are counted by what came of them', async
     { words: ['Нема.'] },
     { answer: { status: 400, body: { error: { message: 'No' } } } },
   );
-  await olha.say(id, 'Що з 99?');
-  await olha.waitFor('message.completed');
-  await olha.say(id, 'А тепер?');
-  await olha.waitFor('error');
+  await olha.say(id, 'Що з 99?').waitFor('message.completed');
+  await olha.say(id, 'А тепер?').waitFor('error');
   const grown = async () => {
     const now = await values();
     return [...now].flatMap(([name, value]) => {

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { TURN_CHANNEL, TURN_END_CHANNEL } from '../../src/chat/turns.sql.ts';
 import { listWaiting, renewWaiting } from '../../src/digests/waiting.sql.ts';
-import { talk } from '../chat/stage.ts';
+import { converse } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { openDigestStage, sorted } from './stage.ts';
@@ -178,26 +178,26 @@ test('while an answer is written the collector is asked nothing about what waits
   const id = add();
   await reader.pass();
   feed.matched.length = 0;
-  const here = await talk(t, olena);
+  const here = await converse(t, olena);
   const gates = [gate(), gate(), gate()];
   t.after(() => gates.forEach(({ open }) => open()));
   model.scripts.push({
     words: ['0 ', ...gates.flatMap(({ opened }, at) => [opened, `${at + 1} `])],
   });
-  await here.say(sessionId, 'Пиши');
-  await here.hear('0 ');
+  const answer = here.say(sessionId, 'Пиши');
+  await answer.hear('0 ');
   await stage.later();
   await reader.tell();
   for (const [at, { open }] of gates.slice(0, -1).entries()) {
     const before = heard;
     open();
-    await here.hear(`${at + 1} `);
+    await answer.hear(`${at + 1} `);
     await until(() => heard > before);
     await reader.tell();
   }
   assert.equal(feed.matched.length, 0);
   gates.at(-1)?.open();
-  await here.waitFor('message.arrived');
+  await until(() => here.arrived.length > 0);
   assert.deepEqual(await told(sessionId), [[first], [id]]);
   assert.deepEqual(
     feed.matched.map(({ ids }) => ids),
@@ -209,20 +209,20 @@ test('an answer whose end may have been missed is followed by the digest', async
   const { sessionId, first } = await keep({ city: 'Львів' });
   const id = add();
   await reader.pass();
-  const here = await talk(t, olena);
+  const here = await converse(t, olena);
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Пишу ', rest.opened, 'далі.'] });
-  await here.say(sessionId, 'Пиши');
-  await here.hear('Пишу ');
+  const answer = here.say(sessionId, 'Пиши');
+  await answer.hear('Пишу ');
   await stage.later();
   await reader.tell();
   rest.open();
-  await here.waitFor('message.completed');
+  await answer.waitFor('message.completed');
   assert.deepEqual(await told(sessionId), [[first]]);
   // As when the connection for notifications was renewed.
   reader.hear('');
-  await here.waitFor('message.arrived');
+  await until(() => here.arrived.length > 0);
   assert.deepEqual(await told(sessionId), [[first], [id]]);
 });
 

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { sql } from 'kysely';
-import { openStage, talk } from '../chat/stage.ts';
+import { converse, openStage, wayTo } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { cutAtServer, cutOnTheWay } from './cuts.ts';
+import { untilBlocked, whileLocked } from './locks.ts';
 import { startProcess } from './processes.ts';
 
 // A process can be killed, and its connections cut, where the database is a server.
@@ -24,20 +25,24 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       end.open();
     });
     model.scripts.push({ words: ['Перше. ', outage.opened, 'Друге. ', end.opened, 'Третє.'] });
-    const olena = await talk(t, { url: replica.url, sid });
+    const olena = await converse(t, { url: replica.url, sid });
     const id = await olena.newSession();
-    await olena.say(id, 'Кажи');
-    await olena.hear('Перше. ');
+    const answer = olena.say(id, 'Кажи');
+    await answer.hear('Перше. ');
     await cut.away();
     outage.open();
-    await olena.hear('Друге. ');
+    await answer.hear('Друге. ');
     end.open();
-    await olena.hear('Третє.');
-    assert.equal(olena.of('message.completed').length, 0, 'it is not told before it is stored');
+    await answer.hear('Третє.');
+    assert.ok(!answer.isOver, 'it is not told before it is stored');
     await cut.back();
-    const { message } = await olena.waitFor('message.completed');
-    assert.partialDeepStrictEqual(message, { content: 'Перше. Друге. Третє.' });
-    assert.equal(olena.streamed, 'Перше. Друге. Третє.');
+    const { message } = await answer.waitFor('message.completed');
+    assert.equal(message.content, 'Перше. Друге. Третє.');
+    assert.equal(answer.streamed, message.content);
+    assert.deepEqual(
+      olena.statuses.map(({ type }) => type),
+      ['connected'],
+    );
     assert.deepEqual(await stored(id), [
       ['user', 'Кажи', null],
       ['assistant', 'Перше. Друге. Третє.', null],
@@ -48,10 +53,11 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     const rest = gate();
     t.after(rest.open);
     model.scripts.push({ words: ['Почав ', rest.opened, 'і зник'] });
-    const there = await talk(t, { url: replica.url, sid });
-    const id = await there.newSession();
-    await there.say(id, 'Пиши');
-    await there.hear('Почав ');
+    const way = await wayTo(t, replica.url);
+    const olena = await converse(t, { url: way.url, sid });
+    const id = await olena.newSession();
+    const answer = olena.say(id, 'Пиши');
+    await answer.hear('Почав ');
     const turn = () =>
       db
         .selectFrom('chat_turn_events')
@@ -62,47 +68,92 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
         .executeTakeFirst();
     await until(async () => (await turn()) !== undefined);
     await replica.kill();
-    assert.equal((await there.client.closed).code, 1006);
+    await until(() => olena.statuses.some(({ type }) => type === 'waiting'));
+    assert.partialDeepStrictEqual(olena.statuses[1], { code: 1006 });
     // As if the time had passed for which a silent process is believed to be there.
     await sql`update chat_turns set lease_until = now() where session_id = ${id}`.execute(db);
 
-    const here = await talk(t, { url, sid });
-    const opened = await here.client.ask({ type: 'session.open', session_id: id });
-    assert.equal(opened['turn'], null);
-    const messages = opened['messages'] as { content: string; status?: string }[];
+    // The connection that is made again reaches another process.
+    way.leadTo(url);
+    const { message } = await answer.waitFor('message.completed');
+    assert.partialDeepStrictEqual(message, { content: 'Почав ', status: 'cut' });
+    assert.equal(answer.streamed, 'Почав ');
+    const { messages, answer: running } = await olena.open(id);
+    assert.equal(running, undefined);
     assert.partialDeepStrictEqual(messages.at(-1), { content: 'Почав ', status: 'cut' });
-    await here.client.ask({ type: 'message.retry', session_id: id });
-    await here.waitFor('message.completed');
+    await olena.retry(id).waitFor('message.completed');
     assert.deepEqual(await stored(id), [
       ['user', 'Пиши', null],
       ['assistant', 'Готово.', null],
     ]);
   });
 
-  test('who follows at a process that lost the database meanwhile is told what it missed, by itself', async (t) => {
+  /** A process of its own, whose way to the database can be cut. */
+  async function startBehindProxy(t: TestContext) {
     const way = await cutOnTheWay(databaseUrl);
     const distant = await startProcess({ ...stage, databaseUrl: way.url });
     t.after(async () => {
       await distant.kill();
       await way.close();
     });
+    return { way, distant };
+  }
+
+  test('who follows at a process that lost the database meanwhile is told what it missed, by itself', async (t) => {
+    const { way, distant } = await startBehindProxy(t);
     const rest = gate();
     t.after(rest.open);
     model.scripts.push({ words: ['Перше. ', rest.opened, 'Друге.'] });
-    const here = await talk(t, { url, sid });
+    const here = await converse(t, { url, sid });
     const id = await here.newSession();
-    await here.say(id, 'Кажи');
-    const there = await talk(t, { url: distant.url, sid });
-    await there.client.ask({ type: 'session.open', session_id: id });
-    await there.hear('Перше. ');
+    const answer = here.say(id, 'Кажи');
+    await answer.hear('Перше. ');
+    const there = await converse(t, { url: distant.url, sid });
+    const { answer: followed } = await there.open(id);
+    assert.ok(followed);
+    await followed.hear('Перше. ');
     await way.away();
     rest.open();
     // All of it is stored and told while the other process hears nothing, and nothing comes after it.
-    await here.waitFor('message.completed');
-    assert.equal(there.of('message.completed').length, 0);
+    await answer.waitFor('message.completed');
+    assert.ok(!followed.isOver);
     await way.back();
-    const { message } = await there.waitFor('message.completed');
-    assert.partialDeepStrictEqual(message, { content: 'Перше. Друге.' });
-    assert.equal(there.streamed, 'Перше. Друге.');
+    const { message } = await followed.waitFor('message.completed');
+    assert.equal(message.content, 'Перше. Друге.');
+    assert.equal(followed.streamed, message.content);
+  });
+
+  test('an answer whose end was stored while the word of that was lost is told, and there is one', async (t) => {
+    const { way, distant } = await startBehindProxy(t);
+    // At the commit of the end of a turn the server waits, and goes on when its client is gone.
+    await sql`create function wait_at_commit() returns trigger language plpgsql as $$
+      begin perform pg_advisory_xact_lock(4711); return null; end $$`.execute(db);
+    await sql`create constraint trigger wait_at_commit after update on chat_turns
+      deferrable initially deferred for each row when (new.status = 'completed')
+      execute function wait_at_commit()`.execute(db);
+    t.after(() => sql`drop function wait_at_commit cascade`.execute(db));
+    const olena = await converse(t, { url: distant.url, sid });
+    // With a name, so that none is thought of beside the answer.
+    const id = await olena.newSession('Пошук');
+    const rest = gate();
+    t.after(rest.open);
+    model.scripts.push({ words: [rest.opened, 'Готово.'] });
+    const answer = olena.say(id, 'Кажи');
+    await whileLocked(db, sql`select pg_advisory_xact_lock(4711)`, async () => {
+      rest.open();
+      // Before its commit what happened in the turn may be being stored, which waits for a row of it.
+      await untilBlocked(db, 'advisory');
+      await way.away();
+    });
+    await until(async () => (await stored(id)).length === 2);
+    assert.ok(!answer.isOver);
+    await way.back();
+    const { message } = await answer.waitFor('message.completed');
+    assert.equal(message.content, 'Готово.');
+    assert.deepEqual(await stored(id), [
+      ['user', 'Кажи', null],
+      ['assistant', 'Готово.', null],
+    ]);
+    assert.equal((await olena.retry(id).failure()).problem?.code, 'nothing_to_retry');
   });
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 
-/** A way to take a database away from its clients, and to give it back. */
+/** A way to take a server away from its clients, and to give it back. */
 export type Cut = {
   /** The address that is cut. */
   url: string;
@@ -39,9 +39,11 @@ export async function cutAtServer(databaseUrl: string): Promise<Cut> {
   };
 }
 
-/** Cuts the way to a database: connections break, and nobody listens at its address. */
-export async function cutOnTheWay(databaseUrl: string): Promise<Cut> {
-  const target = new URL(databaseUrl);
+/** Cuts the way to a database, or to an assistant: connections break, and nobody listens at its address. */
+export async function cutOnTheWay(
+  address: string,
+): Promise<Cut & { leadTo(address: string): void }> {
+  let target = new URL(address);
   const sockets = new Set<Socket>();
   const proxy = createServer((near) => {
     const far = connect(Number(target.port || 5432), target.hostname);
@@ -72,6 +74,10 @@ export async function cutOnTheWay(databaseUrl: string): Promise<Cut> {
   return {
     url: url.href,
     away,
+    /** Has connections that are made from then on lead elsewhere. */
+    leadTo(other) {
+      target = new URL(other);
+    },
     async back() {
       proxy.listen(port, '127.0.0.1');
       await once(proxy, 'listening');

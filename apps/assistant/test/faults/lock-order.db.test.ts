@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
+import { storePage } from '../../src/digests/feed.sql.ts';
 import { openStage, type Talker, talk } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
@@ -76,6 +77,42 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       assert.deepEqual(await Promise.all(both), expected);
     });
   }
+
+  test('a page of the feed and the end of a search that it is about wait for each other in one order', async (t) => {
+    const sid = await stage.signIn('u-feed');
+    const who = await talk(t, { url, sid });
+    const query = 'хата';
+    const search = { name: 'Хата', search: { query }, session_id: await who.newSession() };
+    const made = (await request('POST', '/saved-searches', sid, search)).json<{ id: string }>();
+    const held = { holder: 'test', lease_until: sql<Date>`now() + interval '1 hour'` };
+    await db
+      .updateTable('collector_feed')
+      .set({ ...held, cursor: null })
+      .execute();
+    const listing = { title: 'Хата', price: 1, currency: null, city: null, district: null };
+    const facts = { ...listing, rooms: null, area_total: null, url: null };
+    const found = (from: string | null, to: string, listingIds: number[]) => {
+      const hits = listingIds.map((listingId) => ({
+        listingId,
+        kind: 'new' as const,
+        oldPrice: null,
+        listing: facts,
+      }));
+      return { from, to, isLast: false, found: [{ search: { query }, hits }] };
+    };
+    assert.partialDeepStrictEqual(await storePage(db, 'test', found(null, 'a', [1])), { new: 1 });
+    const both: Promise<unknown>[] = [];
+    const lock = sql`select from saved_searches where id = ${made.id} for update`;
+    await whileLocked(db, lock, async () => {
+      both.push(request('DELETE', `/saved-searches/${made.id}`, sid));
+      await until(async () => (await blocked()) === 1);
+      both.push(storePage(db, 'test', found('a', 'b', [1, 2])));
+      await until(async () => (await blocked()) === 2);
+    });
+    const [deleted, stored] = await Promise.all(both);
+    assert.partialDeepStrictEqual(deleted, { statusCode: 200 });
+    assert.deepEqual(stored, { new: 0, cheaper: 0 });
+  });
 
   test('a tool that waits for a lock does not hold up the end of its answer, and changes nothing later', async (t) => {
     const sid = await stage.signIn('u-olena');

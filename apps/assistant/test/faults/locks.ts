@@ -17,13 +17,20 @@ export async function whileLocked(
   });
 }
 
-/** Waits until another connection waits for a lock, and gives the number of its server process. */
-export async function untilBlocked(db: Kysely<Tables> | Transaction<Tables>): Promise<number> {
+/**
+ * Waits until another connection waits for a lock, and gives the number of its server process.
+ * @param kind Of the lock, as `wait_event` has it; any, unless it is said.
+ */
+export async function untilBlocked(
+  db: Kysely<Tables> | Transaction<Tables>,
+  kind?: 'advisory',
+): Promise<number> {
   let pid: number | undefined;
   await until(async () => {
     const { rows } = await sql<{ pid: number }>`
       select pid from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+      where datname = current_database() and wait_event_type = 'Lock'
+        and wait_event = coalesce(${kind ?? null}, wait_event)`.execute(db);
     pid = rows[0]?.pid;
     return pid !== undefined;
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Answer, chunk, startModelServer, streamed } from '@oselya/model/testing';
-import { openStage, talk } from '../chat/stage.ts';
+import { converse, openStage } from '../chat/stage.ts';
 
 let isDown = true;
 let requests = 0;
@@ -16,12 +16,10 @@ const sid = await stage.signIn('u-olena');
 
 test('of a model that cannot be reached it is said so, and when it is back the answer is tried again', async (t) => {
   t.after(() => server.close());
-  const olena = await talk(t, { url, sid });
+  const olena = await converse(t, { url, sid });
   // It has a name: nobody asks the model for one meanwhile.
-  const created = await olena.client.ask({ type: 'session.create', name: 'Пошук' });
-  const id = String(created['session_id']);
-  await olena.say(id, 'Що є?');
-  const { problem, message } = await olena.waitFor('error');
+  const id = await olena.newSession('Пошук');
+  const { problem, message } = await olena.say(id, 'Що є?').waitFor('error');
   assert.partialDeepStrictEqual(problem, { code: 'model_unavailable', status: 503 });
   assert.partialDeepStrictEqual(message, { content: '', status: 'failed' });
   assert.deepEqual(await stored(id), [
@@ -30,8 +28,7 @@ test('of a model that cannot be reached it is said so, and when it is back the a
   ]);
 
   isDown = false;
-  await olena.client.ask({ type: 'message.retry', session_id: id });
-  await olena.waitFor('message.completed');
+  await olena.retry(id).waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Що є?', null],
     ['assistant', 'Є дві.', null],
@@ -42,9 +39,8 @@ test('of a model that cannot be reached it is said so, and when it is back the a
   const failed: number[] = [];
   for (let attempt = 1; attempt <= 3; attempt += 1) {
     const before = requests;
-    await olena.say(id, `Ще ${attempt}`);
-    const { problem: again } = await olena.waitFor('error', attempt + 1);
-    assert.equal(again?.code, 'model_unavailable');
+    const { problem: again } = await olena.say(id, `Ще ${attempt}`).waitFor('error');
+    assert.equal(again.code, 'model_unavailable');
     failed.push(requests - before);
   }
   assert.deepEqual(failed, [3, 2, 0]);

@@ -34,7 +34,7 @@ export async function startScriptedModel() {
     const conversation = body as Conversation;
     if (begins(conversation, 'Give the conversation')) {
       model.titles += 1;
-      return words(['Назва']);
+      return words([model.titled, 'Назва']);
     }
     if (begins(conversation, 'Summarize a conversation')) {
       summarized.push(conversation);
@@ -59,6 +59,8 @@ export async function startScriptedModel() {
     url: server.url,
     /** How many titles were asked for. */
     titles: 0,
+    /** What they wait for. */
+    titled: Promise.resolve(),
     scripts,
     /** Every conversation that it was asked to go on with. */
     seen,

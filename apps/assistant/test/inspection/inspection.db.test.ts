@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { estimateTokens } from '../../src/agent/estimate.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
 import { addMessages, addSessions, takeAudit } from '../sessions/rows.ts';
@@ -24,6 +25,12 @@ beforeEach(async () => {
   );
   await takeAudit(db);
 });
+
+/** Fails unless it is as many tokens as a request has in all, but for what JSON puts around it. */
+function isAbout(tokens: number, request: unknown): void {
+  const all = estimateTokens(JSON.stringify(request));
+  assert.ok(Math.abs(tokens - all) < all / 20, `${tokens} of ${all}`);
+}
 
 const titles = (answer: { json(): { steps: { title: string }[] } }) =>
   answer.json().steps.map(({ title }) => title);
@@ -87,7 +94,8 @@ test("the context is the profile's instructions, the owner's facts, and the mess
       ['user', 'Шукаю квартиру'],
     ],
   );
-  assert.ok(context.token_estimate > context.system.length / 4);
+  assert.equal(context.refusal, null);
+  isAbout(context.token_estimate, context.request);
   const { system, messages, tools } = context.request;
   assert.ok(system.startsWith(context.system.trimEnd()));
   assert.match(system, /wishes\/town: Львів/);
@@ -116,21 +124,64 @@ test('a session without an owner has no memory, and one of a profile that is gon
     summary: null,
     summary_due: false,
     messages: [],
+    refusal: 'session_not_yours',
   });
   assert.deepEqual(legacy.request.messages, []);
   assert.match(legacy.request.system, /Nothing is remembered/);
+});
+
+test('a request that would not be sent says what the next message meets instead', async () => {
+  await addSessions(
+    db,
+    { id: 'hidden', user_id: 'u-owner', profile_id: 'diagnostics' },
+    { id: 'mine', user_id: 'u-admin', profile_id: 'diagnostics' },
+  );
+  for (const [id, expected] of [
+    ['hidden', 'admin_only'],
+    ['mine', null],
+    ['own', null],
+  ] as const) {
+    const { refusal, request } = (await admin.get(`/sessions/${id}/context`)).json();
+    assert.match(request.system, /You help/);
+    assert.equal(refusal, expected, id);
+  }
+});
+
+test('the names of attached files are part of what is counted', async () => {
+  const before = (await admin.get('/sessions/own/context')).json();
+  const content = Buffer.from('x');
+  await db
+    .insertInto('session_files')
+    .values(
+      Array.from({ length: 100 }, (_, nth) => ({
+        session_id: 'own',
+        name: `${nth} ${'ж'.repeat(80)}.txt`,
+        size_bytes: 1,
+        sha256: '',
+        content,
+        updated_at: new Date(Date.UTC(2026, 0, 1, 0, nth)),
+      })),
+    )
+    .execute();
+  const { request, token_estimate } = (await admin.get('/sessions/own/context')).json();
+  isAbout(token_estimate, request);
+  const named = request.system.match(/^- "\d+ ж+\.txt" \(.*\)$/gmu);
+  assert.match(named[0], /^- "99 ж/u);
+  assert.ok(named.length > 20 && named.length < 60, String(named.length));
+  assert.match(request.system, new RegExp(`^- and ${100 - named.length} more`, 'm'));
+  assert.ok(token_estimate - before.token_estimate < 32_768 / 16 + 200);
 });
 
 test('a context holds the latest that there is room for', async () => {
   const kilobyte = 'ж'.repeat(32 * 1024);
   await addMessages(db, 'own', ...['1', '2', '3', '4', '5'].map((n) => n + kilobyte));
   const context = (await admin.get('/sessions/own/context')).json();
-  const { messages, summary_due, token_estimate } = context;
+  const { messages, request, summary_due, token_estimate } = context;
   assert.deepEqual(
     messages.map(({ content }: { content: string }) => content[0]),
     ['5'],
   );
-  assert.ok(token_estimate < 24_000);
+  isAbout(token_estimate, request);
   assert.equal(summary_due, true);
 });
 

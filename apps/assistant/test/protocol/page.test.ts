@@ -14,7 +14,7 @@ const page = await readFile(new URL('../../../../docs/protocol.md', import.meta.
 const [, section = ''] = page.split(/^## Messages$/m);
 
 /** The rows of the tables of messages, in their order. */
-const [sent = [], answers = [], events = []] = section
+const [sent = [], answers = [], events = [], besides = []] = section
   .replace(/^## [^]*/m, '')
   .split(/^\| -.*$/m)
   .slice(1)
@@ -26,9 +26,12 @@ const [sent = [], answers = [], events = []] = section
   );
 
 const PLACE = ['session_id', 'turn_id', 'seq'];
-const isEvent = (key: string) => messageOf(key).payload.required.includes('seq');
+const told = new Set(document.operations['events']?.messages.map(keyOf));
+const isEvent = (key: string) => told.has(key);
+const isInTurn = (key: string) => messageOf(key).payload.required.includes('seq');
 const answerKeys = serverKeys.filter((key) => !isEvent(key));
-const eventKeys = serverKeys.filter(isEvent);
+const eventKeys = serverKeys.filter((key) => isEvent(key) && isInTurn(key));
+const besideKeys = serverKeys.filter((key) => isEvent(key) && !isInTurn(key));
 
 function messageOf(key: string): Message {
   const message = document.components.messages[key];
@@ -71,6 +74,13 @@ test('the page names every event, with its members', () => {
       const { name, payload } = messageOf(key);
       return [name, described(payload, without)];
     }),
+  );
+});
+
+test('and every event beside the turns', () => {
+  assert.deepEqual(
+    besides.map(({ type, cells: [members = ''] }) => [type, named(members)]),
+    besideKeys.map((key) => [key, described(messageOf(key).payload, ['type'])]),
   );
 });
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Type } from 'typebox';
 import type { User } from '../../src/access/user.ts';
 import { createToolBox, toolLimits } from '../../src/tools/run-tool.ts';
-import { defineTool, type ToolContext, type ToolOutput } from '../../src/tools/tool.ts';
+import { defineTool, type ToolContext, ToolError, type ToolOutput } from '../../src/tools/tool.ts';
 
 const USER: User = {
   id: 'u-olena',
@@ -26,10 +26,14 @@ function run(
     limits = toolLimits,
     signal = new AbortController().signal,
     currentUser = isUser,
+    outputBytes = Infinity,
+    isAdminOnly = false,
   }: {
     limits?: typeof toolLimits;
     signal?: AbortSignal;
     currentUser?: () => Promise<User>;
+    outputBytes?: number;
+    isAdminOnly?: boolean;
   } = {},
 ) {
   const tool = defineTool({
@@ -42,15 +46,10 @@ function run(
     run: (_input, context) => work(context),
   });
   const log = { warn: () => undefined };
-  const box = createToolBox({ tools: [tool], sessionId: 's', currentUser, log, limits });
-  return box.run(
-    { id: '1', name: tool.name, input: {} },
-    {
-      hasReadData: false,
-      signal,
-      noteChange,
-    },
-  );
+  const tools = [{ ...tool, isAdminOnly }];
+  const box = createToolBox({ tools, sessionId: 's', currentUser, log, limits });
+  const call = { id: '1', name: tool.name, input: {} };
+  return box.run(call, { hasReadData: false, signal, noteChange, outputBytes });
 }
 
 /** Waits as what is asked over a network does: until it is told to stop. */
@@ -102,7 +101,7 @@ test('nor is the end of the answer held up by a tool that minds no signal', asyn
   );
 });
 
-test('an output is told whole up to its limit, and beyond it cut, which is said', async () => {
+test('an output is told whole up to its limit, and beyond it cut, which is said within the limit', async () => {
   const limits = { ...toolLimits, outputBytes: 100 };
   // In JSON it has quotation marks around it.
   const whole = 'ж'.repeat(49);
@@ -119,7 +118,8 @@ test('an output is told whole up to its limit, and beyond it cut, which is said'
     [output, 2002],
     [kept, 4002],
   ] as const) {
-    assert.match(text, new RegExp(`^"ж{49}… \\(cut off: ${bytes} bytes\\)$`, 'u'));
+    assert.match(text, new RegExp(`^"ж{37}… \\(cut off: ${bytes} bytes\\)$`, 'u'));
+    assert.ok(Buffer.byteLength(text) <= 100);
   }
 });
 
@@ -127,7 +127,37 @@ test('a tool has 20 s and 16 KiB where nothing else is said', async () => {
   assert.equal(toolLimits.ms, 20_000);
   const data = 'x'.repeat(17_000);
   const { output } = await run(() => Promise.resolve({ data, summary: '' }));
-  assert.equal(output, `"${'x'.repeat(16 * 1024 - 1)}… (cut off: 17002 bytes)`);
+  const note = '… (cut off: 17002 bytes)';
+  assert.equal(output, `"${'x'.repeat(16 * 1024 - 1 - Buffer.byteLength(note))}${note}`);
+});
+
+test('where the model can be told less, the tool knows, and what it gives or why it failed is held to that', async () => {
+  let known: number | undefined;
+  const { output } = await run(
+    ({ outputBytes }) => {
+      known = outputBytes;
+      return Promise.resolve({ data: 'x'.repeat(500), summary: '' });
+    },
+    { outputBytes: 300 },
+  );
+  assert.equal(known, 300);
+  assert.equal(Buffer.byteLength(output), 300);
+  const failed = await run(() => Promise.reject(new ToolError('no '.repeat(500))), {
+    outputBytes: 300,
+  });
+  assert.deepEqual([failed.status, Buffer.byteLength(failed.output)], ['failed', 300]);
+});
+
+const done = () => Promise.resolve({ data: 1, summary: '' });
+
+test('a tool that is for admins only is run for who is one at that moment', async () => {
+  let user: User = { ...USER, role: 'admin' };
+  const options = { isAdminOnly: true, currentUser: () => Promise.resolve(user) };
+  assert.equal((await run(done, options)).status, 'done');
+  user = USER;
+  const { status, summary } = await run(done, options);
+  assert.deepEqual([status, summary], ['failed', 'it is for administrators only']);
+  assert.equal((await run(done, { ...options, isAdminOnly: false })).status, 'done');
 });
 
 test('a name that a model made up is cut between characters, for people and for the model', async () => {
@@ -135,7 +165,12 @@ test('a name that a model made up is cut between characters, for people and for 
   const box = createToolBox({ tools: [], sessionId: 's', currentUser: isUser, log });
   const call = { id: '1', name: `${'x'.repeat(59)}🏠`, input: {} };
   const { signal } = new AbortController();
-  const { summary } = await box.run(call, { hasReadData: false, signal, noteChange });
+  const { summary } = await box.run(call, {
+    hasReadData: false,
+    signal,
+    noteChange,
+    outputBytes: 500,
+  });
   assert.equal(box.title(call), 'x'.repeat(59));
   assert.equal(summary, `there is no tool ${'x'.repeat(59)} here`);
 });

@@ -1,0 +1,23 @@
+/** Who is signed in, as everybody else uses it. */
+
+export { sweepSessions } from './auth-sessions.ts';
+export { type Resolution } from './current-user.ts';
+export { createIdentity, type Identity } from './identity.ts';
+export {
+  clearAccess,
+  endAllSessions,
+  endSessions,
+  setCachedRole,
+  sweepInvalidations,
+  USER_CHANNEL,
+} from './invalidation.ts';
+export { createIdentityMetrics, type IdentityMetrics } from './metrics.ts';
+export { cachedRole, readOwnAccount } from './own-account.sql.ts';
+export { ownSignInRoutes } from './own-sign-ins-routes.ts';
+export { sweepPendingLogins } from './pending-logins.ts';
+export { type RevocationQueue } from './revocation-queue.ts';
+export { identityRoutes } from './routes.ts';
+export { pageAnswer, userMembers } from './schemas.ts';
+export { sweepTerminalSignIns } from './terminal/repository.ts';
+export { terminalRoutes } from './terminal/routes.ts';
+export { readPermissions, readRole } from './users.ts';
