@@ -79,7 +79,9 @@ async function send(
   const { text, clientMessageId: client_message_id } = ask;
   const message = { type: 'message.send', session_id, text, client_message_id } as const;
   const first = await link.ask(message, bind(answer));
-  if (first.type === 'message.repeated') await reopen(link, answer, asking);
+  if (first.type !== 'message.repeated') return;
+  answer.turnId ??= first.turn_id;
+  await reopen(link, answer, asking);
 }
 
 /** A retry has no name of its own: after a lost connection one has to look whether it was done. */

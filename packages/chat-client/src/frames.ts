@@ -76,7 +76,10 @@ const schemas = {
     messages: Type.Array(message),
     turn: Type.Union([Type.Object({ turn_id: Type.String() }), Type.Null()]),
   }),
-  'message.repeated': frame('message.repeated', ofSession),
+  'message.repeated': frame('message.repeated', {
+    ...ofSession,
+    turn_id: Type.Optional(Type.String()),
+  }),
   'message.cancelling': frame('message.cancelling', ofSession),
   'memory.undone': frame('memory.undone', { ...ofSession, step_id: Type.String() }),
   'message.started': frame('message.started', { ...ofTurn, message }),

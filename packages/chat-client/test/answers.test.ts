@@ -162,6 +162,32 @@ test('a message is sent again under its name, until it is known to have arrived'
   assert.equal(textOf((await all(answer)).events), 'Є дві.');
 });
 
+test('of a repeated message that was answered by then the events come that were told meanwhile', async (t) => {
+  const { script, client, peer } = await openPair(t);
+  const answer = client.send('s', 'Що є?');
+  await say(peer);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const { id, client_message_id } = await say(again);
+  again.say({ type: 'message.repeated', id, session_id: 's', turn_id: 't' });
+  const messages = [
+    message('q', 'user', 'Що є?', { client_message_id }),
+    message('a', 'assistant', 'Є дві.'),
+  ];
+  const events = [started(), delta(3, 'Є дві.'), completed(4, 'Є дві.')];
+  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { messages }, events);
+  const { events: told, error } = await all(answer);
+  assert.equal(error, undefined);
+  assert.deepEqual(
+    told.map(({ type, turn_id }) => [type, turn_id]),
+    [
+      ['message.started', 't'],
+      ['message.delta', 't'],
+      ['message.completed', 't'],
+    ],
+  );
+});
+
 test('a repeated message that was answered by then is not mixed up with another turn', async (t) => {
   const { script, client, peer } = await openPair(t);
   const answer = client.send('s', 'Що є?');

@@ -6,7 +6,7 @@ import { storable } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import { findAnswer, findMessage, findSent, insertMessage } from './messages.sql.ts';
 import type { TurnKey } from './turn.ts';
-import { countRunning, insertTurn, latestAsked, latestTurn } from './turns.sql.ts';
+import { countRunning, insertTurn, latestAsked, latestTurn, latestTurnOf } from './turns.sql.ts';
 
 /** How many of a user's sessions may be answered at once. */
 export const MAX_TURNS = 3;
@@ -21,27 +21,30 @@ export type Begun = {
   before: number;
 };
 
+/** A message that is stored already: which turn answers it, the newest where it was tried again. */
+export type Repeated = { repeats: string };
+
 /** Whose session. */
 type Owned = { userId: string; sessionId: string };
 
 /**
  * Stores a message, and that it is going to be answered.
  * @param clientMessageId The client's name for it: sent again under the same name it is the same message.
- * @returns Nothing for a message that is stored already.
+ * @returns For a message that is stored already, what answers it.
  * @throws ProblemError `message_name_taken`, `turn_running` or `too_many_turns`.
  */
 export function beginTurn(
   db: Kysely<Tables>,
   owned: Owned,
   { text, clientMessageId }: { text: string; clientMessageId?: string | undefined },
-): Promise<Begun | undefined> {
+): Promise<Begun | Repeated> {
   const { sessionId } = owned;
   return inSession(db, owned, async (trx) => {
     if (clientMessageId !== undefined) {
       const sent = await findSent(trx, { sessionId, clientMessageId });
       if (sent !== undefined) {
         if (sent.content !== storable(text)) throw problem('message_name_taken');
-        return undefined;
+        return { repeats: await latestTurnOf(trx, { sessionId, questionId: sent.id }) };
       }
     }
     const before = await refuseSecond(trx, owned);

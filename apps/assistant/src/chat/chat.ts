@@ -176,16 +176,21 @@ export function createChat({
   return {
     /**
      * Stores a message of the owner's and begins to answer it.
-     * @returns Whether it did: a message that was sent before is not stored again.
+     * @returns The turn that answers it, and whether that began now: a message that was sent before is not stored again.
      * @throws ProblemError `session_not_found`, `session_not_yours`, `profile_not_found`, `admin_only`,
      *   `message_name_taken`, `turn_running` or `too_many_turns`.
      */
-    async send(user: User, { sessionId, ...message }: Sent, holder: Holder): Promise<boolean> {
+    async send(
+      user: User,
+      { sessionId, ...message }: Sent,
+      holder: Holder,
+    ): Promise<{ turnId: string; isNew: boolean }> {
       const setting = await prepare(user, sessionId);
       return untilDone(async () => {
         const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
-        if (begun !== undefined) await start(begun, setting, user, holder);
-        return begun !== undefined;
+        if ('repeats' in begun) return { turnId: begun.repeats, isNew: false };
+        await start(begun, setting, user, holder);
+        return { turnId: begun.key.turnId, isNew: true };
       });
     },
 

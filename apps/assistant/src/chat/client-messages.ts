@@ -74,9 +74,15 @@ const closed = serverMessage({
 const repeated = serverMessage({
   type: 'message.repeated',
   description:
-    'The message was stored before, under the same name. To see what became of it the session is opened.',
-  members: { session_id: Type.String(), client_message_id: Type.String() },
-  example: named,
+    'The message was stored before, under the same name. To see what became of it the session is opened, with the turn for its events.',
+  members: {
+    session_id: Type.String(),
+    client_message_id: Type.String(),
+    turn_id: Type.String({
+      description: 'Of its answer; of the latest, where it was tried again.',
+    }),
+  },
+  example: { ...named, turn_id: 't-7' },
 });
 
 const cancelling = serverMessage({

@@ -65,10 +65,17 @@ export function createChatMessages({
       async ({ message, user, answer, socket }) => {
         const { session_id: id, text, client_message_id: clientMessageId } = message;
         const sent = { sessionId: id, text, clientMessageId };
-        const began = await speak(socket, message, (asker) => chat.send(user, sent, asker));
+        const { turnId, isNew } = await speak(socket, message, (asker) =>
+          chat.send(user, sent, asker),
+        );
         // Only what has a name can have been sent before.
-        if (began || clientMessageId === undefined) return;
-        answer({ type: 'message.repeated', session_id: id, client_message_id: clientMessageId });
+        if (isNew || clientMessageId === undefined) return;
+        answer({
+          type: 'message.repeated',
+          session_id: id,
+          client_message_id: clientMessageId,
+          turn_id: turnId,
+        });
       },
     ),
 

@@ -69,6 +69,22 @@ export function latestAsked(
     .executeTakeFirst();
 }
 
+/** The newest turn that answers a message, of which each that has a name has one. */
+export async function latestTurnOf(
+  db: Kysely<Tables>,
+  { sessionId, questionId }: { sessionId: string; questionId: string },
+): Promise<string> {
+  const { id } = await db
+    .selectFrom('chat_turns')
+    .select('id')
+    .where('session_id', '=', sessionId)
+    .where('question_id', '=', questionId)
+    .orderBy('position', 'desc')
+    .limit(1)
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
 /** A turn; nothing where its session was deleted. */
 export function findTurn(db: Kysely<Tables>, turnId: string): Promise<TurnRow | undefined> {
   return db

@@ -79,7 +79,10 @@ test('a message that is sent again under its name is stored and answered once', 
     'message.started',
   ]);
   await until(async () => (await stored(id)).length === 2);
-  assert.equal((await here.say(id, 'Один раз', named)).type, 'message.repeated');
+  const repeated = await here.say(id, 'Один раз', named);
+  assert.equal(repeated.type, 'message.repeated');
+  const turnIds = [...answers, repeated].map((frame) => frame['turn_id']);
+  assert.equal(new Set(turnIds).size, 1);
   const taken = await here.say(id, 'Інше', named);
   assert.equal(taken.problem?.code, 'message_name_taken');
   assert.deepEqual(await stored(id), [
