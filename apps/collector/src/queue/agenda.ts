@@ -69,6 +69,8 @@ export function createAgenda(deps: {
   let hasOneComeBack = false;
   let restUntil = 0;
   let claimedAt = -Infinity;
+  /** Whether the claim is one beyond the slots: it is no turn of those that a suspect leaves go first. */
+  let isBeyond = false;
 
   function isKeptBack(): boolean {
     return breaker.state === 'open' || (hasOneComeBack && breaker.isProbing);
@@ -99,6 +101,7 @@ export function createAgenda(deps: {
     isKeptBack,
     claiming() {
       hasOneComeBack = false;
+      isBeyond = slots.free <= 0;
       return suspect?.rawId;
     },
     claimed({ isEmpty, leftOut }) {
@@ -107,9 +110,11 @@ export function createAgenda(deps: {
       // Where only that job is left, it is as good as any.
       const isAlone = isEmpty && slots.isEmpty;
       // Another may have become it meanwhile.
-      if (suspect !== undefined && suspect.rawId === leftOut && (isAlone || !isSparedOn(suspect))) {
-        suspect = undefined;
-        return;
+      if (suspect !== undefined && suspect.rawId === leftOut && !isBeyond) {
+        if (isAlone || !isSparedOn(suspect)) {
+          suspect = undefined;
+          return;
+        }
       }
       if (isEmpty) waitsFor = 'a word';
     },

@@ -27,7 +27,7 @@ atEnd(() => rm(folder, { recursive: true }));
 const { payloads: PAYLOADS, searches: SEARCHES } =
   database.engine === 'postgres'
     ? { payloads: 10_000, searches: 1000 }
-    : { payloads: 1000, searches: 300 };
+    : { payloads: 400, searches: 150 };
 const AT_ONCE = 32;
 const SEED = 20_261_121;
 /** How many wrong answers a failure shows. */

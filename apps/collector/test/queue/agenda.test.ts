@@ -101,6 +101,17 @@ test('a job that the model failed on is left out once', () => {
   assert.equal(agenda.claiming(), undefined);
 });
 
+test('a claim beyond the slots, which asks for few of the others, is no turn of theirs', () => {
+  const { agenda, slots } = open();
+  Object.assign(slots, { free: 0, extra: 1, isEmpty: false });
+  agenda.suspected(7);
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
+  Object.assign(slots, { free: 4, extra: 0 });
+  assert.equal(agenda.claiming(), 7);
+  agenda.claimed({ isEmpty: false, leftOut: 7 });
+  assert.equal(agenda.claiming(), undefined);
+});
+
 test('while the model may be tried others go before it, until there are none, or for thirty polls', () => {
   const { agenda, next, slots, breaker, time } = open();
   breaker.set('half-open');

@@ -155,8 +155,11 @@ for (const [name, jobs, options, begin, end] of outages) {
   });
 }
 
-test('an outage of ten minutes fails none of 1,000 jobs; what failed before is put back by one call', async () => {
-  const [jobs, refused] = [1000, 20];
+/** The embedded database takes a statement at a time, so it gets a tenth of them. */
+const MANY = database.engine === 'postgres' ? 1000 : 100;
+
+test(`an outage of ten minutes fails none of ${MANY} jobs; what failed before is put back by one call`, async () => {
+  const [jobs, refused] = [MANY, 20];
   await using collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
   // These fail for a reason of their own.
   server.state.interfere = (response) => void response.writeHead(401).end('{}');
