@@ -27,8 +27,12 @@ type Agenda = {
   isKeptBack(): boolean;
   /** A claim is about to be made. Gives the job that it is to leave out, which `suspected` has named. */
   claiming(): number | undefined;
-  /** A claim was made: it brought jobs, or there are none for now beside the one that it left out. */
-  claimed(result: { isEmpty: boolean; leftOut?: number | undefined }): void;
+  /**
+   * A claim was made: it brought jobs, or there are none for now beside the one that it left out.
+   * @param result.isBeyond Whether it was one beyond the slots, which asks for few of the others: it is no turn of
+   *   theirs.
+   */
+  claimed(result: { isEmpty: boolean; leftOut?: number | undefined; isBeyond?: boolean }): void;
   /** Jobs may not be claimed now, for a reason that the next word or poll asks for again. */
   refused(): void;
   /** A claim failed, whatever the reason. */
@@ -69,14 +73,13 @@ export function createAgenda(deps: {
   let hasOneComeBack = false;
   let restUntil = 0;
   let claimedAt = -Infinity;
-  /** Whether the claim is one beyond the slots: it is no turn of those that a suspect leaves go first. */
-  let isBeyond = false;
 
   function isKeptBack(): boolean {
     return breaker.state === 'open' || (hasOneComeBack && breaker.isProbing);
   }
 
-  function isSparedOn({ since }: { since: number }): boolean {
+  function isStillSpared(): boolean {
+    const since = suspect?.since ?? -Infinity;
     return breaker.state !== 'closed' && clock() - since < MOST_SPARED_POLLS * pollMs;
   }
 
@@ -101,20 +104,18 @@ export function createAgenda(deps: {
     isKeptBack,
     claiming() {
       hasOneComeBack = false;
-      isBeyond = slots.free <= 0;
       return suspect?.rawId;
     },
-    claimed({ isEmpty, leftOut }) {
+    claimed({ isEmpty, leftOut, isBeyond = false }) {
       failures = 0;
       claimedAt = clock();
       // Where only that job is left, it is as good as any.
       const isAlone = isEmpty && slots.isEmpty;
       // Another may have become it meanwhile.
-      if (suspect !== undefined && suspect.rawId === leftOut && !isBeyond) {
-        if (isAlone || !isSparedOn(suspect)) {
-          suspect = undefined;
-          return;
-        }
+      const isLeftOut = suspect !== undefined && suspect.rawId === leftOut;
+      if (isLeftOut && !isBeyond && (isAlone || !isStillSpared())) {
+        suspect = undefined;
+        return;
       }
       if (isEmpty) waitsFor = 'a word';
     },

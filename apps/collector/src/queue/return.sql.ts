@@ -11,8 +11,8 @@ export type Returning = Fence & { modelUsage?: ModelUsage | undefined };
 
 /**
  * Puts claimed jobs back as if they had not been claimed, all in one statement: their attempts do not count.
- * One whose pictures came with its request has failed, because they will be gone. Either way the next payloads of their listings
- * may have waited for them.
+ * One whose pictures came with its request has failed, because they will be gone. Either way the next payloads of their
+ * listings may have waited for them.
  * @returns The ids of those whose claims still held.
  */
 export async function returnJobs(

@@ -128,12 +128,12 @@ export function startWorker(options: WorkerOptions): Worker {
     if (agenda.next().do !== 'claim') return;
     await back.strays(slots.all());
     const leftOut = agenda.claiming();
-    const isExtra = slots.free <= 0;
+    const isBeyond = slots.free <= 0;
     const jobs = await claims.next(leftOut);
     if (jobs === undefined) return agenda.refused();
     const isEmpty = jobs.length === 0;
-    agenda.claimed({ isEmpty, leftOut });
-    if (!isEmpty) await begin(jobs, isExtra);
+    agenda.claimed({ isEmpty, leftOut, isBeyond });
+    if (!isEmpty) await begin(jobs, isBeyond);
   }
 
   async function tryClaim(): Promise<void> {

@@ -107,9 +107,10 @@ async function searchExactly(db: Kysely<Tables>, query: Query): Promise<Neighbou
 }
 
 /**
- * Asks the index. Looking on, it comes upon neighbours that are nearer than what it gave before, and may give them out
- * of order: in strict order it would leave them out, which filters that few pass make one in twenty. Its settings are the statement's alone, so that the connection goes back to the pool
- * without them; that the search needs what they give keeps it from beginning before they are made.
+ * Asks the index. Looking on, it comes upon neighbours that are nearer than what it gave before, and gives them out of
+ * order; in strict order it would leave them out, which are one in twenty where few listings pass the filters.
+ * Its settings are the statement's alone, so that the connection goes back to the pool without them; that the search
+ * needs what they give keeps it from beginning before they are made.
  */
 async function searchIndex(db: Kysely<Tables>, query: Query, view: number): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
