@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openChat, reconnectDelayMs } from '../src/index.ts';
-import { all, cookie, openPair, say } from './support/client.ts';
+import { all, cancel, cookie, openPair, say } from './support/client.ts';
 import { completed, event, message, session, started, startScript } from './support/script.ts';
 
 for (const [close, code] of [
@@ -125,13 +125,7 @@ test('what comes by itself is told on the next connection too, and once', async 
     });
   comes('d2', 't2');
   comes('d3', 't3');
-  const cancelling = client.cancel('s');
-  again.say({
-    type: 'message.cancelling',
-    id: (await again.hear('message.cancel')).id,
-    session_id: 's',
-  });
-  await cancelling;
+  await cancel(client, again);
   assert.deepEqual(arrived, ['d2', 'd3']);
 });
 
@@ -152,13 +146,7 @@ test('a session that was opened is opened again until the assistant can tell, an
     second.say({ type: 'error', id: asked, problem: { status, code, title: 'No' } });
   }
   // What was said before it is answered after it.
-  const cancelling = client.cancel('s');
-  second.say({
-    type: 'message.cancelling',
-    id: (await second.hear('message.cancel')).id,
-    session_id: 's',
-  });
-  await cancelling;
+  await cancel(client, second);
   second.socket.terminate();
   const third = await script.peer();
   const creating = client.createSession();

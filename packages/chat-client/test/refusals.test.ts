@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { all, openPair, say, textOf } from './support/client.ts';
+import { all, cancel, openPair, say, textOf } from './support/client.ts';
 import { completed, delta, message, type Peer, started } from './support/script.ts';
 
 /** What the assistant answers while its database, or the identity provider, does not. */
@@ -87,10 +87,7 @@ test('who waits to ask again leaves that to the next connection', async (t) => {
   await again.reopen({ session_id: 's' }, { messages: [message('q', 'user', 'Що є?'), cut] });
   const { id } = await again.hear('message.retry');
   await sleep(2 * delayMs);
-  const cancelling = client.cancel('s');
-  const { id: cancelled } = await again.hear('message.cancel');
-  again.say({ type: 'message.cancelling', id: cancelled, session_id: 's' });
-  await cancelling;
+  await cancel(client, again);
   again.say(started({ id, replaces: 'a' }), completed(2, 'Є', { status: 'cancelled' }));
   assert.equal((await all(answer)).error, undefined);
 });

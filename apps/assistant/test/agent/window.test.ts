@@ -4,7 +4,6 @@ import { ProblemError } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import fc from 'fast-check';
 import { Type } from 'typebox';
-import type { User } from '../../src/access/user.ts';
 import { fixedLimits, runAgent } from '../../src/agent/agent.ts';
 import { buildContext } from '../../src/agent/context.ts';
 import { estimateRequest } from '../../src/agent/estimate.ts';
@@ -14,15 +13,10 @@ import { mostAnswerTokens } from '../../src/config.ts';
 import { createToolBox } from '../../src/tools/run-tool.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { toDefinitions } from '../../src/tools/tools.ts';
+import { userOf } from '../helpers/people.ts';
 
 const { signal } = new AbortController();
-const USER: User = {
-  id: 'u-olena',
-  email: 'olena@example.test',
-  display_name: null,
-  role: 'user',
-  permissions: ['svc.tools.use'],
-};
+const USER = userOf('u-olena', ['svc.tools.use']);
 
 /** Of letters that take one to four bytes, and twice as many in JSON. */
 const text = (maxLength: number) =>

@@ -5,6 +5,7 @@ import { openTestDatabase } from '@oselya/db/testing';
 import { createAnnounce } from '../../src/chat/announce.ts';
 import { createFollower } from '../../src/chat/follow.ts';
 import { createHub } from '../../src/chat/hub.ts';
+import { createChangeTeller } from '../../src/chat/tell-changes.ts';
 import { insertEvents } from '../../src/chat/turn-events.sql.ts';
 import { endTurn, insertTurn } from '../../src/chat/turns.sql.ts';
 import type { Tables } from '../../src/tables.ts';
@@ -94,4 +95,28 @@ test('nor the end of one that this process wrote, and has stored but not told', 
   await until(() => types.length >= 2);
   await follower.close();
   assert.deepEqual(types, ['message.completed', 'message.arrived']);
+});
+
+test('a change of a session whose notification was missed is told, and one that cannot be read is when it can', async () => {
+  const { hub, types, begin } = await stage();
+  let failures = 1;
+  const warned: unknown[] = [];
+  const failing = db.withPlugin({
+    transformQuery({ node }) {
+      failures -= 1;
+      if (failures >= 0) throw new Error('The database does not answer');
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  });
+  const log = { info: () => undefined, warn: (told: unknown) => warned.push(told) };
+  const teller = createChangeTeller({ db: failing, hub, log });
+  // Nobody listens to it here.
+  teller.hear('another');
+  teller.hear('');
+  begin();
+  await until(() => types.length > 0);
+  await teller.close();
+  assert.deepEqual(types, ['session.updated']);
+  assert.equal(warned.length, 1);
 });

@@ -4,7 +4,6 @@ import { createLogger, createServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { sql } from 'kysely';
-import type { User } from '../../src/access/user.ts';
 import { fixedLimits } from '../../src/agent/index.ts';
 import { createChat } from '../../src/chat/chat.ts';
 import { chatLifecycle } from '../../src/chat/lifecycle.ts';
@@ -13,6 +12,7 @@ import { createProfiles } from '../../src/profiles/profiles.ts';
 import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
+import { userOf } from '../helpers/people.ts';
 import { converse, type Heard, openStage } from './stage.ts';
 
 const stage = await openStage();
@@ -117,13 +117,7 @@ test('it is looked for when the server begins to listen and every ten seconds, o
   assert.deepEqual(ended, ['chat', 'listening', 'listening', 'model']);
 });
 
-const USER: User = {
-  id: 'u-olena',
-  email: 'olena@example.test',
-  display_name: null,
-  role: 'user',
-  permissions: ['svc.tools.use'],
-};
+const USER = userOf('u-olena', ['svc.tools.use']);
 const HOLDER = {
   requestId: 'r',
   began: () => undefined,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { User } from '../../src/access/user.ts';
 import { createFiles } from '../../src/files/index.ts';
 import { readFile } from '../../src/tools/read-file.ts';
+import { userOf } from '../helpers/people.ts';
 import { openStage, type Talker, talk } from './stage.ts';
 
 const stage = await openStage();
@@ -141,13 +141,7 @@ test('of a large file no more than the part that is read leaves the database', a
       },
     }),
   });
-  const user: User = {
-    id: 'u-olena',
-    email: 'olena@example.test',
-    display_name: null,
-    role: 'user',
-    permissions: [],
-  };
+  const user = userOf('u-olena');
   const from = Buffer.byteLength(line) * 90_000;
   const context = {
     user,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { chunk, streamed } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { gate } from '../helpers/scripted-model.ts';
@@ -93,7 +93,8 @@ test('another process tells what is being answered here, in order and once', asy
   );
 });
 
-test('what there is of a cancelled answer is kept, and it can be tried again', async (t) => {
+/** A session whose answer was cancelled after its first word, and that answer. */
+async function cancelled(t: TestContext) {
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Початок', rest.opened, ' і кінець'] });
@@ -103,6 +104,11 @@ test('what there is of a cancelled answer is kept, and it can be tried again', a
   await answer.hear('Початок');
   await here.cancel(id);
   const { message } = await answer.waitFor('message.completed');
+  return { here, id, message };
+}
+
+test('what there is of a cancelled answer is kept, and it can be tried again', async (t) => {
+  const { here, id, message } = await cancelled(t);
   assert.partialDeepStrictEqual(message, { content: 'Початок', status: 'cancelled' });
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],
@@ -126,15 +132,7 @@ test('what there is of a cancelled answer is kept, and it can be tried again', a
 });
 
 test('an answer that says something does not go for one that ends without a word', async (t) => {
-  const rest = gate();
-  t.after(rest.open);
-  model.scripts.push({ words: ['Початок', rest.opened, ' і кінець'] });
-  const here = await converse(t, olena);
-  const id = await here.newSession();
-  const answer = here.say(id, 'Розкажи');
-  await answer.hear('Початок');
-  await here.cancel(id);
-  const { message: cancelled } = await answer.waitFor('message.completed');
+  const { here, id, message } = await cancelled(t);
   const before = [
     ['user', 'Розкажи', null],
     ['assistant', 'Початок', 'cancelled'],
@@ -143,7 +141,7 @@ test('an answer that says something does not go for one that ends without a word
   model.scripts.push({ answer: { status: 400, body: { error: { message: 'No such model' } } } });
   const failed = await here.retry(id).waitFor('error');
   assert.equal(failed.problem.code, 'model_failed');
-  assert.deepEqual(failed.message, cancelled);
+  assert.deepEqual(failed.message, message);
   assert.deepEqual(await stored(id), before);
 
   const silence = gate();
@@ -153,12 +151,12 @@ test('an answer that says something does not go for one that ends without a word
   const silent = here.retry(id);
   await until(() => model.seen.length > asked);
   await here.cancel(id);
-  assert.deepEqual((await silent.waitFor('message.completed')).message, cancelled);
+  assert.deepEqual((await silent.waitFor('message.completed')).message, message);
   assert.deepEqual(await stored(id), before);
 
   model.scripts.push({ words: ['Усе.'] });
   const last = here.retry(id);
-  assert.partialDeepStrictEqual(await last.waitFor('message.started'), { replaces: cancelled.id });
+  assert.partialDeepStrictEqual(await last.waitFor('message.started'), { replaces: message.id });
   await last.waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Розкажи', null],

@@ -1,5 +1,6 @@
 import type { TestAssistant } from './assistant.ts';
 import type { Permission } from '../../src/access/permissions.ts';
+import type { User } from '../../src/access/user.ts';
 import type { Server } from '@oselya/kit';
 
 /** A user as the provider describes them. */
@@ -20,6 +21,15 @@ export function person(
     ],
   };
 }
+
+/** A user as the service knows them, for what asks for one and no request. */
+export const userOf = (id: string, permissions: Permission[] = []): User => ({
+  id,
+  email: `${id}@example.test`,
+  display_name: null,
+  role: 'user',
+  permissions,
+});
 
 /** For an instance that knows several people at once: whoever signed in stays who they were. */
 export const SEVERAL_PEOPLE = { IDP_USER_MAX_AGE_SECONDS: '3600' };

@@ -1,20 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { User } from '../../src/access/user.ts';
 import { assignLegacy, foundNothing } from '../../src/legacy/assign-legacy.ts';
 import { deleteFact } from '../../src/memory/repository.ts';
 import { createMemory } from '../../src/memory/service.ts';
+import { userOf } from '../helpers/people.ts';
 import { openStore, type StoredFact } from './store.ts';
 
 const store = await openStore();
 const memory = createMemory(store);
-const user: User = {
-  id: 'u-1',
-  email: 'u-1@example.test',
-  display_name: null,
-  role: 'user',
-  permissions: [],
-};
+const user = userOf('u-1');
 const ROUNDS = 8;
 const LEGACY = 300;
 

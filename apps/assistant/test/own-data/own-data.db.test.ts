@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { User } from '../../src/access/user.ts';
 import { createMemory } from '../../src/memory/index.ts';
 import { openStage, talk } from '../chat/stage.ts';
-import { person } from '../helpers/people.ts';
+import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 
 const stage = await openStage();
@@ -152,13 +151,7 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
     value: 'olena-said',
     sourceSessionId: 'u-olena-0',
   };
-  const user: User = {
-    id: 'u-olena',
-    email: 'olena@example.test',
-    display_name: null,
-    role: 'user',
-    permissions: [],
-  };
+  const user = userOf('u-olena');
   await assert.rejects(createMemory({ db }).putFact(user, late), { code: 'session_not_found' });
   assert.deepEqual((await olena.get('/me/export')).json().memory.facts, []);
   const other = (await taras.get('/me/export')).json();

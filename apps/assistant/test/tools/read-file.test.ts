@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { User } from '../../src/access/user.ts';
 import { TEXT_TYPE } from '../../src/files/index.ts';
 import { readFile } from '../../src/tools/read-file.ts';
+import { userOf } from '../helpers/people.ts';
 
-const user: User = {
-  id: 'u-olena',
-  email: 'olena@example.test',
-  display_name: null,
-  role: 'user',
-  permissions: [],
-};
+const user = userOf('u-olena');
 
 const context = {
   user,

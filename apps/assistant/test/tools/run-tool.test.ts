@@ -5,14 +5,9 @@ import { Type } from 'typebox';
 import type { User } from '../../src/access/user.ts';
 import { createToolBox, toolLimits } from '../../src/tools/run-tool.ts';
 import { defineTool, type ToolContext, ToolError, type ToolOutput } from '../../src/tools/tool.ts';
+import { userOf } from '../helpers/people.ts';
 
-const USER: User = {
-  id: 'u-olena',
-  email: 'olena@example.test',
-  display_name: null,
-  role: 'user',
-  permissions: ['svc.tools.use'],
-};
+const USER = userOf('u-olena', ['svc.tools.use']);
 
 const isUser = () => Promise.resolve(USER);
 const noteChange = () => Promise.resolve();

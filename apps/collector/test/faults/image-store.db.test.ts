@@ -23,13 +23,7 @@ const bytes = Uint8Array.from(await picture('png', { colour: 'teal' }));
 const host = await startServer((_request, response) => response.end(bytes));
 
 const collector = await startCollector(database, {
-  IMAGE_STORE: 's3',
-  S3_ENDPOINT: bucket.endpoint,
-  S3_REGION: 'test-region',
-  S3_BUCKET: 'pictures',
-  S3_ACCESS_KEY_ID: 'key-id',
-  S3_SECRET_ACCESS_KEY: 'secret',
-  S3_FORCE_PATH_STYLE: 'true',
+  ...bucket.env,
   MODEL_MODE: 'openai',
   MODEL_BASE_URL: model.url,
   MODEL_CHAT: 'm',

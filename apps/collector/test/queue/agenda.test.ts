@@ -103,10 +103,9 @@ test('a job that the model failed on is left out once', () => {
 
 test('a claim beyond the slots, which asks for few of the others, is no turn of theirs', () => {
   const { agenda, slots } = open();
-  Object.assign(slots, { free: 0, extra: 1, isEmpty: false });
+  slots.isEmpty = false;
   agenda.suspected(7);
-  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
-  Object.assign(slots, { free: 4, extra: 0 });
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming(), isBeyond: true });
   assert.equal(agenda.claiming(), 7);
   agenda.claimed({ isEmpty: false, leftOut: 7 });
   assert.equal(agenda.claiming(), undefined);

@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
 import {
   type Answer,
+  type ChatClient,
   ChatError,
   openChat,
   reconnectDelayMs,
@@ -56,4 +57,12 @@ export const textOf = (events: readonly TurnEvent[]): string =>
 export async function say(peer: Peer): Promise<{ id: string; client_message_id: unknown }> {
   const { id, client_message_id } = await peer.hear('message.send');
   return { id, client_message_id };
+}
+
+/** Cancels the answer in the session `s`, and has the server say that it does. */
+export async function cancel(client: Pick<ChatClient, 'cancel'>, peer: Peer): Promise<void> {
+  const cancelling = client.cancel('s');
+  const { id } = await peer.hear('message.cancel');
+  peer.say({ type: 'message.cancelling', id, session_id: 's' });
+  await cancelling;
 }

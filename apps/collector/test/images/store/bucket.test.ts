@@ -20,18 +20,8 @@ const bucket = await startBucket();
 const hash = 'ab'.repeat(32);
 const key = `ab/ab/${hash}`;
 
-const env = {
-  IMAGE_STORE: 's3',
-  S3_ENDPOINT: bucket.endpoint,
-  S3_REGION: 'test-region',
-  S3_BUCKET: 'pictures',
-  S3_ACCESS_KEY_ID: 'key-id',
-  S3_SECRET_ACCESS_KEY: 'secret',
-  S3_FORCE_PATH_STYLE: 'true',
-};
-
 async function open(overrides: Record<string, string> = {}) {
-  const config = readConfig({ ...env, ...overrides });
+  const config = readConfig({ ...bucket.env, ...overrides });
   const { store, close } = await openImageStore(config, {
     folder: join(folder, 'unused'),
     temporary: () => assert.fail('a bucket needs no temporary files'),

@@ -88,5 +88,14 @@ export async function startBucket() {
     server.closeAllConnections();
   });
   const { port } = server.address() as AddressInfo;
-  return { endpoint: `http://127.0.0.1:${port}`, objects, requests, state };
+  const env = {
+    IMAGE_STORE: 's3',
+    S3_ENDPOINT: `http://127.0.0.1:${port}`,
+    S3_REGION: 'test-region',
+    S3_BUCKET: 'pictures',
+    S3_ACCESS_KEY_ID: 'key-id',
+    S3_SECRET_ACCESS_KEY: 'secret',
+    S3_FORCE_PATH_STYLE: 'true',
+  };
+  return { env, objects, requests, state };
 }
