@@ -1,4 +1,4 @@
-import { hostIn, withBrackets } from './host.ts';
+import { asciiHost, hostIn, withBrackets } from './host.ts';
 import type { EndpointRecord } from './record.ts';
 import { portOf, protocolName, schemeOf } from './url.ts';
 
@@ -27,7 +27,7 @@ export function endpointOf(record: EndpointRecord): Endpoint | null {
   const named = address === null ? '' : hostIn(written, address);
   // "host:port" reads as an address with the scheme "host".
   const url = named === '' ? null : address;
-  const host = named || withBrackets(record.host?.trim() || record.domain?.trim() || '');
+  const host = named || withBrackets(asciiHost(record.host?.trim() || record.domain?.trim() || ''));
   const port = (url === null ? undefined : portOf(url)) ?? record.port;
   if (!HOST.test(host) || port === undefined || port < 1 || port > 65_535) return null;
   return {

@@ -19,7 +19,17 @@ export function withBrackets(host: string): string {
 export function canonicalHost(host: string): string {
   const plain = withoutBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
   if (ipaddr.IPv6.isValid(plain)) return ipaddr.IPv6.parse(plain).toString();
-  return isAscii(plain) ? plain : domainToASCII(plain) || plain;
+  return asciiHost(plain) || plain;
+}
+
+/** A host with an international name in ASCII, as it is asked for (RFC 5890 §2.3.2.1); empty where that is no name. */
+export function asciiHost(host: string): string {
+  return isAscii(host) ? host : domainToASCII(host);
+}
+
+/** Whether a host, without brackets, is an IP address in its usual form; `1.2.3` and `0x7f.1` merely resemble one. */
+export function isIpAddress(host: string): boolean {
+  return ipaddr.IPv4.isValidFourPartDecimal(host) || ipaddr.IPv6.isValid(host);
 }
 
 /**

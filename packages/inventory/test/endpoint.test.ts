@@ -37,3 +37,11 @@ test('an address that names no host says nothing, and neither does a blank host'
   assert.deepEqual(placeOf({ host: ' ', domain: 'a.test', port: 1 }), ['a.test', 1, '']);
   assert.equal(placeOf({ url: 'https://{tenant}.example.test/' }), null);
 });
+
+test('an international name is asked for in ASCII, wherever it stands', () => {
+  const place = ['xn--e1amhm6e.xn--j1amh', 443, 'https'];
+  assert.deepEqual(placeOf({ domain: 'оселя.укр', port: 443, protocol: 'https' }), place);
+  assert.deepEqual(placeOf({ host: 'Оселя.укр', port: 443, protocol: 'https' }), place);
+  assert.deepEqual(placeOf({ url: 'https://оселя.укр/' }), place);
+  assert.equal(placeOf({ host: 'оселя укр', port: 443 }), null);
+});

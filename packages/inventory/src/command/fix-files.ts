@@ -1,13 +1,13 @@
 import { open, readFile, stat } from 'node:fs/promises';
 import type { Finding } from '../finding.ts';
 import { applyFixes } from '../fix/apply-fixes.ts';
-import { replaceFile } from '../fix/replace-file.ts';
 import { isGzip } from '../input/gunzip.ts';
 import { lintInventory, type LintOptions } from '../lint/lint.ts';
 import { count } from '../output/wording.ts';
 import type { CheckedFiles } from './check-files.ts';
 import type { Context } from './command.ts';
 import { readFailureAsUsage, writeFailureAsUsage } from './file-failure.ts';
+import { replaceFile } from './replace-file.ts';
 import { UsageError } from './usage-error.ts';
 
 const SAVE = 'save it as a file, and name that';

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Finding } from '../finding.ts';
 import { MAX_BASELINE_BYTES } from '../limits.ts';
@@ -8,6 +7,7 @@ import type { FileResult } from '../output/reporter.ts';
 import { count } from '../output/wording.ts';
 import { writeFailureAsUsage } from './file-failure.ts';
 import { readText } from './read-text.ts';
+import { writeWhole } from './replace-file.ts';
 import { UsageError } from './usage-error.ts';
 
 /** What `--baseline` does: which findings are not told, and what there is to say about them at the end. */
@@ -63,7 +63,7 @@ function update(file: string, known: Baseline, found: Baseline): KnownFindings {
         results.map((result) => result.file),
         found,
       );
-      await writeFile(file, known.toString()).catch((error: unknown) => {
+      await writeWhole(file, known.toString()).catch((error: unknown) => {
         throw writeFailureAsUsage(error, file);
       });
       return `${count(found.size, 'finding')} written to ${file}`;

@@ -1,5 +1,4 @@
-import ipaddr from 'ipaddr.js';
-import { withoutBrackets } from '../host.ts';
+import { asciiHost, isIpAddress, withoutBrackets } from '../host.ts';
 import type { EndpointRecord } from '../record.ts';
 import type { Exported } from './targets.ts';
 
@@ -12,9 +11,8 @@ export function hostsLines(records: readonly EndpointRecord[]): Exported<string>
   let leftOut = 0;
   for (const { host = '', domain = '' } of records) {
     const address = withoutBrackets(host);
-    const isAddress = ipaddr.IPv4.isValidFourPartDecimal(address) || ipaddr.IPv6.isValid(address);
-    const name = domain.trim().replace(/\.$/, '').toLowerCase();
-    if (!isAddress || address.includes('%') || !NAME.test(name)) {
+    const name = asciiHost(domain.trim()).replace(/\.$/, '').toLowerCase();
+    if (!isIpAddress(address) || address.includes('%') || !NAME.test(name)) {
       leftOut += 1;
       continue;
     }

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js';
-import { withoutBrackets } from '../host.ts';
+import { hostIn, isIpAddress, withoutBrackets } from '../host.ts';
 import type { Fields } from './rule.ts';
 
 /** From where an address can be reached, as far as the address itself tells. */
@@ -18,7 +18,7 @@ export function reachOf(host: string): Reach | null {
   const name = withoutBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
   if (LOCAL_NAMES.test(name)) return 'private';
-  if (!ipaddr.isValid(name) || /^[\da-fx]+$/.test(name)) return null;
+  if (!isIpAddress(name)) return null;
   const range = ipaddr.process(name).range();
   if (range === 'loopback') return 'loopback';
   if (PRIVATE.has(range)) return 'private';
@@ -41,7 +41,8 @@ export function mayBePublic(host: string): boolean {
   return EVERYWHERE.has(name) || (before.length > 0 && /\p{L}/u.test(last));
 }
 
-/** The address in `url`; null when there is none, or it cannot be read. */
-export function addressOf({ url }: Fields): URL | null {
-  return url === undefined ? null : URL.parse(url);
+/** The host in `url`, as it is written there; undefined where there is none, or it cannot be read. */
+export function urlHostOf({ url }: Fields): string | undefined {
+  const address = url === undefined ? null : URL.parse(url);
+  return url === undefined || address === null ? undefined : hostIn(url, address);
 }

@@ -1,9 +1,9 @@
 import { endpointOf, type Endpoint } from '../endpoint.ts';
 import { toDay } from '../day.ts';
-import { reachOf } from '../lint/address.ts';
 import type { EndpointRecord } from '../record.ts';
 import { transportOf } from '../url.ts';
 import { type Certificate, open, readCertificate, resolve } from './connect.ts';
+import { exposureProblems } from './exposure.ts';
 import { type Answer, askHead } from './http-status.ts';
 import { distrustReason, failureReason } from './reasons.ts';
 
@@ -158,26 +158,6 @@ function certificateProblems(
     problems.push({ code: 'probe/certificate-untrusted', message });
   }
   return problems;
-}
-
-/** What the addresses of an endpoint that answered say against its declared exposure. */
-function exposureProblems({ exposure }: EndpointRecord, addresses: string[]): ProbeProblem[] {
-  const reaches = new Set(addresses.map(reachOf));
-  const isGlobal = reaches.has('global');
-  const list = addresses.join(', ');
-  if (exposure === 'public' && !isGlobal) {
-    const message = `it is declared public, but has no address of the internet: ${list}`;
-    return [{ code: 'probe/exposure', message }];
-  }
-  if ((exposure === 'local' || exposure === 'private' || exposure === 'vpn') && isGlobal) {
-    const message = `it is declared ${exposure}, but answers at an address of the internet: ${list}`;
-    return [{ code: 'probe/exposure', message }];
-  }
-  if (exposure === 'local' && reaches.has('private')) {
-    const message = `it is declared local, but answers at an address of the network: ${list}`;
-    return [{ code: 'probe/exposure', message }];
-  }
-  return [];
 }
 
 function failure(error: unknown, { isReachable }: Observation, timeoutMs: number): ProbeProblem {

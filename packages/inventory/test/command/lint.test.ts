@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { link, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -49,6 +49,21 @@ test('a baseline beyond its limit is told with what to do, and not read', async 
     );
     assert.deepEqual([status, stdout], [2, '']);
   }
+});
+
+test('a baseline is written beside the old one, which is whole until then', async () => {
+  const file = join(folder, 'taken-in.json');
+  const [baseline, old] = [join(folder, 'taken-in.known'), join(folder, 'taken-in.old')];
+  const empty = '{"findings": []}';
+  await writeFile(file, JSON.stringify([{ ...VALID_RECORD, port: 0 }]));
+  await writeFile(baseline, empty);
+  // Another name for it, under which the old text stays when nothing is written into it.
+  await link(baseline, old);
+  const { status, stderr } = await lint('--baseline', baseline, '--update-baseline', file);
+  assert.match(stderr, /written to/);
+  assert.equal(status, 0);
+  assert.match(await readFile(baseline, 'utf8'), /lint\/port-range/);
+  assert.equal(await readFile(old, 'utf8'), empty);
 });
 
 test('a configuration that is nested deeper than can be read is told', async () => {

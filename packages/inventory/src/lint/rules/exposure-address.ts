@@ -1,5 +1,5 @@
 import { shorten } from '../../shorten.ts';
-import { addressOf, mayBePublic, type Reach, reachOf } from '../address.ts';
+import { mayBePublic, type Reach, reachOf, urlHostOf } from '../address.ts';
 import { type Fields, simpleRule } from '../rule.ts';
 
 /** Finds endpoints that are declared public at an address nobody else reaches, and the other way round. */
@@ -28,7 +28,7 @@ type Place = { key: string; host: string; reach: Reach | null };
 /** Under what the endpoint is reached, as far as the record says: the host of its URL, its host, its domain. */
 function placesOf(fields: Fields): Place[] {
   const hosts: [string, string | undefined][] = [
-    ['url', addressOf(fields)?.hostname],
+    ['url', urlHostOf(fields)],
     ['host', fields.host],
     ['domain', fields.domain],
   ];
