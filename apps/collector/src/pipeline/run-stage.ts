@@ -66,17 +66,20 @@ async function runWithinTime(
   signal: AbortSignal,
 ): Promise<StageResult> {
   signal.throwIfAborted();
-  const late = new AbortController();
-  const limited = AbortSignal.any([signal, late.signal]);
+  // No `AbortSignal.any`: Node keeps one that somebody listens to for as long as it has not been aborted.
+  const ending = new AbortController();
+  const end = () => ending.abort(signal.reason);
+  signal.addEventListener('abort', end);
   const cut = Promise.withResolvers<never>();
-  limited.addEventListener('abort', () => cut.reject(limited.reason), { once: true });
+  ending.signal.addEventListener('abort', () => cut.reject(ending.signal.reason));
   const timer = setTimeout(() => {
     const seconds = stage.timeoutMs / 1000;
-    late.abort(new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`));
+    ending.abort(new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`));
   }, stage.timeoutMs);
   try {
-    return await Promise.race([stage.run(context, deps, limited), cut.promise]);
+    return await Promise.race([stage.run(context, deps, ending.signal), cut.promise]);
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', end);
   }
 }

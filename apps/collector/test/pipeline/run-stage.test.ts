@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
@@ -11,6 +14,7 @@ import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
 import { runStage } from '../../src/pipeline/run-stage.ts';
 import type { Stage, StageRun } from '../../src/pipeline/stage.ts';
 import { outage } from '../support/lossy-database.ts';
+import { until } from '../support/until.ts';
 
 const context: Context = {
   job: { rawId: 1, attempt: 1, sourceSlug: 'a', externalId: 'b', contentHash: 'c' },
@@ -115,4 +119,25 @@ test('a job that is given up ends its stage with the reason', async () => {
   controller.abort(new Error('lease lost'));
   await assert.rejects(running, /lease lost/);
   await assert.rejects(run(endless, controller.signal), /lease lost/, 'nor is it begun');
+});
+
+test('nothing is kept of a stage that has ended, however long the job goes on', async () => {
+  const { signal } = new AbortController();
+  let ofStage: WeakRef<AbortSignal> | undefined;
+  await run(
+    stage((_context, _deps, ending) => {
+      ending.addEventListener('abort', () => undefined);
+      ofStage = new WeakRef(ending);
+      return Promise.resolve(done);
+    }),
+    signal,
+  );
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  assert.ok(typeof collect === 'function');
+  await until('it is collected', () => {
+    collect();
+    return ofStage?.deref() === undefined;
+  });
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
 });
