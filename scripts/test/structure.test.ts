@@ -57,6 +57,14 @@ for (const workspace of workspaces) {
   });
 }
 
+test('SQL stands in repositories and *.sql.ts files alone', () => {
+  const holdsSql = /\bsql(<[^`]*>)?`|\.(selectFrom|insertInto|updateTable|deleteFrom|mergeInto)\(/;
+  const elsewhere = globSync('apps/*/src/**/*.ts', { cwd: ROOT })
+    .filter((file) => !/repository\.ts$|\.sql\.ts$/.test(file))
+    .filter((file) => holdsSql.test(readFileSync(join(ROOT, file), 'utf8')));
+  assert.deepEqual(elsewhere, []);
+});
+
 test('circles are found', () => {
   const needs = { a: ['b'], b: ['c'], c: ['b'], d: [] };
   const graph = new Map(Object.entries(needs).map(([room, needed]) => [room, new Set(needed)]));

@@ -1,11 +1,14 @@
 import type { Readable, Writable } from 'node:stream';
 
+/** Where a command writes, and whether a person at a terminal reads it there. */
+export type Output = Writable & { isTTY?: boolean };
+
 /** The process around the command, or what a test puts in its place. */
 export type Io = {
   env: NodeJS.ProcessEnv;
   stdin: Readable & { isTTY?: boolean };
-  stdout: Writable;
-  stderr: Writable;
+  stdout: Output;
+  stderr: Output;
 };
 
 /** What a command has of the world around it. */

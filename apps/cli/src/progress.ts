@@ -1,5 +1,6 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { SingleBar } from 'cli-progress';
+import type { Output } from './context.ts';
 
 /** Tells the person who waits how far a long command is. */
 export type Progress = {
@@ -22,18 +23,18 @@ export const noProgress: Progress = {
 const STEP = 0.1;
 
 /**
- * Shows progress on standard error, so that results on standard output can go to a file: a bar on a
- * terminal, else a line for each tenth.
+ * Shows progress: a bar on a terminal, else a line for each tenth.
  * @param what Is counted, such as `listings`.
+ * @param output Standard error, so that results on standard output can go to a file.
  */
 export function showProgress(
   { what, total }: { what: string; total: number },
-  output: NodeJS.WriteStream = process.stderr,
+  output: Output,
 ): Progress {
   return output.isTTY ? bar(what, total, output) : lines(what, total, output);
 }
 
-function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress {
+function bar(what: string, total: number, stream: Output): Progress {
   const single = new SingleBar({
     stream,
     format: `{bar} {value}/{total} ${what} {note}| {eta_formatted} left`,
@@ -56,7 +57,7 @@ function bar(what: string, total: number, stream: NodeJS.WriteStream): Progress 
   };
 }
 
-function lines(what: string, total: number, stream: NodeJS.WriteStream): Progress {
+function lines(what: string, total: number, stream: Output): Progress {
   let told = 0;
   return {
     update(done, note = '') {

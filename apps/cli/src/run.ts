@@ -5,7 +5,7 @@ import { createProgram } from './program.ts';
 
 /**
  * Runs the `oselya` command with the arguments after that name.
- * @returns The exit status: 0 done, 1 failed, 2 wrong use. Contract 1.
+ * @returns The exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. Contract 1.
  */
 export async function run(args: string[], io: Io): Promise<number> {
   let status = 0;

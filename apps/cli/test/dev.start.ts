@@ -215,7 +215,7 @@ test('what was answered with success survives SIGKILL, and samples are not loade
   await running.ended;
 
   running = await start();
-  assert.ok(!running.output().includes('sample listings were sent'));
+  assert.doesNotMatch(running.output(), /sample listings/);
   assert.equal((await browser.get(`${assistantUrl}/auth/me`)).status, 200);
   for (const { raw_id } of accepted) {
     await until(`raw ${String(raw_id)} is completed`, async () => {
@@ -238,7 +238,7 @@ test('Ctrl-C stops it cleanly, and it can be started again at once', async () =>
   assert.equal(running.errors(), '');
 });
 
-test('Ctrl-C while the samples are being sent stops it without an error', async () => {
+test('Ctrl-C while the samples are being sent, or are held back, stops it without an error', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-stopped-'));
   await fillDataFolder(folder);
   try {
@@ -250,6 +250,14 @@ test('Ctrl-C while the samples are being sent stops it without an error', async 
     kill(started.child, 'SIGINT');
     assert.equal(await started.ended, 0);
     assert.equal(started.errors(), '');
+
+    const limited = { DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '5' };
+    const held = run([process.execPath, BIN, 'dev'], limited);
+    await untilIn(held, 'the limit is told', () => held.output().includes('No more than 5'));
+    assert.match(held.output(), /Oselya is ready[^]* are still being sent[^]* 429: No more than 5/);
+    kill(held.child, 'SIGINT');
+    assert.equal(await held.ended, 0);
+    assert.equal(held.errors(), '');
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -67,6 +67,7 @@ const wrongUses: [string[], RegExp][] = [
   [['reprocess', '--dry-run', '--yes'], /choose one: see oselya reprocess --help/],
   [['reprocess'], /there is no terminal to ask at: add --yes, or --dry-run/],
   [['reprocess', '--limit', '0'], /It is a whole number from 1/],
+  [['reprocess', '--dry-run', '--source', 'Doshka'], /source slug has lower-case letters/],
   [['backfill-embeddings', 'extra'], /too many arguments/],
   [['assign-legacy', ''], /the id must not be empty: see oselya assign-legacy --help/],
   [['assign-legacy', ' \t', '--dry-run'], /the id must not be empty/],
@@ -131,6 +132,14 @@ test('--version prints the version of the package', async () => {
     const { status, stdout, stderr } = await oselya(args);
     assert.deepEqual([status, stdout, stderr], [0, `${manifest.version}\n`, '']);
   }
+});
+
+test('a command reads and writes where it was told to', async () => {
+  const input = '{"external_id": "1", "description": "Здам квартиру"}\n{}\n';
+  const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run'];
+  const { status, stdout, stderr } = await oselya(args, {}, input);
+  assert.equal(status, 1, stderr);
+  assert.match(stdout, /^2 records were read: 1 can be sent, 1 cannot\. Nothing was sent\.$/m);
 });
 
 test('the help does not offer what is no command', async () => {

@@ -101,15 +101,18 @@ export function createMetrics(registry: Registry) {
 function createIngestRequests(registers: Registry[]) {
   const counter = new Counter({
     name: 'collector_ingest_requests_total',
-    help: `Payloads sent, by what became of the request; refused ones have the source "unknown", and those of a process's sources beyond the first ${MAX_SOURCE_LABELS} have "other".`,
+    help: `Payloads sent, by what became of the request; refused ones have the source "unknown", and those of a source of which this process has accepted nothing, or beyond the first ${MAX_SOURCE_LABELS}, have "other".`,
     labelNames: ['source', 'outcome'],
     registers,
   });
-  const labelOf = boundedNames(MAX_SOURCE_LABELS);
+  const sources = boundedNames(MAX_SOURCE_LABELS);
+  const labelOf = (source: string, outcome: string) =>
+    outcome === 'accepted' ? sources.take(source) : sources.find(source);
   return {
     /** @param source Undefined where none was found valid. */
     inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
-      counter.inc({ source: source === undefined ? 'unknown' : labelOf(source), outcome });
+      const label = source === undefined ? 'unknown' : labelOf(source, outcome);
+      counter.inc({ source: label, outcome });
     },
   };
 }

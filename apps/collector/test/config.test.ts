@@ -79,7 +79,7 @@ test('bad values are all named, never shown', () => {
     broken({
       COLLECTOR_AUTH: 'sometimes',
       COLLECTOR_WORKERS: '0',
-      COLLECTOR_LEASE_SECONDS: '1',
+      COLLECTOR_LEASE_SECONDS: '0',
       IMAGE_STORE: 'tape',
       EMBEDDING_DIMENSIONS: '4096',
       MODEL_BASE_URL: 'model.example',

@@ -6,6 +6,7 @@ import { kyselyPool } from './kysely-pool.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgres } from './postgres.ts';
 
+/** Which database, and how it is used. */
 export type ConnectOptions = {
   /** PostgreSQL address. Without one the embedded database is used. */
   url?: string | undefined;
@@ -18,12 +19,15 @@ export type ConnectOptions = {
   queryTimeoutMs?: number;
   /** Told of connections that broke while nobody was using them. */
   onError?: (error: Error) => void;
+  /** Told, in a sentence for the person who runs the platform, what of the server's settings is a risk. */
+  onWarning?: (message: string) => void;
 };
 
 /**
  * Opens the platform's database and makes sure that it can serve: PostgreSQL 15 or later, UTF-8, and
  * a character type that knows Cyrillic letters (the C locale of some servers does not lower-case
- * them, and search would miss words silently).
+ * them, and search would miss words silently). One that may forget in a crash what it has confirmed serves, with a
+ * warning.
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
@@ -34,6 +38,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
     maxConnections = 10,
     queryTimeoutMs,
     onError = () => undefined,
+    onWarning = () => undefined,
   } = options;
   const engine =
     url === undefined
@@ -41,6 +46,7 @@ export async function connect<Schema>(options: ConnectOptions): Promise<Database
       : openPostgres({ url, maxConnections, onError, queryTimeoutMs });
   try {
     await checkServer(engine.pool);
+    if (url !== undefined) await warnOfLoss(engine.pool, onWarning);
   } catch (error) {
     await engine.close();
     throw error;
@@ -78,6 +84,20 @@ async function checkServer(pool: pg.Pool): Promise<void> {
       "the database's LC_CTYPE does not know Cyrillic letters: create one with locale C.UTF-8 or uk_UA.UTF-8",
     );
   }
+}
+
+/** Warns where the server confirms commits before they are on its disk. Some want that, so it is not refused. */
+async function warnOfLoss(pool: pg.Pool, onWarning: (message: string) => void): Promise<void> {
+  const { found } = await ask<{ found: string | null }>(
+    pool,
+    `select string_agg(name || ' off (set by: ' || source || ')', ' and ' order by name) as found
+     from pg_settings where name in ('fsync', 'synchronous_commit') and setting = 'off'`,
+  );
+  if (found === null) return;
+  onWarning(
+    `The database runs with ${found}: what was accepted, such as a payload answered with 202, can be lost when its ` +
+      'server crashes or loses power. Set it to on there, and start again',
+  );
 }
 
 /** The one row of a query that only fails when the server does not answer. */

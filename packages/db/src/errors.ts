@@ -1,3 +1,4 @@
+/** What is wrong with the database or its folder: match on this, never on a message. */
 export type DatabaseErrorCode =
   | 'DATABASE_UNREACHABLE'
   | 'DATABASE_UNSUITABLE'

@@ -12,14 +12,24 @@ export type ListenerClient = Pick<
   'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
 >;
 
+/** What a listener works with. */
 export type ListenerOptions = {
+  /** Makes a client that is not connected yet: one for each renewal. */
   createClient: () => ListenerClient;
+  /** Told of each connection that was lost, and of each that could not be renewed. */
   onError: (error: Error) => void;
+  /** How often the connection is checked; 15 s unless told. */
   checkIntervalMs?: number;
 };
 
+/** Hears notifications for whoever asks, until it is closed. */
 export type Listener = {
+  /**
+   * Calls `notify` with each payload of a channel, and with an empty one where some may have been missed.
+   * @returns A function that ends it.
+   */
   listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
+  /** Ends the connection; nobody is called any more. */
   close(): Promise<void>;
 };
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DatabaseError } from './errors.ts';
 
+/** A folder that is this process's, until it is released or the process ends. */
 export type FolderLock = { release(): void };
 
 /** SQLite's code for "somebody else holds the lock". */

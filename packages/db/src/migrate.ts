@@ -4,6 +4,7 @@ import { applyAtOnce, applyConcurrently } from './apply-migration.ts';
 import { DatabaseError } from './errors.ts';
 import { type Migration, readMigrations } from './migration-files.ts';
 
+/** The migrations of a component, and what their files need. */
 export type MigrateOptions = {
   /** Whose migrations these are; several components may share a database. */
   component: string;
@@ -15,6 +16,7 @@ export type MigrateOptions = {
   lockTimeoutMs?: number;
 };
 
+/** What a run has done: `applied` has the names of files that were missing, in their order. */
 export type MigrationResult = { component: string; applied: string[] };
 
 /** Any number will do, as long as every process takes the same one: "osel" in ASCII. */

@@ -5,6 +5,7 @@ import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import type { Engine } from './database.ts';
+import { DurableFiles, durableParams } from './durable-files.ts';
 import { DatabaseError } from './errors.ts';
 import { lockFolder } from './lock.ts';
 import { types } from './types.ts';
@@ -80,7 +81,10 @@ async function resetSession(client: pg.ClientBase): Promise<void> {
 async function create(folder: string | undefined, image: Blob | undefined): Promise<PGlite> {
   try {
     return await PGlite.create({
-      ...(folder !== undefined && { dataDir: folder }),
+      ...(folder !== undefined && {
+        fs: new DurableFiles(folder),
+        startParams: durableParams(PGlite.defaultStartParams),
+      }),
       ...(image !== undefined && { loadDataDir: image }),
       extensions: { vector },
     });

@@ -3,10 +3,14 @@ import type { Engine } from './database.ts';
 import { createListener } from './listener.ts';
 import { types } from './types.ts';
 
+/** Which server, and how it is used. */
 export type PostgresOptions = {
   url: string;
+  /** Of the pool; the connection for notifications is one more. */
   maxConnections: number;
+  /** Told of connections that broke while nobody was using them. */
   onError: (error: Error) => void;
+  /** How long a query may take; 30 s unless told. */
   queryTimeoutMs?: number | undefined;
 };
 

@@ -100,8 +100,24 @@ test('an unreachable server is named without its password', async () => {
   );
 });
 
-// The embedded database is always UTF-8 and always knows Cyrillic letters.
+// The embedded database is always UTF-8 and always knows Cyrillic letters, and it is told how to write.
 if (database.url !== undefined) {
+  const warned: [setting: string, said: RegExp][] = [
+    ['off', /^The database runs with synchronous_commit off \(set by: client\): .+ can be lost/],
+    ['on', /^$/],
+    ['local', /^$/],
+  ];
+  for (const [setting, said] of warned) {
+    test(`a server that confirms with synchronous_commit = ${setting} serves, ${setting === 'off' ? 'with a warning' : 'without one'}`, async () => {
+      const url = new URL(database.url ?? '');
+      url.searchParams.set('options', `-csynchronous_commit=${setting}`);
+      const heard: string[] = [];
+      const other = await connect({ url: url.href, onWarning: (message) => heard.push(message) });
+      await other.close();
+      assert.match(heard.join('\n'), said);
+    });
+  }
+
   const unsuitable: [settings: string, said: RegExp][] = [
     ["encoding 'UTF8' locale_provider libc locale 'C'", /LC_CTYPE does not know Cyrillic letters/],
     ["encoding 'LATIN1' locale_provider libc locale 'C'", /encoding is LATIN1/],

@@ -1,5 +1,5 @@
 export { commonConfig, modelConfig, proxyConfig } from './config/common.ts';
-export { flag, integer, list, secret, text } from './config/fields.ts';
+export { flag, httpAddress, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
@@ -29,4 +29,5 @@ export {
 export { commonErrors, commonProblem } from './common-errors.ts';
 export { onShutdown } from './shutdown.ts';
 export { StartError } from './start-error.ts';
-export { isSameSecret, markOf, MAX_TEXT_LENGTH, SIGN_IN_STEP_MINUTES } from './terminal.ts';
+export { isSameSecret } from './secret.ts';
+export { markOf, MAX_TEXT_LENGTH, SIGN_IN_STEP_MINUTES } from './terminal.ts';

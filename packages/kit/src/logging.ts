@@ -1,6 +1,7 @@
 import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
 import { logFields } from './log-fields.ts';
 
+/** What the platform logs with. Contract 2. */
 export type Logger = PinoLogger;
 
 /** What PostgreSQL adds to an error: `detail` and `where` repeat the row, with its ids and texts. */

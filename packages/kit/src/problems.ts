@@ -19,12 +19,15 @@ export type ErrorPage = {
   button?: { href: string; text: string };
 };
 
+/** What is known of one occurrence of an error, beside the row of the table. */
 export type ProblemDetails = {
   /** What the public reads about this one occurrence. */
   detail?: string;
   /** What failed underneath: for the log, never for the public. */
   cause?: unknown;
+  /** Each rule that a request breaks, and where. */
   errors?: readonly { path: string; message: string }[];
+  /** Headers of the answer, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
 };
 
@@ -54,6 +57,7 @@ export class ProblemError extends Error {
   }
 }
 
+/** Builds an error of a table, to be thrown. */
 export type ProblemFactory<Code extends string> = (
   code: Code,
   details?: ProblemDetails,

@@ -1,5 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
-
 // What the assistant and its terminal, which are apps and know nothing of one another, have to say alike.
 
 /** The longest message of a user in a conversation, in characters. docs/protocol.md, Messages. */
@@ -16,9 +14,3 @@ const MARK_LENGTH = 8;
 
 /** What the page and the terminal show of a code challenge, for people to compare. RFC 8252 §8.10. */
 export const markOf = (codeChallenge: string): string => codeChallenge.slice(0, MARK_LENGTH);
-
-/** Whether two texts are the same, told in a time that says nothing of where they differ. */
-export function isSameSecret(one: string, other: string): boolean {
-  const [first, second] = [Buffer.from(one), Buffer.from(other)];
-  return first.length === second.length && timingSafeEqual(first, second);
-}

@@ -14,6 +14,7 @@ export type EmbedResult = {
   usage: Usage;
 };
 
+/** What a caller may say beside the texts. */
 export type EmbedOptions = {
   signal?: AbortSignal | undefined;
   /** Told of each request that is made, beside the client's own observer. */
@@ -29,11 +30,11 @@ export type EmbedDeps = {
   exchange: Exchanger;
 };
 
-// Servers differ in how many texts they take at once; 64 is below the limit of all that are known.
-const BATCH_SIZE = 64;
+/** How many texts one request has: servers differ in how many they take, and this is below all limits that are known. */
+export const MAX_TEXTS_PER_REQUEST = 64;
 
 /**
- * Embeds texts, at most 64 in a request, one request after another. Each request has its own
+ * Embeds texts, `MAX_TEXTS_PER_REQUEST` at a time, one request after another. Each request has its own
  * attempts and deadline.
  *
  * @throws ModelError MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another
@@ -47,8 +48,8 @@ export async function embed(
   const usage = createUsage();
   const vectors: number[][] = [];
 
-  for (let start = 0; start < texts.length; start += BATCH_SIZE) {
-    const values = texts.slice(start, start + BATCH_SIZE);
+  for (let start = 0; start < texts.length; start += MAX_TEXTS_PER_REQUEST) {
+    const values = texts.slice(start, start + MAX_TEXTS_PER_REQUEST);
     const batch = await call(signal, (context) =>
       exchange({
         operation: 'embed',

@@ -1,20 +1,21 @@
 /**
- * Every way a model call can fail, and whether the same call may succeed later without any change
- * (Contract 4, Model). `README.md` explains each row to the operator.
+ * Every way a model call can fail: whether the same call may succeed later without any change, and whether it is a
+ * failure of the server or of the way to it, which is tried again and moves the breaker (Contract 4, Model).
+ * `README.md` explains each row to the operator.
  */
 export const MODEL_ERRORS = {
-  MODEL_UNREACHABLE: { retryable: true },
-  MODEL_TIMEOUT: { retryable: true },
-  MODEL_RATE_LIMITED: { retryable: true },
-  MODEL_UNAVAILABLE: { retryable: true },
-  MODEL_BREAKER_OPEN: { retryable: true },
-  MODEL_REJECTED: { retryable: false },
-  MODEL_REFUSED: { retryable: false },
-  MODEL_TRUNCATED: { retryable: false },
-  MODEL_INVALID_OUTPUT: { retryable: false },
-  MODEL_ABORTED: { retryable: false },
-  MODEL_CLOSED: { retryable: false },
-  MODEL_MISCONFIGURED: { retryable: false },
+  MODEL_UNREACHABLE: { retryable: true, infrastructure: true },
+  MODEL_TIMEOUT: { retryable: true, infrastructure: true },
+  MODEL_RATE_LIMITED: { retryable: true, infrastructure: true },
+  MODEL_UNAVAILABLE: { retryable: true, infrastructure: true },
+  MODEL_BREAKER_OPEN: { retryable: true, infrastructure: false },
+  MODEL_REJECTED: { retryable: false, infrastructure: false },
+  MODEL_REFUSED: { retryable: false, infrastructure: false },
+  MODEL_TRUNCATED: { retryable: false, infrastructure: false },
+  MODEL_INVALID_OUTPUT: { retryable: false, infrastructure: false },
+  MODEL_ABORTED: { retryable: false, infrastructure: false },
+  MODEL_CLOSED: { retryable: false, infrastructure: false },
+  MODEL_MISCONFIGURED: { retryable: false, infrastructure: false },
 } as const;
 
 /** The stable code of a model failure: match on this, never on a message. */
@@ -64,15 +65,7 @@ export class ModelError extends Error {
   }
 }
 
-/** The failures of the server or of the way to it: these are tried again and move the breaker. */
-const INFRASTRUCTURE: ReadonlySet<ModelErrorCode> = new Set([
-  'MODEL_UNREACHABLE',
-  'MODEL_TIMEOUT',
-  'MODEL_RATE_LIMITED',
-  'MODEL_UNAVAILABLE',
-]);
-
 /** Tells whether a failure is the infrastructure's, rather than the request's or the answer's. */
 export function isInfrastructureFailure(error: unknown): error is ModelError {
-  return error instanceof ModelError && INFRASTRUCTURE.has(error.code);
+  return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }

@@ -16,6 +16,7 @@ export type {
 export type { ModelCallEvent } from './call-event.ts';
 export { createModelClient } from './client.ts';
 export type { ModelClient } from './client.ts';
+export { MAX_TEXTS_PER_REQUEST } from './embed.ts';
 export type { EmbedOptions, EmbedResult } from './embed.ts';
 export { MODEL_ERRORS, ModelError } from './errors.ts';
 export type { ModelErrorCode, Outage } from './errors.ts';
@@ -25,4 +26,5 @@ export { readWish, type Wish } from './mock/index.ts';
 export type { ModelHealth } from './providers/backend.ts';
 export type { ObjectRequest, ObjectResult } from './structured/generate-object.ts';
 export type { ImageInput } from './structured/prompt.ts';
+export { createUsage } from './usage.ts';
 export type { Tokens, Usage } from './usage.ts';

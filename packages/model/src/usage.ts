@@ -24,7 +24,7 @@ export function readTokens({ inputTokens, outputTokens }: SdkTokens): Tokens {
   return { inputTokens: counted(inputTokens), outputTokens: counted(outputTokens) };
 }
 
-/** Adds up the requests that one call may take. */
+/** Adds up requests, such as those that one call may take. */
 export function createUsage(): { add(request: Tokens): void; total(): Usage } {
   const total: Usage = { calls: 0, ...NO_TOKENS };
   return {

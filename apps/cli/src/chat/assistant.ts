@@ -1,10 +1,8 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { parseJson, problemText, reasonOf } from '../collector-client.ts';
 import { CommandError } from '../command-error.ts';
+import { problemText, reasonOf, request } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
-
-const TIMEOUT_MS = 60_000;
 
 /** As users see it among their sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
@@ -12,7 +10,7 @@ const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 /** A sign-in of this terminal: the cookie that it is known by. */
 export type SignIn = { name: string; value: string };
 
-type Request = { method?: 'POST'; signIn?: SignIn; body?: object };
+type Question = { method?: 'POST'; signIn?: SignIn; body?: object };
 
 const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
 
@@ -64,22 +62,17 @@ export class Assistant {
     return answer.body;
   }
 
-  /** Redirects are not followed: they would carry the cookie elsewhere. */
-  async #ask(path: string, { method, signIn, body }: Request) {
+  async #ask(path: string, { method, signIn, body }: Question) {
     try {
-      const answer = await fetch(this.url + path, {
-        ...(method !== undefined && { method }),
+      return await request(this.url + path, {
+        method,
         headers: {
           accept: 'application/json',
           'user-agent': USER_AGENT,
           ...(signIn !== undefined && { cookie: `${signIn.name}=${signIn.value}` }),
-          ...(body !== undefined && { 'content-type': 'application/json' }),
         },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        redirect: 'manual',
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        body,
       });
-      return { status: answer.status, body: parseJson(await answer.text()) };
     } catch (cause) {
       throw unreachable(this.url, reasonOf(cause), cause);
     }

@@ -9,6 +9,7 @@ import { notesOn, show, showJson } from './show.ts';
 import { KeptSignIns } from './sign-in/kept-sign-ins.ts';
 import { signIn } from './sign-in/sign-in.ts';
 
+/** Whom the command talks to, and how. */
 export type ChatOptions = {
   /** The origin of the assistant. */
   url: string;

@@ -1,5 +1,6 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
+import { sourceSlug } from '../arguments.ts';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -30,7 +31,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .addOption(
       new Option('--scope <scopes...>', 'what it may do').choices(SCOPES).default([...SCOPES]),
     )
-    .option('--source <slugs...>', 'the sources it may send for; any when not given', sourceSlug)
+    .option('--source <slugs...>', 'the sources it may send for; any when not given', sourceSlugs)
     .action(async (name: string, options: { scope: Scope[]; source?: string[] }) => {
       await withKeys(context, async (keys) => {
         const { id, key } = await keys.create({
@@ -74,11 +75,8 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     );
 }
 
-function sourceSlug(value: string, previous: string[] = []): string[] {
-  if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value)) {
-    throw new InvalidArgumentError('A source slug has lower-case letters, digits, _ and -.');
-  }
-  return [...previous, value];
+function sourceSlugs(value: string, previous: string[] = []): string[] {
+  return [...previous, sourceSlug(value)];
 }
 
 function day(date: Date): string {

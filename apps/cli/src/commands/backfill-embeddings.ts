@@ -22,7 +22,7 @@ export function addBackfillCommand(program: Command, context: Context): void {
     )
     .option('--dry-run', 'only count them')
     .action(async ({ dryRun = false }: { dryRun?: boolean }) => {
-      const { env, print, exitWith } = context;
+      const { env, stderr, print, exitWith } = context;
       const { ModelError, openMaintenance } = await import('@oselya/collector');
       const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
       const { showProgress } = await import('../progress.ts');
@@ -36,7 +36,7 @@ export function addBackfillCommand(program: Command, context: Context): void {
           signal,
           onProgress(current, total) {
             soFar = current;
-            progress ??= showProgress({ what: 'listings', total });
+            progress ??= showProgress({ what: 'listings', total }, stderr);
             progress.update(current.checked, note(current, dryRun));
           },
         });

@@ -1,4 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
+import { wholeNumber } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 
@@ -17,16 +18,11 @@ export function addEvaluateCommand(program: Command, context: Context): void {
       ),
     )
     .argument('[file]', 'golden texts of your own; samples/README.md has the format')
-    .option('--limit <n>', 'only the first so many texts', whole)
+    .option('--limit <n>', 'only the first so many texts', wholeNumber)
     .option('--verbose', 'print every value that is not as it should be')
     .option('--json', 'print the figures as JSON')
     .action(async (file: string | undefined, options: Options) => {
       const { evaluate } = await import('../evaluate/evaluate.ts');
       await evaluate({ file, ...options }, context);
     });
-}
-
-function whole(value: string): number {
-  if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('It is a whole number from 1.');
 }

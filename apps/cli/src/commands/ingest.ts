@@ -1,13 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { sourceSlug } from '../arguments.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
 import type { DelimiterName } from '../ingest/csv.ts';
-import type { Format } from '../ingest/open-rows.ts';
+import type { Format, FORMATS as ReadFormats } from '../ingest/open-rows.ts';
 
-// Written out, so that --help need not load what reads files.
-const FORMATS: readonly Format[] = ['jsonl', 'csv'];
+// Written out, so that --help need not load what reads files; the compiler holds both lists together.
+const FORMATS: typeof ReadFormats = ['jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 
+/** What the command was given, as it was read. */
 export type IngestOptions = {
   source: string;
   map?: ReadonlyMap<string, string>;
@@ -91,13 +93,6 @@ ${help(
     const { ingest } = await import('../ingest/ingest.ts');
     await ingest({ ...options, file, format, collector: collectorOf(config) }, context);
   });
-}
-
-function sourceSlug(value: string): string {
-  if (/^[a-z0-9][a-z0-9_-]{0,63}$/.test(value)) return value;
-  throw new InvalidArgumentError(
-    'A source slug has small letters, digits, _ and -, at most 64 of them.',
-  );
 }
 
 function loadName(value: string): string {

@@ -1,4 +1,5 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
+import { sourceSlug, wholeNumber } from '../arguments.ts';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { help } from '../help.ts';
@@ -18,10 +19,8 @@ type Options = {
 };
 
 /** `oselya reprocess`: kept payloads again, under the current prompt and model. Contract 1. */
-export function addReprocessCommand(
-  program: Command,
-  { env, stdin, print, exitWith }: Context,
-): void {
+export function addReprocessCommand(program: Command, context: Context): void {
+  const { env, stdin, print, exitWith } = context;
   const command = program
     .command('reprocess')
     .description(
@@ -34,8 +33,8 @@ export function addReprocessCommand(
         'It asks before it writes. A run that is stopped says where to go on. Stop a collector on the embedded database first.',
       ),
     )
-    .option('--source <slug>', 'only listings of this source')
-    .option('--listing <id>', 'only this listing', whole)
+    .option('--source <slug>', 'only listings of this source', sourceSlug)
+    .option('--listing <id>', 'only this listing', wholeNumber)
     .option('--outdated', 'only what was read by another prompt or model')
     .addOption(
       new Option(
@@ -43,8 +42,8 @@ export function addReprocessCommand(
         'have pictures described again, not payloads read: those of another prompt or model, or of none',
       ).conflicts(['outdated', 'verbose']),
     )
-    .option('--after <id>', 'only listings with a larger id: a stopped run names it', whole)
-    .option('--limit <n>', 'at most so many listings', whole)
+    .option('--after <id>', 'only listings with a larger id: a stopped run names it', wholeNumber)
+    .option('--limit <n>', 'at most so many listings', wholeNumber)
     .option('--dry-run', 'write nothing')
     .option('--yes', 'write without being asked, each listing as soon as it is read')
     .option('--verbose', 'print every change');
@@ -63,7 +62,16 @@ export function addReprocessCommand(
     await using maintenance = await openMaintenance(env);
     const chosen = { source: options.source, listingId: options.listing, after: options.after };
     const limit = options.limit ?? Infinity;
-    const how = { limit, dryRun, yes, signal, print, ask };
+    const how = {
+      limit,
+      dryRun,
+      yes,
+      signal,
+      print,
+      output: context,
+      ask: (question: string, takeBack: AbortSignal | undefined) =>
+        ask(question, takeBack, context),
+    };
 
     /** @returns How many listings failed, and what stopped it. */
     async function run(): Promise<{ failed: number; stopped: Stop | undefined }> {
@@ -98,9 +106,4 @@ export function addReprocessCommand(
     if (error !== undefined) throw error;
     exitWith(INTERRUPTED);
   });
-}
-
-function whole(value: string): number {
-  if (/^[1-9]\d{0,14}$/.test(value)) return Number(value);
-  throw new InvalidArgumentError('It is a whole number from 1.');
 }

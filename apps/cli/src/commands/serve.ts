@@ -8,12 +8,12 @@ type Role = 'assistant' | 'collector' | 'worker';
 export function addServeCommands(program: Command, { env }: Context): void {
   program
     .command('assistant')
-    .description('serve the assistant: sign-in, roles, ownership')
+    .description('serve the assistant: sign-in, conversations, memory, saved searches')
     .addHelpText(
       'after',
       help(
         'SVC_AUTH_ENCRYPTION_KEY, and IDP_BASE_URL, IDP_CLIENT_ID and IDP_CLIENT_SECRET for sign-in.',
-        'How to set up the identity provider is in docs/sign-in.md.',
+        'docs/sign-in.md is about the identity provider. Without MODEL_MODE=openai and the variables beside it a mock answers.',
       ),
     )
     .action(() => serve('assistant', env));

@@ -4,8 +4,9 @@ import { start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
 import { createLogger, type Logger, onShutdown } from '@oselya/kit';
 import { startIdentityProvider } from './identity-provider.ts';
-import { loadSamples, queueDrained, samplesLoaded, type SampleOptions } from './samples.ts';
+import { samplesLoaded } from './samples.ts';
 import { devSecrets } from './secrets.ts';
+import { type SamplesStanding, sendSamples } from './send-samples.ts';
 import { HOST, readSettings } from './settings.ts';
 import { summary } from './summary.ts';
 import { temporaryKey } from './temporary-key.ts';
@@ -56,6 +57,7 @@ async function start({
     url,
     dataDir,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+    onWarning: (message) => log.warn(message),
   });
   opened.defer(database.close);
 
@@ -99,20 +101,27 @@ async function start({
   );
   opened.defer(() => assistant.close());
 
-  const key =
-    keysRequired && !samplesLoaded(dataDir)
-      ? await makeKey('sample listings', ['ingest', 'admin'])
-      : undefined;
+  // What becomes of the sample listings stands below the summary.
+  const summarized = Promise.withResolvers<void>();
+  async function tell(line: string): Promise<void> {
+    await summarized.promise;
+    // Whoever stops it meanwhile needs to know nothing of that.
+    if (!stopping.aborted) print(`  ${line}`);
+  }
 
-  const samples: SampleOptions = {
-    dataDir,
-    collectorUrl: collector.url,
-    imagesOrigin: appEnv.IDP_BASE_URL,
-    signal: stopping,
-    key,
-  };
-  try {
-    const sent = await loadSamples(samples);
+  let samples: SamplesStanding = 0;
+  if (!samplesLoaded(dataDir)) {
+    const key = keysRequired ? await makeKey('sample listings', ['ingest', 'admin']) : undefined;
+    samples = await sendSamples({
+      dataDir,
+      collector: { url: collector.url, apiKey: key?.key },
+      imagesOrigin: appEnv.IDP_BASE_URL,
+      signal: stopping,
+      onProcessed: () => key?.revoke(),
+      tell: (line) => void tell(line),
+    });
+  }
+  if (!stopping.aborted) {
     print(
       summary({
         assistantUrl: appEnv.BASE_URL,
@@ -122,32 +131,13 @@ async function start({
         isEmbedded: url === undefined,
         accounts: idp.accounts,
         seconds: (performance.now() - started) / 1000,
-        samples: sent,
+        samples,
         keysRequired,
         ignored,
       }),
     );
-    if (sent > 0) void reportProcessed(samples, print);
-  } catch (error) {
-    // Whoever stops it while the samples are being sent needs no error about that.
-    if (!stopping.aborted) throw error;
   }
+  summarized.resolve();
   const running = opened.move();
   return { close: () => running.disposeAsync() };
-}
-
-async function reportProcessed(
-  samples: SampleOptions,
-  print: (line: string) => void,
-): Promise<void> {
-  try {
-    const { completed = 0, invalid = 0, failed = 0 } = await queueDrained(samples);
-    await samples.key?.revoke();
-    print(
-      `  The sample listings are processed: ${completed} completed, ${invalid} no listing, ${failed} failed.`,
-    );
-  } catch (error) {
-    if (!samples.signal.aborted)
-      print(`  The sample listings could not be followed: ${String(error)}`);
-  }
 }

@@ -12,6 +12,7 @@ const secretsSchema = Type.Object({
   IDP_WEBHOOK_SECRET: Type.String({ minLength: 16 }),
 });
 
+/** The secrets, by the variables that they stand for. */
 export type DevSecrets = Static<typeof secretsSchema>;
 
 /**

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
+import type { SamplesStanding } from './send-samples.ts';
 
 /** What the summary tells of. */
 export type SummaryFacts = {
@@ -12,8 +13,8 @@ export type SummaryFacts = {
   isEmbedded: boolean;
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
-  /** How many sample listings were sent on this start. */
-  samples: number;
+  /** The sample listings that this start sends. */
+  samples: SamplesStanding;
   /** Whether the collector asks for an API key. */
   keysRequired: boolean;
   /** Variables that are set, and have another value here. */
@@ -43,7 +44,15 @@ ${ignoredNote(facts.ignored)}  Try next:
 ${tryNext(facts)
   .map((line) => `    ${line}`)
   .join('\n')}
-${facts.samples === 0 ? '' : `\n  ${facts.samples} sample listings were sent and are being processed.\n`}`;
+${samplesNote(facts.samples)}`;
+}
+
+/** What is tried before they are there does not find them. */
+function samplesNote(samples: SamplesStanding): string {
+  if (samples === 0) return '';
+  return samples === 'being sent'
+    ? '\n  The sample listings are still being sent: until then a search finds those that are there.\n'
+    : `\n  ${samples} sample listings were sent and are being processed.\n`;
 }
 
 /** Somebody who sets these expects another identity provider than the one that is here. */

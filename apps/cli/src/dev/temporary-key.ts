@@ -1,6 +1,7 @@
 import { createApiKeys, type Tables } from '@oselya/collector';
 import type { Database } from '@oselya/db';
 
+/** A key that is made for something of this process. */
 export type TemporaryKey = {
   key: string;
   /** Ends its use; harmless when that was done before. */

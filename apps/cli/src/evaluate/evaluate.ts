@@ -14,6 +14,7 @@ import {
 } from './report.ts';
 import { type Result, runTexts } from './run-texts.ts';
 
+/** Which texts are read, and what is told of them. */
 export type EvaluateOptions = {
   /** Texts of one's own in place of those that come with Oselya. */
   file?: string | undefined;
@@ -31,16 +32,16 @@ export type EvaluateOptions = {
  */
 export async function evaluate(
   { file, limit, json = false, verbose = false }: EvaluateOptions,
-  { env, print, exitWith }: Context,
+  { env, stderr, print, exitWith }: Context,
 ): Promise<void> {
   const signal = onInterrupt();
   const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS)).slice(0, limit);
   await using trial = openTrial(env);
   try {
-    const results = [await run(trial, texts, signal)];
+    const results = [await run(trial, texts, { signal, stderr })];
     if (trial.mode !== 'mock') {
       await using mock = openTrial(env, { mock: true });
-      results.push(await run(mock, texts, signal));
+      results.push(await run(mock, texts, { signal, stderr }));
     }
     const evaluation: Evaluation = {
       promptVersion: trial.promptVersion,
@@ -70,9 +71,9 @@ export async function evaluate(
 async function run(
   trial: Trial,
   texts: readonly GoldenText[],
-  signal: AbortSignal,
+  { signal, stderr }: { signal: AbortSignal } & Pick<Context, 'stderr'>,
 ): Promise<Result> {
-  const progress = showProgress({ what: 'texts', total: texts.length });
+  const progress = showProgress({ what: 'texts', total: texts.length }, stderr);
   try {
     const result = await runTexts(trial, texts, {
       signal,

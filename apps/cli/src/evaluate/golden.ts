@@ -48,6 +48,7 @@ const goldenSchema = Type.Object({
 /** What a person reads out of a text. A field that is not there is not judged. */
 export type Expected = Static<typeof expectedSchema>;
 
+/** The name of a field that is judged. */
 export type Field = keyof Expected;
 
 /** A payload as the collector takes it, and what is to be read out of it. */

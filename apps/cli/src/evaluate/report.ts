@@ -8,6 +8,7 @@ export type EmbeddingCheck =
   | { model: string; dimensions: number }
   | { model: string; error: { code: string; message: string } };
 
+/** How well the texts were read. */
 export type Evaluation = {
   promptVersion: string;
   texts: number;

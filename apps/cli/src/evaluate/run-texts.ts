@@ -1,4 +1,5 @@
 import { ModelError, type Trial, type TrialReading } from '@oselya/collector';
+import { createUsage, type Tokens } from '@oselya/model';
 import type { GoldenText } from './golden.ts';
 import { type Difference, emptyTallies, score, type Tallies } from './score.ts';
 
@@ -66,7 +67,7 @@ export async function runTexts(
   return {
     model: trial.chatModel,
     ...judge(texts, readings),
-    ...usage.total,
+    ...usage.total(),
     durationMs: performance.now() - startedAt,
     textMs: textsMs / texts.length,
   };
@@ -92,23 +93,4 @@ function judge(
 function keepAnswer(error: unknown): ModelError {
   if (error instanceof ModelError && ANSWERS.has(error.code)) return error;
   throw error;
-}
-
-type Cost = Pick<Result, 'calls' | 'inputTokens' | 'outputTokens'>;
-type Tokens = Omit<Cost, 'calls'>;
-
-function createUsage() {
-  const total: Cost = { calls: 0, inputTokens: null, outputTokens: null };
-  return {
-    total,
-    add({ inputTokens, outputTokens }: Tokens) {
-      total.calls += 1;
-      total.inputTokens = sum(total.inputTokens, inputTokens);
-      total.outputTokens = sum(total.outputTokens, outputTokens);
-    },
-  };
-}
-
-function sum(known: number | null, more: number | null): number | null {
-  return more === null ? known : (known ?? 0) + more;
 }

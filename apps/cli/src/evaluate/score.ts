@@ -11,13 +11,14 @@ export type Tally = {
   missed: number;
 };
 
+/** How the values of each field were read. */
 export type Tallies = Record<Field, Tally>;
 
 /** A field that was read in another way than it should be. */
 export type Difference = { field: Field; expected: unknown; found: unknown };
 
 /** A tally before anything is counted. */
-export function emptyTally(): Tally {
+function emptyTally(): Tally {
   return { right: 0, wrong: 0, missed: 0 };
 }
 

@@ -6,12 +6,14 @@ import { badRow, type Place, type Row } from './row.ts';
 /** What may stand between cells, by the names that the option has for it. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', bar: '|' } as const;
 
+/** One of these names. */
 export type DelimiterName = keyof typeof DELIMITERS;
 
 /** A payload is at most 1 MiB; a quote that is never closed must not take the rest of a file in. */
 const LONGEST_RECORD = 2 * 1024 * 1024;
 const LONGEST_HEADER = 64 * 1024;
 
+/** How CSV is read. */
 export type CsvOptions = {
   /** The file's name, for error messages. */
   name: string;

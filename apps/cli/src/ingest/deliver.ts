@@ -4,14 +4,13 @@ import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import {
   type CollectorAddress,
-  type CollectorAnswer,
   noCollector,
-  postToCollector,
-  problemText,
   refusal,
+  requestCollector,
   UnreachableError,
 } from '../collector-client.ts';
 import { CommandError } from '../command-error.ts';
+import { type HttpAnswer, problemText } from '../http.ts';
 import type { Pause } from './pause.ts';
 
 /**
@@ -22,6 +21,7 @@ export type Delivery =
   | { outcome: 'accepted' | 'known' }
   | { outcome: 'unprocessed' | 'refused' | 'failed'; reason: string };
 
+/** How payloads are sent. */
 export type DeliverOptions = {
   collector: CollectorAddress;
   pause: Pause;
@@ -42,7 +42,10 @@ const ATTEMPTS = 7;
 const INITIAL_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 15_000;
 
-/** Each limit ends after a minute; more turns than that at one record are a fault. */
+/** The limits of a minute are waited for; one that lasts longer than this, as that of new sources a day, ends the run. */
+const LONGEST_HELD_BACK_MS = 3_600_000;
+
+/** However many others send for the same source, more turns than these at one record are a fault. */
 const MAX_HELD_BACK = 1000;
 
 /** What stands in the way of every record alike. */
@@ -52,7 +55,7 @@ const HOPELESS: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
  * Sends one payload until it is settled. A limit (429) is waited for, however often that takes; failures
  * of the collector (5xx, 408, 425) and of the way to it are tried again a few times. The idempotency key
  * makes it safe to send again what may have arrived.
- * @throws CommandError for what stands in the way of every record; AbortError while it waits.
+ * @throws CommandError for what stands in the way of every record, or for hours; AbortError while it waits.
  */
 export async function deliver(
   payload: object,
@@ -70,6 +73,9 @@ export async function deliver(
     const askedMs = isAnswer(answer)
       ? parseRetryAfter(answer.headers.get('retry-after'))
       : undefined;
+    if (askedMs !== undefined && askedMs > LONGEST_HELD_BACK_MS) {
+      throw tooLong(reason, { askedMs, isLimit: isAnswer(answer) && answer.status === 429 });
+    }
     if (isAnswer(answer) && answer.status === 429 && askedMs !== undefined) {
       heldBack += 1;
       if (heldBack > MAX_HELD_BACK) return { outcome: 'failed', reason };
@@ -88,10 +94,12 @@ async function send(
   collector: CollectorAddress,
   payload: object,
   idempotencyKey: string,
-): Promise<CollectorAnswer | UnreachableError> {
+): Promise<HttpAnswer | UnreachableError> {
   try {
-    return await postToCollector(collector, '/api/v1/ingest', payload, {
-      'idempotency-key': idempotencyKey,
+    return await requestCollector(collector, '/api/v1/ingest', {
+      method: 'POST',
+      headers: { 'idempotency-key': idempotencyKey },
+      body: payload,
     });
   } catch (error) {
     if (error instanceof UnreachableError) return error;
@@ -100,15 +108,16 @@ async function send(
 }
 
 /** What an answer decides; undefined where the record should be sent again. */
-function settle(answer: CollectorAnswer | UnreachableError, url: string): Delivery | undefined {
+function settle(answer: HttpAnswer | UnreachableError, url: string): Delivery | undefined {
   if (!isAnswer(answer)) return undefined;
   const { status, headers, body } = answer;
   if (status === 202 && Value.Check(accepted, body)) {
     if (!headers.has('idempotent-replayed')) return { outcome: 'accepted' };
-    return UNPROCESSED.has(body.status)
+    const now = headers.get('raw-status') ?? body.status;
+    return UNPROCESSED.has(now)
       ? {
           outcome: 'unprocessed',
-          reason: `was stored before (raw_id ${body.raw_id}) and ended ${body.status}`,
+          reason: `was stored before (raw_id ${body.raw_id}) and ended ${now}`,
         }
       : { outcome: 'known' };
   }
@@ -120,11 +129,20 @@ function settle(answer: CollectorAnswer | UnreachableError, url: string): Delive
   return { outcome: 'refused', reason: describe(answer) };
 }
 
-function isAnswer(answer: CollectorAnswer | UnreachableError): answer is CollectorAnswer {
+function tooLong(
+  reason: string,
+  { askedMs, isLimit }: { askedMs: number; isLimit: boolean },
+): CommandError {
+  const hours = Math.ceil(askedMs / 3_600_000);
+  const advice = isLimit ? 'raise COLLECTOR_NEW_SOURCES_PER_DAY of the collector, or ' : '';
+  return new CommandError(`${reason}: ${advice}give the command again in ${hours} hours`);
+}
+
+function isAnswer(answer: HttpAnswer | UnreachableError): answer is HttpAnswer {
   return !(answer instanceof UnreachableError);
 }
 
-function describe(answer: CollectorAnswer | UnreachableError): string {
+function describe(answer: HttpAnswer | UnreachableError): string {
   if (!isAnswer(answer)) return `the collector cannot be reached (${answer.reason})`;
   const said = problemText(answer.body)?.text.replace(/\.$/, '');
   return `the collector answered ${answer.status}${said === undefined ? '' : `: ${said}`}`;

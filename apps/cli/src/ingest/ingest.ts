@@ -12,8 +12,10 @@ import { createPause } from './pause.ts';
 import { noRejected, openRejected, type Rejected } from './rejected.ts';
 import { showReading } from './show-reading.ts';
 import { type Counts, describeRun } from './summary.ts';
+import { createTellOnce } from './tell-once.ts';
 import { createToPayload } from './to-payload.ts';
 
+/** Which file is sent, and where to. */
 export type IngestRun = {
   file: string;
   format: Format;
@@ -37,7 +39,8 @@ export type IngestRun = {
  * @throws CommandError where the file or the collector ends it early, after telling how far it came.
  */
 export async function ingest(run: IngestRun, context: Context): Promise<void> {
-  const { print } = context;
+  const { stdin, stderr, print } = context;
+  const note = (line: string) => void stderr.write(`${oneLine(line)}\n`);
   const { file, source, collector, dryRun = false, map = new Map<string, string>() } = run;
   const signal = onInterrupt();
   const report = emptyReport();
@@ -49,11 +52,12 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
     encoding: run.encoding,
     delimiter: run.delimiter,
     onColumns: (columns) => checkColumns(map, columns),
+    stdin,
     signal,
   });
   await using rejected = await openRejectedOf(run);
-  const begun = dryRun ? undefined : await begin(run, context);
-  const progress = showReading(size, read);
+  const begun = dryRun ? undefined : await begin(run, { env: context.env, note });
+  const progress = showReading(size, read, stderr);
   const toPayload = createToPayload({
     source,
     mapping: map,
@@ -99,7 +103,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
 /** Begins the load, or goes on with it. */
 async function begin(
   { file, format, source, map, encoding, delimiter, collector, load: name, again }: IngestRun,
-  { env }: Context,
+  { env, note }: Pick<Context, 'env'> & { note: (line: string) => void },
 ): Promise<Load> {
   const fingerprint = await fingerprintOf(file, [format, [...(map ?? [])], encoding, delimiter]);
   const begun = await beginLoad(
@@ -121,10 +125,6 @@ async function begin(
 /** Whether every record has been sent, as far as the collector takes it. */
 function isWhole({ counts, isGivenUp }: LoadReport, failure: unknown): boolean {
   return failure === undefined && !isGivenUp && counts.failed === 0;
-}
-
-function note(line: string): void {
-  process.stderr.write(`${oneLine(line)}\n`);
 }
 
 /**
@@ -164,16 +164,4 @@ async function openRejectedOf({ rejected, file }: IngestRun): Promise<Rejected> 
   const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
   if (path === file) throw new CommandError(`${path} is the file that is read: name another`);
   return openRejected(path);
-}
-
-/** Tells why records have to wait, each reason once. */
-function createTellOnce(tell: (line: string) => void): (reason: string) => void {
-  const told = new Set<string>();
-  return (reason) => {
-    // Numbers, such as the seconds to wait, make no other reason of it.
-    const kind = reason.replaceAll(/\d+/g, '');
-    if (told.has(kind)) return;
-    told.add(kind);
-    tell(`${reason}. It is tried again.`);
-  };
 }

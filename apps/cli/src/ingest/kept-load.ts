@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { parseJson } from '../collector-client.ts';
+import { parseJson } from '../json.ts';
 import { userFolder } from '../user-folder.ts';
 
 /**
@@ -22,6 +22,7 @@ export type Load = {
   end(): Promise<void>;
 };
 
+/** Which load it is. */
 export type LoadSpec = {
   collectorUrl: string;
   source: string;

@@ -1,7 +1,7 @@
-import { hash } from 'node:crypto';
 import { checkPayload } from '@oselya/collector/payload';
 import { oneLine } from '../terminal.ts';
 import type { Delivery } from './deliver.ts';
+import { recordKey } from './record-key.ts';
 import type { Rejected } from './rejected.ts';
 import type { GoodRow, Row } from './row.ts';
 import { createSender } from './sender.ts';
@@ -16,6 +16,7 @@ const MAX_FAILED_IN_ROW = 5;
 /** So many bad records are told one by one. */
 const MAX_TOLD = 100;
 
+/** How the records are sent. */
 export type LoadOptions = {
   toPayload: (fields: Record<string, unknown>) => Record<string, unknown>;
   /** Sends a payload. */
@@ -33,6 +34,7 @@ export type LoadOptions = {
   onProgress: (counts: Readonly<Counts>, end: number) => void;
 };
 
+/** What became of them. */
 export type LoadReport = {
   counts: Counts;
   /** Whether it ended before the file did, since too many failed in a row. */
@@ -80,7 +82,7 @@ export async function load(
     parallel: PARALLEL,
     listingOf: ({ payload }) => String(payload['external_id']),
     async deliver({ row, payload }) {
-      const delivery = await deliver(payload, keyOf(keyPrefix, row.line, payload), signal);
+      const delivery = await deliver(payload, recordKey(keyPrefix, row.line, payload), signal);
       failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
       if ('reason' in delivery) {
         await reject(row, delivery.reason, delivery.outcome);
@@ -125,8 +127,4 @@ function problemOf(payload: unknown): string | undefined {
     `${path.replace(/^body\/?/, '')} ${message}`.trim(),
   );
   return errors.length === 0 ? undefined : errors.join('; ');
-}
-
-function keyOf(prefix: string, line: number, payload: object): string {
-  return `${prefix}-${line}-${hash('sha256', JSON.stringify(payload))}`;
 }

@@ -2,15 +2,19 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal } from 'node:stream';
 import { CommandError } from '../command-error.ts';
+import type { Io } from '../context.ts';
 import { type DelimiterName, readCsv } from './csv.ts';
 import { readJsonLines } from './jsonl.ts';
 import type { Row } from './row.ts';
 import { decodeText, type ReadBytes } from './text.ts';
 
+/** What a file of records may be. */
 export const FORMATS = ['jsonl', 'csv'] as const;
 
+/** One of them. */
 export type Format = (typeof FORMATS)[number];
 
+/** Which file, and how it is read. */
 export type FileOptions = {
   /** `-` is standard input. */
   path: string;
@@ -18,6 +22,7 @@ export type FileOptions = {
   encoding: string;
   delimiter: DelimiterName | undefined;
   onColumns: (columns: string[]) => void;
+  stdin: Io['stdin'];
   /** Ends the reading, also while it waits for more. */
   signal: AbortSignal;
 };
@@ -36,10 +41,10 @@ export function formatOf(path: string): Format | undefined {
 export async function openRows(
   options: FileOptions,
 ): Promise<{ size: number | undefined; rows: AsyncIterable<Row>; read: Readonly<ReadBytes> }> {
-  const { path, format, encoding, delimiter, onColumns, signal } = options;
+  const { path, format, encoding, delimiter, onColumns, stdin, signal } = options;
   const name = path === '-' ? 'standard input' : path;
   const size = path === '-' ? undefined : await sizeOf(path);
-  const bytes = addAbortSignal(signal, path === '-' ? process.stdin : createReadStream(path));
+  const bytes = addAbortSignal(signal, path === '-' ? stdin : createReadStream(path));
   const read = { bytes: 0, utf8Bytes: 0 };
   const text = decodeText(bytes, { name, encoding }, read);
   const rows =

@@ -12,6 +12,7 @@ export type GoodRow = Place & { fields: Record<string, unknown> };
 /** What stands in a file where a record should be, and why it is none. */
 export type BadRow = Place & { reason: string; found: string };
 
+/** What stands in one place of a file. */
 export type Row = GoodRow | BadRow;
 
 /** So much of what is no record is kept. */

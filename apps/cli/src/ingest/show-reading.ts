@@ -1,3 +1,4 @@
+import type { Output } from '../context.ts';
 import { type Progress, showProgress } from '../progress.ts';
 import { type Counts, countRecords } from './summary.ts';
 import type { ReadBytes } from './text.ts';
@@ -18,11 +19,12 @@ export type ReadingProgress = Pick<Progress, 'clear' | 'stop'> & {
 /**
  * @param size The file's, in bytes; undefined where it is not known, as with standard input.
  * @param read What has been read of it: more than has been done, above all of a small file.
+ * @param output As for `showProgress`.
  */
 export function showReading(
   size: number | undefined,
   read: Readonly<ReadBytes>,
-  output: NodeJS.WriteStream = process.stderr,
+  output: Output,
 ): ReadingProgress {
   if (size === undefined) return showCount(output);
   const total = Math.ceil(size / KIBIBYTE);
@@ -37,7 +39,7 @@ export function showReading(
   };
 }
 
-function showCount(output: NodeJS.WriteStream): ReadingProgress {
+function showCount(output: Output): ReadingProgress {
   let told = 0;
   return {
     update({ read }) {

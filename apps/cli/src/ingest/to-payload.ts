@@ -20,6 +20,7 @@ const kinds = new Map<string, Kind>(
     .map(([field, schema]) => [field, KINDS[String(Reflect.get(schema, 'type'))] ?? 'text']),
 );
 
+/** How records become payloads. */
 export type PayloadOptions = {
   /** Whose payloads they are, whatever the file says. */
   source: string;

@@ -1,3 +1,5 @@
+import { parseJson } from '../json.ts';
+
 /** What kind of value a field of a payload has. */
 export type Kind = 'text' | 'number' | 'list' | 'object';
 
@@ -38,12 +40,7 @@ function toNumber(text: string): number | undefined {
 
 /** JSON that begins as a list or an object does. */
 function parsed(text: string): unknown {
-  if (!/^[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return /^[[{]/.test(text) ? parseJson(text) : undefined;
 }
 
 /** Phones, or addresses of pictures: these may have commas inside, and none has a space before `http`. */

@@ -1,8 +1,13 @@
 import { createInterface } from 'node:readline/promises';
+import type { Io } from '../context.ts';
 
 /** Asks the person at the terminal; anything but a yes is a no, and so is the end of the input. */
-export async function ask(question: string, signal: AbortSignal | undefined): Promise<boolean> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
+export async function ask(
+  question: string,
+  signal: AbortSignal | undefined,
+  { stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>,
+): Promise<boolean> {
+  const lines = createInterface({ input: stdin, output: stderr });
   const closed = new Promise<string>((resolve) => lines.once('close', () => resolve('')));
   try {
     const answer = await Promise.race([

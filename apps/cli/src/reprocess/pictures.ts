@@ -4,9 +4,10 @@ import type { ReprocessOptions } from './reprocess.ts';
 import { describeFailure, describePictures, type PicturesSummary } from './summary.ts';
 import { type Stop, walk } from './walk.ts';
 
+/** Whose pictures are described again, and how the person takes part in it. */
 export type PicturesOptions = Pick<
   ReprocessOptions,
-  'limit' | 'dryRun' | 'yes' | 'signal' | 'print' | 'ask'
+  'limit' | 'dryRun' | 'yes' | 'signal' | 'print' | 'output' | 'ask'
 > & { choice: Omit<Choice, 'outdated'> };
 
 /**
@@ -16,7 +17,7 @@ export type PicturesOptions = Pick<
  */
 export async function reprocessPictures(
   { reprocessPictures: work }: Pick<Maintenance, 'reprocessPictures'>,
-  { choice, limit, dryRun, yes, signal, print, ask }: PicturesOptions,
+  { choice, limit, dryRun, yes, signal, print, output, ask }: PicturesOptions,
 ): Promise<{ summary: PicturesSummary; stopped: Stop | undefined }> {
   const summary: PicturesSummary = { described: 0, left: 0, failed: 0 };
   const { after } = choice;
@@ -28,7 +29,7 @@ export async function reprocessPictures(
     print('Nothing was changed.');
     return { summary, stopped: signal.aborted ? { after } : undefined };
   }
-  const progress = showProgress({ what: 'listings', total });
+  const progress = showProgress({ what: 'listings', total }, output.stderr);
   const stopped = await walk(
     work.describe(choice, { limit, signal }),
     (described) => {

@@ -1,4 +1,5 @@
 import type { Choice, Maintenance, Reading } from '@oselya/collector';
+import type { Io } from '../context.ts';
 import { noProgress, showProgress } from '../progress.ts';
 import { openSpool } from './spool.ts';
 import {
@@ -13,6 +14,7 @@ import {
 import { type Stop, walk } from './walk.ts';
 import { createWriter } from './writer.ts';
 
+/** Which listings are read again, and how the person takes part in it. */
 export type ReprocessOptions = {
   choice: Choice;
   limit: number;
@@ -23,6 +25,8 @@ export type ReprocessOptions = {
   /** Stops it: what has begun to be written ends, and nothing more is begun. */
   signal: AbortSignal;
   print: (line: string) => void;
+  /** What `print` writes to, and where the progress is shown. */
+  output: Pick<Io, 'stdout' | 'stderr'>;
   /** Asks the person at the terminal; the signal takes the question back. */
   ask: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
 };
@@ -37,7 +41,7 @@ export type Run = { summary: Summary; stopped: Stop | undefined };
  */
 export async function reprocess(
   maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  { choice, limit, dryRun, yes, verbose, signal, print, ask }: ReprocessOptions,
+  { choice, limit, dryRun, yes, verbose, signal, print, output, ask }: ReprocessOptions,
 ): Promise<Run> {
   const { reprocess: work } = maintenance;
   const { after } = choice;
@@ -56,8 +60,8 @@ export async function reprocess(
 
   async function read(): Promise<Stop | undefined> {
     const total = Math.min(limit, await work.count(choice));
-    const isPrinting = verbose && process.stdout.isTTY;
-    progress = isPrinting ? noProgress : showProgress({ what: 'listings', total });
+    const isPrinting = verbose && output.stdout.isTTY === true;
+    progress = isPrinting ? noProgress : showProgress({ what: 'listings', total }, output.stderr);
     const stop = await walk(
       work.read(choice, { limit, signal, dryRun }),
       async (reading) => {
@@ -78,7 +82,7 @@ export async function reprocess(
   }
 
   async function writeSpooled(stoppedBy: AbortSignal | undefined): Promise<Stop | undefined> {
-    progress = showProgress({ what: 'listings', total: summary.read.read });
+    progress = showProgress({ what: 'listings', total: summary.read.read }, output.stderr);
     const stop = await walk(spool.values(), (reading) => writer.write(reading), {
       after,
       signal: stoppedBy,

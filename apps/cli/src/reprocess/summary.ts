@@ -14,6 +14,7 @@ export type Summary = {
   written: Record<WriteOutcome['outcome'], number>;
 };
 
+/** A summary before anything is read. */
 export function emptySummary(): Summary {
   return {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },

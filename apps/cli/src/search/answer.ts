@@ -32,4 +32,5 @@ export const answerSchema = Type.Object({
   ),
 });
 
+/** What a search found. */
 export type Answer = Static<typeof answerSchema>;

@@ -2,8 +2,8 @@ import { Value } from 'typebox/value';
 import {
   type CollectorAddress,
   noCollector,
-  postToCollector,
   refusal,
+  requestCollector,
 } from '../collector-client.ts';
 import { CommandError } from '../command-error.ts';
 import { type Answer, answerSchema } from './answer.ts';
@@ -19,7 +19,10 @@ export async function askCollector(
   kind: 'fulltext' | 'similar',
   question: { query: string; limit: number },
 ): Promise<Answer> {
-  const answer = await postToCollector(collector, `/api/v1/search/${kind}`, question);
+  const answer = await requestCollector(collector, `/api/v1/search/${kind}`, {
+    method: 'POST',
+    body: question,
+  });
   if (answer.status === 200 && Value.Check(answerSchema, answer.body)) return answer.body;
   if (answer.status < 400) throw noCollector(collector.url);
   throw new CommandError(refusal(answer, { what: 'the search', scope: 'search' }));

@@ -41,6 +41,15 @@ test('the assistant that runs can be talked to, whether or not the collector ask
   }
 });
 
+test('the sample listings are told of while they are on their way', () => {
+  assert.doesNotMatch(text({}), /sample listings/);
+  assert.match(
+    text({ samples: 95 }),
+    /^ {2}95 sample listings were sent and are being processed\.$/m,
+  );
+  assert.match(text({ samples: 'being sent' }), /^ {2}The sample listings are still being sent: /m);
+});
+
 test('what is ignored is named, and what to run for it', () => {
   assert.doesNotMatch(text({}), /Ignored/);
   const told = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });

@@ -80,6 +80,25 @@ test('a limit is waited for as long as it says, however often', async () => {
   assert.equal(retries[0], 'the collector answered 429: The disk is full');
 });
 
+test('a limit of a day ends the run, and says what to do', async () => {
+  const body = { title: 'Too many requests', detail: 'No more than 3 new sources a day.' };
+  const headers = { 'retry-after': '86400' };
+  let requests = 0;
+  const { url } = await startServer(() => {
+    requests += 1;
+    return { status: 429, headers, body };
+  });
+  await assert.rejects(sendTo(url), (error) => {
+    assert.ok(error instanceof CommandError);
+    assert.equal(
+      error.message,
+      'the collector answered 429: No more than 3 new sources a day: raise COLLECTOR_NEW_SOURCES_PER_DAY of the collector, or give the command again in 24 hours',
+    );
+    return true;
+  });
+  assert.equal(requests, 1);
+});
+
 test('a limit that says no time is a failure like others', async () => {
   const { result, received } = await send([{ status: 429, body: PROBLEM }]);
   assert.equal(result.outcome, 'failed');

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import type { Described, Maintenance } from '@oselya/collector';
 import { type PicturesOptions, reprocessPictures } from '../../src/reprocess/pictures.ts';
@@ -36,6 +37,7 @@ async function runAt(options: Partial<PicturesOptions> & { answer?: boolean; sto
       yes: false,
       signal: controller.signal,
       print: (line) => lines.push(line),
+      output: { stdout: new PassThrough(), stderr: new PassThrough() },
       ask: (question) => {
         questions.push(question);
         return Promise.resolve(answer);

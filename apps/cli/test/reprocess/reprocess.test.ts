@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import {
   type Maintenance,
@@ -46,7 +47,7 @@ function tenListings(events: {
   return { written, maintenance: { reprocess: work, parallel: 1 } };
 }
 
-/** Runs it for somebody at a terminal, and gives also what they were asked. */
+/** Runs it for somebody who looks on, and gives also what they were asked, and how far they saw it come. */
 async function runAt(
   { maintenance }: ReturnType<typeof tenListings>,
   options: Partial<ReprocessOptions> & { answer?: boolean } = {},
@@ -54,6 +55,7 @@ async function runAt(
   const { answer = true, ...rest } = options;
   const questions: string[] = [];
   const lines: string[] = [];
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const { stopped, summary } = await reprocess(maintenance, {
     choice: {},
     limit: Infinity,
@@ -62,13 +64,14 @@ async function runAt(
     verbose: false,
     signal: new AbortController().signal,
     print: (line) => lines.push(line),
+    output: { stdout, stderr },
     ask: (question) => {
       questions.push(question);
       return Promise.resolve(answer);
     },
     ...rest,
   });
-  return { stopped, questions, lines, summary };
+  return { stopped, questions, lines, summary, progress: String(stderr.read() ?? '') };
 }
 
 const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
@@ -142,6 +145,14 @@ test('a dry run that is stopped goes on where it was, and asks nothing', async (
   assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
   const whole = await runAt(tenListings({}));
   assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
+});
+
+test('progress is shown on standard error, unless every change is printed to a terminal', async () => {
+  const { progress } = await runAt(tenListings({}), { dryRun: true, verbose: true });
+  assert.match(progress, /^10 of 10 listings: 0 would change$/m);
+  const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
+  await runAt(tenListings({}), { dryRun: true, verbose: true, output: { stdout, stderr } });
+  assert.equal(stderr.read(), null);
 });
 
 test('each failure is told with its listing and its reason, and counted', async () => {

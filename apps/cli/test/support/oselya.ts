@@ -3,13 +3,14 @@ import { text } from 'node:stream/consumers';
 import { run } from '../../src/run.ts';
 
 /**
- * Runs the command in this process, with nothing on its standard input.
+ * Runs the command in this process.
  * @param env All that it finds in its environment.
+ * @param input What is on its standard input, which is no terminal.
  * @returns Its exit status, and what it wrote.
  */
-export async function oselya(args: string[], env: Record<string, string> = {}) {
+export async function oselya(args: string[], env: Record<string, string> = {}, input = '') {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  stdin.end();
+  stdin.end(input);
   const written = Promise.all([text(stdout), text(stderr)]);
   const status = await run(args, { env, stdin, stdout, stderr });
   stdout.end();

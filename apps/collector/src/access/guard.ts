@@ -57,3 +57,12 @@ export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> 
 export function mayUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
   return apiKey?.source_slugs == null || apiKey.source_slugs.includes(sourceSlug);
 }
+
+/**
+ * Refuses a payload of a source that the request's key may not act for. Contract 4, API keys.
+ * @throws ProblemError `forbidden`.
+ */
+export function requireSource(request: FastifyRequest, sourceSlug: string): void {
+  if (mayUseSource(request, sourceSlug)) return;
+  throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+}

@@ -7,7 +7,7 @@ import type { Facts } from '../pipeline/facts.ts';
 import { mergeFacts } from '../pipeline/merge.ts';
 
 /** A trial ends with its first failure, whose reason an open breaker would hide. */
-const NEVER = 1_000_000;
+const MANY_FAILURES = 1_000_000;
 
 /** What a payload would become. */
 export type TrialReading = {
@@ -47,7 +47,7 @@ export function openTrial(
   options: { mock: boolean } = { mock: false },
 ): Trial {
   const config = readConfig(options.mock ? { ...env, MODEL_MODE: 'mock' } : env, { api: false });
-  const model = openModel(config, { breaker: { failures: NEVER } });
+  const model = openModel(config, { breaker: { failures: MANY_FAILURES } });
   return {
     mode: config.MODEL_MODE,
     chatModel: model.chatModel,

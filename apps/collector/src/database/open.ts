@@ -24,6 +24,7 @@ export async function openDatabase(
     dataDir: config.DATA_DIR,
     maxConnections: config.COLLECTOR_WORKERS + config.COLLECTOR_UPLOADS + SPARE_CONNECTIONS,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+    onWarning: (message) => log.warn(message),
   });
   return { database, close: () => database.close() };
 }

@@ -180,6 +180,8 @@ export type Tables = {
     inline: Generated<boolean>;
     request_id: string | null;
     uploads: ColumnType<UploadOutcome[] | null, string | null | undefined, string | null>;
+    /** Since when it is there to be processed again, after it had ended; null while it is so since it came. */
+    queued_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;
   };

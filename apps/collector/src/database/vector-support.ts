@@ -1,6 +1,7 @@
 import { StartError } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Tables } from './tables.ts';
+import { readVectorSupport } from './vector-support.sql.ts';
 
 /** The first pgvector with iterative scans, without which a filtered search returns too few rows. */
 const MIN_PGVECTOR = [0, 8] as const;
@@ -10,13 +11,7 @@ const MIN_PGVECTOR = [0, 8] as const;
  * @throws StartError for a pgvector that is too old, or a column made for another width.
  */
 export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
-  // For pgvector's type the modifier is the width.
-  const { rows } = await sql<{ version: string; width: number }>`
-    select extversion as version,
-           (select atttypmod from pg_attribute
-            where attrelid = 'property_listings'::regclass and attname = 'embedding') as width
-    from pg_extension where extname = 'vector'`.execute(db);
-  const { version = 'missing', width } = rows[0] ?? {};
+  const { version = 'missing', width } = (await readVectorSupport(db)) ?? {};
   if (!isRecent(version)) {
     throw new StartError(
       `The database's pgvector is ${version}, 0.8 or later is needed: install it, then run "alter extension vector update"`,

@@ -1,4 +1,4 @@
-import type { ModelClient } from '@oselya/model';
+import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { createModelCost } from '../model/cost.ts';
@@ -15,8 +15,6 @@ import { embedTogether, isOfText } from './together.ts';
 
 /** How many listings are looked at together. */
 const PAGE = 256;
-/** How many texts go into one request. */
-const BATCH = 64;
 
 /** What a backfill has done so far. */
 export type BackfillReport = {
@@ -85,8 +83,8 @@ export async function backfillEmbeddings(
   for await (const page of pages(db)) {
     const outdated = page.flatMap((listing) => findOutdated(listing, model.embeddingModel));
     report.checked += page.length - outdated.length;
-    for (let start = 0; start < outdated.length; start += BATCH) {
-      const batch = outdated.slice(start, start + BATCH);
+    for (let start = 0; start < outdated.length; start += MAX_TEXTS_PER_REQUEST) {
+      const batch = outdated.slice(start, start + MAX_TEXTS_PER_REQUEST);
       try {
         if (!dryRun) await fill(batch);
       } catch (error) {

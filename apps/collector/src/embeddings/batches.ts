@@ -1,12 +1,11 @@
 import { logFields } from '@oselya/kit';
-import type { ModelClient } from '@oselya/model';
+import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import DataLoader from 'dataloader';
 import { type Embedded, embedTogether, type Wanted } from './together.ts';
 
 export type { Embedded } from './together.ts';
 
 /** What one request takes: some thirty texts of usual length, which no known server minds. */
-const MAX_TEXTS = 64;
 const MAX_BYTES = 64 * 1024;
 
 /**
@@ -39,7 +38,7 @@ export function createEmbeddingBatches(model: Pick<ModelClient, 'embed'>): Embed
     async (wanted) => (await Promise.all(inRequests(wanted).map(embed))).flat(),
     {
       cache: false,
-      maxBatchSize: MAX_TEXTS,
+      maxBatchSize: MAX_TEXTS_PER_REQUEST,
       batchScheduleFn: (send) => setTimeout(send, Math.min(MAX_WAIT_MS, lastMs * WAIT_SHARE)),
     },
   );

@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { Tables } from '../database/tables.ts';
+import { cutText } from '../text/clean.ts';
 
 /** Models read so many characters at most, of which the first say most. */
 const MAX_LENGTH = 8000;
@@ -44,11 +45,7 @@ export function embeddingText(listing: EmbeddedListing): string {
     listing.features.join(', '),
     listing.description,
   ];
-  return lines
-    .filter((line) => line !== null && line !== '')
-    .join('\n')
-    .slice(0, MAX_LENGTH)
-    .toWellFormed();
+  return cutText(lines.filter((line) => line !== null && line !== '').join('\n'), MAX_LENGTH);
 }
 
 /** What a listing's row says of its embedding. */

@@ -37,7 +37,7 @@ export function isOfText(error: unknown): boolean {
  * goes alone. Where the server failed they all have, since it has had its attempts already. The request is
  * given up once nobody wants it. One that all share counts as a call of each, its tokens in parts, and what
  * is logged of it names each of their jobs.
- * @param wanted At most 64, as many as go into one request.
+ * @param wanted At most `MAX_TEXTS_PER_REQUEST` of the model client, which would else make several requests of them.
  * @returns A vector or an error for each.
  */
 export async function embedTogether(

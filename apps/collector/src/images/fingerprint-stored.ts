@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { decodeInTurn } from './decoding.ts';
 import { fingerprint } from './fingerprint.ts';
+import { addFingerprint, listWithoutFingerprint } from './repository.ts';
 import type { ImageStore } from './store/store.ts';
 
 /**
@@ -22,15 +23,8 @@ export async function fingerprintStored(
   },
 ): Promise<string | undefined> {
   const { after, limit, signal, onError } = options;
-  const images = await db
-    .selectFrom('images')
-    .select('sha256')
-    .where('fingerprint', 'is', null)
-    .where('sha256', '>', after)
-    .orderBy('sha256')
-    .limit(limit)
-    .execute();
-  for (const { sha256 } of images) {
+  const hashes = await listWithoutFingerprint(db, { after, limit });
+  for (const sha256 of hashes) {
     if (signal.aborted) return after;
     const made = await decodeInTurn(async () => fingerprint(await store.read(sha256))).catch(
       (error: unknown) => {
@@ -38,13 +32,7 @@ export async function fingerprintStored(
         return undefined;
       },
     );
-    if (made === undefined) continue;
-    await db
-      .updateTable('images')
-      .set({ fingerprint: made })
-      .where('sha256', '=', sha256)
-      .where('fingerprint', 'is', null)
-      .execute();
+    if (made !== undefined) await addFingerprint(db, sha256, made);
   }
-  return images.at(-1)?.sha256;
+  return hashes.at(-1);
 }

@@ -1,9 +1,7 @@
 import { ModelError } from '@oselya/model';
 import type { DescribeError } from '../database/tables.ts';
-import { cleanText } from '../text/clean.ts';
+import { storableMessage } from '../text/clean.ts';
 import { ImageError } from './image-error.ts';
-
-const MAX_MESSAGE = 1000;
 
 /** Statuses of a server that speaks of the request itself: malformed, too large, of a type it does not take. */
 const OF_THE_REQUEST: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
@@ -26,12 +24,11 @@ export function isOfPicture(error: unknown): error is ModelError {
   );
 }
 
-/** Why a picture has no description, as it is recorded with it. Messages of servers may not be storable. */
+/** Why a picture has no description, as it is recorded with it. */
 export function toDescribeError(error: ModelError | ImageError, asked: Asked): DescribeError {
-  const { message } = error;
   return {
     code: error instanceof ImageError ? 'IMAGE_UNREADABLE' : error.code,
-    message: cleanText(message.slice(0, MAX_MESSAGE)),
+    message: storableMessage(error.message),
     ...asked,
     failed_at: new Date().toISOString(),
   };

@@ -29,6 +29,36 @@ export async function findImages(
   return new Map(rows.map((row) => [row.sha256, row]));
 }
 
+/** The hashes of stored bytes whose fingerprint is not worked out yet: those after one, in their order. */
+export async function listWithoutFingerprint(
+  db: Kysely<Tables>,
+  { after, limit }: { after: string; limit: number },
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('images')
+    .select('sha256')
+    .where('fingerprint', 'is', null)
+    .where('sha256', '>', after)
+    .orderBy('sha256')
+    .limit(limit)
+    .execute();
+  return rows.map(({ sha256 }) => sha256);
+}
+
+/** Adds the fingerprint of stored bytes, unless they have got one meanwhile. */
+export async function addFingerprint(
+  db: Kysely<Tables>,
+  sha256: string,
+  fingerprint: string,
+): Promise<void> {
+  await db
+    .updateTable('images')
+    .set({ fingerprint })
+    .where('sha256', '=', sha256)
+    .where('fingerprint', 'is', null)
+    .execute();
+}
+
 /**
  * Which of these hashes were stored before a job's record was claimed: not those that the job stored itself, be
  * it when its stage was tried before. A record in progress was last changed when it was claimed.

@@ -3,6 +3,7 @@ import type { Dirent } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError, type FolderLock, lockFolder } from '@oselya/db';
+import { ifMissing } from './missing.ts';
 
 /** How often what killed processes left is looked for. */
 const SWEEP_MS = 10 * 60_000;
@@ -33,7 +34,8 @@ export function createTemporaryFolder(
   let own: { name: string; lock: FolderLock } | undefined;
 
   async function sweep(): Promise<void> {
-    const entries = await readdir(parent, { withFileTypes: true }).catch(emptyIfMissing);
+    const found = readdir(parent, { withFileTypes: true });
+    const entries = await found.catch(ifMissing<Dirent[]>([]));
     for (const entry of entries) {
       if (entry.name !== own?.name) await removeUnlessHeld(entry);
     }
@@ -85,9 +87,4 @@ function tryLock(path: string): FolderLock | undefined {
     if (error instanceof DatabaseError) return undefined;
     throw error;
   }
-}
-
-function emptyIfMissing(error: unknown): Dirent[] {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
-  throw error;
 }

@@ -1,4 +1,4 @@
-import { type ModelCallEvent, ModelError, type ModelErrorCode } from '@oselya/model';
+import { MODEL_ERRORS, type ModelCallEvent, ModelError, type ModelErrorCode } from '@oselya/model';
 import { pause } from '../async/repeat.ts';
 import { isOfPicture } from './refusal.ts';
 
@@ -28,14 +28,6 @@ const TURN_POLL_MS = 250;
 
 /** So many pictures are remembered; those that failed longest ago are forgotten first. */
 const MAX_SUSPECTS = 10_000;
-
-/** Failures of which nothing tells yet whose fault they are. */
-const OF_SERVER = new Set<ModelCallEvent['outcome']>([
-  'MODEL_UNAVAILABLE',
-  'MODEL_TIMEOUT',
-  'MODEL_UNREACHABLE',
-  'MODEL_RATE_LIMITED',
-] satisfies ModelErrorCode[]);
 
 /** A picture that failed and has no verdict yet. */
 type Suspect = {
@@ -213,8 +205,9 @@ async function outcomeOf<Answer>(ask: Ask<Answer>): Promise<Outcome<Answer>> {
   }
 }
 
+/** The failure of a request, where nothing tells yet whether it is the server's or the picture's. */
 function failedWith(outcome: ModelCallEvent['outcome']): ModelErrorCode | undefined {
-  return outcome !== 'ok' && OF_SERVER.has(outcome) ? outcome : undefined;
+  return outcome !== 'ok' && MODEL_ERRORS[outcome].infrastructure ? outcome : undefined;
 }
 
 /** How long a server asked to be left alone, as far as it is waited for. */

@@ -2,6 +2,7 @@ import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { RawStatus, Tables } from '../database/tables.ts';
 
+/** A payload as it is stored. */
 export type NewRaw = {
   source_slug: string;
   external_id: string;

@@ -2,7 +2,7 @@ import type { Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { CHANGE_REFUSALS } from '../access/answers.ts';
-import { mayUseSource } from '../access/guard.ts';
+import { mayUseSource, requireSource } from '../access/guard.ts';
 import { callerOf } from '../access/limited-by.ts';
 import { limitInProgress } from '../async/in-progress.ts';
 import { problem, problemAnswers } from '../errors.ts';
@@ -12,7 +12,8 @@ import { MEBIBYTE } from '../limits.ts';
 import { countRequest } from './count-request.ts';
 import { failAsIngest } from './failures.ts';
 import type { SourceLimit } from './limit-source.ts';
-import { acceptedSchema, ingestHeaders, rawParams, rawSchema, REPLAYED } from './schemas.ts';
+import { markReplayed } from './replayed.ts';
+import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { checkValues, type Ingest } from './service.ts';
 
@@ -65,15 +66,13 @@ export function ingestRoutes(
     async (request, reply) => {
       const payload = request.body;
       checkValues(payload);
-      if (!mayUseSource(request, payload.source_slug)) {
-        throw problem('forbidden', { detail: 'This API key may not send for this source.' });
-      }
-      const { rawId, status, isNew } = await inProgress(sizeOf(request), async () => {
+      requireSource(request, payload.source_slug);
+      const accepted = await inProgress(sizeOf(request), async () => {
         reply.headers(await limit(payload.source_slug, callerOf(request)));
         return ingest.accept(payload, request.headers['idempotency-key'], request.id);
       });
-      if (!isNew) reply.header(REPLAYED, 'true');
-      return reply.status(202).send({ raw_id: rawId, status });
+      markReplayed(reply, accepted);
+      return reply.status(202).send({ raw_id: accepted.rawId, status: 'pending' as const });
     },
   );
 

@@ -1,11 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { idParam } from '../schemas/ids.ts';
 import { choice, nullable } from '../schemas/common.ts';
-import { RAW_STATUSES, rawErrorSchema, rawStatusSchema } from '../schemas/raw.ts';
+import { rawErrorSchema, rawStatusSchema } from '../schemas/raw.ts';
 
-/** Says that a payload had been stored before, under the same idempotency key. */
-export const REPLAYED = 'idempotent-replayed';
-
+/** The headers of a request that brings a payload, on both routes. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
@@ -13,19 +11,18 @@ export const ingestHeaders = Type.Object({
       maxLength: 255,
       pattern: '^[\\x20-\\x7e]+$',
       description:
-        'The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew.',
+        'The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew.',
     }),
   ),
 });
 
+/** The answer to a payload that is stored, the same whenever its key brings it again. Contract 4, Answers. */
 export const acceptedSchema = Type.Object({
   raw_id: Type.Integer(),
-  status: choice(RAW_STATUSES, {
-    description:
-      '`pending`, unless the `Idempotency-Key` came before: then how the payload of that key stands now.',
-  }),
+  status: choice(['pending']),
 });
 
+/** The parameters of routes that are about one payload. */
 export const rawParams = Type.Object({ raw_id: idParam });
 
 /** A payload's way through the pipeline. Contract 4, Answers. */
@@ -61,7 +58,7 @@ export const rawSchema = Type.Object({
       },
       {
         description:
-          'What the payload cost of the model so far, images included, and each attempt that has ended, however it did. Tokens are 0 where the server does not count them. An attempt is not counted whose worker was killed or lost its claim.',
+          'What the payload cost of the model so far, images included, and each attempt that has ended, however it did. Tokens are 0 where the server does not count them. Of an attempt whose worker was killed or lost its claim, what it had asked by the last renewal of its lease.',
       },
     ),
   ),
@@ -69,4 +66,5 @@ export const rawSchema = Type.Object({
   updated_at: Type.String({ format: 'date-time' }),
 });
 
+/** A payload's way through the pipeline as it is answered: times are RFC 3339. */
 export type Raw = Static<typeof rawSchema>;

@@ -15,6 +15,7 @@ import { findValueErrors } from '../payload/values.ts';
 /** A payload that was taken in: an earlier one where its idempotency key stands for that. */
 export type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };
 
+/** How payloads come in, by whichever route, and how one is looked up. */
 export type Ingest = {
   /**
    * Stores a payload, or finds the one that its idempotency key stands for: see `storeRaws`. When it

@@ -1,6 +1,7 @@
+import { ping } from '@oselya/db';
 import type { HealthChecks } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import type { StoreState } from '../images/index.ts';
@@ -21,7 +22,7 @@ export function createHealthChecks(deps: {
   const { db, model, disk, imageStore } = deps;
   return {
     database: async () => {
-      await sql`select 1`.execute(db);
+      await ping(db);
       return { status: 'ok' };
     },
     model: async (signal) => {

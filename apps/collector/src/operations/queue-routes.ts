@@ -29,7 +29,11 @@ const queueAnswer = Type.Object(
       }),
     ),
     oldest_pending_seconds: nullable(
-      Type.Number({ description: 'How long the oldest one waits; null while none does.' }),
+      Type.Number({
+        description:
+          'How long the oldest pending one has waited since it came, or was put back; `null` while none does. Those that ' +
+          'were put back go before newer ones of their source, whose wait is seen after them.',
+      }),
     ),
     finished_per_minute: Type.Number({ description: 'Over the last five minutes.' }),
     breaker: choice(['closed', 'open', 'half-open'], {

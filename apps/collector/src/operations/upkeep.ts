@@ -5,9 +5,9 @@ import type { Tables } from '../database/tables.ts';
 import type { Images } from '../images/index.ts';
 import { placeChanges, removeOldChanges } from '../listings/changes/service.ts';
 import { repeat } from '../async/repeat.ts';
+import { endTurn, renewTurn, type Rhythm, takeTurn } from '../turns/recurring.sql.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
-import { endTurn, renewTurn, type Rhythm, takeTurn } from './turns.sql.ts';
 
 const MINUTE_MS = 60_000;
 

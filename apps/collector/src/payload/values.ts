@@ -29,7 +29,8 @@ export function findValueErrors(payload: Payload): ValueError[] {
     errors.push({ path: 'body/description', message: 'must have a letter or a digit' });
   }
   if (payload.published_at !== undefined && !isDate(payload.published_at)) {
-    errors.push({ path: 'body/published_at', message: 'must be a date between 1000 and 9999' });
+    const message = 'must be a time of RFC 3339 between the years 1000 and 9999';
+    errors.push({ path: 'body/published_at', message });
   }
   if (payload.currency !== undefined && !CURRENCIES.has(payload.currency)) {
     errors.push({ path: 'body/currency', message: 'must be a currency code of ISO 4217' });

@@ -3,7 +3,7 @@ import { Value } from 'typebox/value';
 import { isLeapSecond } from '../payload/instant.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
-import { cleanList, cleanText } from '../text/clean.ts';
+import { cleanList, cleanText, cutText } from '../text/clean.ts';
 import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
 import { byRule, type Origins, type Rule, tracedThrough } from '../listings/provenance.ts';
@@ -66,7 +66,7 @@ function ownFacts(extraction: ListingExtraction): Merged {
   };
   const summary = cleanText(extraction.summary ?? '');
   if (summary !== '') {
-    facts.summary = summary.slice(0, MAX_SUMMARY).toWellFormed();
+    facts.summary = cutText(summary, MAX_SUMMARY);
     origins['summary'] = tracedThrough('model', extraction.summary, [
       ['cleaned', summary],
       ['shortened', facts.summary],

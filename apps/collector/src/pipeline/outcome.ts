@@ -4,10 +4,8 @@ import type { RawError } from '../database/tables.ts';
 import type { ErrorCode } from '../errors.ts';
 import { isDiskLow } from '../disk/disk.ts';
 import { StoreOutageError } from '../images/index.ts';
-import { cleanText } from '../text/clean.ts';
+import { storableMessage } from '../text/clean.ts';
 import type { Ending, StageName, StageResult } from './stage.ts';
-
-const MAX_MESSAGE = 1000;
 
 const STORE_FAILED = 'The image store did not take or give the pictures; the log has more.';
 
@@ -88,7 +86,7 @@ function failed(code: ErrorCode, message: string, stage: StageName): StageResult
   return { outcome: 'failed', ending: { status: 'failed', error: rawError(code, message, stage) } };
 }
 
-/** Reasons come from models and servers, so they are of any length and may not be storable. */
+/** Reasons come from models and servers. */
 function rawError(code: ErrorCode, message: string, stage: StageName): RawError {
-  return { code, message: cleanText(message.slice(0, MAX_MESSAGE)), stage };
+  return { code, message: storableMessage(message), stage };
 }

@@ -1,3 +1,4 @@
+import { cutText } from '../text/clean.ts';
 import { normaliseText } from '../text/normalise.ts';
 import type { ListingState } from './listing-state.ts';
 
@@ -32,7 +33,5 @@ export function searchText(facts: SearchedFacts): string {
     facts.address,
     ...facts.features,
   ];
-  return normaliseText(texts.filter((text) => text !== null).join('\n'))
-    .slice(0, MAX_LENGTH)
-    .toWellFormed();
+  return cutText(normaliseText(texts.filter((text) => text !== null).join('\n')), MAX_LENGTH);
 }

@@ -1,3 +1,4 @@
+/** Wakes one who waits, once for however many times it was set before. */
 export type AutoResetEvent = {
   /** Ends the wait, or the next one where nobody waits: nothing that is set is lost. */
   set: () => void;

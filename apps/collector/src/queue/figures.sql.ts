@@ -10,7 +10,7 @@ export type Standing = {
   counts: { pending: number; processing: number };
   /** Null where there are more of a status than are counted each time. */
   ended: Record<EndedStatus, number | null>;
-  /** Null while nothing is pending. */
+  /** Since it came, or was put back; null while nothing is pending. */
   oldestPendingSeconds: number | null;
   /** Jobs that ended, whatever the end, in a minute; over the last five. */
   finishedPerMinute: number;
@@ -83,9 +83,12 @@ export function queueReads(db: Kysely<Tables>, mostCounted: number = MOST_COUNTE
 const endedAs = (status: EndedStatus) =>
   sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
 
+const isThereSince = sql`coalesce(queued_at, created_at) as since`;
+
 /**
  * Each source's oldest claimable payload is looked at, and each listing's oldest that waits for one that
- * is being processed: whatever else is pending is behind one of these. What has ended is read status by status:
+ * is being processed: whatever else is pending comes after one of these. It may have waited longer than one that was put
+ * back, and is seen once that is taken. What has ended is read status by status:
  * with a range of times the index that begins with the status is of use only so.
  */
 const selectStanding = (mostCounted: number) => sql<StandingRow>`
@@ -98,14 +101,14 @@ const selectStanding = (mostCounted: number) => sql<StandingRow>`
       select source_slug from raw_data
       where status = 'pending' and not waits and source_slug > source.source_slug
       order by source_slug limit 1) as next),
-  oldest (created_at) as (
-    select first.created_at from source cross join lateral (
-      select created_at from raw_data
+  oldest (since) as (
+    select first.since from source cross join lateral (
+      select ${isThereSince} from raw_data
       where status = 'pending' and not waits and source_slug = source.source_slug
       order by id + 0 limit 1) as first
     union all
-    select first.created_at from raw_data as current cross join lateral (
-      select created_at from raw_data
+    select first.since from raw_data as current cross join lateral (
+      select ${isThereSince} from raw_data
       where status = 'pending'
         and source_slug = current.source_slug and external_id = current.external_id
       order by id + 0 limit 1) as first
@@ -113,7 +116,7 @@ const selectStanding = (mostCounted: number) => sql<StandingRow>`
   select
     (select count(*) from raw_data where status = 'pending') as pending,
     (select count(*) from raw_data where status = 'processing') as processing,
-    (select extract(epoch from now() - min(created_at))::double precision from oldest) as oldest,
+    (select extract(epoch from now() - min(since))::double precision from oldest) as oldest,
     jsonb_build_object(${sql.join(ENDED.map((status) => sql`${sql.lit(status)}, ${countEnded(status, mostCounted)}`))})
       as ended,
     ${sql.join(ENDED.map(countEndedLately), sql` + `)} as ended_lately`;

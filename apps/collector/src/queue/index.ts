@@ -5,7 +5,8 @@ export { claimJobs } from './claim.sql.ts';
 export { heldClaim, heldListing } from './fence.sql.ts';
 export { queueReads } from './figures.sql.ts';
 export { createQueueFigures, type ReadQueue } from './figures.ts';
-export { CHANNEL, createNotifications, type Notifications } from './notifications.ts';
+export { CHANNEL } from './notifications.sql.ts';
+export { createNotifications, type Notifications } from './notifications.ts';
 export { createInlineJobs, type InlineJobs } from './inline.ts';
 export { type Fence, type Job, LeaseLostError, SupersededError } from './job.ts';
 export { expireLeases } from './leases.sql.ts';
@@ -14,7 +15,7 @@ export { outlastOutages, type Patience, RepeatedOutageError } from './outlast-ou
 export { processName } from './process-name.ts';
 export { isAwaited } from './processed.sql.ts';
 export {
-  findStanding,
+  findRetryState,
   putBackOne,
   putBackSome,
   readTime,

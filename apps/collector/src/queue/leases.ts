@@ -24,6 +24,7 @@ export type Outages = {
   take(): boolean;
 };
 
+/** Makes what renewals of leases and the search for lost jobs know of outages, both of one process. */
 export function createOutages(): Outages {
   let noted = false;
   return {

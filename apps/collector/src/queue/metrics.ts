@@ -31,7 +31,7 @@ export function registerQueueMetrics(
   });
   const oldest = new Gauge({
     name: 'collector_queue_oldest_pending_seconds',
-    help: 'Age of the oldest pending payload; 0 while there is none.',
+    help: 'Age of the oldest pending payload, since it came or was put back; 0 while there is none.',
     registers: [registry],
     collect,
   });

@@ -1,8 +1,6 @@
 import type { Kysely } from 'kysely';
-import { sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-
-export const CHANNEL = 'collector_raw';
+import { notifyWorkers } from './notifications.sql.ts';
 
 const INTERVAL_MS = 10;
 
@@ -39,7 +37,7 @@ export function createNotifications(deps: {
   let sending: Promise<void> = Promise.resolve();
 
   async function send(): Promise<void> {
-    await sql`select pg_notify(${CHANNEL}, '')`.execute(db).catch(onError);
+    await notifyWorkers(db).catch(onError);
   }
 
   /** One at a time, and a pause after each: a slow database is not given more of them. */

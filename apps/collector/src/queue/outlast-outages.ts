@@ -1,6 +1,6 @@
-import { isDatabaseOutage } from '@oselya/db';
+import { isDatabaseOutage, ping } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import { countDown } from '../async/in-time.ts';
 import { pause } from '../async/repeat.ts';
 import type { Tables } from '../database/tables.ts';
@@ -81,7 +81,7 @@ async function answersInTime(
 
 async function answers(db: Kysely<Tables>): Promise<boolean> {
   try {
-    await sql`select 1`.execute(db);
+    await ping(db);
     return true;
   } catch (error) {
     if (isDatabaseOutage(error)) return false;

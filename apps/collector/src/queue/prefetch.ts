@@ -14,6 +14,7 @@ export const MAX_PREFETCHED = 100;
  */
 export const MAX_WAIT_MS = 1000;
 
+/** Says how much is claimed ahead of a free slot, and what of it has waited in vain. */
 export type Prefetch = {
   /** How many jobs to claim beside those for free slots; to be asked once a claim. */
   next(): number;

@@ -20,8 +20,8 @@ export async function putBackOne(db: Kysely<Tables>, rawId: number): Promise<boo
   return rows.length === 1;
 }
 
-/** A payload's status, and whether its pictures are gone; undefined where there is no such payload. */
-export function findStanding(
+/** What decides on a payload's retry: its status, and whether its pictures are gone. Undefined where there is none. */
+export function findRetryState(
   db: Kysely<Tables>,
   rawId: number,
 ): Promise<{ status: RawStatus; lacksPictures: boolean } | undefined> {

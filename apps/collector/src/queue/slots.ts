@@ -15,6 +15,7 @@ export type Slot = {
   readonly done: Promise<void>;
 };
 
+/** The jobs that a process has claimed: those that it works on, and those that wait for a slot. */
 export type Slots = {
   /** How many jobs could be begun at once. */
   readonly free: number;

@@ -36,9 +36,12 @@ export function claimed(claimant: Claimant): RawBuilder<unknown> {
   return sql`${processing(claimant)}, attempts = attempts + 1`;
 }
 
-/** A payload that has ended is read again, with all its attempts. They share a revision: this attempt. */
+/**
+ * A payload that has ended is read again, with all its attempts. They share a revision: this attempt. Should its worker
+ * be lost, it waits as if it had come now.
+ */
 export function claimedAgain(claimant: Claimant): RawBuilder<unknown> {
-  return sql`${processing(claimant)}, attempts = 1, revision = attempt + 1`;
+  return sql`${processing(claimant)}, attempts = 1, revision = attempt + 1, queued_at = now()`;
 }
 
 function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
@@ -143,4 +146,4 @@ export function rescued(maxAttempts: number): RawBuilder<unknown> {
 
 /** The payload waits as if it had just come, with all its attempts. What became of its stages is known until they run again. */
 export const putBack = sql`
-  status = 'pending', attempts = 0, error = null, inline = false, updated_at = now()`;
+  status = 'pending', attempts = 0, error = null, inline = false, queued_at = now(), updated_at = now()`;

@@ -33,6 +33,7 @@ const UNHEARD_MS = 100;
  */
 const GIVE_UP_MS = 1000;
 
+/** What a worker works with, and how much at once. */
 export type WorkerOptions = {
   db: Kysely<Tables>;
   process: ProcessJob;
@@ -55,6 +56,7 @@ export type WorkerOptions = {
   giveUpMs?: number;
 };
 
+/** A worker that was started: all else it does by itself. */
 export type Worker = {
   /** Says that there may be work: the poll is not waited for. */
   notify: () => void;

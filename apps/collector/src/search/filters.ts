@@ -8,6 +8,7 @@ const RANGES = [
   ['area_total', 'area_min', 'area_max'],
 ] as const;
 
+/** A column that a filter bounds. */
 export type RangeColumn = (typeof RANGES)[number][0];
 
 /** The ranges that filters name, by their columns; an end that is not named is open. */
@@ -23,6 +24,7 @@ export function rangesOf(
 
 const COLUMNS = ['deal_type', 'city_key', 'property_type', 'source_slug'] as const;
 
+/** A column that has the one value which a filter names. */
 export type ValueColumn = (typeof COLUMNS)[number];
 
 /**

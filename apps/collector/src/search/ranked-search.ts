@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { type Position, readCursor, type Search } from './cursor.ts';
 import { checkRanges } from './filters.ts';
-import { collapseGroups } from './collapse.ts';
+import { foldGroups } from './fold.ts';
 import { normaliseText } from '../text/normalise.ts';
 import { pageOf } from './pages.ts';
 import { toResults } from './results.ts';
@@ -16,6 +16,7 @@ import {
 /** What is asked for: as it was written, and as the search normaliser writes it, which has a word. */
 export type Question = { written: string; text: string; filters: SearchFilters };
 
+/** What a search has found, in its order, before it is divided into pages. */
 export type Ranking = {
   /** In the order of `byRank`. */
   hits: { id: number; rank: number; group: number | null }[];
@@ -53,7 +54,7 @@ export function createRankedSearch(
     if (text === '') return NOTHING;
 
     const { hits, newestId, isCut } = await rank({ written: query, text, filters }, after, signal);
-    const found = fold_duplicates ? collapseGroups(hits) : hits;
+    const found = fold_duplicates ? foldGroups(hits) : hits;
     const { shown, next_cursor } = pageOf(found, { search, after, limit, newestId });
     return {
       items: await toResults(db, shown, {

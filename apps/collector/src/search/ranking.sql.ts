@@ -14,6 +14,7 @@ import type { SearchFilters } from './schemas.ts';
 /** A listing that has all words, how well, and its group of likely duplicates where it is in one. */
 export type Match = { id: number; rank: number; group: number | null };
 
+/** What was ranked, and up to where. */
 export type Matches = {
   /** Best first, newest first where ranks are equal; `bound` of them at most. */
   ranked: Match[];

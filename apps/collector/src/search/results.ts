@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
-import { findDuplicates } from './collapse.ts';
+import { findDuplicates } from './fold.ts';
 import { highlight } from './highlight.ts';
 import { loadListings } from './repository.ts';
 import type { FulltextSearchResult, SearchFilters } from './schemas.ts';

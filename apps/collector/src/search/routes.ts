@@ -28,6 +28,7 @@ import {
 } from './schemas.ts';
 import { createSimilarSearch } from './similar.ts';
 
+/** What the searches work with. */
 export type SearchDeps = {
   db: Database<Tables>['db'];
   model: Embedder;
@@ -45,26 +46,21 @@ export type SearchDeps = {
   exactMatches?: number;
 };
 
+/** Runs a search and says how long it took. */
+type Timed = <Result extends object>(
+  kind: string,
+  search: () => Promise<Result>,
+) => Promise<Result & { took_ms: number }>;
+
+const config = { scope: 'search' } as const;
+const fulltextBody = Type.Unsafe<FulltextSearchRequest>(Type.Ref('FulltextSearchRequest'));
+const fulltextAnswer = Type.Unsafe<FulltextSearchResponse>(Type.Ref('FulltextSearchResponse'));
+
 /**
  * `POST /search/fulltext`, `/search/similar`, `/search/hybrid` and `/search/matches`. Specification 001, Endpoints;
  * Contract 4, Search.
  */
 export function searchRoutes(app: Server, deps: SearchDeps): void {
-  const { limits, metrics } = deps;
-  const fulltext = createFulltextSearch(deps);
-  const similar = createSimilarSearch(deps);
-  const hybrid = createHybridSearch(deps);
-  const config = { scope: 'search' } as const;
-
-  /** Runs a search and says how long it took; failed ones are not measured. */
-  async function timed<Result extends object>(kind: string, search: () => Promise<Result>) {
-    const startedAt = performance.now();
-    const result = await search();
-    const tookMs = performance.now() - startedAt;
-    metrics.searchDuration.observe({ kind }, tookMs / 1000);
-    return { ...result, took_ms: Math.round(tookMs) };
-  }
-
   for (const schema of [
     fulltextSearchRequest,
     fulltextSearchResult,
@@ -76,13 +72,31 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
   ]) {
     app.addSchema(schema);
   }
-  const fulltextBody = Type.Unsafe<FulltextSearchRequest>(Type.Ref('FulltextSearchRequest'));
-  const fulltextAnswer = Type.Unsafe<FulltextSearchResponse>(Type.Ref('FulltextSearchResponse'));
+  const timed = createTimed(deps.metrics);
+  fulltextRoute(app, deps, timed);
+  similarRoute(app, deps, timed);
+  hybridRoute(app, deps, timed);
+  matchesRoute(app, deps, timed);
+}
+
+/** Searches that fail are not measured. */
+function createTimed(metrics: SearchDeps['metrics']): Timed {
+  return async (kind, search) => {
+    const startedAt = performance.now();
+    const result = await search();
+    const tookMs = performance.now() - startedAt;
+    metrics.searchDuration.observe({ kind }, tookMs / 1000);
+    return { ...result, took_ms: Math.round(tookMs) };
+  };
+}
+
+function fulltextRoute(app: Server, deps: SearchDeps, timed: Timed): void {
+  const search = createFulltextSearch(deps);
   app.post(
     '/search/fulltext',
     {
       config,
-      onRequest: limitedBy(limits.fulltext),
+      onRequest: limitedBy(deps.limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words',
@@ -93,14 +107,17 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         response: { 200: fulltextAnswer, ...problemAnswers(400, 401, 403, 422, 429, 503) },
       },
     },
-    ({ body }, reply) => timed('fulltext', () => fulltext(body, whenAbandoned(reply))),
+    ({ body }, reply) => timed('fulltext', () => search(body, whenAbandoned(reply))),
   );
+}
 
+function similarRoute(app: Server, deps: SearchDeps, timed: Timed): void {
+  const search = createSimilarSearch(deps);
   app.post(
     '/search/similar',
     {
       config,
-      onRequest: limitedBy(limits.similar),
+      onRequest: limitedBy(deps.limits.similar),
       schema: {
         tags: ['search'],
         summary: 'Find listings near to a text, an embedding or a listing',
@@ -122,14 +139,17 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         },
       },
     },
-    ({ body }, reply) => timed('similar', () => similar(body, whenAbandoned(reply))),
+    ({ body }, reply) => timed('similar', () => search(body, whenAbandoned(reply))),
   );
+}
 
+function hybridRoute(app: Server, deps: SearchDeps, timed: Timed): void {
+  const search = createHybridSearch(deps);
   app.post(
     '/search/hybrid',
     {
       config,
-      onRequest: limitedBy(limits.fulltext),
+      onRequest: limitedBy(deps.limits.fulltext),
       schema: {
         tags: ['search'],
         summary: 'Find listings by their words and their meaning together',
@@ -143,9 +163,11 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         },
       },
     },
-    ({ body }, reply) => timed('hybrid', () => hybrid(body, whenAbandoned(reply))),
+    ({ body }, reply) => timed('hybrid', () => search(body, whenAbandoned(reply))),
   );
+}
 
+function matchesRoute(app: Server, { db, limits }: SearchDeps, timed: Timed): void {
   app.post(
     '/search/matches',
     {
@@ -165,6 +187,6 @@ export function searchRoutes(app: Server, deps: SearchDeps): void {
         },
       },
     },
-    ({ body }) => timed('matches', () => findMatching(deps.db, body)),
+    ({ body }) => timed('matches', () => findMatching(db, body)),
   );
 }

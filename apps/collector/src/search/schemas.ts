@@ -14,6 +14,7 @@ export const RANKED_MATCHES = 1000;
 /** How far down each of its two rankings the hybrid search reads. */
 export const HYBRID_DEPTH = 50;
 
+/** How many hits an answer has where its request does not say. */
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
@@ -54,14 +55,14 @@ const fold_duplicates = Type.Optional(
 );
 
 /** How many listings of a group are named beside the one that is shown. */
-export const MAX_FOLDED = 100;
+export const MAX_NAMED_DUPLICATES = 100;
 
 const duplicates = Type.Optional(
   Type.Array(Type.Integer(), {
-    maxItems: MAX_FOLDED,
+    maxItems: MAX_NAMED_DUPLICATES,
     description:
       'With `fold_duplicates`: the ids of the other listings that are likely the same property, ' +
-      `also of those that the search itself does not find; the first ${MAX_FOLDED} of them.`,
+      `also of those that the search itself does not find; the first ${MAX_NAMED_DUPLICATES} of them.`,
   }),
 );
 
@@ -77,6 +78,7 @@ const filtersObject = Type.Object(filters);
 /** What a listing must be, whatever its words. */
 export type SearchFilters = Static<typeof filtersObject>;
 
+/** What the full-text and the hybrid search are asked for. Contract 4, Search. */
 export const fulltextSearchRequest = Type.Object(
   {
     query,
@@ -97,6 +99,7 @@ export const fulltextSearchRequest = Type.Object(
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
 
+/** One hit of either: its rank compares it with others of the same answer only. */
 export const fulltextSearchResult = Type.Object(
   {
     listing: listingSchema,
@@ -116,6 +119,7 @@ export type FulltextSearchResult = Static<typeof fulltextSearchResult>;
 
 const tookMs = Type.Integer({ description: 'Milliseconds that the search took.' });
 
+/** A page of hits, the best first. */
 export const fulltextSearchResponse = Type.Object(
   {
     items: Type.Array(Type.Ref('FulltextSearchResult')),
@@ -135,6 +139,7 @@ export const fulltextSearchResponse = Type.Object(
   { $id: 'FulltextSearchResponse' },
 );
 
+/** See `fulltextSearchResponse`, whose items are a reference that has no type. */
 export type FulltextSearchResponse = {
   items: FulltextSearchResult[];
   total: { value: number; relation: 'eq' | 'gte' };
@@ -145,6 +150,7 @@ export type FulltextSearchResponse = {
 /** How many listings one request may ask about. */
 const MAX_IDS = 100;
 
+/** What `/search/matches` is asked for: some listings, and a search. */
 export const matchesRequest = Type.Object(
   {
     ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
@@ -166,6 +172,7 @@ export const matchesRequest = Type.Object(
 
 export type MatchesRequest = Static<typeof matchesRequest>;
 
+/** Those of the listings that the search finds. */
 export const matchesResponse = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
@@ -178,7 +185,10 @@ export const matchesResponse = Type.Object(
 
 export type MatchesResponse = Static<typeof matchesResponse>;
 
-/** @param dimensions Width of the embeddings that are stored. */
+/**
+ * What the search by meaning is asked for. Contract 4, Search.
+ * @param dimensions Width of the embeddings that are stored.
+ */
 export const similarSearchRequest = (dimensions: number) =>
   Type.Object(
     {
@@ -201,6 +211,7 @@ export const similarSearchRequest = (dimensions: number) =>
 
 export type SimilarSearchRequest = Static<ReturnType<typeof similarSearchRequest>>;
 
+/** The nearest listings, the nearest first. */
 export const similarSearchResponse = Type.Object(
   {
     items: Type.Array(

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { problem } from '../errors.ts';
 import { checkRanges } from './filters.ts';
-import { findDuplicates, collapseGroups } from './collapse.ts';
+import { findDuplicates, foldGroups } from './fold.ts';
 import { findNearest, type Neighbour } from './nearest.sql.ts';
 import { normaliseText } from '../text/normalise.ts';
 import { type Embedder, embedQuery, type QueryVector, toDirection } from './query-vector.ts';
@@ -12,9 +12,13 @@ import { DEFAULT_LIMIT, type SimilarSearchRequest, type SimilarSearchResponse } 
 /** Where hits are folded, so many times as many are read at first, and again while that is too few. */
 const FOLD_RESERVE = 2;
 
-/** Not more are read to be folded: it is also the most that the index keeps in view. */
-const MOST_FOLDED = 1000;
+/** More listings are not read to be folded: it is also the most that the index keeps in view. */
+const MAX_READ_TO_FOLD = 1000;
 
+/**
+ * Finds what is near to what a request names.
+ * @param signal Given when nobody waits for the answer any more.
+ */
 export type SimilarSearch = (
   request: SimilarSearchRequest,
   signal: AbortSignal,
@@ -39,8 +43,8 @@ export function createSimilarSearch(deps: {
   async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
     for (let limit = nearest.limit * FOLD_RESERVE; ; limit *= FOLD_RESERVE) {
       const neighbours = await findNearest(db, { ...nearest, limit });
-      const folded = collapseGroups(neighbours);
-      const isAll = neighbours.length < limit || limit * FOLD_RESERVE > MOST_FOLDED;
+      const folded = foldGroups(neighbours);
+      const isAll = neighbours.length < limit || limit * FOLD_RESERVE > MAX_READ_TO_FOLD;
       if (folded.length >= nearest.limit || isAll) return folded.slice(0, nearest.limit);
     }
   }

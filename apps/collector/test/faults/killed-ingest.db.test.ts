@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
 import { countConnections, named } from '../support/connections.ts';
-import { REPLAYED } from '../../src/ingest/schemas.ts';
 import { openDatabase } from '../support/database.ts';
 import { type CollectorProcess, forkCollector } from '../support/fork-collector.ts';
 import { untilNothingIsLeft } from '../support/nothing-left.ts';
@@ -63,7 +62,7 @@ function createAcceptance() {
   return {
     counts,
     onAccepted: (url: string, headers: Headers): void => {
-      if (headers.has(REPLAYED)) counts.storedBefore += 1;
+      if (headers.has('idempotent-replayed')) counts.storedBefore += 1;
       awaited.get(url)?.();
       awaited.delete(url);
     },

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { Value } from 'typebox/value';
-import type { Describer } from '../../src/images/describe.ts';
+import type { Describer } from '../../src/images/describe-one.ts';
 import { createDisk } from '../../src/disk/disk.ts';
 import { createImages, type ImagesOptions } from '../../src/images/images.ts';
 import type { ImageEvent } from '../../src/images/outcome.ts';
@@ -21,6 +21,7 @@ export type Shown = Pick<
 /** A vision model that says the same of every picture, and remembers what it was shown. */
 export function visionModel(
   beforeAnswer: (shown: Shown) => void | Promise<void> = () => undefined,
+  description = ' A bright\0 kitchen. ',
 ) {
   const shown: Shown[] = [];
   const model: Describer = {
@@ -28,11 +29,7 @@ export function visionModel(
     async generateObject({ schema, data, image, operation }) {
       shown.push({ data, image, operation });
       await beforeAnswer({ data, image, operation });
-      const answer = {
-        description: ' A bright\0 kitchen. ',
-        room_type: 'kitchen',
-        quality: 'good',
-      };
+      const answer = { description, room_type: 'kitchen', quality: 'good' };
       const usage = { calls: 1, inputTokens: 0, outputTokens: 0 };
       return { value: Value.Parse(schema, answer), model: 'eyes-1', usage };
     },

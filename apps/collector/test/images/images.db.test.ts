@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import sharp from 'sharp';
-import { descriptionPrompt } from '../../src/images/describe.ts';
+import { descriptionPrompt } from '../../src/images/describe-one.ts';
 import { MAX_IMAGE_BYTES } from '../../src/images/index.ts';
 import { openImages, visionModel } from './harness.ts';
 import { openPictureHost, sha256 } from './picture-host.ts';
@@ -57,6 +57,18 @@ test('pictures of every type are stored, recorded in their order and described',
     assert.equal(row.bytes, put5.find((one) => one.sha256 === row.sha256)?.bytes.length);
   }
   assert.equal(shown.length, 5);
+});
+
+test('a long description is cut between characters', async () => {
+  const { model } = visionModel(undefined, `${'a'.repeat(1999)}🏠`);
+  const one = await put('/long.png', 'png', { width: 33 });
+  await open({ model }).images.processRemote({ ...(await addListing()), urls: [one.url] });
+  const { description } = await db
+    .selectFrom('images')
+    .select('description')
+    .where('sha256', '=', one.sha256)
+    .executeTakeFirstOrThrow();
+  assert.equal(description, 'a'.repeat(1999));
 });
 
 test('the vision model sees an upright JPEG of at most 1024 pixels, and the facts as JSON', async () => {

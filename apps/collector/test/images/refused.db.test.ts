@@ -5,8 +5,7 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
 import { CONTROL_SIZE } from '../../src/images/control-picture.ts';
-import { type Describer, descriptionPrompt } from '../../src/images/describe.ts';
-import { endTrialTurn, takeTrialTurn } from '../../src/images/trial-turns.sql.ts';
+import { type Describer, descriptionPrompt } from '../../src/images/describe-one.ts';
 import { MOST_TRIALS } from '../../src/images/trials.ts';
 import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
@@ -161,26 +160,6 @@ test('a stored picture that cannot be decoded any more is recorded, and the othe
   assert.match(error?.message ?? '', /broken in the image store/);
   assert.equal((await imageOf(good.sha256)).described_by, 'eyes-1');
   assert.ok(events.includes('undescribed'));
-});
-
-test('of all that take the turn at a trial one has it, until it ends or was never heard of again', async () => {
-  const minute = 60_000;
-  const taken = await Promise.all(Array.from({ length: 5 }, () => takeTrialTurn(db, minute)));
-  const [first, ...more] = taken.filter((turn) => turn !== undefined);
-  assert.ok(first);
-  assert.deepEqual(more, []);
-  await endTrialTurn(db, first);
-  const second = await takeTrialTurn(db, minute);
-  assert.ok(second);
-  const third = await takeTrialTurn(db, 0);
-  assert.ok(third, 'the second has taken too long');
-  await endTrialTurn(db, second);
-  assert.equal(
-    await takeTrialTurn(db, minute),
-    undefined,
-    'and ends no other one when it comes back',
-  );
-  await endTrialTurn(db, third);
 });
 
 test('a trial of one process has no trial of another one between its control and its picture', async () => {

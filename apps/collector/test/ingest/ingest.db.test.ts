@@ -117,6 +117,16 @@ test('an idempotency key gives the same payload one record', async () => {
   const first = answers.filter((answer) => !answer.headers.has('idempotent-replayed'));
   assert.equal(first.length, 1, 'the others say that it was there');
 
+  const [rawId] = ids;
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'completed' })
+    .where('id', '=', Number(rawId))
+    .execute();
+  const later = await ingest(payload, headers);
+  assert.deepEqual(later.json(), { raw_id: rawId, status: 'pending' }, 'as it was answered first');
+  assert.equal(later.headers.get('raw-status'), 'completed');
+
   const other = await ingest({ ...payload, price: 5 }, headers);
   assert.equal(other.status, 409);
   assert.equal(other.json<Problem>().code, 'idempotency_conflict');
@@ -269,7 +279,7 @@ test('a rate that cannot be counted is 500 at the ingest, and counted as a failu
   await db.schema.alterTable('elsewhere').renameTo('rate_limits').execute();
   assert.deepEqual([answer.status, answer.json<Problem>().code], [500, 'ingest_failed']);
   const { text } = await limited.get('/metrics');
-  assert.match(text, /collector_ingest_requests_total\{source="uncounted",outcome="failed"\} 1\n/);
+  assert.match(text, /collector_ingest_requests_total\{source="other",outcome="failed"\} 1\n/);
 });
 
 test('the OpenAPI document names the answers of the ingest, and no others', async () => {

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { imageDescription, listingExtraction } from '@oselya/model';
 import type { TObject } from 'typebox';
-import { descriptionPrompt } from '../../src/images/describe.ts';
+import { descriptionPrompt } from '../../src/images/describe-one.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import type { Prompt } from '../../src/model/prompt.ts';
 

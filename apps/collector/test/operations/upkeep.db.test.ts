@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { CheckOptions } from '../../src/operations/archive/check.ts';
-import { endTurn, takeTurn } from '../../src/operations/turns.sql.ts';
+import { endTurn, takeTurn } from '../../src/turns/recurring.sql.ts';
 import { startUpkeep } from '../../src/operations/upkeep.ts';
 import { openDatabase } from '../support/database.ts';
 import { log } from '../support/pipeline.ts';

@@ -216,4 +216,6 @@ test('a summary that was cut says so', () => {
   const { facts, origins } = merge({}, { summary: 'о'.repeat(2001) });
   assert.equal(facts.summary?.length, 2000);
   assert.deepEqual(origins['summary'], ruled('shortened', 'model'));
+  const whole = 'о'.repeat(1999);
+  assert.equal(merge({}, { summary: `${whole}🏠` }).facts.summary, whole, 'no half of a character');
 });

@@ -16,7 +16,7 @@ import { queueReads } from '../../src/queue/figures.sql.ts';
 import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { putBackSome } from '../../src/queue/put-back.sql.ts';
 import { release, releaseMissed } from '../../src/queue/release.sql.ts';
-import { findDuplicates } from '../../src/search/collapse.ts';
+import { findDuplicates } from '../../src/search/fold.ts';
 import { findNearest } from '../../src/search/nearest.sql.ts';
 import { rankMatches } from '../../src/search/ranking.sql.ts';
 import { listMatching, loadListings } from '../../src/search/repository.ts';
@@ -31,14 +31,15 @@ type Explained = { 'QUERY PLAN': [{ Plan: ExplainedNode }] };
 
 const vector = toVector(Array.from({ length: DIMENSIONS }, (_, axis) => Math.cos(axis)));
 const listing = { sourceSlug: 'queue-7', externalId: 'plan' };
+/** A page after the first: of the listings up to the one that was the newest then. */
 const words =
   (text: string, filters: object = {}) =>
   (db: Db) =>
     rankMatches(db, { text, filters, bound: 1000, newestId: 20_000 });
 const near =
-  (filters: object = {}) =>
+  (filters: object = {}, others: object = {}) =>
   (db: Db) =>
-    findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20 });
+    findNearest(db, { vector, embeddingModel: 'plan', filters, limit: 20, ...others });
 
 /** A place in the list of what has ended, some weeks back. */
 const LONG_AGO = { at: new Date(Date.now() - 14 * 24 * 3_600_000).toISOString(), id: 1 };
@@ -69,10 +70,13 @@ const QUERIES: Readonly<Record<string, (db: Db) => Promise<unknown>>> = {
     rooms_min: 2,
   }),
   'words-with-archived': words('квартира мансарда', { include_archived: true }),
+  'words-first-page': (db) => rankMatches(db, { text: 'квартира', filters: {}, bound: 1000 }),
   near: near(),
   'near-half': near({ deal_type: 'sale' }),
   'near-in-a-small-city': near({ city: 'Луцьк' }),
   'near-of-a-source': near({ source_slug: 'source-3', deal_type: 'rent' }),
+  'near-up-to': near({ deal_type: 'sale' }, { newestId: 19_000 }),
+  'near-of-any-model': near({}, { embeddingModel: null }),
   listings: (db) => loadListings(db, [1, 200, 3000]),
   matches: (db) =>
     listMatching(db, {

@@ -6,6 +6,9 @@ import { createQueueFigures } from '../../src/queue/figures.ts';
 import { ENDED, queueReads } from '../../src/queue/figures.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
+import { putBackOne } from '../../src/queue/put-back.sql.ts';
+import { returnJobs } from '../../src/queue/return.sql.ts';
+import { claimedAgain } from '../../src/queue/transitions.sql.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
@@ -59,6 +62,31 @@ test('the oldest pending payload is found, in whatever source, and also behind i
     await age(await store(db, payloadOf({ source_slug })), seconds);
   }
   assert.equal(await oldest(), 400);
+});
+
+test('what was put back, or is read again, waits since then', async () => {
+  const rawId = await store(db, payloadOf());
+  await age(rawId, 900);
+  const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  assert.ok(job);
+  const result = { status: 'failed', error: null, stages: [], listingId: null } as const;
+  await finishJobs(db, [{ job, result }]);
+  assert.equal(await putBackOne(db, rawId), true);
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'put back');
+  await sql`update raw_data set queued_at = now() - interval '700 seconds'`.execute(db);
+  assert.equal(await oldest(), 700);
+  await sql`update raw_data set status = 'completed'`.execute(db);
+  await sql`update raw_data set ${claimedAgain({ worker: 'test', leaseMs: 60_000 })}`.execute(db);
+  await returnJobs(db, [{ rawId, attempt: 2 }]);
+  assert.ok(((await oldest()) ?? Infinity) < 600, 'read again');
+});
+
+test('a job that goes back before it has ended keeps its age', async () => {
+  const rawId = await store(db, payloadOf());
+  await age(rawId, 900);
+  const jobs = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+  await returnJobs(db, jobs);
+  assert.equal(await oldest(), 900);
 });
 
 test('a job is in one count at any moment, also while it ends', async () => {

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { sql } from 'kysely';
 import type { Tables } from '../../src/database/tables.ts';
-import { CHANNEL, createNotifications } from '../../src/queue/notifications.ts';
+import { createNotifications } from '../../src/queue/notifications.ts';
+import { CHANNEL } from '../../src/queue/notifications.sql.ts';
 import { openDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 

@@ -3,7 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { ModelError } from '@oselya/model';
 import { Registry } from 'prom-client';
-import type { Describer } from '../../src/images/describe.ts';
+import type { Describer } from '../../src/images/describe-one.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { claimAgain } from '../../src/queue/claim-again.sql.ts';

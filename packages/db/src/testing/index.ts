@@ -9,6 +9,7 @@ import { createDatabase } from './postgres-templates.ts';
 export { atEnd } from './at-end.ts';
 export { fillDataFolder } from './pglite-images.ts';
 
+/** A database that is one test file's alone. */
 export type TestDatabase<Schema> = Database<Schema> & {
   /** The address for further processes; undefined on PGlite, which no other process can reach. */
   url: string | undefined;

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import ipaddr from 'ipaddr.js';
-import { integer, secret, text } from './fields.ts';
+import { httpAddress, integer, secret, text } from './fields.ts';
 
 /** Whether a text is an address or a range of addresses, such as 10.0.0.0/8. */
 const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
@@ -35,9 +35,7 @@ export const proxyConfig = {
 /** The language model that both apps ask. Contract 1. */
 export const modelConfig = {
   MODEL_MODE: Type.Union([Type.Literal('mock'), Type.Literal('openai')], { default: 'mock' }),
-  MODEL_BASE_URL: Type.Optional(
-    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
-  ),
+  MODEL_BASE_URL: httpAddress(),
   MODEL_API_KEY: secret(),
   MODEL_CHAT: text(''),
   MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),

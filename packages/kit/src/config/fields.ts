@@ -21,6 +21,13 @@ export function secret(): TString {
   return Type.String({ default: '', writeOnly: true });
 }
 
+/** The address of a server that is asked over HTTP; left out where there is none. */
+export function httpAddress() {
+  return Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  );
+}
+
 /** Comma-separated values. */
 export function list(): TArray<TString> {
   return Type.Array(Type.String({ minLength: 1 }), { default: [] });

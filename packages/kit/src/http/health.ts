@@ -1,8 +1,11 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 
+/** How well a service, or a part of it, can work: `degraded` serves at least a part of what is asked for. */
 export type HealthStatus = 'ok' | 'degraded' | 'down';
+/** What a check found. Anybody may read its facts. */
 export type HealthReport = { status: HealthStatus; [fact: string]: unknown };
+/** The checks of a service, by the names under which their reports are shown; see `healthRoutes` for their signal. */
 export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
 
 /** When a check is told to stop, so that it can still answer what it makes of a peer that hangs. */

@@ -35,6 +35,7 @@ export type SecurityScheme = { description: string } & (
   | { type: 'apiKey'; in: 'cookie'; name: string }
 );
 
+/** What servers of the platform differ in. */
 export type ServerOptions = {
   log: Logger;
   /** For the OpenAPI document, served at `/openapi.json` with a readable page at `/docs`. */

@@ -6,6 +6,8 @@ import type { FastifyReply } from 'fastify';
  */
 export function whenAbandoned({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
+  // Of who has gone before, while it was asked who they are, nothing is told any more.
+  if (raw.closed) controller.abort();
   raw.once('close', () => {
     if (!raw.writableFinished) controller.abort();
   });

@@ -18,4 +18,5 @@ export const imageDescription = {
   }),
 } as const;
 
+/** An answer of that schema: its texts are as the model wrote them, of any length. */
 export type ImageDescription = Static<typeof imageDescription.schema>;

@@ -47,4 +47,5 @@ export const listingExtraction = {
   }),
 } as const;
 
+/** An answer of that schema: the types are right, and the values whatever the model made of the text. */
 export type ListingExtraction = Static<typeof listingExtraction.schema>;

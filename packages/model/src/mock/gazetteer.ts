@@ -103,6 +103,7 @@ const RAION = String.raw`(?:р-н\p{L}*|район\p{L}*|district|raion)`;
 const raion = (roots: string): string =>
   `(?:${roots})${ADJECTIVE} ${RAION}|${RAION} (?:${roots})${ADJECTIVE}`;
 
+/** Quarters of cities, and administrative districts. */
 export const DISTRICTS: readonly District[] = [
   ['Сихів', String.raw`сих[іо]в[іуае]?|сыхове?|сихивськ\p{L}+|sykhiv`, 'Львів'],
   ['Левандівка', String.raw`левандів[кц][аиуі]|левандовк[аиуе]|levandivka`, 'Львів'],

@@ -1,5 +1,6 @@
 import { InvalidResponseDataError } from '@ai-sdk/provider';
 import type { EmbeddingModelMiddleware } from 'ai';
+import { isRecord } from '../is-record.ts';
 
 /**
  * Puts embeddings into the order of their texts. Servers that batch may answer out of order and say
@@ -33,8 +34,4 @@ function ordered(embeddings: number[][], indexes: unknown[]): number[][] {
       message: 'The indexes of the embeddings do not count them.',
     });
   });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

@@ -32,6 +32,7 @@ export type Breaker = {
   run<T>(attempt: () => Promise<T>): Promise<T>;
 } & BreakerView;
 
+/** When a breaker opens, and for how long. */
 export type BreakerSettings = {
   /** Failures in a row that open it. */
   failures: number;

@@ -1,3 +1,5 @@
+import { isRecord } from '../is-record.ts';
+
 const LONGEST_MESSAGE = 300;
 
 /**
@@ -36,8 +38,4 @@ function parsed(body: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

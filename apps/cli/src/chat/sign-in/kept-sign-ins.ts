@@ -3,8 +3,8 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { parseJson } from '../../collector-client.ts';
 import { CommandError } from '../../command-error.ts';
+import { parseJson } from '../../json.ts';
 import { userFolder } from '../../user-folder.ts';
 import type { SignIn } from '../assistant.ts';
 

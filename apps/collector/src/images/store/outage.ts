@@ -2,6 +2,7 @@ import type { Disk } from 'flydrive';
 import { inTime } from '../../async/in-time.ts';
 import { pause } from '../../async/repeat.ts';
 import { isDiskLow } from '../../disk/disk.ts';
+import { isMissing } from '../missing.ts';
 
 /** What a store needs of the disk that it is on. */
 export type StoreDisk = Pick<
@@ -141,6 +142,5 @@ export function watchDisk(
 /** Whether an error, or what lies beneath it, says that a file or an object is not there. */
 function isNotThere(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const isMissing = 'code' in error && error.code === 'ENOENT';
-  return isMissing || error.name === 'NoSuchKey' || isNotThere(error.cause);
+  return isMissing(error) || error.name === 'NoSuchKey' || isNotThere(error.cause);
 }

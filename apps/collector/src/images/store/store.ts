@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { ifMissing } from '../missing.ts';
 import type { StoreDisk } from './outage.ts';
 
 /** Keeps pictures under the SHA-256 of their bytes, so that equal ones are one file. */
@@ -60,7 +61,8 @@ export function createImageStore(disk: StoreDisk) {
       let paginationToken: string | undefined;
       do {
         const options = { recursive: true, ...(paginationToken && { paginationToken }) };
-        const page = await disk.listAll(digits, options).catch(emptyIfMissing);
+        // A folder is made when its first picture comes.
+        const page = await disk.listAll(digits, options).catch(ifMissing(NOTHING));
         yield [...page.objects].flatMap((file) =>
           file.isFile && IS_HASH.test(file.name)
             ? { sha256: file.name, storedAt: async () => (await file.getMetaData()).lastModified }
@@ -84,8 +86,4 @@ function thumbnailKey(sha256: string, side: number): string {
 /** Whatever else lies there is somebody's. */
 const IS_HASH = /^[0-9a-f]{64}$/;
 
-/** A folder is made when its first picture comes. */
-function emptyIfMissing(error: unknown): Awaited<ReturnType<StoreDisk['listAll']>> {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { objects: [] };
-  throw error;
-}
+const NOTHING: Awaited<ReturnType<StoreDisk['listAll']>> = { objects: [] };

@@ -4,7 +4,7 @@ import { type Disk, isDiskLow } from '../../disk/disk.ts';
 import { problem } from '../../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
 import { BODY_LIMIT, MAX_PICTURES, MEBIBYTE } from '../../limits.ts';
-import { cleanText } from '../../text/clean.ts';
+import { cleanText, cutText } from '../../text/clean.ts';
 import type { Payload } from '../../payload/schema.ts';
 
 /** All that one request may send, in bytes: some ten times what a listing's pictures take. */
@@ -28,8 +28,10 @@ const PARSER = {
   isPartAFile: () => true,
 };
 
+/** A form that came whole: its payload, and the files in the order in which they came. */
 export type Form = { payload: Payload; files: UploadedFile[] };
 
+/** Where a form goes while it comes, how much it may be, and who is told of its parts. */
 export type ReceiveOptions = {
   disk: Disk;
   /** All that the metadata and the files may have together. */
@@ -106,7 +108,7 @@ async function receiveFile(
   left: number,
   { disk, temporary, maxBytes }: ReceiveOptions,
 ): Promise<UploadedFile> {
-  const name = cleanText(fileName).slice(0, MAX_NAME).toWellFormed();
+  const name = cutText(cleanText(fileName), MAX_NAME);
   const label = JSON.stringify(name);
   if (index === MAX_PICTURES) {
     throw refused('images', `must be at most ${MAX_PICTURES} files: ${label} is one too many`);

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { RawError, RawStatus, Tables, UploadOutcome } from '../../database/tables.ts';
 
+/** Where a payload has come to: `error` of one that ended badly, `listing_id` of one that is `completed`. */
 export type Outcome = {
   status: RawStatus;
   error: RawError | null;

@@ -5,7 +5,7 @@ import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
 import { CHANGE_REFUSALS } from '../../access/answers.ts';
-import { mayUseSource } from '../../access/guard.ts';
+import { requireSource } from '../../access/guard.ts';
 import { callerOf } from '../../access/limited-by.ts';
 import type { Disk } from '../../disk/disk.ts';
 import type { StoreState } from '../../images/index.ts';
@@ -15,12 +15,14 @@ import type { Metrics } from '../../metrics.ts';
 import { countRequest } from '../count-request.ts';
 import { failAsIngest } from '../failures.ts';
 import type { SourceLimit } from '../limit-source.ts';
-import { ingestHeaders, REPLAYED } from '../schemas.ts';
+import { markReplayed } from '../replayed.ts';
+import { ingestHeaders } from '../schemas.ts';
 import { createReadMetadata } from './metadata.ts';
 import { formTooLarge, MAX_FORM_BYTES, receiveForm } from './receive-form.ts';
 import { formSchema, processedSchema } from './schemas.ts';
 import type { ProcessForm } from './service.ts';
 
+/** What the route works with. */
 export type WithImagesDeps = {
   processForm: ProcessForm;
   limit: SourceLimit;
@@ -112,9 +114,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
           onFile: ({ path }) => received.defer(() => rm(path, { force: true })),
           async readMetadata(content) {
             const payload = await readMetadata(request, content);
-            if (!mayUseSource(request, payload.source_slug)) {
-              throw problem('forbidden', { detail: 'This API key may not send for this source.' });
-            }
+            requireSource(request, payload.source_slug);
             sources.set(request, payload.source_slug);
             // Past the rate the pictures that follow are not taken, nor is a place held while they come.
             reply.headers(await limit(payload.source_slug, callerOf(request)));
@@ -127,8 +127,8 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
           processForm(
             { ...form, requestId: request.id },
             request.headers['idempotency-key'],
-            ({ isNew }) => {
-              if (!isNew) reply.header(REPLAYED, 'true');
+            (stored) => {
+              markReplayed(reply, stored);
               accepted.add(request);
               countRequest(metrics, { statusCode: 200 }, form.payload.source_slug);
             },

@@ -10,6 +10,7 @@ import type { Ingest } from '../service.ts';
 import type { Form } from './receive-form.ts';
 import { findOutcome } from './repository.ts';
 
+/** The answer to a payload that was processed within its request. Contract 4, Answers. */
 export type Processed = {
   raw_id: number;
   status: 'completed';
@@ -28,7 +29,7 @@ export type Processed = {
 export type ProcessForm = (
   form: Form & { requestId?: string },
   idempotencyKey: string | undefined,
-  onStored: (stored: Pick<StoredRaw, 'isNew'>) => void,
+  onStored: (stored: Pick<StoredRaw, 'isNew' | 'status'>) => void,
 ) => Promise<Processed>;
 
 /** @param deps.leaseMs How long the record waits for this process to be heard of. */

@@ -2,14 +2,12 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Metrics } from '../../metrics.ts';
+import { DEADLINE_MS } from '../deadline.ts';
 import type { Ask } from './ask.ts';
 import { claimFresh } from './claim-fresh.sql.ts';
 import { type Claim, claimOldest, type CheckChoice, releaseListings } from './claims.sql.ts';
 import { createHostLimits, type HostLimitOptions } from './host-limits.ts';
 import { noteCheck, noteGone } from './verdicts.sql.ts';
-
-/** Less than the minute that clients, proxies and a shutdown wait. */
-const DEADLINE_MS = 50_000;
 
 const HOST_LIMITS: HostLimitOptions = { parallel: 8, perHost: 2, pauseMs: 250 };
 
@@ -25,7 +23,7 @@ export type CheckOptions = CheckChoice & {
 export type CheckResult = { checked: number; archived: number; unreachable: number };
 
 /**
- * Asks the addresses of listings, and archives those that are gone for good. A run ends after 50 s, with
+ * Asks the addresses of listings, and archives those that are gone for good. A run ends after `DEADLINE_MS`, with
  * what it has done by then. No connection of the database is held while an address is asked.
  */
 export type ArchiveCheck = (options: CheckOptions) => Promise<CheckResult>;

@@ -2,6 +2,7 @@ import type { Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problemAnswers } from '../../errors.ts';
 import { sourceSlugSchema } from '../../payload/schema.ts';
+import { DEADLINE_MS } from '../deadline.ts';
 import type { ArchiveCheck } from './check.ts';
 
 const LIMIT = 100;
@@ -16,7 +17,8 @@ const checkBody = Type.Object(
         minimum: 1,
         maximum: MAX_LIMIT,
         default: LIMIT,
-        description: 'How many listings; those that were checked longest ago come first.',
+        description:
+          'How many listings; those that were never checked come first, then those that were checked longest ago.',
       }),
     ),
     source_slug: Type.Optional(sourceSlugSchema),
@@ -59,8 +61,8 @@ export function archiveRoutes(app: Server, { check }: { check: ArchiveCheck }): 
           'Asks the addresses of listings. A listing whose address answers 404 or 410 on two checks ' +
           'at least `min_interval_seconds` apart is archived, and comes back when it is ingested again. ' +
           'Any other answer, and a payload that came between, makes the count begin anew; a timeout, a ' +
-          'server error or an address that may not be asked changes nothing. A run ends after 50 ' +
-          'seconds with what it has done by then.',
+          'server error or an address that may not be asked changes nothing. A run ends after ' +
+          `${DEADLINE_MS / 1000} seconds with what it has done by then.`,
         body: checkBody,
         response: { 200: checkAnswer, ...problemAnswers(400, 401, 403, 413, 415, 422, 503) },
       },

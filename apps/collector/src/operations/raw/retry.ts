@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import { problem } from '../../errors.ts';
 import {
-  findStanding,
+  findRetryState,
   putBackOne,
   putBackSome,
   readTime,
@@ -43,9 +43,9 @@ export function createRetry(deps: { db: Kysely<Tables>; onRetried: () => void })
   return {
     async one(rawId) {
       if (!(await putBackOne(db, rawId))) {
-        const standing = await findStanding(db, rawId);
-        if (standing === undefined) throw problem('raw_not_found');
-        const { status, lacksPictures } = standing;
+        const state = await findRetryState(db, rawId);
+        if (state === undefined) throw problem('raw_not_found');
+        const { status, lacksPictures } = state;
         const detail =
           lacksPictures && status !== 'processing' ? PICTURES_GONE : `The payload is ${status}.`;
         throw problem('not_retryable', { detail });

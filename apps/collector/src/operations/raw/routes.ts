@@ -7,6 +7,7 @@ import { problemAnswers } from '../../errors.ts';
 import { parseId } from '../../schemas/ids.ts';
 import { rawParams } from '../../ingest/schemas.ts';
 import { MAX_ID } from '../../schemas/ids.ts';
+import { DEADLINE_MS } from '../deadline.ts';
 import type { RawCleanup } from './cleanup.ts';
 import { listRaw } from './list.sql.ts';
 import type { Retry } from './retry.ts';
@@ -28,26 +29,28 @@ const cursor = cursors(
   }),
 );
 
-/** Less than the minute that clients, proxies and a shutdown wait. */
-const DEADLINE_MS = 50_000;
-
-const BOUNDED =
-  'It ends after 50 seconds with what it has done by then: ask again until nothing is left to do.';
+const BOUNDED = `It ends after ${DEADLINE_MS / 1000} seconds with what it has done by then: ask again until nothing is left to do.`;
 
 /** A signal for work that is of no use to anybody any more, or has taken as long as a request may. */
 function whileAwaited(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([whenAbandoned(reply), AbortSignal.timeout(DEADLINE_MS)]);
 }
 
+const config = { scope: 'admin' } as const;
+const tags = ['operations'];
+
 /** What admins do with payloads: look through them, retry them, remove old ones. Contract 4, Operations. */
 export function rawRoutes(
   app: Server,
-  deps: { db: Kysely<Tables>; retry: Retry; cleanup: RawCleanup },
+  { db, retry, cleanup }: { db: Kysely<Tables>; retry: Retry; cleanup: RawCleanup },
 ): void {
-  const { db, retry, cleanup } = deps;
-  const config = { scope: 'admin' } as const;
-  const tags = ['operations'];
+  listRoute(app, db);
+  retryOneRoute(app, retry);
+  retryAllRoute(app, retry);
+  cleanupRoute(app, cleanup);
+}
 
+function listRoute(app: Server, db: Kysely<Tables>): void {
   app.get(
     '/admin/raw',
     {
@@ -75,7 +78,9 @@ export function rawRoutes(
       }));
     },
   );
+}
 
+function retryOneRoute(app: Server, retry: Retry): void {
   app.post(
     '/admin/raw/:raw_id/retry',
     {
@@ -97,7 +102,9 @@ export function rawRoutes(
       return { raw_id: rawId, status: 'pending' as const };
     },
   );
+}
 
+function retryAllRoute(app: Server, retry: Retry): void {
   app.post(
     '/admin/raw/retry',
     {
@@ -115,7 +122,9 @@ export function rawRoutes(
     },
     async ({ body }, reply) => ({ retried: await retry.all(body, whileAwaited(reply)) }),
   );
+}
 
+function cleanupRoute(app: Server, cleanup: RawCleanup): void {
   app.delete(
     '/admin/raw-data',
     {

@@ -27,6 +27,12 @@ test('an idempotency key gives the earlier outcome, and refuses other content', 
   assert.equal(await count(), records + 1);
 });
 
+/** How an answer says that its payload had come before, and how that one stands by now; nothing of a new one. */
+const replayOf = (headers: Headers) => [
+  headers.get('idempotent-replayed'),
+  headers.get('raw-status'),
+];
+
 /** Ends a payload so, within its request or in the queue. */
 const setFailed = (rawId: number, inline: boolean) =>
   db
@@ -44,15 +50,16 @@ test('a key means the same on both routes, and the answer tells how its payload 
   const plain = async (payload: Payload) => {
     const answer = await collector.post('/api/v1/ingest', payload, keyed);
     const { raw_id: rawId, status } = answer.json<{ raw_id: number; status: string }>();
-    return { status, rawId, isNew: !answer.headers.has('idempotent-replayed') };
+    assert.equal(status, 'pending', 'as it is answered first');
+    return { rawId, replay: replayOf(answer.headers) };
   };
 
   const done = payloadOf();
   const { body, headers } = await send(formOf(done, []), keyed);
-  assert.equal(headers.has('idempotent-replayed'), false);
-  const known = { status: 'completed', rawId: body.raw_id, isNew: false };
-  assert.deepEqual(await plain(done), known);
-  assert.ok((await send(formOf(done, []), keyed)).headers.has('idempotent-replayed'));
+  assert.deepEqual(replayOf(headers), [null, null]);
+  const replay = ['true', 'completed'];
+  assert.deepEqual(await plain(done), { rawId: body.raw_id, replay });
+  assert.deepEqual(replayOf((await send(formOf(done, []), keyed)).headers), replay);
   for (const form of [formOf(done, [red]), formOf({ ...done, price: 1 }, [])]) {
     assert.equal((await send(form, keyed)).body.code, 'idempotency_conflict');
   }
@@ -60,15 +67,19 @@ test('a key means the same on both routes, and the answer tells how its payload 
   // What failed within its request cannot be done again but by sending it again.
   await setFailed(body.raw_id, true);
   const again = await plain(done);
-  assert.deepEqual([again.status, again.isNew], ['pending', true]);
+  assert.deepEqual(again.replay, [null, null]);
   assert.notEqual(again.rawId, body.raw_id);
 
   // What failed in the queue can be put back there.
-  assert.equal((await send(formOf(done, []), keyed)).body.code, 'still_processing');
+  const waiting = await send(formOf(done, []), keyed);
+  assert.equal(waiting.body.code, 'still_processing');
+  assert.deepEqual(replayOf(waiting.headers), ['true', 'pending']);
   await setFailed(again.rawId, false);
-  const failed = { status: 'failed', rawId: again.rawId, isNew: false };
-  assert.deepEqual(await plain(done), failed);
-  assert.equal((await send(formOf(done, []), keyed)).body.code, 'model_failed');
+  const failed = ['true', 'failed'];
+  assert.deepEqual(await plain(done), { rawId: again.rawId, replay: failed });
+  const ended = await send(formOf(done, []), keyed);
+  assert.equal(ended.body.code, 'model_failed');
+  assert.deepEqual(replayOf(ended.headers), failed);
 });
 
 test('of two with one key at the same moment one is processed, and the other told to wait', async () => {

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { listGroupMembers } from './repository.ts';
-import { MAX_FOLDED, type SearchFilters } from './schemas.ts';
+import { MAX_NAMED_DUPLICATES, type SearchFilters } from './schemas.ts';
 
 type Grouped = { id: number; group: number | null };
 
@@ -9,7 +9,7 @@ type Grouped = { id: number; group: number | null };
  * Leaves of each group of likely duplicates the first hit alone; a listing without a group stays.
  * @param hits Best first.
  */
-export function collapseGroups<Hit extends Grouped>(hits: readonly Hit[]): Hit[] {
+export function foldGroups<Hit extends Grouped>(hits: readonly Hit[]): Hit[] {
   const seen = new Set<number>();
   return hits.filter(({ group }) => {
     if (group === null) return true;
@@ -21,8 +21,8 @@ export function collapseGroups<Hit extends Grouped>(hits: readonly Hit[]): Hit[]
 
 /**
  * The other listings of each hit's group, by the hit's id, in the order of their ids: also those that the
- * search did not find, so that all offers of a home are together, up to `MAX_FOLDED` of them. Archived ones
- * are left out unless asked for. A hit that is alone has none.
+ * search did not find, so that all offers of a home are together, up to `MAX_NAMED_DUPLICATES` of them. Archived
+ * ones are left out unless asked for. A hit that is alone has none.
  */
 export async function findDuplicates(
   db: Kysely<Tables>,
@@ -32,11 +32,12 @@ export async function findDuplicates(
   const groups = hits.map(({ group }) => group).filter((group) => group !== null);
   if (groups.length === 0) return new Map();
   // One more than are shown: the hit itself may be among them.
-  const members = await listGroupMembers(db, groups, { include_archived, limit: MAX_FOLDED + 1 });
+  const limit = MAX_NAMED_DUPLICATES + 1;
+  const members = await listGroupMembers(db, groups, { include_archived, limit });
   return new Map(
     hits.map(({ id, group }) => {
       const others = (group === null ? [] : (members.get(group) ?? [])).filter((one) => one !== id);
-      return [id, others.slice(0, MAX_FOLDED)];
+      return [id, others.slice(0, MAX_NAMED_DUPLICATES)];
     }),
   );
 }

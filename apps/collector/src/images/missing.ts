@@ -1,0 +1,12 @@
+/** Whether an error says that a file or a folder is not there. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+/** What a failure is caught with whose file or folder may not be there: gives this value then, and else throws it on. */
+export function ifMissing<Value>(value: Value): (error: unknown) => Value {
+  return (error) => {
+    if (isMissing(error)) return value;
+    throw error;
+  };
+}
