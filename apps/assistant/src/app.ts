@@ -8,8 +8,7 @@ import {
   registerHttpMetrics,
   type Server,
 } from '@oselya/kit';
-import { type Database, isDatabaseOutage } from '@oselya/db';
-import { sql } from 'kysely';
+import { type Database, isDatabaseOutage, ping } from '@oselya/db';
 import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
@@ -223,7 +222,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {
     async database() {
-      await sql`select 1`.execute(db);
+      await ping(db);
       return { status: 'ok' };
     },
     // Without the provider nobody signs in, but the process can still answer.

@@ -64,6 +64,7 @@ function open(config: Config, log: Logger): Promise<Database<never>> {
     url: config.DATABASE_URL,
     dataDir: config.DATA_DIR,
     onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+    onWarning: (message) => log.warn(message),
   });
 }
 

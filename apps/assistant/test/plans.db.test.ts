@@ -8,12 +8,15 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
   sql,
+  type Transaction,
 } from 'kysely';
-import { listMessages } from '../../src/sessions/messages.ts';
-import { listSessions } from '../../src/sessions/repository.ts';
-import { listSteps } from '../../src/planning/steps.sql.ts';
-import type { Tables } from '../../src/tables.ts';
-import { openAssistant } from '../helpers/assistant.ts';
+import { deleteAnswer, findAnswer } from '../src/chat/messages.sql.ts';
+import { latestTurnOf } from '../src/chat/turns.sql.ts';
+import { listMessages } from '../src/sessions/messages.sql.ts';
+import { listSessions } from '../src/sessions/repository.ts';
+import { endSteps, listSteps } from '../src/planning/steps.sql.ts';
+import type { Tables } from '../src/tables.ts';
+import { openAssistant } from './helpers/assistant.ts';
 
 const { db } = await openAssistant();
 
@@ -23,19 +26,26 @@ before(async () => {
     select 's-' || number, 'u-' || number % 4, now() - number * interval '1 minute'
     from generate_series(1, 2000) as number`.execute(db);
   await sql`
-    insert into conversation_messages (session_id, role, content)
-    select 's-' || number % 20 + 1, 'user', 'Hello' from generate_series(1, 2000) as number`.execute(
+    insert into chat_turns (id, session_id, user_id, question_id, status, lease_until, finished_at)
+    select 't-' || number, 's-' || number % 20 + 1, 'u-1', 'q-' || number, 'completed', now(), now()
+    from generate_series(1, 2000) as number`.execute(db);
+  await sql`
+    insert into conversation_messages (session_id, role, content, turn_id)
+    select 's-' || number % 20 + 1, role, 'Hello', 't-' || number
+    from generate_series(1, 2000) as number, unnest(array['user', 'assistant']) as role`.execute(
     db,
   );
   await sql`
     insert into agent_steps (session_id, turn_id, kind, title, status)
-    select 's-' || number % 20 + 1, 't', 'tool', 'x', 'done'
+    select 's-' || number % 20 + 1, 't-' || number, 'tool', 'x', 'done'
     from generate_series(1, 2000) as number`.execute(db);
   await sql`analyze`.execute(db);
 });
 
-/** The plan of the statement that `list` sends. */
-async function planOf(list: (recorder: Kysely<Tables>) => Promise<unknown>): Promise<string> {
+type Send = (recorder: Transaction<Tables>) => Promise<unknown>;
+
+/** The plan of the statement that `send` sends. */
+async function planOf(send: Send): Promise<string> {
   const sent: CompiledQuery[] = [];
   const recorder = new Kysely<Tables>({
     dialect: {
@@ -46,7 +56,8 @@ async function planOf(list: (recorder: Kysely<Tables>) => Promise<unknown>): Pro
     },
     log: ({ query }) => void sent.push(query),
   });
-  await list(recorder);
+  // Nothing reaches a database: there is no transaction, and no row for what wants one.
+  await send(recorder as Transaction<Tables>).catch(() => undefined);
   const [query] = sent;
   assert.ok(query);
   const { rows } = await db.executeQuery<{ 'QUERY PLAN': string }>(
@@ -59,7 +70,7 @@ async function planOf(list: (recorder: Kysely<Tables>) => Promise<unknown>): Pro
 const us = (Date.now() - 12 * 3_600_000) * 1000;
 const limit = 11;
 
-for (const [what, index, list] of [
+for (const [what, index, send] of [
   [
     'all sessions',
     'conversation_sessions_last_active',
@@ -91,10 +102,37 @@ for (const [what, index, list] of [
     (on) => listMessages(on, { sessionId: 's-1', reach: 'everything', before: [us, 1], limit }),
   ],
   ['the steps', 'agent_steps_session', (on) => listSteps(on, { sessionId: 's-1', limit })],
-] as const satisfies [string, string, (on: Kysely<Tables>) => Promise<unknown>][]) {
+] as const satisfies [string, string, Send][]) {
   test(`${what} are read off an index that has them in order`, async () => {
-    const plan = await planOf(list);
+    const plan = await planOf(send);
     assert.match(plan, new RegExp(`Index (Only )?Scan (Backward )?using ${index} `), plan);
     assert.doesNotMatch(plan, /Sort|Seq Scan/, plan);
+  });
+}
+
+const question = { sessionId: 's-8', questionId: 'q-7' };
+
+for (const [what, indexes, send] of [
+  [
+    'the end of the steps of a turn',
+    ['agent_steps_session'],
+    (on) => endSteps(on, { turnId: 't-7', sessionId: 's-8' }),
+  ],
+  ['the turn of a question', ['chat_turns_session'], (on) => latestTurnOf(on, question)],
+  [
+    'the answer to a question',
+    ['chat_turns_session', 'conversation_messages_turn'],
+    (on) => findAnswer(on, question),
+  ],
+  [
+    'the end of an answer',
+    ['chat_turns_session', 'conversation_messages_turn'],
+    (on) => deleteAnswer(on, question),
+  ],
+] as const satisfies [string, readonly string[], Send][]) {
+  test(`${what} is found by an index, however many there are`, async () => {
+    const plan = await planOf(send);
+    for (const index of indexes) assert.ok(plan.includes(index), plan);
+    assert.doesNotMatch(plan, /Seq Scan/, plan);
   });
 }

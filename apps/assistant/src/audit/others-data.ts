@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { type AuditDetails, recordAudit } from './record.ts';
+import { type AuditDetails, recordAudit } from './record.sql.ts';
 
 /**
  * Records that somebody reads or changes what is not theirs; what is their own is nobody's business.

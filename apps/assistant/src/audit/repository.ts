@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
-import type { AuditAction, AuditDetails } from './record.ts';
+import type { AuditAction } from './actions.ts';
+import type { AuditDetails } from './record.sql.ts';
 
 /** Which lines of the trail are asked for: those that meet every condition. */
 export type AuditQuery = {

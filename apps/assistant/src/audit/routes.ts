@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
 import { nullable, timestamp, userId } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { auditActions } from './record.ts';
+import { auditActions } from './actions.ts';
 import { listAudit } from './repository.ts';
 
 const PAGE = { limit: 100, maxLimit: 500 };

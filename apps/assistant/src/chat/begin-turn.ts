@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.ts';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import { problem } from '../errors.ts';
 import { lockSession, type Message } from '../sessions/index.ts';
 import { storable } from '../storable-json.ts';

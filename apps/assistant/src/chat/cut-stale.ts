@@ -2,7 +2,7 @@ import type { NumberedEvent } from './events.ts';
 import { cutTurn } from './finish-turn.ts';
 import type { TurnProcess } from './process.ts';
 import { readEvents } from './turn-events.sql.ts';
-import { latestTurn, staleTurns, type TurnRow } from './turns.sql.ts';
+import { latestTurn, LEASE_SECONDS, staleTurns, type TurnRow } from './turns.sql.ts';
 
 /** How many turns one look cuts off. */
 const BATCH = 100;
@@ -15,13 +15,15 @@ const BATCH = 100;
 export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () => void) {
   /** A turn of this process is its own to end, however long the database was away. */
   const isOwn = ({ id, session_id: sessionId }: TurnRow) => hub.turnOf(sessionId)?.turnId === id;
+  /** While the database was away no process could say that it runs a turn; until then each has time to. */
+  let believedFrom = -Infinity;
 
   return {
     /** The turn of a session. */
     async cutStale(sessionId: string): Promise<void> {
       const latest = await latestTurn(db, sessionId);
       if (latest === undefined || isOwn(latest)) return;
-      if (latest.is_stale) await cut(latest);
+      if (latest.is_stale && performance.now() >= believedFrom) await cut(latest);
     },
 
     /**
@@ -30,7 +32,7 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
      */
     async cutAllStale({ all = false } = {}): Promise<void> {
       let count = 0;
-      for (const turn of await staleTurns(db, { limit: BATCH, all })) {
+      for (const turn of await findStale(all)) {
         if (isOwn(turn)) continue;
         try {
           await cut(turn);
@@ -43,6 +45,16 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
       if (count > 0) log.info({ count }, 'answers whose process has gone were cut off');
     },
   };
+
+  async function findStale(all: boolean): Promise<TurnRow[]> {
+    try {
+      const turns = await staleTurns(db, { limit: BATCH, all });
+      return performance.now() < believedFrom ? [] : turns;
+    } catch (error) {
+      believedFrom = performance.now() + LEASE_SECONDS * 1000;
+      throw error;
+    }
+  }
 
   /** What was streamed and stored of the answer is its text. */
   async function cut({ id: turnId, session_id: sessionId, position }: TurnRow): Promise<void> {

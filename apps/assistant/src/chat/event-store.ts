@@ -7,11 +7,14 @@ import { LEASE_SECONDS } from './turns.sql.ts';
 /** How soon after it happened an event is stored, and told to other processes. */
 const STORE_MS = 200;
 
-/** How often a turn in which nothing happens says that it runs. */
-const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
+/**
+ * How often a turn in which nothing happens says that it runs: when a connection has died without a word, and another
+ * one after it, there is time left for a third.
+ */
+const RENEW_MS = (LEASE_SECONDS * 1000) / 4;
 
 /** How long a store is waited for: a connection may have died without a word, and the next is tried. */
-const STORE_LIMIT_MS = 5000;
+const STORE_LIMIT_MS = RENEW_MS;
 
 /** How many turns one statement stores. */
 const BATCH = 200;
@@ -41,6 +44,8 @@ export function createEventStore({ db, hub, sender, log }: TurnProcess) {
   async function storeAll(): Promise<void> {
     const began = performance.now();
     const isRenewal = began - renewedAt >= RENEW_MS;
+    // Now, and not at the end: what `renew` asks for meanwhile is another one.
+    if (isRenewal) renewedAt = began;
     const due = hub.running().filter(({ unstored }) => isRenewal || unstored.length > 0);
     try {
       for (let from = 0; from < due.length; from += BATCH) {
@@ -60,8 +65,8 @@ export function createEventStore({ db, hub, sender, log }: TurnProcess) {
           turn.noteStored(batches[index]?.events.at(-1)?.seq ?? 0);
         }
       }
-      if (isRenewal) renewedAt = began;
     } catch (error) {
+      if (isRenewal) renewedAt = -Infinity;
       // What comes after an outage stores this, too.
       if (!isDatabaseOutage(error)) log.warn({ err: error }, 'events of turns could not be stored');
     }

@@ -158,7 +158,7 @@ export type NumberedEvent = TurnEvent & Pick<EventPlace, 'seq'>;
 /** An event as clients get it. */
 export type TurnFrame = TurnEvent & EventPlace;
 
-/** Whether an event ends the answer. */
+/** Whether an event ends the answer. What comes by itself is no answer, and ends its turn all the same. */
 export function isEnd({ type }: TurnEvent): boolean {
   return type === 'message.completed' || type === 'error';
 }

@@ -37,7 +37,7 @@ export async function finishTurn(db: Kysely<Tables>, turn: Turn, ending: Ending)
       for (const event of last) turn.add(event);
       return last.length > 0;
     } catch (error) {
-      const isOver = performance.now() >= deadline || turn.stopReason === 'closing';
+      const isOver = performance.now() >= deadline || turn.isClosing;
       if (!isDatabaseOutage(error) || isOver) throw error;
       await sleep(RETRY_MS);
     }

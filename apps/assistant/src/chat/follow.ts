@@ -7,6 +7,9 @@ import { latestTurn, turnsFrom } from './turns.sql.ts';
 /** How soon a reading that failed is done again. */
 const RETRY_MS = 1000;
 
+/** How long a turn that begins here waits for what was before it: its process is believed to run it for longer. */
+const CATCH_UP_MS = 2000;
+
 /**
  * Follows the turns that other processes run, in sessions that somebody listens to here: a notification says
  * that there is something new, and it is read from the database.
@@ -36,8 +39,7 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
   function follow(sessionId: string): void {
     again.add(sessionId);
     if (reading.has(sessionId)) return;
-    const work = readAll(sessionId).finally(() => reading.delete(sessionId));
-    reading.set(sessionId, work);
+    reading.set(sessionId, readAll(sessionId));
   }
 
   async function readAll(sessionId: string): Promise<void> {
@@ -52,14 +54,20 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
         if (isClosing || hub.channelOf(sessionId) === undefined) again.delete(sessionId);
       }
     }
+    // In one step with the last look at `again`, so that what is heard from now on begins another one.
+    reading.delete(sessionId);
   }
 
   async function read(sessionId: string): Promise<void> {
     const channel = hub.channelOf(sessionId);
     if (channel === undefined) return;
     const { place } = channel;
+    // What this process ran since was told without being read.
+    const isPast = place !== undefined && hub.hasTold({ sessionId, position: place.position });
     const position =
-      place?.position ?? hub.toldPosition(sessionId) ?? (await latestTurn(db, sessionId))?.position;
+      (isPast ? undefined : place?.position) ??
+      hub.toldPosition(sessionId) ??
+      (await latestTurn(db, sessionId))?.position;
     if (position === undefined) return;
     for (const turn of await turnsFrom(db, { sessionId, position })) {
       // Its listeners are told of its end by itself, and of what comes after it then.
@@ -78,7 +86,8 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
     hear,
     /**
      * Tells whoever listens here of what other processes did in a session up to a turn: when a later one has begun to be
-     * told they are not told of those before it any more.
+     * told they are not told of those before it any more. Where it cannot be read for so long the later one is not kept
+     * waiting, and they miss it.
      */
     async catchUp({ sessionId, position }: Omit<TurnKey, 'turnId'>): Promise<void> {
       const channel = hub.channelOf(sessionId);
@@ -86,7 +95,13 @@ export function createFollower({ db, hub, sender, log }: TurnProcess, renew: () 
       const told = hub.toldPosition(sessionId) ?? position;
       channel.place ??= { position: Math.min(told, position), seq: 0 };
       follow(sessionId);
-      await reading.get(sessionId);
+      const isRead = await Promise.race([
+        reading.get(sessionId)?.then(() => true),
+        sleep(CATCH_UP_MS, false, { ref: false }),
+      ]);
+      if (isRead === false) {
+        log.warn({ session_id: sessionId }, 'a turn begins before what was before it is told');
+      }
     },
     /** Goes on with a session after a turn that this process ran. */
     goOn(sessionId: string): void {

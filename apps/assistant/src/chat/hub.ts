@@ -190,7 +190,7 @@ class Inbox {
     // The end of an answer whose process has gone is numbered after what had been stored of it, which may be
     // less than was told.
     const isNew = isEnd(event) ? !this.#hasEnded : event.seq > this.#seq;
-    this.#hasEnded ||= isEnd(event);
+    this.#hasEnded ||= isEnd(event) || event.type === 'message.arrived';
     this.#seq = Math.max(this.#seq, event.seq);
     return isNew;
   }

@@ -5,7 +5,7 @@ import type { Chat } from './chat.ts';
 import { TURN_CHANNEL } from './turns.sql.ts';
 
 /** How often answers are looked for whose process has gone. */
-const CUT_MS = 10_000;
+const CUT_MS = 5000;
 
 /**
  * Has conversations begin and end with the server: it hears of other processes, cuts off what those that have

@@ -18,6 +18,7 @@ export class Turn implements TurnKey {
   readonly #stopping = new AbortController();
   readonly #tell: (turn: Turn, event: NumberedEvent) => void;
   #stored = 0;
+  #isClosing = false;
 
   constructor(key: TurnKey, tell: (turn: Turn, event: NumberedEvent) => void) {
     this.turnId = key.turnId;
@@ -53,9 +54,15 @@ export class Turn implements TurnKey {
     return this.#events.length;
   }
 
-  /** Ends the work on it; the reason is the signal's, too. */
+  /** Ends the work on it; the reason is the signal's, too, of several the first. */
   stop(reason: StopReason): void {
+    this.#isClosing ||= reason === 'closing';
     this.#stopping.abort(reason);
+  }
+
+  /** Whether its process ends, whatever it was stopped for before. */
+  get isClosing(): boolean {
+    return this.#isClosing;
   }
 
   get signal(): AbortSignal {

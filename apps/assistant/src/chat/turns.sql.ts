@@ -11,10 +11,10 @@ export const TURN_CHANNEL = 'assistant_turns';
 export const TURN_END_CHANNEL = 'assistant_turn_ends';
 
 /**
- * How long a process that does not say that it runs a turn is believed to: longer than a connection that has
- * died without a word is waited for, and another one after it.
+ * How long a process that does not say that it runs a turn is believed to. Its session takes no message for so long
+ * after a kill.
  */
-export const LEASE_SECONDS = 90;
+export const LEASE_SECONDS = 20;
 
 /** Until when a process that says now that it runs a turn is believed to. */
 export const lease = sql<Date>`now() + ${LEASE_SECONDS}::integer * interval '1 second'`;

@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.ts';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import {
   deleteFact,
   findFact,

@@ -132,10 +132,11 @@ export function storePage(
         select * from jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
           (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb)
       ), searched as materialized (
-        -- Before what they have found, as whoever changes or deletes one locks it.
+        -- Before what they have found, as whoever changes, tells or deletes one locks it: a change that is not
+        -- committed yet is waited for, and then is what counts.
         select id, search from saved_searches
         where search in (select search from found) and not paused and session_id is not null
-        order by id for key share
+        order by id for no key update
       )
       insert into saved_search_hits as stored (search_id, listing_id, kind, old_price, listing)
       select searched.id, found.listing_id, found.kind, found.old_price, found.listing

@@ -36,7 +36,7 @@ export async function listWaiting(
  * Stores what finds are by now, and deletes those that are none any more. One that was told, or found anew, since it
  * was listed stays as it is.
  */
-export async function renewWaiting(
+export function renewWaiting(
   db: Kysely<Tables>,
   {
     searchId,
@@ -52,7 +52,10 @@ export async function renewWaiting(
     old_price: now?.oldPrice ?? null,
     listing: now?.listing ?? null,
   }));
-  await sql`
+  return db.transaction().execute(async (trx) => {
+    // Before what it has found, as whoever changes, tells or deletes it, or reads the feed, locks it.
+    await sql`select from saved_searches where id = ${searchId} for no key update`.execute(trx);
+    await sql`
     with looked as (
       select hits.listing_id, seen.old_price, seen.listing
       from jsonb_to_recordset(${storableJson(rows)}::jsonb) as seen
@@ -69,5 +72,6 @@ export async function renewWaiting(
     update saved_search_hits as hits set listing = looked.listing, old_price = looked.old_price
     from looked
     where hits.search_id = ${searchId} and hits.listing_id = looked.listing_id
-      and looked.listing is not null`.execute(db);
+      and looked.listing is not null`.execute(trx);
+  });
 }

@@ -3,10 +3,10 @@ import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
+import { boundTransfers } from '../access/transfers.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/index.ts';
-import { boundTransfers } from '../bound-transfers.ts';
 import { toFileName } from './file-name.ts';
 import {
   fileParams,

@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { User } from '../access/user.ts';
 import type { Tables } from '../tables.ts';
-import { type AuthSession, noteUse } from './auth-sessions.ts';
+import { type AuthSession, noteUse } from './auth-sessions.sql.ts';
 import type { EndRefused } from './end-refused.ts';
 import { findSession, type SessionRules } from './find-session.sql.ts';
 import { isRefusal, outageAsProblem } from './provider/provider-error.ts';
@@ -10,7 +10,8 @@ import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
 import { UnreadableTokenError } from './token-vault.ts';
-import { readCachedUser, saveUser, saysTheSame } from './users.ts';
+import { readCachedUser, saysTheSame } from './users.ts';
+import { saveUser } from './save-user.sql.ts';
 
 type CurrentUserOptions = {
   db: Kysely<Tables>;

@@ -2,8 +2,8 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
-import { type AuthSession, deleteRefused } from './auth-sessions.ts';
-import { tellUserChanged } from './invalidation.ts';
+import { type AuthSession, deleteRefused } from './auth-sessions.sql.ts';
+import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { prepare } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { AuthSession } from './auth-sessions.ts';
+import type { AuthSession } from './auth-sessions.sql.ts';
 
 /** How a session is looked up. */
 export type SessionRules = {

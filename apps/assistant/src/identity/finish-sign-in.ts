@@ -4,16 +4,16 @@ import type { User } from '../access/user.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { addSession, type ClientNote, deleteSession, livingSessions } from './auth-sessions.ts';
+import { addSession, type ClientNote, deleteSession, livingSessions } from './auth-sessions.sql.ts';
 import { randomId } from './ids.ts';
 import {
   invalidatedSince,
   latestInvalidation,
   type Moment,
   tellUserChanged,
-} from './invalidation.ts';
+} from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
-import type { PendingLogin } from './pending-logins.ts';
+import type { PendingLogin } from './pending-logins.sql.ts';
 import {
   isRefusal,
   outageAtSignIn,
@@ -23,7 +23,7 @@ import {
 import type { Provider, Tokens } from './provider/provider.ts';
 import type { RevocationQueue } from './revocation-queue.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import { saveUser } from './users.ts';
+import { saveUser } from './save-user.sql.ts';
 
 type FinishSignInOptions = {
   db: Kysely<Tables>;

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { ClientNote } from './auth-sessions.ts';
+import type { ClientNote } from './auth-sessions.sql.ts';
 
 /** Far longer than the names of browsers. */
 const MAX_USER_AGENT = 300;

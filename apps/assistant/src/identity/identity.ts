@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { User } from '../access/user.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
-import { livingSessions } from './auth-sessions.ts';
+import { livingSessions } from './auth-sessions.sql.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser, type Resolution } from './current-user.ts';
 import { createEndRefused } from './end-refused.ts';

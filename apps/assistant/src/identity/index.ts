@@ -1,6 +1,6 @@
 /** Who is signed in, as everybody else uses it. */
 
-export { sweepSessions } from './auth-sessions.ts';
+export { sweepSessions } from './auth-sessions.sql.ts';
 export { type Resolution } from './current-user.ts';
 export { createIdentity, type Identity } from './identity.ts';
 export {
@@ -10,11 +10,11 @@ export {
   setCachedRole,
   sweepInvalidations,
   USER_CHANNEL,
-} from './invalidation.ts';
+} from './invalidation.sql.ts';
 export { createIdentityMetrics, type IdentityMetrics } from './metrics.ts';
 export { cachedRole, readOwnAccount } from './own-account.sql.ts';
 export { ownSignInRoutes } from './own-sign-ins-routes.ts';
-export { sweepPendingLogins } from './pending-logins.ts';
+export { sweepPendingLogins } from './pending-logins.sql.ts';
 export { type RevocationQueue } from './revocation-queue.ts';
 export { identityRoutes } from './routes.ts';
 export { pageAnswer, userMembers } from './schemas.ts';

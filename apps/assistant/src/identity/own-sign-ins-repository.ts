@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { alive, type EndedSession, endedColumns } from './auth-sessions.ts';
+import { alive, type EndedSession, endedColumns } from './auth-sessions.sql.ts';
 
 /** A sign-in as its owner sees it. */
 export type OwnSignIn = {

@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
-import { tellUserChanged } from './invalidation.ts';
+import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import {
   deleteOwnSignIn,

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { expiry, type SealedTokens, type Version } from './auth-sessions.ts';
+import { expiry, type SealedTokens, type Version } from './auth-sessions.sql.ts';
 
 /**
  * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by

@@ -1,5 +1,5 @@
 import type { Logger } from '@oselya/kit';
-import type { EndedSession } from './auth-sessions.ts';
+import type { EndedSession } from './auth-sessions.sql.ts';
 import type { Revocation } from './token-revocation.ts';
 
 /** Calls to the provider in progress at once; the rest of it is for those who sign in. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { AuthSession, SealedTokens } from './auth-sessions.ts';
+import type { AuthSession, SealedTokens } from './auth-sessions.sql.ts';
 import type { Tokens } from './provider/provider.ts';
 import type { TokenVault } from './token-vault.ts';
 

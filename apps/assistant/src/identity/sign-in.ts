@@ -7,7 +7,7 @@ import type { Tables, TerminalRequest } from '../tables.ts';
 import { type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';
 import { isId, randomId } from './ids.ts';
 import type { IdentityMetrics } from './metrics.ts';
-import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.ts';
+import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.sql.ts';
 import { unlessOutage } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 

@@ -2,8 +2,8 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { recordAudit } from '../audit/index.ts';
-import { deleteSession } from './auth-sessions.ts';
-import { tellUserChanged } from './invalidation.ts';
+import { deleteSession } from './auth-sessions.sql.ts';
+import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import type { Revocation } from './token-revocation.ts';
 

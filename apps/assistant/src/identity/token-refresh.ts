@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { AuthSession, SealedTokens } from './auth-sessions.ts';
+import type { AuthSession, SealedTokens } from './auth-sessions.sql.ts';
 import type { EndRefused } from './end-refused.ts';
 import { findSession, type SessionRules } from './find-session.sql.ts';
 import type { IdentityMetrics, RefreshOutcome } from './metrics.ts';

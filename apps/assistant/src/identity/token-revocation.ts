@@ -1,5 +1,5 @@
 import type { Logger } from '@oselya/kit';
-import type { EndedSession } from './auth-sessions.ts';
+import type { EndedSession } from './auth-sessions.sql.ts';
 import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 

@@ -1,9 +1,10 @@
 import type { Database } from '@oselya/db';
-import { sql, type Transaction } from 'kysely';
+import type { Transaction } from 'kysely';
 import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
-import { type AssignedFacts, assignFacts } from './facts.ts';
-import { type AssignedSummaries, assignSummaries } from './summaries.ts';
+import { type AssignedFacts, assignFacts } from './facts.sql.ts';
+import { assignSessions, keepUser, lockMemory } from './sessions.sql.ts';
+import { type AssignedSummaries, assignSummaries } from './summaries.sql.ts';
 
 /** What was without an owner, and what became of it. */
 export type LegacyReport = {
@@ -64,24 +65,10 @@ class Undone extends Error {
 }
 
 async function assign(trx: Transaction<Tables>, userId: string): Promise<LegacyReport> {
-  // The user's record stays as long as this lasts.
-  const user = await trx
-    .selectFrom('svc_users')
-    .select('id')
-    .where('id', '=', userId)
-    .forKeyShare()
-    .executeTakeFirst();
-  if (user === undefined) throw new UnknownUserError(userId);
-  // A fact that came between the comparison and the assignment would have its double, and one that
-  // changed would lose its new value. Readers go on.
-  await sql`lock table memory_facts, memory_summaries in share row exclusive mode`.execute(trx);
-  const sessions = await trx
-    .updateTable('conversation_sessions')
-    .set({ user_id: userId })
-    .where('user_id', 'is', null)
-    .executeTakeFirst();
+  if (!(await keepUser(trx, userId))) throw new UnknownUserError(userId);
+  await lockMemory(trx);
   return {
-    sessions: Number(sessions.numUpdatedRows),
+    sessions: await assignSessions(trx, userId),
     facts: await assignFacts(trx, userId),
     summaries: await assignSummaries(trx, userId),
   };

@@ -1,7 +1,7 @@
 import { type Server, toPage } from '@oselya/kit';
 import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { positions } from '../newest-first.ts';
+import { positions } from '../positions.ts';
 import { cursorOf } from './routes.ts';
 import { adminFactsAnswer, adminFactsQuery, PAGE, presentFact } from './schemas.ts';
 import type { Memory } from './service.ts';

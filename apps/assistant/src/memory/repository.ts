@@ -1,7 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isWithin, type Reach } from '../access/reach.ts';
+import { isWithin } from '../access/within.sql.ts';
+import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import type { Position } from '../newest-first.ts';
+import type { Position } from '../positions.ts';
 import { written } from './written.ts';
 
 /** A memory fact as it is stored. Rows of an older system may lack their times, and texts read as ''. */

@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import { lockOwner } from '../access/owner-lock.ts';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import type { Position } from '../newest-first.ts';
+import type { Position } from '../positions.ts';
 import { requireSession } from '../sessions/index.ts';
 import { abortableTransaction } from './abortable-transaction.ts';
 import type { NoteChange } from './change.ts';

@@ -1,7 +1,9 @@
 import { type Kysely, sql } from 'kysely';
-import { isWithin, type Reach } from '../access/reach.ts';
+import { isWithin } from '../access/within.sql.ts';
+import type { Reach } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from '../newest-first.ts';
+import { newestFirst } from '../newest-first.sql.ts';
+import type { Position } from '../positions.ts';
 
 /** What the assistant knows of a user in a few sentences. */
 export type Summary = {

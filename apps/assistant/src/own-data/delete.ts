@@ -1,5 +1,6 @@
-import type { Kysely } from 'kysely';
-import { lockOwner } from '../access/owner-lock.ts';
+import { retryConflicts } from '@oselya/db';
+import type { Kysely, Transaction } from 'kysely';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import { recordAudit } from '../audit/index.ts';
 import { deleteMemoryOf } from '../memory/index.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
@@ -20,7 +21,7 @@ export type DeletedData = {
  * that this was done. An answer that is being written ends.
  */
 export function deleteOwnData(db: Kysely<Tables>, userId: string): Promise<DeletedData> {
-  return db.transaction().execute(async (trx) => {
+  const work = async (trx: Transaction<Tables>) => {
     await lockOwner(trx, userId);
     const sessions = await deleteSessionsOf(trx, userId);
     const saved_searches = await deleteSavedSearchesOf(trx, userId);
@@ -32,5 +33,7 @@ export function deleteOwnData(db: Kysely<Tables>, userId: string): Promise<Delet
       details: deleted,
     });
     return deleted;
-  });
+  };
+  // What refers to sessions and searches is locked in the order of the references to them, which is none.
+  return retryConflicts(() => db.transaction().execute(work));
 }

@@ -2,14 +2,13 @@ import type { Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
+import { boundTransfers, oneExportPerUser } from '../access/transfers.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problemAnswers } from '../errors.ts';
-import { boundTransfers } from '../bound-transfers.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { deleteOwnData } from './delete.ts';
 import { exportOwnData } from './export.ts';
-import { oneExportPerUser } from './one-per-user.ts';
 
 /** How many exports may be on their way at once in one process: each holds a file of up to 10 MiB, in three forms. */
 const MAX_EXPORTS = 4;

@@ -1,6 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isWithin, type Reach } from '../access/reach.ts';
-import { newestFirst, type Position } from '../newest-first.ts';
+import { isWithin } from '../access/within.sql.ts';
+import type { Reach } from '../access/reach.ts';
+import { newestFirst } from '../newest-first.sql.ts';
+import type { Position } from '../positions.ts';
 import { storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { Search } from './search.ts';

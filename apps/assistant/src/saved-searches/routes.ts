@@ -1,7 +1,7 @@
 import { type Server, toPage } from '@oselya/kit';
 import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { type Position, positions } from '../newest-first.ts';
+import { type Position, positions } from '../positions.ts';
 import { okAnswer } from '../schema.ts';
 import {
   PAGE,

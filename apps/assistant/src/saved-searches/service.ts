@@ -1,10 +1,10 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.ts';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import { reachOf } from '../access/reach.ts';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
-import type { Position } from '../newest-first.ts';
+import type { Position } from '../positions.ts';
 import { lockSession, requireSession, type Sessions } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import {

@@ -6,9 +6,9 @@ export {
   listOldestMessages,
   type Message,
   type MessagePage,
-  type MessagePosition,
-} from './messages.ts';
-export { isOwnerWithin, isSessionWithin, lockSession, requireSession } from './ownership.ts';
+} from './messages.sql.ts';
+export { type MessagePosition } from './message-positions.ts';
+export { isOwnerWithin, isSessionWithin, lockSession, requireSession } from './ownership.sql.ts';
 export {
   deleteSessionsOf,
   findSessions,

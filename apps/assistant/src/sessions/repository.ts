@@ -1,8 +1,9 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { newestFirst, type Position } from '../newest-first.ts';
+import { newestFirst } from '../newest-first.sql.ts';
+import type { Position } from '../positions.ts';
 import type { Reach } from '../access/reach.ts';
-import { isOwnerWithin } from './ownership.ts';
+import { isOwnerWithin } from './ownership.sql.ts';
 
 /** Processes hear here of sessions whose summary was changed, by their ids. */
 export const SESSION_CHANNEL = 'assistant_sessions';

@@ -3,7 +3,7 @@ import { signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
 import { listHandler } from './list.ts';
-import { messagePositions } from './messages.ts';
+import { messagePositions } from './message-positions.ts';
 import {
   conversationAnswer,
   latestQuery,

@@ -1,7 +1,7 @@
 import { pageQuery } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { nullable, storableText, timestamp, userId } from '../schema.ts';
-import type { Message } from './messages.ts';
+import type { Message } from './messages.sql.ts';
 import type { SessionSummary } from './repository.ts';
 
 /** How many sessions a page has, unless the caller says and at most. */

@@ -1,14 +1,15 @@
+import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import { lockOwner } from '../access/owner-lock.ts';
+import { lockOwner } from '../access/owner-lock.sql.ts';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
-import { listMessages, type MessagePage } from './messages.ts';
+import { listMessages, type MessagePage } from './messages.sql.ts';
 import { reachOf } from '../access/reach.ts';
-import { requireSession, type SessionKey } from './ownership.ts';
+import { requireSession, type SessionKey } from './ownership.sql.ts';
 import {
   countSessions,
   deleteSession,
@@ -121,7 +122,7 @@ export function createSessions({
      */
     async deleteSession(user: User, sessionId: string): Promise<void> {
       const reach = reachOf(user, 'svc.sessions.delete_all');
-      await db.transaction().execute(async (trx) => {
+      const work = async (trx: Transaction<Tables>) => {
         const deleted =
           (await deleteSession(trx, { sessionId, reach })) ??
           (await refuse(trx, { sessionId, reach }));
@@ -130,7 +131,9 @@ export function createSessions({
           ownerId: deleted.userId,
           details: { data: 'session', session_id: sessionId, deleted: true },
         });
-      });
+      };
+      // Saved searches of the session are locked in the order of the reference to it, which is none.
+      await retryConflicts(() => db.transaction().execute(work));
     },
   };
 

@@ -52,7 +52,7 @@ export type LiveUser = {
  * - So that sockets close that nobody writes to, each session is resolved again before 30 s are over,
  *   at a moment of its own between. How many are asked for at once follows how many there are, so that a
  *   provider that takes seconds for each is in time too.
- * - On a notification (`identity/invalidation.ts`) one statement finds the sessions that ended, and their
+ * - On a notification (`identity/invalidation.sql.ts`) one statement finds the sessions that ended, and their
  *   sockets close at once, however many there are and whether or not the provider answers. The others
  *   are resolved again: before their next message, and in any case soon.
  *

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
+import type { KyselyPlugin } from 'kysely';
 import { createAnnounce } from '../../src/chat/announce.ts';
+import { createEventStore } from '../../src/chat/event-store.ts';
 import { createFollower } from '../../src/chat/follow.ts';
 import { createHub } from '../../src/chat/hub.ts';
 import { createChangeTeller } from '../../src/chat/tell-changes.ts';
+import type { TurnKey } from '../../src/chat/turn.ts';
 import { insertEvents } from '../../src/chat/turn-events.sql.ts';
-import { endTurn, insertTurn } from '../../src/chat/turns.sql.ts';
+import { endTurn, insertTurn, requestCancel } from '../../src/chat/turns.sql.ts';
 import type { Tables } from '../../src/tables.ts';
+import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 
 const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
@@ -19,8 +23,34 @@ await db
   .values({ id: 'u-olena', email: 'olena@a.test', display_name: 'Олена' })
   .execute();
 
-/** A session with a turn that runs, and a process in which somebody listens to it. */
-async function stage() {
+const log = { info: () => undefined, warn: () => undefined };
+
+/** Waits with a bound, and keeps the process up meanwhile, which what is waited for may not. */
+async function over(work: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  void work.finally(() => {
+    isOver = true;
+  });
+  await until(() => isOver);
+}
+
+/** The database, as seen by what is to be told of each question to it before it is asked. */
+const watched = (onQuestion: () => void) => {
+  const plugin: KyselyPlugin = {
+    transformQuery({ node }) {
+      onQuestion();
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  };
+  return db.withPlugin(plugin);
+};
+
+/**
+ * A session with a turn that runs, and a process in which somebody listens to it.
+ * @param seen The database as that process sees it.
+ */
+async function stage(seen = db) {
   const session = { user_id: 'u-olena', profile_id: 'default', name: 'Пошук' };
   const { id: sessionId } = await db
     .insertInto('conversation_sessions')
@@ -33,19 +63,23 @@ async function stage() {
     .values(question)
     .returning('id')
     .executeTakeFirstOrThrow();
-  const { id: turnId, position } = await db
-    .transaction()
-    .execute((trx) =>
-      insertTurn(trx, { session_id: sessionId, user_id: 'u-olena', question_id: questionId }),
-    );
-  const key = { turnId, sessionId, position };
+  const startTurn = async (): Promise<TurnKey> => {
+    const turn = { session_id: sessionId, user_id: 'u-olena', question_id: questionId };
+    const { id, position } = await db.transaction().execute((trx) => insertTurn(trx, turn));
+    return { turnId: id, sessionId, position };
+  };
+  const key = await startTurn();
   const hub = createHub();
-  const log = { info: () => undefined, warn: () => undefined };
-  const follower = createFollower({ db, hub, sender: 'here', log }, () => undefined);
+  const follower = createFollower({ db: seen, hub, sender: 'here', log }, () => undefined);
   const types: string[] = [];
   const listener = hub.listen(sessionId, ({ type }) => types.push(type));
   const message = { id: 'a', role: 'assistant', content: 'Є дві.', created_at: null };
   const end = { type: 'message.completed' as const, message };
+  const storeEnd = ({ turnId } = key) =>
+    db.transaction().execute(async (trx) => {
+      await endTurn(trx, { turnId, sessionId, status: 'completed' });
+      await insertEvents(trx, { turnId, events: [{ ...end, seq: 2 }] });
+    });
   return {
     key,
     hub,
@@ -54,11 +88,16 @@ async function stage() {
     end,
     begin: () => listener.begin({ key, after: 1, knowsEnd: false, events: [] }),
     /** As the process does that runs the turn. */
-    storeEnd: () =>
-      db.transaction().execute(async (trx) => {
-        await endTurn(trx, { ...key, status: 'completed' });
-        await insertEvents(trx, { turnId, events: [{ ...end, seq: 2 }] });
-      }),
+    storeEnd,
+    /** A turn that this process runs, to its end. */
+    answerHere: async () => {
+      const turn = hub.start(await startTurn());
+      turn.add({ type: 'message.delta', text: 'Є дві.' });
+      await storeEnd(turn);
+      turn.add(end);
+      hub.finish(turn);
+      follower.goOn(sessionId);
+    },
     announce: () =>
       announce({ userId: 'u-olena', sessionId }, () =>
         Promise.resolve({ content: 'Нових: 1', kept: '{}' }),
@@ -97,6 +136,104 @@ test('nor the end of one that this process wrote, and has stored but not told', 
   assert.deepEqual(types, ['message.completed', 'message.arrived']);
 });
 
+test('turns that this process ran are not read again with what comes after them', async () => {
+  let questions = 0;
+  const seen = watched(() => {
+    questions += 1;
+  });
+  const { key, follower, types, begin, storeEnd, answerHere, ...here } = await stage(seen);
+  begin();
+  await storeEnd();
+  follower.hear(`there ${key.sessionId}`);
+  await until(() => types.length === 1);
+  await answerHere();
+  await answerHere();
+  await answerHere();
+  assert.equal(await here.announce(), 'told');
+  questions = 0;
+  follower.hear(`announcement ${key.sessionId}`);
+  await until(() => types.includes('message.arrived'));
+  await follower.close();
+  const answer = ['message.delta', 'message.completed'];
+  assert.deepEqual(types, [
+    'message.completed',
+    ...answer,
+    ...answer,
+    ...answer,
+    'message.arrived',
+  ]);
+  assert.equal(questions, 3, 'for the turns, for the last that was told, and for the new one');
+});
+
+test('a turn that begins waits a while for what was before it, and not without end', async () => {
+  let isAway = true;
+  let answered = 0;
+  const seen = watched(() => {
+    if (isAway) throw new Error('The database does not answer');
+    answered += 1;
+  });
+  const { key, hub, follower, types, begin, storeEnd } = await stage(seen);
+  begin();
+  await storeEnd();
+  await over(follower.catchUp(key));
+  const turn = hub.start({ ...key, turnId: 'next', position: key.position + 1 });
+  turn.add({ type: 'message.delta', text: 'Є' });
+  isAway = false;
+  await until(() => answered > 0);
+  await over(follower.close());
+  assert.deepEqual(types, ['message.delta'], 'what was before does not come after it');
+});
+
+test('what is heard while a reading ends is read after it', async () => {
+  for (let steps = 0; steps < 10; steps += 1) {
+    let readings = 0;
+    const hub = {
+      ...createHub(),
+      heardSessions: () => ['s'],
+      channelOf: () => {
+        readings += 1;
+        return undefined;
+      },
+    };
+    const follower = createFollower({ db, hub, sender: 'here', log }, () => undefined);
+    follower.hear('');
+    for (let step = 0; step < steps; step += 1) await Promise.resolve();
+    const before = readings;
+    follower.hear('');
+    await follower.close();
+    assert.ok(readings > before, `heard after ${steps} steps`);
+  }
+});
+
+test('a cancellation that comes while the turn is said to run is seen by the next look', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const answers = gate();
+  let questions = 0;
+  const slow = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      questions += 1;
+      await answers.opened;
+      return result;
+    },
+  });
+  const { key, hub } = await stage();
+  const store = createEventStore({ db: slow, hub, sender: 'here', log });
+  t.after(() => store.close());
+  const turn = hub.start(key);
+  turn.add({ type: 'message.delta', text: 'Є' });
+  store.renew();
+  await until(() => questions === 1);
+  await requestCancel(db, { ...key, sender: 'there' });
+  store.renew();
+  answers.open();
+  await until(() => turn.unstored.length === 0);
+  assert.equal(turn.stopReason, undefined);
+  // Nothing happens in the turn any more.
+  t.mock.timers.tick(1000);
+  await until(() => turn.stopReason === 'cancelled');
+});
+
 test('a change of a session whose notification was missed is told, and one that cannot be read is when it can', async () => {
   const { hub, types, begin } = await stage();
   let failures = 1;
@@ -109,8 +246,8 @@ test('a change of a session whose notification was missed is told, and one that 
     },
     transformResult: ({ result }) => Promise.resolve(result),
   });
-  const log = { info: () => undefined, warn: (told: unknown) => warned.push(told) };
-  const teller = createChangeTeller({ db: failing, hub, log });
+  const warn = (told: unknown) => warned.push(told);
+  const teller = createChangeTeller({ db: failing, hub, log: { ...log, warn } });
   // Nobody listens to it here.
   teller.hear('another');
   teller.hear('');

@@ -25,6 +25,14 @@ const stored = () =>
     .orderBy('key')
     .execute();
 
+/** Why each of these is refused; of the other tools there is none in the profile. */
+const reasons: ReadonlyMap<string, RegExp> = new Map([
+  ['remember_fact', /memory is not changed after|its input is not valid: .*user_id/],
+  ['forget_fact', /memory is not changed after|its input is not valid: .*user_id/],
+  ['search_listings', /its input is not valid/],
+  ['get_listing', /its input is not valid/],
+]);
+
 /** Reads a listing, then does what the listing says, and then answers. */
 for (const [index, { text, order }] of hostileTexts.entries()) {
   test(`hostile text ${index + 1}, obeyed by the model: ${order.name} does nothing it should not`, async (t) => {
@@ -49,6 +57,8 @@ for (const [index, { text, order }] of hostileTexts.entries()) {
     const conversations = model.seen.slice(before);
     assert.equal(conversations.length, 3);
     assert.ok(!JSON.stringify(conversations).includes(secret));
+    const refusal = conversations.at(-1)?.messages.findLast(({ role }) => role === 'tool');
+    assert.match(String(refusal?.content), reasons.get(order.name) ?? /there is no tool/);
     for (const { messages, tools } of conversations) {
       // What the listing says stands in what a tool told, and nowhere else.
       const others = messages.filter(({ role }) => role !== 'tool');

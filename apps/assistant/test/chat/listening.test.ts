@@ -111,6 +111,16 @@ test('what happens while a session is opened again comes once, and after the ans
   assert.deepEqual(told, [1, 'opened', 2, 3]);
 });
 
+test('a turn of a message that came by itself has been told to its end', () => {
+  const { hub, listening } = stage();
+  const { socket, told } = openSocket();
+  listening.begin(socket, 's-1').listener.begin();
+  const message = { id: 'a', role: 'assistant', content: 'Нових: 1', created_at: null };
+  hub.deliver(key, [{ type: 'message.arrived', message, seq: 1 }]);
+  assert.deepEqual(told, [1]);
+  assert.equal(hub.hasTold(key), true);
+});
+
 test('a session that cannot be opened again is heard as before, without a gap', async () => {
   const { hub, listening } = stage();
   const { socket, told, close } = openSocket();

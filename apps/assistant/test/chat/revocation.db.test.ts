@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import type { Server } from '@oselya/kit';
-import { clearAccess } from '../../src/identity/invalidation.ts';
+import { clearAccess } from '../../src/identity/invalidation.sql.ts';
 import { person } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';

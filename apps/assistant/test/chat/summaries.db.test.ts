@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import { summarizeEarlier } from '../../src/agent/summarize.ts';
-import { listMessages } from '../../src/sessions/messages.ts';
+import { listMessages } from '../../src/sessions/messages.sql.ts';
 import { person } from '../helpers/people.ts';
 import { type Conversation, gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';

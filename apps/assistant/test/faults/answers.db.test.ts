@@ -62,7 +62,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       db
         .selectFrom('chat_turn_events')
         .innerJoin('chat_turns', 'chat_turns.id', 'chat_turn_events.turn_id')
-        .select('chat_turns.id')
+        .select(['chat_turns.id', 'chat_turns.status'])
         .where('chat_turns.session_id', '=', id)
         .where('last_seq', '>=', 2)
         .executeTakeFirst();
@@ -70,8 +70,8 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     await replica.kill();
     await until(() => olena.statuses.some(({ type }) => type === 'waiting'));
     assert.partialDeepStrictEqual(olena.statuses[1], { code: 1006 });
-    // As if the time had passed for which a silent process is believed to be there.
-    await sql`update chat_turns set lease_until = now() where session_id = ${id}`.execute(db);
+    // It is believed to be there for 20 s, and looked for every five.
+    await until(async () => (await turn())?.status === 'cut', { limitMs: 60_000 });
 
     // The connection that is made again reaches another process.
     way.leadTo(url);

@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { storePage } from '../../src/digests/feed.sql.ts';
+import { listWaiting, renewWaiting } from '../../src/digests/waiting.sql.ts';
+import type { Tables } from '../../src/tables.ts';
 import { openStage, type Talker, talk } from '../chat/stage.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
@@ -14,7 +16,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { app, db, url } = stage;
 
   const request = (
-    method: 'DELETE' | 'POST' | 'PUT',
+    method: 'DELETE' | 'PATCH' | 'POST',
     path: string,
     sid: string,
     payload?: object,
@@ -53,6 +55,15 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     return rows[0]?.count ?? 0;
   }
 
+  /** How many wait for a row of a table: who does holds its place in the queue for it. */
+  async function waitingFor(table: keyof Tables): Promise<number> {
+    const { rows } = await sql<{ count: number }>`
+      select count(*)::int as count from pg_locks
+      where database = (select oid from pg_database where datname = current_database())
+        and locktype = 'tuple' and relation = ${table}::regclass`.execute(db);
+    return rows[0]?.count ?? 0;
+  }
+
   for (const [first, second, expected] of [
     ['message', 'deletion', ['message.started', 200]],
     ['message', 'search', ['message.started', 201]],
@@ -78,40 +89,103 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     });
   }
 
-  test('a page of the feed and the end of a search that it is about wait for each other in one order', async (t) => {
-    const sid = await stage.signIn('u-feed');
-    const who = await talk(t, { url, sid });
-    const query = 'хата';
-    const search = { name: 'Хата', search: { query }, session_id: await who.newSession() };
-    const made = (await request('POST', '/saved-searches', sid, search)).json<{ id: string }>();
-    const held = { holder: 'test', lease_until: sql<Date>`now() + interval '1 hour'` };
+  const listing = { title: 'Хата', price: 1, currency: null, city: null, district: null };
+  const facts = { ...listing, rooms: null, area_total: null, url: null };
+  const hit = (listingId: number) => ({
+    listingId,
+    kind: 'new' as const,
+    oldPrice: null,
+    listing: facts,
+  });
+
+  /** Keeps a search, which a page of the feed, read by `test`, has found a listing for. */
+  async function keepSearch(query: string) {
+    const sid = await stage.signIn(`u-${query}`);
+    const search = { name: 'Хата', search: { query } };
+    const { id } = (await request('POST', '/saved-searches', sid, search)).json<{ id: string }>();
     await db
       .updateTable('collector_feed')
-      .set({ ...held, cursor: null })
+      .set({ holder: 'test', lease_until: sql<Date>`now() + interval '1 hour'`, cursor: null })
       .execute();
-    const listing = { title: 'Хата', price: 1, currency: null, city: null, district: null };
-    const facts = { ...listing, rooms: null, area_total: null, url: null };
-    const found = (from: string | null, to: string, listingIds: number[]) => {
-      const hits = listingIds.map((listingId) => ({
-        listingId,
-        kind: 'new' as const,
-        oldPrice: null,
-        listing: facts,
-      }));
-      return { from, to, isLast: false, found: [{ search: { query }, hits }] };
-    };
-    assert.partialDeepStrictEqual(await storePage(db, 'test', found(null, 'a', [1])), { new: 1 });
-    const both: Promise<unknown>[] = [];
-    const lock = sql`select from saved_searches where id = ${made.id} for update`;
-    await whileLocked(db, lock, async () => {
-      both.push(request('DELETE', `/saved-searches/${made.id}`, sid));
-      await until(async () => (await blocked()) === 1);
-      both.push(storePage(db, 'test', found('a', 'b', [1, 2])));
-      await until(async () => (await blocked()) === 2);
+    const page = (from: string | null, to: string, ids: number[]) =>
+      storePage(db, 'test', {
+        from,
+        to,
+        isLast: false,
+        found: [{ search: { query }, hits: ids.map(hit) }],
+      });
+    assert.partialDeepStrictEqual(await page(null, 'a', [1]), { new: 1 });
+    const found = () =>
+      db
+        .selectFrom('saved_search_hits')
+        .select('listing_id')
+        .where('search_id', '=', id)
+        .orderBy('listing_id')
+        .execute();
+    return { id, sid, page, found };
+  }
+
+  for (const [what, method, body] of [
+    ['end', 'DELETE', undefined],
+    ['change', 'PATCH', { search: { query: 'дім' } }],
+    ['pause', 'PATCH', { search: { query: 'дача' }, paused: true }],
+  ] as const) {
+    test(`a page of the feed waits for the ${what} of a search, and finds nothing for it`, async () => {
+      const { id, sid, page, found } = await keepSearch(`хата-${what}`);
+      const both: Promise<unknown>[] = [];
+      // The search itself is locked by then, and what it has found comes after.
+      const lock = sql`select from saved_search_hits where search_id = ${id} for update`;
+      await whileLocked(db, lock, async () => {
+        both.push(request(method, `/saved-searches/${id}`, sid, body));
+        await until(async () => (await blocked()) === 1);
+        both.push(page('a', 'b', [1, 2]));
+        await until(async () => (await blocked()) === 2);
+      });
+      const [changed, stored] = await Promise.all(both);
+      assert.partialDeepStrictEqual(changed, { statusCode: 200 });
+      assert.deepEqual(stored, { new: 0, cheaper: 0 });
+      assert.deepEqual(await found(), []);
     });
-    const [deleted, stored] = await Promise.all(both);
-    assert.partialDeepStrictEqual(deleted, { statusCode: 200 });
-    assert.deepEqual(stored, { new: 0, cheaper: 0 });
+  }
+
+  test('a look at what waits goes after the change of its search, and brings nothing back', async () => {
+    const { id, sid, found } = await keepSearch('хата-again');
+    await sql`update saved_search_hits set found_at = now() - interval '1 hour'`.execute(db);
+    const [waiting] = await listWaiting(db, { searchId: id, limit: 10 });
+    assert.ok(waiting);
+    const both: Promise<unknown>[] = [];
+    const lock = sql`select from saved_search_hits where search_id = ${id} for update`;
+    await whileLocked(db, lock, async () => {
+      const body = { search: { query: 'дім' } };
+      both.push(request('PATCH', `/saved-searches/${id}`, sid, body));
+      await until(async () => (await blocked()) === 1);
+      const looked = [{ listingId: 1, version: waiting.version, now: hit(1) }];
+      both.push(renewWaiting(db, { searchId: id, looked }));
+      await until(async () => (await waitingFor('saved_searches')) === 1);
+    });
+    assert.partialDeepStrictEqual((await Promise.all(both))[0], { statusCode: 200 });
+    assert.deepEqual(await found(), []);
+  });
+
+  test('a deletion that the database ends for the sake of another is made again', async (t) => {
+    const sid = await stage.signIn('u-ended');
+    const who = await talk(t, { url, sid });
+    const id = await who.newSession();
+    await who.newSession();
+    // What a sequence has given is not taken back with what was ended.
+    await sql`create sequence deletions`.execute(db);
+    await sql`
+      create function end_every_other() returns trigger language plpgsql as $$ begin
+        if nextval('deletions') % 2 = 1 then raise exception 'ended' using errcode = '40P01'; end if;
+        return old;
+      end $$`.execute(db);
+    await sql`
+      create trigger end_every_other before delete on conversation_sessions
+      for each row execute function end_every_other()`.execute(db);
+    t.after(() => sql`drop trigger end_every_other on conversation_sessions`.execute(db));
+    assert.equal((await request('DELETE', `/sessions/${id}`, sid)).statusCode, 200);
+    const rest = await request('DELETE', '/me/data', sid);
+    assert.partialDeepStrictEqual(rest.json(), { deleted: { sessions: 1 } });
   });
 
   test('a tool that waits for a lock does not hold up the end of its answer, and changes nothing later', async (t) => {

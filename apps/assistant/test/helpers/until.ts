@@ -5,12 +5,15 @@ const POLL_MS = 10;
 /** Far longer than anything takes that is waited for, however busy the machine is. */
 const LIMIT_MS = 20_000;
 
-/** Waits until a condition holds, for 20 s at most. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + LIMIT_MS;
+/** Waits until a condition holds, for 20 s at most unless it takes so long by itself. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  { limitMs = LIMIT_MS } = {},
+): Promise<void> {
+  const deadline = Date.now() + limitMs;
   while (Date.now() < deadline) {
     if (await condition()) return;
     await sleep(POLL_MS);
   }
-  throw new Error(`The condition did not come true within ${LIMIT_MS} ms`);
+  throw new Error(`The condition did not come true within ${limitMs} ms`);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger } from '@oselya/kit';
-import type { EndedSession } from '../../src/identity/auth-sessions.ts';
+import type { EndedSession } from '../../src/identity/auth-sessions.sql.ts';
 import { createRevocationQueue } from '../../src/identity/revocation-queue.ts';
 import { until } from '../helpers/until.ts';
 

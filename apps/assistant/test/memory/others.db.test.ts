@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { positions } from '../../src/newest-first.ts';
+import { positions } from '../../src/positions.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, signInPeople } from './people.ts';
 

@@ -56,7 +56,14 @@ async function fillSession(userId: string, mark: string): Promise<void> {
   const now = new Date();
   const { id: turn_id } = await db
     .insertInto('chat_turns')
-    .values({ session_id, user_id: userId, question_id: 'q', lease_until: now, finished_at: now })
+    .values({
+      session_id,
+      user_id: userId,
+      question_id: 'q',
+      status: 'completed',
+      lease_until: now,
+      finished_at: now,
+    })
     .returning('id')
     .executeTakeFirstOrThrow();
   await db.insertInto('chat_turn_events').values({ turn_id, last_seq: 1, events: '[]' }).execute();

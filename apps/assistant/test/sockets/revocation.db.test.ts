@@ -6,7 +6,7 @@ import {
   endAllSessions,
   endSessions,
   setCachedRole,
-} from '../../src/identity/invalidation.ts';
+} from '../../src/identity/invalidation.sql.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { ReconnectingClient } from '../helpers/reconnecting-client.ts';
 import { SocketClient } from '../helpers/socket-client.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
-import { endSessions } from '../../src/identity/invalidation.ts';
+import { endSessions } from '../../src/identity/invalidation.sql.ts';
 import type { Tables } from '../../src/tables.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';

@@ -237,7 +237,7 @@ export interface paths {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -258,8 +258,7 @@ export interface paths {
                     content: {
                         "application/json": {
                             raw_id: number;
-                            /** @description `pending`, unless the `Idempotency-Key` came before: then how the payload of that key stands now. */
-                            status: "pending" | "processing" | "completed" | "invalid" | "failed";
+                            status: "pending";
                         };
                     };
                 };
@@ -549,7 +548,7 @@ export interface paths {
             parameters: {
                 query?: never;
                 header?: {
-                    /** @description The same key with the same payload within 24 hours gives the same `raw_id`, with the header `Idempotent-Replayed: true`. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
+                    /** @description The same key with the same payload within 24 hours gives the same answer, with the headers `Idempotent-Replayed: true` and `Raw-Status`: how the payload stands by now. A payload that failed within its request (`/ingest/with-images`) gives its key up: sent again, it is taken in anew. */
                     "idempotency-key"?: string;
                 };
                 path?: never;
@@ -2673,7 +2672,7 @@ export interface paths {
                      */
                     "application/json": {
                         /**
-                         * @description How many listings; those that were checked longest ago come first.
+                         * @description How many listings; those that were never checked come first, then those that were checked longest ago.
                          * @default 100
                          */
                         limit?: number;

@@ -2,7 +2,7 @@ import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Sweep } from '../../maintenance/sweep.ts';
 import type { Tables, TerminalRequest } from '../../tables.ts';
-import type { ClientNote } from '../auth-sessions.ts';
+import type { ClientNote } from '../auth-sessions.sql.ts';
 
 /** How long a code can be redeemed. RFC 6749 §4.1.2 wants it short. */
 const CODE_SECONDS = 60;

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import { recordAudit } from '../../audit/index.ts';
 import { problem } from '../../errors.ts';
 import type { Tables, TerminalRequest } from '../../tables.ts';
-import { type ClientNote, deleteSession } from '../auth-sessions.ts';
+import { type ClientNote, deleteSession } from '../auth-sessions.sql.ts';
 import { randomId } from '../ids.ts';
 import {
   addTerminalSignIn,

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
-import { isWithin, type Reach } from '../access/reach.ts';
+import { isWithin } from '../access/within.sql.ts';
+import type { Reach } from '../access/reach.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 

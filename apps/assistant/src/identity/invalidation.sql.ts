@@ -2,7 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Role } from '../access/user.ts';
 import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
-import { type EndedSession, endedColumns } from './auth-sessions.ts';
+import { type EndedSession, endedColumns } from './auth-sessions.sql.ts';
 
 /**
  * Ends sessions and clears cached access, so that it holds for every process and for what is in flight:

@@ -1,24 +1,9 @@
-import { cursors } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
-import { type Static, Type } from 'typebox';
-import { newestFirst } from '../newest-first.ts';
-import { nullable } from '../schema.ts';
+import { newestFirst } from '../newest-first.sql.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 import type { Reach } from '../access/reach.ts';
-import { isSessionWithin } from './ownership.ts';
-
-const integer = Type.Integer({
-  minimum: -Number.MAX_SAFE_INTEGER,
-  maximum: Number.MAX_SAFE_INTEGER,
-});
-
-const position = Type.Tuple([nullable(integer), integer]);
-
-/** Where a page of messages ended: microseconds since 1970, where that is known, and its number. */
-export type MessagePosition = Static<typeof position>;
-
-/** Positions as callers carry them. */
-export const messagePositions = cursors(position);
+import type { MessagePosition } from './message-positions.ts';
+import { isSessionWithin } from './ownership.sql.ts';
 
 /** Rows of an older system were numbered when they were found, in no certain order: time goes first. */
 const sent = newestFirst('created_at');
