@@ -5,6 +5,9 @@ import { oneLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
+/** A hundred listings with the longest texts are 20 MB. */
+const LONGEST_ANSWER_BYTES = 64 * 1024 * 1024;
+
 /** What a server is asked. */
 export type HttpRequest = {
   method?: 'GET' | 'POST' | undefined;
@@ -17,7 +20,7 @@ export type HttpRequest = {
 export type HttpAnswer = {
   status: number;
   headers: Headers;
-  /** The parsed JSON; undefined where it is none. */
+  /** The parsed JSON; undefined where it is none, or has more than 64 MiB. */
   body: unknown;
 };
 
@@ -39,7 +42,21 @@ export async function request(
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  return { status: answer.status, headers: answer.headers, body: parseJson(await answer.text()) };
+  const text = await readText(answer);
+  const parsed = text === undefined ? undefined : parseJson(text);
+  return { status: answer.status, headers: answer.headers, body: parsed };
+}
+
+/** The text of an answer; undefined where it is too long, whose rest is not read. */
+async function readText({ body }: Response): Promise<string | undefined> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > LONGEST_ANSWER_BYTES) return undefined;
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
 /** Why a request came to nothing, in a few words, such as `ECONNREFUSED`. */

@@ -46,8 +46,17 @@ export const MAX_YAML_ALIASES = 1_000;
 /** How often an alias of a YAML file may be repeated by others (`maxAliasCount` of the package `yaml`). */
 export const MAX_YAML_ALIAS_REPEATS = 100;
 
-/** How many bytes of YAML are imported: what the parser makes of them is a hundred times as much. */
+/** How many bytes of an OpenAPI document in YAML are imported: what the parser makes of text takes a hundred times as much. */
 export const MAX_YAML_BYTES = 4 * 1024 * 1024;
+
+/** The same for a Compose file; long ones have some 100 KiB. */
+export const MAX_COMPOSE_BYTES = 512 * 1024;
+
+/**
+ * How many bytes a word, mark, space or line end of a YAML file has on average, at the least. Ordinary text has
+ * four; of one byte each, the parser takes a thousand times as much memory as the text.
+ */
+export const MIN_BYTES_OF_YAML_PART = 2;
 
 /** How many bytes are looked at together. */
 export const CHUNK_BYTES = 64 * 1024;

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { CommandError } from '../command-error.ts';
 import { problemText, reasonOf, request } from '../http.ts';
@@ -7,8 +7,14 @@ import manifest from '../../package.json' with { type: 'json' };
 /** As users see it among their sign-ins. */
 const USER_AGENT = `oselya-chat/${manifest.version} (${process.platform})`;
 
-/** A sign-in of this terminal: the cookie that it is known by. */
-export type SignIn = { name: string; value: string };
+/** A sign-in of this terminal: the cookie that it is known by. What an assistant gives, and a file keeps, is held to it. */
+export const signInSchema = Type.Object({
+  name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
+  value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
+});
+
+/** As the schema has it. */
+export type SignIn = Static<typeof signInSchema>;
 
 type Question = { method?: 'POST'; signIn?: SignIn; body?: object };
 
@@ -41,12 +47,19 @@ export class Assistant {
     return answer.body.email;
   }
 
-  /** Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md. */
+  /**
+   * Redeems the code of a sign-in. docs/adr/0024-sign-in-of-the-terminal.md.
+   * @throws CommandError also for a cookie that cannot be kept: it would spoil the sign-ins at other assistants.
+   */
   async redeem(code: string, codeVerifier: string): Promise<SignIn> {
     const body = { code, code_verifier: codeVerifier };
     const answer = await this.#ask('/auth/terminal/token', { method: 'POST', body });
     if (!Value.Check(tokenAnswer, answer.body)) throw this.#refusal(answer);
-    return { name: answer.body.cookie_name, value: answer.body.session_id };
+    const signIn = { name: answer.body.cookie_name, value: answer.body.session_id };
+    if (Value.Check(signInSchema, signIn)) return signIn;
+    throw new CommandError(
+      `the assistant at ${this.url} gave a cookie that is none of an assistant, and it is not kept: set BASE_URL to the address of one that you trust`,
+    );
   }
 
   /** Ends a sign-in. */

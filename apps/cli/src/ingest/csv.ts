@@ -12,6 +12,7 @@ export type DelimiterName = keyof typeof DELIMITERS;
 /** A payload is at most 1 MiB; a quote that is never closed must not take the rest of a file in. */
 const LONGEST_RECORD = 2 * 1024 * 1024;
 const LONGEST_HEADER = 64 * 1024;
+const MOST_COLUMNS = 1000;
 
 /** How CSV is read. */
 export type CsvOptions = {
@@ -27,14 +28,14 @@ type Parsed = { info: { lines: number; bytes: number }; record: string[] };
 
 /**
  * Reads CSV whose first record names the columns (RFC 4180, quotes in the middle of a cell allowed).
- * @throws CommandError where the file as a whole cannot be read: no header, a column twice, a quote that
- *   is never closed.
+ * @throws CommandError where the file as a whole cannot be read: no header, a column twice or too many, a
+ *   quote that is never closed, a line without end.
  */
 export async function* readCsv(
   text: AsyncIterable<string>,
   { name, delimiter, onColumns }: CsvOptions,
 ): AsyncGenerator<Row> {
-  const { header, all } = await peekLine(text);
+  const { header, all } = await peekLine(withBoundedLines(text, name));
   // How many records stand before what cannot be parsed.
   let soundRecords = Infinity;
   const parser = parse({
@@ -100,6 +101,11 @@ export function detectDelimiter(header: string): string {
 
 function readHeader(name: string, cells: string[]): string[] {
   if (cells.every((cell) => cell.trim() === '')) throw empty(name);
+  if (cells.length > MOST_COLUMNS) {
+    throw new CommandError(
+      `${name} has ${cells.length} columns, and at most ${MOST_COLUMNS} are read: leave out those that say nothing of a listing`,
+    );
+  }
   const columns = cells.map((cell, index) => cell.trim() || `column_${index + 1}`);
   const twice = columns.find((column, index) => columns.indexOf(column) !== index);
   if (twice === undefined) return columns;
@@ -125,6 +131,28 @@ function toRow(columns: string[], cells: string[], place: Place): Row {
 
 function countIn(cells: string[], pattern: RegExp): number {
   return cells.reduce((count, cell) => count + (cell.match(pattern)?.length ?? 0), 0);
+}
+
+/** The parser counts no delimiters: to it, a line of these alone is a short record, however many they are. */
+async function* withBoundedLines(text: AsyncIterable<string>, name: string) {
+  let line = 1;
+  let length = 0;
+  let isAfterReturn = false;
+  for await (const piece of text) {
+    let begin = 0;
+    for (const { index } of piece.matchAll(/[\r\n]/g)) {
+      length += index - begin;
+      if (length > LONGEST_RECORD) throw unreadable(name, line);
+      isAfterReturn &&= index === begin && length === 0;
+      if (piece[index] === '\r' || !isAfterReturn) line += 1;
+      isAfterReturn = piece[index] === '\r';
+      length = 0;
+      begin = index + 1;
+    }
+    length += piece.length - begin;
+    if (length > LONGEST_RECORD) throw unreadable(name, line);
+    yield piece;
+  }
 }
 
 /** The first line of a text, and the text as a whole. */

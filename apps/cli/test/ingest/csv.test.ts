@@ -53,6 +53,15 @@ test('columns without a name get one, and may have any', async () => {
   ]);
 });
 
+test('as many columns as the limit are read', async () => {
+  const { columns, rows } = await read(
+    `a${';'.repeat(999)}\n1${';'.repeat(999)}\n`,
+    undefined,
+    500,
+  );
+  assert.deepEqual([columns.length, rows.length], [1000, 1]);
+});
+
 test('the delimiter is what the header has most of, outside of quotes', () => {
   assert.equal(detectDelimiter('a,b,c'), ',');
   assert.equal(detectDelimiter('a;b, c;d'), ';');
@@ -84,6 +93,17 @@ const hopeless: [name: string, content: string, said: RegExp][] = [
     'a cell without end',
     `a,b\n1,"${'x'.repeat(3 * 1024 * 1024)}`,
     /from line 2 on: .*longer than 2 MiB/,
+  ],
+  ['a header without end', `a${';'.repeat(3 * 1024 * 1024)}\n1\n`, /from line 1 on: .*than 2 MiB/],
+  [
+    'a line of delimiters without end',
+    `a;b\r\n1;2\r\n\n${';'.repeat(3 * 1024 * 1024)}`,
+    /from line 4 on: .*longer than 2 MiB/,
+  ],
+  [
+    'more columns than the limit',
+    `a${';'.repeat(1000)}\n1\n`,
+    /has 1001 columns, and at most 1000/,
   ],
 ];
 for (const [name, content, said] of hopeless) {

@@ -79,6 +79,32 @@ test('an answer that is none of a collector is told as that', async () => {
   }
 });
 
+test('an answer without end is not read to its end', async () => {
+  const closed = Promise.withResolvers<void>();
+  let sentMiB = 0;
+  const endless = createServer((_request, response) => {
+    response.on('close', closed.resolve);
+    const chunk = Buffer.alloc(1024 * 1024, ' ');
+    const write = () => {
+      do sentMiB += 1;
+      while (!response.destroyed && response.write(chunk));
+    };
+    response.on('drain', write);
+    write();
+  }).listen(0, '127.0.0.1');
+  after(() => endless.close());
+  await once(endless, 'listening');
+  const at = endless.address();
+  const port = typeof at === 'object' ? at?.port : '';
+  const question = { query: 'x', limit: 1 };
+  await assert.rejects(
+    askCollector({ url: `http://127.0.0.1:${port}`, apiKey: undefined }, 'fulltext', question),
+    /is no collector: set COLLECTOR_URL/,
+  );
+  await closed.promise;
+  assert.ok(sentMiB > 64 && sentMiB < 128, `${sentMiB} MiB`);
+});
+
 test('a collector that is not there is told with what to do', async () => {
   const closed = createServer().listen(0, '127.0.0.1');
   await once(closed, 'listening');

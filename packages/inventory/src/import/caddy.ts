@@ -1,4 +1,5 @@
 import { withoutBrackets } from '../host.ts';
+import { reachOf } from '../lint/address.ts';
 import { shorten } from '../shorten.ts';
 import { isDirective } from './caddy-directives.ts';
 import { isImport, isVariable, type Line, readCaddyfile } from './caddy-lines.ts';
@@ -12,9 +13,14 @@ type Reading = {
   site: Site;
   /** Whether `tls` says how it is encrypted. */
   hasTls: boolean;
+  /** Whether `bind` has it listen only where its own machine comes; undefined without one. */
+  isLocal: boolean | undefined;
   /** The lines that opened the blocks of the site that are open. */
   blocks: Line[];
 };
+
+/** Where Caddy listens for the two schemes, unless an address says it. */
+type Ports = { http: number; https: number };
 
 const UNKNOWN = 'is known only where Caddy runs';
 
@@ -22,10 +28,15 @@ const UNKNOWN = 'is known only where Caddy runs';
 export function importCaddy(source: string): Import {
   const leftOut = new LeftOut();
   const found: Found[] = [];
-  for (const { head, site, hasTls } of sitesOf(readCaddyfile(source), leftOut)) {
-    const about = { auth: site.auth(), notes: site.notes() };
+  const ports: Ports = { http: 80, https: 443 };
+  for (const { head, site, hasTls, isLocal } of sitesOf(readCaddyfile(source), ports, leftOut)) {
+    const about = {
+      auth: site.auth(),
+      notes: site.notes(),
+      ...(isLocal && { exposure: 'local' as const }),
+    };
     for (const address of addressesOf(head)) {
-      const read = readAddress(address, hasTls);
+      const read = readAddress(address, hasTls, ports);
       if (read === null) {
         const why = address.includes('{') ? UNKNOWN : 'is no address of a site';
         leftOut.add(() => `line ${head.number}: ${shorten(address)} ${why}`);
@@ -38,23 +49,58 @@ export function importCaddy(source: string): Import {
   return { found, leftOut };
 }
 
-function* sitesOf(lines: Iterable<Line | null>, leftOut: LeftOut): Generator<Reading> {
+/** @param ports Are set to what the options of the server say, which stand before all sites. */
+function* sitesOf(
+  lines: Iterable<Line | null>,
+  ports: Ports,
+  leftOut: LeftOut,
+): Generator<Reading> {
   let reading: Reading | undefined;
+  // How many blocks are open from that of the options on.
+  let optionBlocks = 0;
   for (const line of lines) {
-    if (line === null) {
+    if (optionBlocks > 0) {
+      if (line === null) optionBlocks -= 1;
+      else {
+        if (optionBlocks === 1) readOption(line, ports, leftOut);
+        if (line.opens) optionBlocks += 1;
+      }
+    } else if (line === null) {
       if (reading === undefined || reading.blocks.pop() !== undefined) continue;
       yield reading;
       reading = undefined;
     } else if (isImport(line) && (line.isHead || reading !== undefined)) {
       leftOut.add(() => toldImport(line));
       if (line.opens) reading?.blocks.push(line);
-    } else if (line.isHead) {
+    } else if (line.isHead && line.opens && line.words.length === 0) optionBlocks = 1;
+    else if (line.isHead) {
       if (isSite(line, leftOut))
-        reading = { head: line, site: new Site(), hasTls: false, blocks: [] };
-    } else if (reading !== undefined) readLine(reading, line);
+        reading = { head: line, site: new Site(), hasTls: false, isLocal: undefined, blocks: [] };
+    } else if (reading !== undefined) readLine(reading, line, leftOut);
   }
   // A site without braces ends with the file.
   if (reading !== undefined) yield reading;
+}
+
+/** https://caddyserver.com/docs/caddyfile/options */
+function readOption({ words, number }: Line, ports: Ports, leftOut: LeftOut): void {
+  const [name = '', value = ''] = words;
+  if (name === 'http_port' || name === 'https_port') {
+    const port = /^\d{1,5}$/.test(value) ? Number(value) : 0;
+    if (port >= 1 && port <= 65_535) ports[name === 'http_port' ? 'http' : 'https'] = port;
+    else leftOut.add(() => `line ${number}: ${name} ${shorten(value)} is no port`);
+  } else if (name === 'auto_https' && value === 'off') {
+    leftOut.add(
+      () =>
+        `line ${number}: auto_https off: sites may be plain that are drafted as https; look at each`,
+    );
+  } else if (name === 'default_bind') {
+    leftOut.add(() => `line ${number}: ${toldBind(words)}`);
+  }
+}
+
+function toldBind(words: readonly string[]): string {
+  return `${shorten(words.join(' '))}: where it has sites listen is not read; look at their exposure`;
 }
 
 function toldImport({ words, isHead, number }: Line): string {
@@ -84,7 +130,7 @@ function isSite(head: Line, leftOut: LeftOut): boolean {
   return false;
 }
 
-function readLine(reading: Reading, line: Line): void {
+function readLine(reading: Reading, line: Line, leftOut: LeftOut): void {
   const { site, blocks } = reading;
   const [name = '', ...values] = line.words;
   const isMatcher = /^[/@]/.test(values[0] ?? '');
@@ -97,6 +143,11 @@ function readLine(reading: Reading, line: Line): void {
   } else if (name === 'forward_auth') site.asksFor(`Subrequest to ${targets[0] ?? ''}`, part);
   else if (name === 'client_auth') site.asksFor('Client certificates');
   else if (name === 'tls' && blocks.length === 0) reading.hasTls = true;
+  else if (name === 'bind' && blocks.length === 0) {
+    const isLocal = values.every((address) => reachOf(withoutBrackets(address)) === 'loopback');
+    reading.isLocal = reading.isLocal !== false && isLocal && values.length > 0;
+    if (!reading.isLocal) leftOut.add(() => `line ${line.number}: ${toldBind(line.words)}`);
+  }
   if (line.opens) blocks.push(line);
 }
 
@@ -110,7 +161,14 @@ function* addressesOf({ words }: Line): Generator<string> {
   for (const word of words) yield* word.split(',').filter(Boolean);
 }
 
-type Address = { scheme: string; host: string | undefined; port: number; path: string };
+type Address = {
+  scheme: string;
+  host: string | undefined;
+  port: number;
+  /** As it is written: where Caddy listens for a scheme is its own affair, and clients come to the usual port. */
+  written: string | undefined;
+  path: string;
+};
 
 /** A host may be international (RFC 5890 §2.3.2.3), and have `*` for a label. */
 const ADDRESS =
@@ -120,20 +178,21 @@ const ADDRESS =
  * `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
-function readAddress(address: string, hasTls: boolean): Address | null {
+function readAddress(address: string, hasTls: boolean, ports: Ports): Address | null {
   const match = ADDRESS.exec(address);
   if (match === null || address === '') return null;
   const { given, host = '', written, path = '' } = match.groups ?? {};
   // Without a host Caddy has nothing to get a certificate for, so that it is plain unless a directive names one.
   const isPlain =
-    given === 'http' || (given === undefined && (written === '80' || (host === '' && !hasTls)));
-  const port = Number(written ?? (isPlain ? 80 : 443));
+    given === 'http' ||
+    (given === undefined && (Number(written) === ports.http || (host === '' && !hasTls)));
+  const port = Number(written ?? (isPlain ? ports.http : ports.https));
   if (port < 1 || port > 65_535) return null;
-  return { scheme: isPlain ? 'http' : 'https', host: host || undefined, port, path };
+  return { scheme: isPlain ? 'http' : 'https', host: host || undefined, port, written, path };
 }
 
-function toFound({ scheme, host, port, path }: Address): Found {
-  const usual = scheme === 'https' ? 443 : 80;
+function toFound({ scheme, host, port, written, path }: Address): Found {
+  const usual = scheme === 'https' ? '443' : '80';
   const named = host === undefined || host.includes('*') ? undefined : host;
   const place: Place = named === undefined ? {} : placeOf(named);
   return {
@@ -141,7 +200,9 @@ function toFound({ scheme, host, port, path }: Address): Found {
     name: host ?? `Caddy on port ${port}`,
     type: 'http',
     exposure: place.exposure,
-    url: named && `${scheme}://${named}${port === usual ? '' : `:${port}`}${path || '/'}`,
+    url:
+      named &&
+      `${scheme}://${named}${written === undefined || written === usual ? '' : `:${port}`}${path || '/'}`,
     protocol: scheme,
     host: place.host,
     port,

@@ -1,4 +1,5 @@
 import { reachOf } from '../lint/address.ts';
+import { MAX_COMPOSE_BYTES } from '../limits.ts';
 import { shorten } from '../shorten.ts';
 import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
 import { interpolate } from './interpolate.ts';
@@ -13,7 +14,7 @@ import { list, mapping, parseMapping, text } from './yaml.ts';
 export function importCompose(source: string): Import {
   const found: Found[] = [];
   const leftOut = new LeftOut();
-  const document = parseMapping(source);
+  const document = parseMapping(source, MAX_COMPOSE_BYTES);
   if (document['include'] !== undefined) leftOut.add(() => 'include: import those files too');
   for (const [service, definition] of Object.entries(mapping(document['services']))) {
     const { ports, image, network_mode: network, extends: base } = mapping(definition);

@@ -7,7 +7,7 @@ export type Settings = Map<string, string>;
 export type Context = 'http' | 'mail' | 'stream';
 
 /** What a server has from the level above it unless it says something else itself. */
-const INHERITED = new Set(['auth_basic', 'auth_request', 'ssl', 'ssl_verify_client']);
+const INHERITED = new Set(['auth_basic', 'auth_request', 'satisfy', 'ssl', 'ssl_verify_client']);
 
 /** Whether a directive says who may come in, or that all are encrypted. */
 export function isSetting(name: string): boolean {
@@ -50,7 +50,21 @@ export function inheritedSettings(source: string): Map<Context, Settings> {
 /** The way to authenticate that a setting asks for, as drafts name it; undefined for one that asks for none. */
 export function wayOf(name: string, value: string): string | undefined {
   if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
-  if (value === 'off') return undefined;
+  if (value === 'off' || isVariable(value)) return undefined;
   if (name === 'auth_basic') return 'HTTP basic authentication';
   return name === 'auth_request' ? `Subrequest to ${value}` : undefined;
+}
+
+/** What a setting asks for in some cases, which only nginx knows; undefined where that is certain. */
+export function conditionOf(name: string, value: string): string | undefined {
+  if (name === 'auth_basic' && isVariable(value)) {
+    return `HTTP basic authentication unless ${value} is off`;
+  }
+  return name === 'satisfy' && value === 'any'
+    ? 'One way or an allowed address is enough'
+    : undefined;
+}
+
+function isVariable(value: string): boolean {
+  return /^\$(?:\w+|\{\w+\})$/.test(value);
 }

@@ -5,6 +5,7 @@ import { type Directive, readDirectives } from './nginx-directives.ts';
 import { readListen } from './nginx-listen.ts';
 import { ServerNames } from './nginx-names.ts';
 import {
+  conditionOf,
   type Context,
   contextOf,
   inheritedSettings,
@@ -84,7 +85,9 @@ function readDirective({ name, values }: Directive, { server, blocks, leftOut }:
   if (name.endsWith('_pass')) site.passesTo(value);
   else if (part !== undefined && isSetting(name)) {
     const way = wayOf(name, value);
-    if (way !== undefined) site.asksFor(way, part);
+    const condition = conditionOf(name, value);
+    if (condition !== undefined) site.mayAskFor(condition, part);
+    else if (way !== undefined) site.asksFor(way, part);
     else if (name.startsWith('auth_')) site.leavesOpen(part);
   } else if (part !== undefined) return;
   else if (isSetting(name)) settings.set(name, value);
@@ -94,9 +97,15 @@ function readDirective({ name, values }: Directive, { server, blocks, leftOut }:
 
 function addServer(server: Server, found: Found[], leftOut: LeftOut) {
   const { site, listens, names, settings } = server;
+  const isAnyEnough = settings.get('satisfy') === 'any';
   for (const [name, value] of settings) {
     const way = wayOf(name, value);
-    if (way !== undefined) site.asksFor(way);
+    const condition = name === 'satisfy' ? undefined : conditionOf(name, value);
+    if (condition !== undefined) site.mayAskFor(condition);
+    // A certificate is asked for before any of these.
+    else if (way !== undefined && isAnyEnough && name !== 'ssl_verify_client') {
+      site.mayAskFor(`${way} or an allowed address`);
+    } else if (way !== undefined) site.asksFor(way);
   }
   const others = names.others();
   const also = others.size === 0 ? '' : `Also ${listed(others, ', ')}.`;

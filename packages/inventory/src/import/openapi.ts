@@ -1,5 +1,5 @@
 import { hostIn } from '../host.ts';
-import { MAX_URL_CHARACTERS } from '../limits.ts';
+import { MAX_URL_CHARACTERS, MAX_YAML_BYTES } from '../limits.ts';
 import { quoted, shorten } from '../shorten.ts';
 import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
 import { securityOf } from './openapi-security.ts';
@@ -8,7 +8,7 @@ import { list, mapping, parseMapping, text } from './yaml.ts';
 
 /** The servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
 export function importOpenApi(source: string): Import {
-  const document = parseMapping(source);
+  const document = parseMapping(source, MAX_YAML_BYTES);
   const info = mapping(document['info']);
   const name = text(info['title']) ?? 'API';
   const security = securityOf(document);

@@ -21,6 +21,14 @@ export class Site {
     else this.#waysOfParts.add(`${way} at ${part} only.`);
   }
 
+  /**
+   * Notes what may be asked for, and may not: it is no way to authenticate of the site.
+   * @param part As of {@link asksFor}.
+   */
+  mayAskFor(what: string, part?: string): void {
+    this.#waysOfParts.add(part === undefined ? `${what}.` : `${what} at ${part}.`);
+  }
+
   /** Notes a part that asks for nothing, whatever the site does. */
   leavesOpen(part: string): void {
     this.#openParts.add(`No authentication at ${part}.`);

@@ -9,40 +9,35 @@ import {
   type YAMLParseError,
 } from 'yaml';
 import { JsonTextError, parseJsonText } from '../lint/json-text.ts';
-import {
-  MAX_IMPORT_DEPTH,
-  MAX_YAML_ALIAS_REPEATS,
-  MAX_YAML_ALIASES,
-  MAX_YAML_BYTES,
-} from '../limits.ts';
+import { MAX_IMPORT_DEPTH, MAX_YAML_ALIAS_REPEATS, MAX_YAML_ALIASES } from '../limits.ts';
 import { quoted, shorten } from '../shorten.ts';
 import { ImportError, TOO_DEEP } from './draft.ts';
+import { checkYamlText } from './yaml-text.ts';
 
 const TOO_MUCH_REPEATED =
   'its aliases stand for too much; write out what they repeat, or import a part of it';
 
 /**
  * What a YAML or JSON text (YAML 1.2) holds; a mapping at its top. Size, depth and aliases are bounded.
+ * @param maxBytes How many bytes of YAML are read; JSON is bounded by its file.
  * @throws ImportError
  */
-export function parseMapping(source: string): Record<string, unknown> {
+export function parseMapping(source: string, maxBytes: number): Record<string, unknown> {
   const json = parseJson(source);
   if (!(json instanceof JsonTextError)) return mapping(json);
-  if (Buffer.byteLength(source) > MAX_YAML_BYTES) {
-    if (isLikeJson(source)) throw new ImportError(json.message, { cause: json });
-    const limit = MAX_YAML_BYTES / 1024 / 1024;
-    throw new ImportError(
-      `YAML is read up to ${limit} MiB, and this is more; give it as JSON, or import a part of it`,
-    );
+  if (isLikeJson(source) && Buffer.byteLength(source) > maxBytes) {
+    throw new ImportError(json.message, { cause: json });
   }
-  // That keys are unique is looked at below: the parser compares each with all before it.
-  const document = parseDocument(source, { uniqueKeys: false, merge: true });
+  checkYamlText(source, maxBytes);
+  // That keys are unique is looked at below: the parser compares each with all before it. Pretty errors would
+  // copy the line of each: one is told.
+  const document = parseDocument(source, { uniqueKeys: false, merge: true, prettyErrors: false });
   const [error] = document.errors;
   if (error?.code === 'RESOURCE_EXHAUSTION') throw new ImportError(TOO_DEEP);
   if (error?.code === 'MULTIPLE_DOCS') {
     throw new ImportError('it holds several documents; import each by itself');
   }
-  if (error !== undefined) throw new ImportError(syntaxMessage(error), { cause: error });
+  if (error !== undefined) throw new ImportError(syntaxMessage(error, source), { cause: error });
   if (!isMap(document.contents)) {
     throw new ImportError(
       `a mapping is expected at the top, and there is ${kindOf(document.contents)}; name a file of the kind that --from says`,
@@ -52,11 +47,13 @@ export function parseMapping(source: string): Record<string, unknown> {
   return mapping(valuesOf(document));
 }
 
-/** What the parser says, which ends with the place and shows the line below, in the form of all other messages. */
-function syntaxMessage({ message, linePos }: YAMLParseError): string {
-  const [first = ''] = message.split('\n', 1);
-  const what = first.replace(/ at line \d+, column \d+:?$/, '');
-  return `line ${linePos?.[0].line ?? 1}: ${what}; correct it, or give a file of YAML or JSON`;
+/** What the parser says, in the form of all other messages. */
+function syntaxMessage({ message, pos }: YAMLParseError, source: string): string {
+  return `line ${lineAt(source, pos[0])}: ${message}; correct it, or give a file of YAML or JSON`;
+}
+
+function lineAt(source: string, index: number): number {
+  return source.slice(0, index).split('\n').length;
 }
 
 function kindOf(contents: unknown): string {
@@ -99,7 +96,7 @@ function check(document: Document.Parsed, source: string): void {
         if (!isScalar(key) || key.value === '<<') continue;
         if (!keys.has(key.value)) keys.add(key.value);
         else {
-          const line = source.slice(0, key.range?.[0] ?? 0).split('\n').length;
+          const line = lineAt(source, key.range?.[0] ?? 0);
           throw new ImportError(
             `line ${line}: the key ${quoted(String(key.value))} is already in this mapping; remove one`,
           );

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  MAX_COMPOSE_BYTES,
   MAX_IMPORT_DEPTH,
   MAX_IMPORTED_RECORDS,
   MAX_TEXT_BYTES,
@@ -17,8 +18,9 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
   const deep = MAX_IMPORT_DEPTH + 50;
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
-    ['compose', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /YAML is read up to 4 MiB.*give it as JSON/],
-    ['compose', `{"a": "${' '.repeat(MAX_YAML_BYTES)}",\n}`, /: 2:1: a comma stands before/],
+    ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is read up to 4 MiB.*give it as JSON/],
+    ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is read up to 512 KiB.*give it as JSON/],
+    ['compose', `{"a": "${' '.repeat(MAX_COMPOSE_BYTES)}",\n}`, /: 2:1: a comma stands before/],
     ['compose', services([' a: { ports: ["1-20001:1-20001"] }']), /more than 20000 endpoints/],
     [
       'compose',
@@ -32,6 +34,13 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
     ],
     ['compose', `a: ${'['.repeat(deep)}${']'.repeat(deep)}`, /more than 200 levels deep; import/],
     ['compose', `a: ${'['.repeat(100_000)}`, /more than 200 levels deep; import/],
+    ['openapi', '['.repeat(MAX_YAML_BYTES), /more than 200 levels deep; import/],
+    ['compose', '- '.repeat(deep), /more than 200 levels deep; import/],
+    ['compose', ': '.repeat(deep), /more than 200 levels deep; import/],
+    ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /more than 262144 words, marks and spaces; give/],
+    ['compose', '"" '.repeat(MAX_COMPOSE_BYTES / 3), /more than 262144 words, marks and/],
+    // The parser finds an error in each, and one is told.
+    ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
     ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /200 levels deep; import/],
     [
       'compose',
@@ -55,6 +64,15 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
   }
 });
 
+test('brackets and dashes of texts, and lists one after another, are no depth', async () => {
+  const lines = many(MAX_IMPORT_DEPTH + 1, () => '  [\n  {\n  - - "[["\n').join('');
+  const lists = many(MAX_IMPORT_DEPTH + 1, () => '- {a: [[], "[[", {}]}\n').join('');
+  const text = `x-text: |\n${lines}x-quoted: "${'['.repeat(300)}"\nx-plain: a${'['.repeat(300)}\n# ${'['.repeat(300)}\nx-lists:\n${lists}services: { a: { ports: ["80:80"] } }\n`;
+  const { status, stdout, stderr } = await importing('compose', text);
+  assert.equal(status, 0, stderr);
+  assert.equal(JSON.parse(stdout).length, 1);
+});
+
 test('as many endpoints as the limit are imported, of one name too', async () => {
   const half = MAX_IMPORTED_RECORDS / 2;
   const text = services([` a: { ports: ["1-${half}:1-${half}", "1-${half}:1-${half}"] }`]);
@@ -68,7 +86,7 @@ test('as many endpoints as the limit are imported, of one name too', async () =>
 });
 
 test('what a draft says of variables is short, however many there are', async () => {
-  const variables = '$A'.repeat(500_000);
+  const variables = '$A'.repeat(200_000);
   const { status, stdout } = await importing(
     'compose',
     services([` a: { ports: ["${variables}:80"] }`]),

@@ -6,15 +6,9 @@ import { Value } from 'typebox/value';
 import { CommandError } from '../../command-error.ts';
 import { parseJson } from '../../json.ts';
 import { userFolder } from '../../user-folder.ts';
-import type { SignIn } from '../assistant.ts';
+import { type SignIn, signInSchema } from '../assistant.ts';
 
-const content = Type.Record(
-  Type.String(),
-  Type.Object({
-    name: Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$" }),
-    value: Type.String({ pattern: '^[A-Za-z0-9_-]{43}$' }),
-  }),
-);
+const content = Type.Record(Type.String(), signInSchema);
 
 /** For the user alone. */
 const FILE_MODE = 0o600;
