@@ -1,4 +1,6 @@
+import type { ProblemError } from '@oselya/kit';
 import type { FastifyReply, onRequestHookHandler } from 'fastify';
+import { createTally } from '../counting.ts';
 import { problem } from '../errors.ts';
 import { signedIn } from './guards.ts';
 
@@ -28,17 +30,19 @@ export function boundTransfers(most: number, what: string): onRequestHookHandler
 }
 
 /**
- * Makes a hook that lets a user have one export at a time in this process, until the last byte of it has gone: one
- * person cannot take all the places that there are. It runs after the guard of routes.
+ * Makes a hook that lets a user have so many requests of its routes in progress at once in this process, until the last
+ * byte of each has come or gone: one person cannot take all the places that there are. It runs after the guard of
+ * routes.
+ * @param refusal What the others are answered.
  */
-export function oneExportPerUser(): onRequestHookHandler {
-  const exporting = new Set<string>();
+export function boundPerUser(most: number, refusal: () => ProblemError): onRequestHookHandler {
+  const inProgress = createTally();
   return (request, reply, done) => {
     const { id } = signedIn(request);
-    if (exporting.has(id)) return done(problem('export_running'));
-    const isWaitedFor = whenOver(reply, () => exporting.delete(id));
+    if (inProgress.of(id) >= most) return done(refusal());
+    const isWaitedFor = whenOver(reply, () => inProgress.remove(id));
     if (!isWaitedFor) return;
-    exporting.add(id);
+    inProgress.add(id);
     done();
   };
 }

@@ -55,7 +55,8 @@ export type AgentOptions = {
  * Answers the last message of a conversation: asks the model, runs the tools that it asks for, and asks again
  * with what they gave, until it has answered or its rounds are spent. Texts of several rounds follow one another.
  * @throws ProblemError `message_too_long` where the question leaves no room for an answer, `answer_too_long` where it
- *   has written as much as it may, or `model_failed` where it says nothing; ModelError as the model client does; the
+ *   has written as much as it may, or `model_failed` where it says nothing or nests the input of a tool too deep;
+ *   ModelError as the model client does; the
  *   signal's reason.
  */
 export async function* runAgent({
@@ -169,7 +170,8 @@ type Round = {
  * Reads what the model says, and passes its text on.
  * @param bounds.follows Whether there is text of earlier rounds.
  * @param bounds.mostTokens The model was told of it; a server that heeds no limit is held to it here.
- * @throws ProblemError `answer_too_long`; what the stream throws.
+ * @throws ProblemError `answer_too_long`, `model_failed` where the input of a call is nested too deep; what the stream
+ *   throws.
  */
 async function* readRound(
   stream: AsyncIterable<ChatPart>,
@@ -199,6 +201,11 @@ async function* readRound(
       yield { type: 'text', text: more };
       if (more !== part.text) throw problem('answer_too_long');
     } else {
+      if (!isWithinLevels(part.call.input, MAX_INPUT_LEVELS)) {
+        throw problem('model_failed', {
+          detail: `It asked for a tool with an input nested more than ${MAX_INPUT_LEVELS} levels deep. Try again.`,
+        });
+      }
       callTokens += tokensOfCall(part.call);
       if (calls.length < mostCalls) calls.push(part.call);
       else leftOut += 1;
@@ -208,6 +215,15 @@ async function* readRound(
   const counted = end?.usage.outputTokens ?? estimateTokens(text) + callTokens;
   const tokens = Math.max(textTokens + callTokens, counted);
   return { text, calls, leftOut, tokens, isCut: end?.reason === 'length' };
+}
+
+/** How deep the input of a call may be nested; no tool takes more than a few levels, and all that reads it recurses. */
+const MAX_INPUT_LEVELS = 32;
+
+/** Whether a value has at most so many objects and arrays within one another. */
+function isWithinLevels(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return levels > 0 && Object.values(value).every((member) => isWithinLevels(member, levels - 1));
 }
 
 /** About how many tokens the input of a call is, at least one, whatever is done about it. */

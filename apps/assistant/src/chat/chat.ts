@@ -222,7 +222,7 @@ export function createChat({
 
     /**
      * Takes back what a tool changed in the user's memory.
-     * @throws ProblemError `session_not_found`, `session_not_yours` or `nothing_to_undo`.
+     * @throws ProblemError `session_not_found`, `session_not_yours`, `nothing_to_undo` or `memory_full`.
      */
     async undo(user: User, step: { sessionId: string; stepId: string }): Promise<void> {
       const { sessionId } = step;

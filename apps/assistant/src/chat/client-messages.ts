@@ -18,6 +18,15 @@ const useProfiles = { permission: 'svc.profiles.use' } as const;
 /** How many of the latest messages an opened session comes with: a page of HTTP has ten times as many. */
 export const OPENED_MESSAGES = 100;
 
+/**
+ * How many letters of messages one user's opening of sessions may bring in a minute, over all sockets of a process: ten
+ * times the latest messages of a session where each is as long as may be. Those of ordinary sessions are some hundreds.
+ */
+export const OPENED_LETTERS_PER_MINUTE = 16_000_000;
+
+/** What a session counts as beside its messages. */
+export const OPENED_LETTERS = 1000;
+
 /** More than any answer has: what the database numbers events with goes no further. */
 const MAX_SEQ = 2 ** 31 - 1;
 

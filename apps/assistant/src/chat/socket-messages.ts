@@ -5,10 +5,17 @@ import {
   presentSession,
   type Sessions,
 } from '../sessions/index.ts';
+import { perMinuteOfEach } from '../counting.ts';
+import { problem } from '../errors.ts';
 import type { MessageId } from '../sockets/frames.ts';
 import { type MessageType, type UserSocket, userMessage } from '../sockets/message-type.ts';
 import type { Chat, Holder } from './chat.ts';
-import { chatDefinitions, OPENED_MESSAGES } from './client-messages.ts';
+import {
+  chatDefinitions,
+  OPENED_LETTERS,
+  OPENED_LETTERS_PER_MINUTE,
+  OPENED_MESSAGES,
+} from './client-messages.ts';
 import { createListening } from './listening.ts';
 
 /** The messages of conversations. Contract 3, WebSocket; docs/protocol.md. */
@@ -20,6 +27,7 @@ export function createChatMessages({
   sessions: Pick<Sessions, 'createSession' | 'openConversation' | 'requireReadable'>;
 }) {
   const listening = createListening(chat);
+  const openings = perMinuteOfEach(OPENED_LETTERS_PER_MINUTE);
   return {
     'session.create': userMessage(
       chatDefinitions['session.create'],
@@ -39,6 +47,12 @@ export function createChatMessages({
       chatDefinitions['session.open'],
       async ({ message, user, answer, socket }) => {
         const { session_id: id, turn_id: turnId, after = 0 } = message;
+        const seconds = openings.wait(user.id);
+        if (seconds > 0) {
+          throw problem('rate_limited', {
+            detail: `You opened sessions with ${OPENED_LETTERS_PER_MINUTE} letters in this minute, over all your connections: wait for ${seconds} s, then open it again.`,
+          });
+        }
         const page = { sessionId: id, limit: OPENED_MESSAGES };
         const { userId } = await sessions.requireReadable(user, id);
         // Others may read what was said, and do not hear what is being said.
@@ -117,6 +131,8 @@ export function createChatMessages({
 
   async function opened(user: User, page: MessagePage) {
     const { session, messages } = await sessions.openConversation(user, page);
+    const letters = messages.reduce((sum, { content }) => sum + content.length, OPENED_LETTERS);
+    openings.spend(user.id, letters);
     return {
       type: 'session.opened' as const,
       session_id: session.session_id,

@@ -3,7 +3,7 @@ import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { boundTransfers } from '../access/transfers.ts';
+import { boundPerUser, boundTransfers } from '../access/transfers.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/index.ts';
@@ -24,6 +24,9 @@ export const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 /** How many files may come or go at once in one process. */
 const MAX_TRANSFERS = 16;
+
+/** How many of them may be one user's: as many as a browser opens to one host at once. */
+const MAX_TRANSFERS_PER_USER = 6;
 
 const PATH = '/sessions/:id/files/:name';
 
@@ -49,7 +52,15 @@ export async function fileRoutes(
   files: Files,
   { maxTransfers = MAX_TRANSFERS } = {},
 ): Promise<void> {
-  const transfer = boundTransfers(maxTransfers, 'files');
+  const transfer = [
+    boundPerUser(MAX_TRANSFERS_PER_USER, () =>
+      problem('unavailable', {
+        detail: `${MAX_TRANSFERS_PER_USER} files of yours are on their way, which is the most at once. Wait until one has come or gone, then try again.`,
+        headers: { 'retry-after': '2' },
+      }),
+    ),
+    boundTransfers(maxTransfers, 'files'),
+  ];
   app.get(
     '/sessions/:id/files',
     {
@@ -134,7 +145,7 @@ export async function fileRoutes(
 }
 
 /** A scope of its own: nowhere else is a body taken as it is, whatever its type. */
-function uploadRoute(app: Server, files: Files, transfer: onRequestHookHandler): void {
+function uploadRoute(app: Server, files: Files, transfer: readonly onRequestHookHandler[]): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
 
@@ -144,7 +155,7 @@ function uploadRoute(app: Server, files: Files, transfer: onRequestHookHandler):
       config,
       bodyLimit: MAX_FILE_BYTES,
       // After the guard, which says who sends it, and before the body is read.
-      onRequest: [(request) => checkAddress(request, files), transfer],
+      onRequest: [(request) => checkAddress(request, files), ...transfer],
       schema: {
         tags,
         summary: 'Stores a file of a session, or replaces it',

@@ -18,7 +18,7 @@ export function adminMemoryRoutes(app: Server, memory: Memory): void {
         querystring: adminFactsQuery,
         response: {
           200: adminFactsAnswer,
-          ...problemAnswers(401, 'permission_missing', 422, 'provider_unavailable'),
+          ...problemAnswers(401, 'permission_missing', 422, 'rate_limited', 'provider_unavailable'),
         },
       },
     },

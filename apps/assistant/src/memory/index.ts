@@ -2,6 +2,7 @@
 
 export { adminMemoryRoutes } from './admin-routes.ts';
 export {
+  countOwnFacts,
   deleteFact,
   deleteMemoryOf,
   findFact,
@@ -18,6 +19,6 @@ export {
 } from './change.ts';
 export { memoryRoutes } from './routes.ts';
 export { factRef, presentFact } from './schemas.ts';
-export { createMemory, type KnownFact, type Memory } from './service.ts';
+export { createMemory, type KnownFact, MAX_FACTS, type Memory } from './service.ts';
 export { findSummary } from './summary-repository.ts';
 export { written } from './written.ts';

@@ -73,18 +73,13 @@ export function countFacts(
 function matching(db: Kysely<Tables>, reach: Reach, { category, words = [] }: FactFilter) {
   let query = db.selectFrom('memory_facts').where(isWithin(reach, 'user_id'));
   if (category !== undefined) query = query.where(categoryColumn, '=', category);
-  for (const word of words) {
-    // A word has no white space, so that none is found across two of them.
-    query = query.where(
-      sql<boolean>`concat_ws(' ', category, key, value) ilike ${`%${escapeLike(word)}%`}`,
-    );
-  }
-  return query;
-}
-
-/** A text as itself within a pattern of LIKE. */
-function escapeLike(text: string): string {
-  return text.replace(/[\\%_]/g, '\\$&');
+  if (words.length === 0) return query;
+  // A word has no white space, so that none is found across two of them. Expressions that are letters alone, which
+  // `***=` says, take time by the length of the text, whatever letters it has; ILIKE takes that times the word's.
+  const patterns = words.map((word) => `***=${word}`);
+  return query.where(
+    sql<boolean>`concat_ws(' ', category, key, value) ~* all(${patterns}::text[])`,
+  );
 }
 
 /** What one fact of a user is called. */

@@ -66,7 +66,7 @@ function factRoutes(app: Server, memory: Memory): void {
         tags,
         summary: "One's facts, or everybody's",
         querystring: factsQuery,
-        response: { 200: factsAnswer, ...problemAnswers(...refusals) },
+        response: { 200: factsAnswer, ...problemAnswers(...refusals, 'rate_limited') },
       },
     },
     async (request, reply) => {

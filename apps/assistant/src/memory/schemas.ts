@@ -108,7 +108,8 @@ const filters = {
   q: Type.Optional(
     storableText({
       maxLength: 100,
-      description: 'Words that all stand in the category, key or value, in any case of letters.',
+      description:
+        'Up to five words that all stand in the category, key or value, in any case of letters.',
     }),
   ),
 };

@@ -10,6 +10,7 @@ import type { Position } from '../positions.ts';
 import { requireSession } from '../sessions/index.ts';
 import { abortableTransaction } from './abortable-transaction.ts';
 import type { NoteChange } from './change.ts';
+import { createTurns } from './turns.ts';
 import {
   countFacts,
   countOwnFacts,
@@ -25,7 +26,13 @@ import { findSummary, listSummaries, type Summary } from './summary-repository.t
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 
 /** How many facts a user may have. Adoption of legacy facts may pass it. */
-const MAX_FACTS = 2000;
+export const MAX_FACTS = 2000;
+
+/** How many words a search has at most: each is looked for in every fact. */
+const MAX_WORDS = 5;
+
+/** How many searches of a user wait for the one before, which may go through all that there is. */
+const MAX_WAITING = 4;
 
 /** More than there is room for in a model's context, short as they may be. */
 const LATEST_FACTS = 500;
@@ -70,15 +77,20 @@ export function createMemory({
   db: Kysely<Tables>;
   maxFacts?: number;
 }) {
+  const takeTurn = createTurns(MAX_WAITING);
   return {
     /**
      * Facts, the most recently written first; that others' are among them is recorded.
      * @returns Up to `limit`, each with its position for the next page.
-     * @throws ProblemError `permission_missing`.
+     * @throws ProblemError `permission_missing`, `validation_failed` where there are too many words, `rate_limited`
+     *   where too many searches of the user wait.
      */
     async listFacts(user: User, { limit, after, ...asked }: Asked & Page) {
+      const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
-      const facts = await listFacts(db, memoryReach(user, asked), { ...filter, limit, after });
+      const facts = await inTurn(user, filter, () =>
+        listFacts(db, reach, { ...filter, limit, after }),
+      );
       await noteReading(user, facts, { ownerId: asked.userId ?? null, data: 'memory_facts' });
       return facts;
     },
@@ -86,13 +98,15 @@ export function createMemory({
     /**
      * As `listFacts`, with how many there are on all pages. A count tells of facts as well, whatever page
      * is asked for: words that are found, or not, spell out a fact that no page shows.
-     * @throws ProblemError `permission_missing`.
+     * @throws ProblemError As `listFacts`.
      */
     async listAndCountFacts(user: User, { limit, after, ...asked }: Asked & Page) {
       const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
-      const facts = await listFacts(db, reach, { ...filter, limit, after });
-      const { count, others } = await countFacts(db, reach, { ...filter, readerId: user.id });
+      const { facts, count, others } = await inTurn(user, filter, async () => ({
+        facts: await listFacts(db, reach, { ...filter, limit, after }),
+        ...(await countFacts(db, reach, { ...filter, readerId: user.id })),
+      }));
       const reading = { ownerId: asked.userId ?? null, data: 'memory_facts' };
       if (others > 0) await recordReading(user, reading);
       else await noteReading(user, facts, reading);
@@ -194,6 +208,15 @@ export function createMemory({
     },
   };
 
+  /** Reads facts; where words are looked for in them, the user's next search waits for this one. */
+  function inTurn<Result>(
+    user: User,
+    { words }: { words: readonly string[] },
+    read: () => Promise<Result>,
+  ): Promise<Result> {
+    return words.length === 0 ? read() : takeTurn(user.id, read);
+  }
+
   async function noteReading(
     user: User,
     rows: readonly { user_id: string | null }[],
@@ -221,7 +244,15 @@ function memoryReach(user: User, { scope, userId }: Asked): Reach {
   return userId === undefined ? reachOf(user, 'svc.memory.read_all') : { userId };
 }
 
-/** The words of a search, each once. */
+/**
+ * The words of a search, each once.
+ * @throws ProblemError `validation_failed` where there are more than `MAX_WORDS`.
+ */
 function toWords(text = ''): string[] {
-  return [...new Set(text.split(/\s+/u).filter(Boolean))];
+  const words = [...new Set(text.split(/\s+/u).filter(Boolean))];
+  if (words.length > MAX_WORDS) {
+    const message = `must have at most ${MAX_WORDS} words`;
+    throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
+  }
+  return words;
 }

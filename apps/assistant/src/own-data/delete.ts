@@ -18,7 +18,7 @@ export type DeletedData = {
 /**
  * Deletes everything that a user has said, stored and had remembered: sessions with their messages, summaries,
  * steps and files, saved searches, facts and summary. The account and its sign-ins stay, and so does the audit trail, which says
- * that this was done. An answer that is being written ends.
+ * that this was done where there was something to delete. An answer that is being written ends.
  */
 export function deleteOwnData(db: Kysely<Tables>, userId: string): Promise<DeletedData> {
   const work = async (trx: Transaction<Tables>) => {
@@ -26,12 +26,15 @@ export function deleteOwnData(db: Kysely<Tables>, userId: string): Promise<Delet
     const sessions = await deleteSessionsOf(trx, userId);
     const saved_searches = await deleteSavedSearchesOf(trx, userId);
     const deleted = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };
-    await recordAudit(trx, {
-      action: 'own_data_deleted',
-      actorId: userId,
-      userId,
-      details: deleted,
-    });
+    // Whoever asks again and again would bury the trail in lines that say nothing.
+    if (Object.values(deleted).some((count) => count > 0)) {
+      await recordAudit(trx, {
+        action: 'own_data_deleted',
+        actorId: userId,
+        userId,
+        details: deleted,
+      });
+    }
     return deleted;
   };
   // What refers to sessions and searches is locked in the order of the references to them, which is none.

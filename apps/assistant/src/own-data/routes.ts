@@ -2,9 +2,9 @@ import type { Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { boundTransfers, oneExportPerUser } from '../access/transfers.ts';
+import { boundPerUser, boundTransfers } from '../access/transfers.ts';
 import { recordAudit } from '../audit/index.ts';
-import { problemAnswers } from '../errors.ts';
+import { problem, problemAnswers } from '../errors.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
 import { deleteOwnData } from './delete.ts';
@@ -72,7 +72,10 @@ export function ownDataRoutes(
     '/me/export',
     {
       config,
-      onRequest: [oneExportPerUser(), boundTransfers(maxExports, 'exports')],
+      onRequest: [
+        boundPerUser(1, () => problem('export_running')),
+        boundTransfers(maxExports, 'exports'),
+      ],
       schema: {
         tags,
         summary: 'Everything that is stored of the user',

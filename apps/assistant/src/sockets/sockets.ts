@@ -6,7 +6,7 @@ import type { User } from '../access/user.ts';
 import { problem } from '../errors.ts';
 import { closings } from './closings.ts';
 import { createConnection, type Connection } from './connection.ts';
-import { createTally } from './counting.ts';
+import { createTally } from '../counting.ts';
 import { createDispatch, type Sender } from './dispatch.ts';
 import type { SocketLimits } from './limits.ts';
 import { type AuthSessions, createLiveUsers } from './live-users.ts';

@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { commonProblem, createLogger, createServer } from '@oselya/kit';
-import { boundTransfers, oneExportPerUser } from '../../src/access/transfers.ts';
+import { boundPerUser, boundTransfers } from '../../src/access/transfers.ts';
+import { problem } from '../../src/errors.ts';
 import { until } from '../helpers/until.ts';
 
 const HEAD = 'Host: x\r\nContent-Type: application/json\r\n';
 
-/** A server with two places for files, and one export for a user. */
+/** A server with two places for files, and one export for a user: Olena, unless `x-user` says who. */
 async function start() {
   const app = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
@@ -18,7 +19,7 @@ async function start() {
   const seen = { started: 0, leaving: 0, gone: 0 };
   app.decorateRequest('user', null);
   app.addHook('onRequest', async (request, reply) => {
-    request.user = { id: 'u-olena' } as never;
+    request.user = { id: request.headers['x-user'] ?? 'u-olena' } as never;
     // As the guard does, where the provider takes longer than somebody stays.
     if (request.headers['x-leaves'] !== undefined) {
       seen.leaving += 1;
@@ -29,9 +30,8 @@ async function start() {
   });
   const schema = { hide: true, body: {} };
   app.put('/', { onRequest: boundTransfers(2, 'files'), schema }, () => ({ ok: true }));
-  app.get('/export', { onRequest: oneExportPerUser(), schema: { hide: true } }, () => ({
-    ok: true,
-  }));
+  const one = boundPerUser(1, () => problem('export_running'));
+  app.get('/export', { onRequest: one, schema: { hide: true } }, () => ({ ok: true }));
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   after(() => {
     app.server.closeAllConnections();

@@ -188,6 +188,20 @@ test('what is written to ask for tools is part of what an answer may be, whateve
   assert.deepEqual([endless.statuses, endless.code], [[], 'answer_too_long']);
 });
 
+/** An input with so many objects and arrays within one another. */
+const nested = (levels: number) =>
+  JSON.parse(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`) as object;
+
+test('a call whose input is nested deeper than anything should be ends the answer, and is not run', async () => {
+  for (const levels of [33, 200_000]) {
+    const { asked, statuses, code, detail } = await answer([{ tools: 1, input: nested(levels) }]);
+    assert.deepEqual([asked.length, statuses, code], [1, [], 'model_failed']);
+    assert.match(detail ?? '', /nested more than 32 levels/);
+  }
+  const fitting = await answer([{ tools: 1, input: nested(32) }, { words: ['Done.'] }]);
+  assert.deepEqual([fitting.statuses, fitting.text], [['done'], 'Done.']);
+});
+
 test('long parts are as many tokens as they are long, so that what is kept is bounded whatever a server sends', async () => {
   const parts = Array.from({ length: 10 }, () => 'слово'.repeat(8));
   const { text, code } = await answer([{ words: parts }], { outputTokens: 20 });

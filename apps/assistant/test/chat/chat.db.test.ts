@@ -106,3 +106,37 @@ test('a session that cannot be opened again is heard as before', async (t) => {
   await speaker.ask({ type: 'message.send', session_id, text: 'Чуєш?' });
   await until(() => hearer.frames.some(({ type }) => type === 'message.completed'));
 });
+
+test('who opens long sessions again and again waits for the next minute, on every connection', async (t) => {
+  const taras = await assistant.signedIn(
+    app,
+    person('u-taras', { permissions: ['svc.profiles.use'] }),
+  );
+  const connect = async (cookie: string) => {
+    const client = await SocketClient.open(url, { sid: cookie });
+    t.after(() => client.socket.terminate());
+    return client;
+  };
+  const clients = [await connect(taras.sid), await connect(taras.sid)] as const;
+  const session_id = await newSession(clients[0]);
+  await sql`insert into conversation_messages (session_id, role, content)
+    select ${session_id}, 'user', repeat('ї', 16000) from generate_series(1, 100) as n`.execute(
+    assistant.db,
+  );
+  const outcomes: string[] = [];
+  for (let nth = 0; nth < 11; nth += 1) {
+    const client = clients[nth % 2 === 0 ? 0 : 1];
+    outcomes.push(await client.outcome({ type: 'session.open', session_id }));
+  }
+  assert.deepEqual(
+    [outcomes.filter((outcome) => outcome === 'ok').length, new Set(outcomes.slice(10))],
+    [10, new Set(['rate_limited'])],
+  );
+  const refusal = clients[0].frames.findLast(({ type }) => type === 'error');
+  assert.match(JSON.stringify(refusal), /wait for \d+ s, then open it again/);
+  const other = await connected(t);
+  assert.equal(
+    await other.outcome({ type: 'session.open', session_id: await newSession(other) }),
+    'ok',
+  );
+});

@@ -80,3 +80,27 @@ test('one of a step that did not keep this comes back as learnt in its session',
   assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId }), true);
   assert.partialDeepStrictEqual(await stored(), [{ value: 'Львів', source_session_id: sessionId }]);
 });
+
+test('a fact does not come back where there is no room for it, and nothing is lost by asking', async () => {
+  await writeEarlier();
+  const { stepId, note } = await begunStep();
+  await memory.deleteFact(olena, fact, { note });
+  await sql`insert into memory_facts (user_id, category, key, value)
+    select ${olena.id}, 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
+  const undo = () => undoStep(db, { userId: olena.id, sessionId, stepId });
+  await assert.rejects(undo, {
+    code: 'memory_full',
+    detail: /2000 facts.*Delete one .*then undo this again/,
+  });
+  assert.equal((await stored()).length, 2000);
+  await memory.deleteFact(olena, { category: 'many', key: 'k-1' });
+  assert.equal(await undo(), true);
+  assert.equal((await stored()).length, 2000);
+
+  // What takes nothing more room is undone however many there are, as adoption may leave more.
+  const over = await begunStep();
+  await memory.putFact(olena, { ...fact, value: 'Київ' }, { note: over.note });
+  await sql`insert into memory_facts (user_id, category, key, value)
+    values (${olena.id}, 'many', 'adopted', 'v')`.execute(db);
+  assert.equal(await undoStep(db, { userId: olena.id, sessionId, stepId: over.stepId }), true);
+});

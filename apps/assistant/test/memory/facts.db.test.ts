@@ -3,6 +3,8 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/service.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
 import { pages, signInPeople } from './people.ts';
 
 const assistant = await openAssistant({ IDP_USER_MAX_AGE_SECONDS: '3600' });
@@ -76,11 +78,69 @@ test('facts are filtered by category and by words', async () => {
     ['q=_', ['rooms']],
     ['q=%5C', ['Office']],
     ["q='", []],
+    ['q=or.four', []],
+    ['q=(', []],
+    ['q=THREE%20or_FOUR%20ROOMS%20home%20r', ['rooms']],
+    ['q=home%20home%20home%20home%20home%20home', ['rooms', 'district']],
     ['q=&category=work', ['Office']],
     ['q=%20%20', ['Office', 'rooms', 'district']],
   ] as const) {
     assert.deepEqual(keys(await olena.get(`/memory/facts?${query}`)), expected, query);
   }
+});
+
+test('a search has at most five words', async () => {
+  const answer = await olena.get('/memory/facts?q=a%20b%20c%20d%20e%20f');
+  assert.equal(answer.statusCode, 422);
+  assert.deepEqual(answer.json().errors, [
+    { path: 'querystring/q', message: 'must have at most 5 words' },
+  ]);
+});
+
+test('searches of a user follow one another, and of many at once the most are told to come back', async () => {
+  await put(olena, 'home/district');
+  await put(taras, 'home/district');
+  const user = (await olena.get('/auth/me')).json();
+  const other = (await taras.get('/auth/me')).json();
+  const underWay = new Set<object>();
+  let most = 0;
+  const opened = gate();
+  const slow = db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      underWay.add(queryId);
+      most = Math.max(most, underWay.size);
+      return node;
+    },
+    transformResult: async ({ result, queryId }) => {
+      await opened.opened;
+      underWay.delete(queryId);
+      return result;
+    },
+  });
+  const memory = createMemory({ db: slow });
+  const asked = { scope: 'own', limit: 10, after: undefined } as const;
+  const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...asked, q: 'v' }));
+  const settled = Promise.allSettled(answers);
+  await assert.rejects(answers[5] ?? Promise.resolve(), {
+    code: 'rate_limited',
+    headers: {
+      'ratelimit-limit': '5',
+      'ratelimit-remaining': '0',
+      'ratelimit-reset': '1',
+      'retry-after': '1',
+    },
+  });
+  await until(() => underWay.size > 0);
+  assert.equal(most, 1);
+  const others = memory.listFacts(other, { ...asked, q: 'v' });
+  const unsearched = memory.listFacts(user, asked);
+  opened.open();
+  assert.deepEqual([(await others).length, (await unsearched).length], [1, 1]);
+  const codes = (await settled).map((one) =>
+    one.status === 'fulfilled' ? one.value.length : one.reason.code,
+  );
+  assert.deepEqual(codes, [1, 1, 1, 1, 1, 'rate_limited', 'rate_limited']);
+  assert.equal((await memory.listFacts(user, { ...asked, q: 'v' })).length, 1);
 });
 
 test('pages follow one another, those without a time come last', async () => {

@@ -161,6 +161,12 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
   const user = userOf('u-olena');
   await assert.rejects(createMemory({ db }).putFact(user, late), { code: 'session_not_found' });
   assert.deepEqual((await olena.get('/me/export')).json().memory.facts, []);
+  // Nothing is noted of a deletion that found nothing.
+  const none = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
+  assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, none);
+  const { audit } = (await olena.get('/me/export')).json();
+  const deletions = audit.filter(({ action }: { action: string }) => action === 'own_data_deleted');
+  assert.equal(deletions.length, 1);
   const other = (await taras.get('/me/export')).json();
   assert.equal(other.sessions.length, 2);
   assert.equal(other.memory.summary.summary, 'taras-said');

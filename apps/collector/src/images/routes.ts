@@ -60,11 +60,11 @@ export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): 
         etag,
         'x-content-type-options': 'nosniff',
       };
-      // The hash is of the content: whoever has something under its tag has the right thing; `*` is anything that
-      // is there. With these the time of a copy says nothing (RFC 9110 13.1.2 and 13.1.3).
+      // The hash is of the content: whoever has something under its tag has the right thing, where there is any.
+      // With these the time of a copy says nothing (RFC 9110 13.1.2 and 13.1.3).
       const { 'if-none-match': known, 'cache-control': wish } = request.headers;
       const isKnown = fresh({ 'if-none-match': known, 'cache-control': wish }, headers);
-      if (isKnown && (known !== '*' || (await images.has(sha256)))) {
+      if (isKnown && (await images.has(sha256))) {
         return reply.headers(headers).status(304).send(undefined);
       }
       const image = await images.open(sha256, size);

@@ -6,6 +6,9 @@ import { choice } from '../schemas/common.ts';
 const MAX_PRICE = 99_999_999_999_999;
 const MAX_AREA = 9_999_999_999;
 
+/** A time with an offset, and nine digits of a second: more than any clock gives. */
+const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
+
 const text = (maxLength: number) => Type.Optional(Type.String({ maxLength }));
 const count = (minimum: number, maximum: number) =>
   Type.Optional(Type.Integer({ minimum, maximum }));
@@ -60,7 +63,9 @@ export const PayloadSchema = Type.Object(
     phones: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 }),
     ),
-    published_at: Type.Optional(Type.String({ format: 'date-time', description: 'RFC 3339.' })),
+    published_at: Type.Optional(
+      Type.String({ format: 'date-time', maxLength: MAX_TIME_LENGTH, description: 'RFC 3339.' }),
+    ),
     image_urls: Type.Optional(Type.Array(address('A picture.'), { maxItems: MAX_PICTURES })),
     attributes: Type.Optional(
       Type.Object(

@@ -72,7 +72,7 @@ for (const slow of ['limit', 'store'] as const) {
     const statuses = (await Promise.all(waits)).map(({ statusCode }) => statusCode);
     assert.deepEqual(statuses, [202, 202, 202]);
     assert.equal((await send(large)).statusCode, 202);
-    assert.match(await registry.metrics(), /\{source="doshka",outcome="failed"\} 1\n/);
+    assert.match(await registry.metrics(), /\{source="other",outcome="failed"\} 1\n/);
   });
 }
 

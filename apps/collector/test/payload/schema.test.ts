@@ -54,6 +54,7 @@ const good: Record<string, unknown>[] = [
   { currency: 'USD' },
   { currency: 'EUR' },
   { published_at: '2025-01-01T00:00:00.123456Z' },
+  { published_at: '2025-01-01T00:00:00.123456789+02:00' },
   { published_at: '2016-12-31T23:59:60Z' },
 ];
 
@@ -109,6 +110,11 @@ const bad: [string, Record<string, unknown>, string][] = [
   ['a date without a zone', { published_at: '2025-01-01T00:00:00' }, 'body/published_at'],
   ['a day that no calendar has', { published_at: '2025-02-31T00:00:00Z' }, 'body/published_at'],
   ['a year that PostgreSQL lacks', { published_at: '0000-01-01T00:00:00Z' }, 'body/published_at'],
+  [
+    'a time of a million digits',
+    { published_at: `2025-01-01T00:00:00.${'1'.repeat(1_000_000)}Z` },
+    'body/published_at',
+  ],
   ['51 pictures', { image_urls: Array(51).fill('https://a.example/1') }, 'body/image_urls'],
   ['a picture without an address', { image_urls: ['1.jpg'] }, 'body/image_urls/0'],
   ['attributes that are a list', { attributes: [] }, 'body/attributes'],

@@ -1,10 +1,15 @@
-import { Ajv, type AnySchemaObject, type Options } from 'ajv';
+import { Ajv, type AnySchemaObject, type Options, type ValidateFunction } from 'ajv';
 import formats from 'ajv-formats';
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 
+/**
+ * Of what holds more values than this the first error is told, not all: a megabyte of them can break half a
+ * million rules, and to find and describe those takes a second. It is more than any right request has.
+ */
+const MOST_VALUES = 5000;
+
 const SHARED: Options = {
-  allErrors: true,
   // A value is what was sent: unknown fields are errors where the schema says so, never stripped.
   removeAdditional: false,
   useDefaults: true,
@@ -16,18 +21,61 @@ const SHARED: Options = {
 
 /**
  * Compiles the schemas of requests. Bodies are taken as they are; what comes in an address or a
- * header is text, so there `"20"` may stand for a number.
+ * header is text, so there `"20"` may stand for a number. A request that breaks several rules is told
+ * all of them, unless it holds more than 5,000 values.
  * @param shared The schemas that routes may refer to, by their ids.
  */
 export function createValidatorCompiler(
   shared: Readonly<Record<string, AnySchemaObject>> = {},
 ): FastifySchemaCompiler<TSchema> {
-  const asSent = new Ajv(SHARED);
+  const schemas = Object.values(shared);
+  const asSent = createCompile(schemas, {});
   // "1e400" becomes Infinity, which a strict Ajv compares with no bound and so lets through.
-  const fromText = new Ajv({ ...SHARED, coerceTypes: true, strictNumbers: false });
-  for (const ajv of [asSent, fromText]) {
+  const fromText = createCompile(schemas, { coerceTypes: true, strictNumbers: false });
+  return ({ schema, httpPart }) => (httpPart === 'body' ? asSent : fromText)(schema);
+}
+
+function createCompile(shared: readonly AnySchemaObject[], options: Options) {
+  const open = (allErrors: boolean) => {
+    const ajv = new Ajv({ ...SHARED, ...options, allErrors });
     formats.default(ajv);
-    ajv.addSchema(Object.values(shared));
+    return ajv.addSchema([...shared]);
+  };
+  const first = open(false);
+  const all = open(true);
+  return (schema: TSchema) => withBoundedErrors(first.compile(schema), () => all.compile(schema));
+}
+
+/**
+ * Stops at the first error, and looks for the others only where they cannot be many.
+ * @param compileAll Gives what finds all errors; called once it is needed.
+ */
+function withBoundedErrors(first: ValidateFunction, compileAll: () => ValidateFunction) {
+  let all: ValidateFunction | undefined;
+  const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
+    const isRight = first(value);
+    validate.errors = first.errors;
+    if (!isRight && !holdsMoreThan(MOST_VALUES, value)) {
+      all ??= compileAll();
+      if (!all(value)) validate.errors = all.errors;
+    }
+    return isRight;
+  };
+  validate.errors = null;
+  return validate;
+}
+
+/** Walks with a list of its own: a body can be nested deeper than the stack is. */
+function holdsMoreThan(most: number, root: unknown): boolean {
+  let seen = 0;
+  const waiting = [root];
+  while (waiting.length > 0) {
+    const value = waiting.pop();
+    if (typeof value !== 'object' || value === null) continue;
+    const inner: unknown[] = Object.values(value);
+    seen += inner.length;
+    if (seen > most) return true;
+    waiting.push(...inner);
   }
-  return ({ schema, httpPart }) => (httpPart === 'body' ? asSent : fromText).compile(schema);
+  return false;
 }

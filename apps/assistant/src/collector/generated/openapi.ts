@@ -536,7 +536,8 @@ export interface paths {
          * Take a payload in with its pictures, and answer when it is processed
          * @description A form has to come at no less than 8 MB in each
          *     2 minutes until it is whole, half a megabit a second. One that comes more slowly, or stalls, is
-         *     408 `request_too_slow`, and nothing of it is stored.
+         *     408 `request_too_slow`, and nothing of it is stored. One API key, or address without one, may have three times
+         *     COLLECTOR_UPLOADS forms at once, and is 503 `uploads_busy` past those.
          *
          *     The pipeline runs before the answer, so this can take minutes. A payload that ends
          *     `invalid` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again

@@ -53,7 +53,7 @@ export function terminalRoutes(
       reply.headers(await loginLimit(request.ip));
       const { port, state, code_challenge } = request.query;
       const browserId = cookies.browserId(request) ?? randomId();
-      const asker = { port, state, code_challenge };
+      const asker = { port: Number(port), state, code_challenge };
       const url = await signIn.begin(asker, { browserId, sessionId: null });
       cookies.setBrowserId(reply, browserId);
       return reply.redirect(`${url}#`);

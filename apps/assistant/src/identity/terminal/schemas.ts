@@ -1,12 +1,15 @@
 import { Type } from 'typebox';
 import { ID_PATTERN } from '../ids.ts';
 
+/** 1024 to 65535 in digits alone: as an integer, text of other forms, such as `0x1000`, would be taken too. */
+const PORT =
+  '^(102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$';
+
 /** What a terminal sends the browser with. RFC 8252 §7.3, RFC 7636 §4.3. */
 export const terminalQuery = Type.Object({
-  port: Type.Integer({
-    minimum: 1024,
-    maximum: 65_535,
-    description: 'Where the terminal listens on 127.0.0.1.',
+  port: Type.String({
+    pattern: PORT,
+    description: 'Where the terminal listens on 127.0.0.1: 1024 to 65535.',
   }),
   state: Type.String({
     pattern: '^[A-Za-z0-9_-]{22,128}$',

@@ -242,6 +242,9 @@ test('whoever is signed out meanwhile gets no session by a code', async () => {
 
 const malformed: Record<string, Record<string, string>> = {
   'a port that only root opens': { port: '80' },
+  'the highest of these ports': { port: '1023' },
+  'a port in sixteens': { port: '0x1000' },
+  'a port with a power of ten': { port: '4e3' },
   'a port that is none': { port: '65536' },
   'an address for a port': { port: '1@evil.test' },
   'a short state': { state: 'short' },

@@ -18,6 +18,7 @@ import type { SourceLimit } from '../limit-source.ts';
 import { markReplayed } from '../replayed.ts';
 import { ingestHeaders } from '../schemas.ts';
 import { createReadMetadata } from './metadata.ts';
+import { createPlaces } from './places.ts';
 import { formTooLarge, MAX_FORM_BYTES, receiveForm } from './receive-form.ts';
 import { formSchema, processedSchema } from './schemas.ts';
 import type { ProcessForm } from './service.ts';
@@ -39,12 +40,6 @@ export type WithImagesDeps = {
 };
 
 /**
- * For each payload that is processed so many are received, or wait for their turn: a sender may take its time,
- * and holds nothing but its files meanwhile.
- */
-const RECEIVED_FOR_EACH = 4;
-
-/**
  * `POST /ingest/with-images`, in a scope of its own, because it reads another type of body than all else.
  * What can be refused is refused before the body is read, or at its field `metadata`, which is read as soon
  * as it comes: so a form counts against its source's rate even if its files turn out bad. Specification 001,
@@ -54,7 +49,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
   const { processForm, limit, breaker, imageStore, disk, temporary, atOnce, metrics } = deps;
   const { maxBytes = MAX_FORM_BYTES } = deps;
   const readMetadata = createReadMetadata(app);
-  const places = pLimit(RECEIVED_FOR_EACH * atOnce);
+  const inPlace = createPlaces(atOnce);
   const turns = pLimit(atOnce);
   const sources = new WeakMap<FastifyRequest, string>();
   const accepted = new WeakSet<FastifyRequest>();
@@ -104,8 +99,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
     },
     async (request, reply) => {
       await refuseEarly(request);
-      if (places.activeCount >= places.concurrency) throw problem('uploads_busy');
-      return places(async () => {
+      return inPlace(callerOf(request), async () => {
         await using received = new AsyncDisposableStack();
         const form = await receiveForm(request, {
           disk,
@@ -170,7 +164,8 @@ const STORE_AWAY = 'The image store cannot be used at present. Nothing was store
 
 const DESCRIPTION = `A form has to come at no less than ${SLOWEST_BODY.bytes / MEBIBYTE} MB in each
 ${SLOWEST_BODY.milliseconds / 60_000} minutes until it is whole, half a megabit a second. One that comes more slowly, or stalls, is
-408 \`request_too_slow\`, and nothing of it is stored.
+408 \`request_too_slow\`, and nothing of it is stored. One API key, or address without one, may have three times
+COLLECTOR_UPLOADS forms at once, and is 503 \`uploads_busy\` past those.
 
 The pipeline runs before the answer, so this can take minutes. A payload that ends
 \`invalid\` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again

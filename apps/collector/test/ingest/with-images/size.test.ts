@@ -4,18 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
-import { createServer } from '@oselya/kit';
-import { Registry } from 'prom-client';
-import { guardRoutes } from '../../../src/access/guard.ts';
-import { createDisk } from '../../../src/disk/disk.ts';
-import { withImagesRoutes } from '../../../src/ingest/with-images/routes.ts';
 import { MAX_FORM_BYTES } from '../../../src/ingest/with-images/receive-form.ts';
 import { MEBIBYTE } from '../../../src/limits.ts';
-import { createMetrics } from '../../../src/metrics.ts';
-import { PayloadSchema } from '../../../src/payload/schema.ts';
-import { fakeBreaker } from '../../support/breaker.ts';
 import { FORM_TYPE, formBytes, image, metadata } from '../../support/form-bytes.ts';
-import { log } from '../../support/pipeline.ts';
+import { startRoutes } from './routes-server.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-size-'));
 after(() => rm(folder, { recursive: true }));
@@ -23,30 +15,16 @@ after(() => rm(folder, { recursive: true }));
 /** What the pipeline was given: the bytes of each form's files. */
 const processed: number[][] = [];
 
-const app = await createServer({
-  log,
-  bodyLimit: MEBIBYTE,
-  openapi: { title: 'Test', description: 'A test.', version: '1' },
-});
-guardRoutes(app, undefined);
-app.addSchema(PayloadSchema);
-await app.register(withImagesRoutes, {
+const url = await startRoutes({
+  folder,
   async processForm({ files }) {
     processed.push(files.map(({ bytes }) => bytes));
     assert.equal((await readdir(folder)).length, files.length, 'they are there while it runs');
     return { raw_id: 1, status: 'completed' as const, listing_id: 1, images: [] };
   },
-  limit: async () => ({}),
-  breaker: fakeBreaker(),
-  imageStore: { isAway: false },
-  disk: createDisk({ folder, minFreeMb: 0 }),
-  temporary: () => folder,
   atOnce: 1,
   maxBytes: MEBIBYTE,
-  metrics: createMetrics(new Registry()),
 });
-const url = await app.listen({ port: 0 });
-after(() => app.close());
 
 /** Sends files of so many bytes without saying how long the form is. */
 async function send(sizes: readonly number[], payload = metadata()) {

@@ -1,0 +1,39 @@
+import { after } from 'node:test';
+import { createServer } from '@oselya/kit';
+import { Registry } from 'prom-client';
+import type { ApiKeys } from '../../../src/access/api-keys.ts';
+import { guardRoutes } from '../../../src/access/guard.ts';
+import { createDisk } from '../../../src/disk/disk.ts';
+import { withImagesRoutes, type WithImagesDeps } from '../../../src/ingest/with-images/routes.ts';
+import { MEBIBYTE } from '../../../src/limits.ts';
+import { createMetrics } from '../../../src/metrics.ts';
+import { PayloadSchema } from '../../../src/payload/schema.ts';
+import { fakeBreaker } from '../../support/breaker.ts';
+import { log } from '../../support/pipeline.ts';
+
+type Options = Pick<WithImagesDeps, 'processForm' | 'atOnce' | 'maxBytes'> & {
+  folder: string;
+  keys?: Pick<ApiKeys, 'verify'>;
+};
+
+/** A server with the route alone, without a database; gives its address. */
+export async function startRoutes({ folder, keys, ...deps }: Options): Promise<string> {
+  const app = await createServer({
+    log,
+    bodyLimit: MEBIBYTE,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  guardRoutes(app, keys);
+  app.addSchema(PayloadSchema);
+  await app.register(withImagesRoutes, {
+    limit: async () => ({}),
+    breaker: fakeBreaker(),
+    imageStore: { isAway: false },
+    disk: createDisk({ folder, minFreeMb: 0 }),
+    temporary: () => folder,
+    metrics: createMetrics(new Registry()),
+    ...deps,
+  });
+  after(() => app.close());
+  return app.listen({ port: 0 });
+}
