@@ -1,4 +1,8 @@
+import pLimit, { type LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
+
+/** How many works go on in a line, or wait there. */
+const lengthOf = ({ activeCount, pendingCount }: LimitFunction) => activeCount + pendingCount;
 
 /**
  * Makes a function that does one work of a user after the other, in this process. A place is taken until the work has
@@ -8,11 +12,11 @@ import { problem } from '../errors.ts';
  * @throws ProblemError `rate_limited` where too many wait; what the work throws.
  */
 export function createTurns(mostWaiting: number) {
-  const lines = new Map<string, { length: number; last: Promise<unknown> }>();
+  const lines = new Map<string, LimitFunction>();
 
   return async <Result>(userId: string, work: () => Promise<Result>): Promise<Result> => {
-    const line = lines.get(userId) ?? { length: 0, last: Promise.resolve() };
-    if (line.length > mostWaiting) {
+    const line = lines.get(userId) ?? pLimit(1);
+    if (lengthOf(line) > mostWaiting) {
       throw problem('rate_limited', {
         detail: `One search of yours goes on and ${mostWaiting} wait for it. Wait until one has been answered, then try again.`,
         headers: {
@@ -24,12 +28,10 @@ export function createTurns(mostWaiting: number) {
       });
     }
     lines.set(userId, line);
-    line.length += 1;
-    const turn = line.last.then(work).finally(() => {
-      line.length -= 1;
-      if (line.length === 0) lines.delete(userId);
-    });
-    line.last = turn.catch(() => undefined);
-    return turn;
+    try {
+      return await line(work);
+    } finally {
+      if (lengthOf(line) === 0) lines.delete(userId);
+    }
   };
 }
