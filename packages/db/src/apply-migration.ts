@@ -19,7 +19,7 @@ const UNHURRIED_MS = 2 ** 31 - 1;
 /**
  * Applies a file in one transaction. Who waits for a table keeps all others from it that come later, so a
  * file waits shortly, such as for a backup that reads the table, then lets them go first and asks again.
- * @throws DatabaseError MIGRATION_FAILED; then the file has changed nothing.
+ * @throws DatabaseError MIGRATION_FAILED; then the file has changed nothing, unless it says that this is not known.
  */
 export async function applyAtOnce(
   client: pg.PoolClient,
@@ -28,18 +28,24 @@ export async function applyAtOnce(
   lockTimeoutMs: number,
 ): Promise<void> {
   for (let tries = 1; ; tries += 1) {
+    let isCommitting = false;
     try {
       await client.query('begin');
       await client.query(`set local lock_timeout = ${lockTimeoutMs}`);
       await client.query('set local statement_timeout = 0');
       await client.query(unhurried(migration.sql));
       await record(client, component, migration);
+      isCommitting = true;
       await client.query('commit');
       return;
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       if (!isLockTimeout(error) || tries === LOCK_TRIES) {
-        throw failed(component, migration, 'failed and changed nothing', error);
+        // A connection that breaks there may have brought the commit, and not its answer.
+        const what = isCommitting
+          ? 'may have failed, and the next start finds out'
+          : 'failed and changed nothing';
+        throw failed(component, migration, what, error);
       }
       await sleep(lockTimeoutMs);
     }

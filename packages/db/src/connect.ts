@@ -14,6 +14,7 @@ export type ConnectOptions = {
   dataDir?: string | undefined;
   /** What the embedded database in memory begins with, as PGlite dumps it; a new one unless given. */
   image?: Blob | undefined;
+  /** To PostgreSQL at once, 10 unless told; one more hears notifications. */
   maxConnections?: number;
   /** How long PostgreSQL may take to answer a query, 30 s unless told; migrations are exempt. */
   queryTimeoutMs?: number;

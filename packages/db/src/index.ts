@@ -1,5 +1,5 @@
 export { connect, type ConnectOptions } from './connect.ts';
-export type { Database, Notify } from './database.ts';
+export type { Database } from './database.ts';
 export { DatabaseError, isDatabaseOutage } from './errors.ts';
 export { lockFolder, type FolderLock } from './lock.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';

@@ -1,24 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  sql,
-} from 'kysely';
-import { isPrepared, prepared, unplanned } from '../src/index.ts';
+import { sql } from 'kysely';
+import { isPrepared, offlineDatabase, prepared, unplanned } from '../src/index.ts';
 import { preparedName } from '../src/prepared.ts';
 
-const db = new Kysely<object>({
-  dialect: {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (of) => new PostgresIntrospector(of),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  },
-});
+const { db } = offlineDatabase<object>();
 const textOf = (count: number) =>
   sql`${prepared}select id from jobs limit ${unplanned(count)}`.compile(db).sql;
 

@@ -12,7 +12,7 @@ export { listen } from './http/listen.ts';
 export { isLoopback } from './http/loopback.ts';
 export { closeServer } from './http/close-server.ts';
 export { whenAbandoned } from './http/when-abandoned.ts';
-export { healthRoutes, type HealthChecks, type HealthReport } from './http/health.ts';
+export { healthRoutes, type HealthChecks } from './http/health.ts';
 export { describeProblems } from './http/problem-answers.ts';
 export { cursors, pageQuery, toPage } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
@@ -20,12 +20,7 @@ export { clientNetwork } from './http/client-network.ts';
 export { describeErrors } from './http/validation-errors.ts';
 export { createLogger, type Logger } from './logging.ts';
 export { logFields, withLogFields, withOnlyLogFields } from './log-fields.ts';
-export {
-  defineProblems,
-  type ErrorDefinition,
-  ProblemError,
-  type ProblemFactory,
-} from './problems.ts';
+export { defineProblems, type ErrorDefinition, ProblemError } from './problems.ts';
 export { commonErrors, commonProblem } from './common-errors.ts';
 export { onShutdown } from './shutdown.ts';
 export { StartError } from './start-error.ts';

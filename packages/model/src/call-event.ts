@@ -1,5 +1,5 @@
 import type { ModelErrorCode } from './errors.ts';
-import type { Tokens } from './usage.ts';
+import { NO_TOKENS, type Tokens } from './usage.ts';
 
 /** One request to the model server, reported when it has ended; made for metrics. */
 export type ModelCallEvent = {
@@ -8,3 +8,30 @@ export type ModelCallEvent = {
   outcome: 'ok' | ModelErrorCode;
   durationMs: number;
 } & Tokens;
+
+/** The report of a request that is being made. */
+export type Report = {
+  /** What the request has cost, as far as the server has said. */
+  tokens: Tokens;
+  /** Sends the report, with the time since it was opened; what ends a request again is passed over. */
+  end(outcome: ModelCallEvent['outcome']): void;
+};
+
+/** Opens the report of a request that begins now. */
+export function openReport(
+  operation: string,
+  observe: ((event: ModelCallEvent) => void) | undefined,
+): Report {
+  const startedAt = performance.now();
+  let isSent = false;
+  const report: Report = {
+    tokens: NO_TOKENS,
+    end(outcome) {
+      if (isSent) return;
+      isSent = true;
+      const durationMs = performance.now() - startedAt;
+      observe?.({ operation, outcome, durationMs, ...report.tokens });
+    },
+  };
+  return report;
+}

@@ -2,7 +2,7 @@ import { ModelError } from './errors.ts';
 
 /**
  * Checks vectors before anybody stores them: one that is not finite, zero or of another width would
- * corrupt every search that meets it. That there is one for each text, the SDK has checked.
+ * corrupt every search that meets it. They are judged as they are stored, in single precision. That there is one for each text, the SDK has checked.
  *
  * @param vectors What the model gave.
  * @param expected The width that all must have, and the model's name for the error message.
@@ -30,8 +30,9 @@ function problemOf(vector: number[], dimensions: number): string | undefined {
   if (vector.length !== dimensions) {
     return `of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
   }
-  if (!vector.every(Number.isFinite)) return 'with a number that is not finite.';
-  if (vector.every((number) => number === 0)) {
+  const stored = vector.map(Math.fround);
+  if (!stored.every(Number.isFinite)) return 'with a number that is not finite.';
+  if (stored.every((number) => number === 0)) {
     return 'of zeros only, which has no direction.';
   }
   return undefined;

@@ -3,8 +3,8 @@ import type { ChatPart } from './chat/answer-parts.ts';
 import type { ChatRequest } from './chat/open-answer.ts';
 import { streamChat } from './chat/stream-chat.ts';
 import { embed, type EmbedOptions, type EmbedResult } from './embed.ts';
-import { ModelError } from './errors.ts';
 import { createExchanger } from './exchange.ts';
+import { createInProgress } from './in-progress.ts';
 import { checkNumbers, serverSettings, type ModelClientOptions } from './options.ts';
 import type { ModelBackend, ModelHealth } from './providers/backend.ts';
 import { createMockBackend } from './providers/mock.ts';
@@ -99,55 +99,27 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     timeoutMs,
     observe,
   };
-  const inProgress = new Set<Promise<unknown>>();
-  let closing: Promise<void> | undefined;
-
-  const refuseWhenClosed = (): void => {
-    if (closing) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
-  };
-  const track = async <T>(start: () => Promise<T>): Promise<T> => {
-    refuseWhenClosed();
-    const call = start();
-    inProgress.add(call);
-    try {
-      return await call;
-    } finally {
-      inProgress.delete(call);
-    }
-  };
-
-  async function* converse(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined> {
-    refuseWhenClosed();
-    const ended = Promise.withResolvers<void>();
-    inProgress.add(ended.promise);
-    try {
-      yield* streamChat(conversing, request);
-    } finally {
-      inProgress.delete(ended.promise);
-      ended.resolve();
-    }
-  }
+  const inProgress = createInProgress();
 
   return {
     generateObject: (request) =>
-      track(() => generateObject(request.image ? describing : generating, request)),
-    streamChat: converse,
-    embed: (texts, request = {}) => track(() => embed(vectorising, texts, request)),
+      inProgress.call(() => generateObject(request.image ? describing : generating, request)),
+    streamChat: (request) => inProgress.stream(() => streamChat(conversing, request)),
+    embed: (texts, request = {}) => inProgress.call(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
     visionModel: backend.vision.modelId,
     embeddingModel: backend.embedding.modelId,
     breaker: joinBreakers([chatting, seeing, embedding]),
     async health({ signal } = {}) {
       const { mode } = options;
-      if (closing) return { status: 'down', detail: 'The model client has been closed.', mode };
+      if (inProgress.isClosed) {
+        return { status: 'down', detail: 'The model client has been closed.', mode };
+      }
       const limit = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, options.timeoutMs));
       const health = await backend.health(signal ? AbortSignal.any([signal, limit]) : limit);
       return { ...health, mode };
     },
-    close() {
-      closing ??= Promise.allSettled(inProgress).then(() => backend.close());
-      return closing;
-    },
+    close: () => inProgress.close(() => backend.close()),
   };
 }
 

@@ -5,11 +5,11 @@ import {
   JSONParseError,
 } from '@ai-sdk/provider';
 import { ModelError } from './errors.ts';
-import type { ModelCallEvent } from './call-event.ts';
+import { type ModelCallEvent, openReport } from './call-event.ts';
 import type { Breaker } from './resilience/breaker.ts';
 import type { CallContext } from './resilience/call-policy.ts';
 import { serverMessage } from './transport/server-message.ts';
-import { NO_TOKENS, type Tokens } from './usage.ts';
+import type { Tokens } from './usage.ts';
 
 /** One request to the server: how to send it, and how to read what comes back. */
 export type Exchange<A, T> = {
@@ -43,25 +43,21 @@ export function createExchanger(deps: {
 }): Exchanger {
   return ({ operation, expected, context, send, tokens, read, observe }) =>
     deps.breaker.run(async () => {
-      const startedAt = performance.now();
-      let cost = NO_TOKENS;
-      const report = (outcome: ModelCallEvent['outcome']): void => {
-        const durationMs = performance.now() - startedAt;
-        const event = { operation, outcome, durationMs, ...cost };
+      const report = openReport(operation, (event) => {
         observe(event);
         deps.observe?.(event);
-      };
+      });
       let value;
       try {
         const answer = await send(context.signal);
-        cost = tokens(answer);
+        report.tokens = tokens(answer);
         value = read(answer);
       } catch (error) {
         const failure = modelError(error, { expected, context, address: deps.address });
-        report(failure.code);
+        report.end(failure.code);
         throw failure;
       }
-      report('ok');
+      report.end('ok');
       return value;
     });
 }

@@ -26,6 +26,7 @@ export type ModelClientOptions = {
   embeddingDimensions: number;
   /** How the `mock` mode answers in conversations, which it refuses without it. */
   mockAgent?: MockAgent | undefined;
+  /** Told of each request to the server when it has ended. */
   observe?: ((event: ModelCallEvent) => void) | undefined;
   /** 3 attempts, waiting about 500 ms and doubling up to 10 s, when nothing else is said. */
   retry?: RetryOptions | undefined;

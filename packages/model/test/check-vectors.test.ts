@@ -18,6 +18,9 @@ const bad: [vector: number[], said: RegExp][] = [
   [[Number.NaN, 1], /not finite/],
   [[1, Number.NEGATIVE_INFINITY], /not finite/],
   [[0, -0], /zeros only/],
+  // As PostgreSQL stores them, in single precision.
+  [[1e39, 1], /not finite/],
+  [[1e-46, -1e-300], /zeros only/],
 ];
 for (const [vector, said] of bad) {
   test(`[${vector.join(', ')}] is refused wherever it stands`, () => {

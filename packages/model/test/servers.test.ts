@@ -79,6 +79,26 @@ suite('a server that takes no schema for its answers', () => {
     });
   }
 
+  test('and was asked by several at once is asked without it by each of them', async (t) => {
+    const asking = Promise.withResolvers<void>();
+    let sent = 0;
+    const { client, server } = await startScene(t, [
+      async ({ body }) => {
+        if (Object(body).response_format === undefined) return chat.ollama(FLAT);
+        sent += 1;
+        if (sent === 3) asking.resolve();
+        await asking.promise;
+        return { status: 400, body: refusals[0]?.[1] };
+      },
+    ]);
+    const answers = await Promise.all([ask(client), ask(client), ask(client)]);
+    assert.deepEqual(
+      answers.map(({ value }) => value),
+      [VALUE, VALUE, VALUE],
+    );
+    assert.equal(server.requests.length, 6);
+  });
+
   test('and refuses for another reason is told as it is', async (t) => {
     const { client, server } = await startScene(t, [failure.vllmBadRequest]);
     const error = await failsWith(ask(client), 'MODEL_REJECTED');

@@ -1,9 +1,8 @@
 import type { LanguageModelV4 } from '@ai-sdk/provider';
 import { ModelError } from '../errors.ts';
 import { modelError } from '../exchange.ts';
-import type { ModelCallEvent } from '../call-event.ts';
+import { type ModelCallEvent, openReport } from '../call-event.ts';
 import { type CallContext, givenUp } from '../resilience/call-policy.ts';
-import { NO_TOKENS } from '../usage.ts';
 import { answerParts, type ChatPart, EXPECTED } from './answer-parts.ts';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
 import { toPrompt, toTools } from './messages.ts';
@@ -35,7 +34,12 @@ export type OpenAnswerDeps = {
 
 /** An answer of which something has come. */
 export type OpenAnswer = {
+  /**
+   * What has come of it, and what comes; to be asked for once.
+   * @throws ModelError MODEL_TIMEOUT where the next part does not come in time; every code of a request.
+   */
   parts(): AsyncGenerator<ChatPart, void, undefined>;
+  /** Has the server stop to write, unless it has ended. */
   close(): void;
 };
 
@@ -48,20 +52,12 @@ export async function openAnswer(
   { operation, model, system, messages, tools = [], maxOutputTokens, signal }: ChatRequest,
   context: CallContext,
 ): Promise<OpenAnswer> {
-  const startedAt = performance.now();
+  const report = openReport(operation, observe);
   const ending = new AbortController();
-  let cost = NO_TOKENS;
-  let isReported = false;
-
-  function report(outcome: ModelCallEvent['outcome']): void {
-    if (isReported) return;
-    isReported = true;
-    observe?.({ operation, outcome, durationMs: performance.now() - startedAt, ...cost });
-  }
 
   function fail(error: unknown, interruption: CallContext['interruption']): ModelError {
     const failure = modelError(error, { expected: EXPECTED, context: { interruption }, address });
-    report(failure.code);
+    report.end(failure.code);
     return failure;
   }
 
@@ -91,7 +87,7 @@ export async function openAnswer(
     const interruption = () => interruptionOf({ isLate, signal, timeoutMs });
     try {
       while (!next.done) {
-        if (next.value?.type === 'end') cost = next.value.usage;
+        if (next.value?.type === 'end') report.tokens = next.value.usage;
         if (next.value !== undefined) yield next.value;
         const timer = setTimeout(() => {
           isLate = true;
@@ -102,7 +98,7 @@ export async function openAnswer(
     } catch (error) {
       throw fail(error, interruption);
     }
-    report('ok');
+    report.end('ok');
   }
 
   return {
@@ -110,7 +106,7 @@ export async function openAnswer(
     close() {
       // Whoever stops to listen has the server stop to write.
       giveUp();
-      report('MODEL_ABORTED');
+      report.end('MODEL_ABORTED');
     },
   };
 }

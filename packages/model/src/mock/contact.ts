@@ -24,7 +24,7 @@ const NO_NAMES =
 /**
  * The first name of whoever offers the property, or null.
  *
- * @param masked the cleaned text, with ☎ in place of each phone number
+ * @param masked The cleaned text, with ☎ in place of each phone number.
  */
 export function readContactName(masked: string): string | null {
   for (const pattern of [...INTRODUCTIONS, NAME_AND_PART, BEFORE_PHONE]) {

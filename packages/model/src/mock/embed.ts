@@ -64,9 +64,9 @@ function counted(tokens: string[]): Map<string, number> {
  * A vector for a text, so that related texts are near by cosine: hashed words, their character
  * trigrams, and concepts that are the same in Ukrainian, Russian and English. Deterministic.
  *
- * @param dimensions how many numbers the vector has
- * @returns a vector of length 1, never with a NaN
- * @throws RangeError when `dimensions` is not a positive whole number
+ * @param dimensions How many numbers the vector has.
+ * @returns A vector of length 1, never with a NaN.
+ * @throws RangeError when `dimensions` is not a positive whole number.
  */
 export function embedText(text: string, dimensions: number): number[] {
   if (!Number.isInteger(dimensions) || dimensions < 1) {

@@ -25,7 +25,7 @@ function unmixAlphabets(word: string): string {
  * hyphens, stress marks and zero-width signs, and with look-alike letters put into one alphabet.
  * Case stays, so names can still be told from other words.
  *
- * @param limit at most this many characters of the text are read
+ * @param limit At most this many characters of the text are read.
  */
 export function clean(text: string, limit: number): string {
   return (

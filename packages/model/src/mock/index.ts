@@ -1,8 +1,7 @@
 /** The rules of the mock language model: pure and deterministic, without input or output. */
 export { describeImage } from './describe-image.ts';
-export type { ImageInput } from './describe-image.ts';
 export { embedText } from './embed.ts';
 export { FEATURE_SLUGS } from './features.ts';
 export { readListing } from './read-listing.ts';
-export type { DealType, Language, PropertyType, ReadListing } from './types.ts';
+export type { DealType, ReadListing } from './types.ts';
 export { readWish, type Wish } from './read-wish.ts';

@@ -60,8 +60,8 @@ const DEALS_LISTED = stem(String.raw`${DEALS}(?:,|/| та| і| и) ?${DEALS}`);
 /**
  * Which other trade a text is about, as an English sentence; null when it is about none.
  *
- * @param offersProperty a property is named and something is offered, so that more must speak for
- *   the other trade: adverts of flats mention renovation, furniture and cars
+ * @param offersProperty Whether a property is named and something is offered, so that more must speak for
+ *   the other trade: adverts of flats mention renovation, furniture and cars.
  */
 export function otherTrade(folded: string, offersProperty: boolean): string | null {
   if (GOODS.test(folded)) return 'The text promotes goods, not a property.';

@@ -72,9 +72,9 @@ function firstDistrict(folded: string, city: string | null): [string, string | n
 /**
  * City and district of a listing's text. A district that only one city has tells the city too.
  *
- * @param written the cleaned text with its case, where villages and unknown towns are looked for
- * @param folded the same text folded
- * @param known the city when the payload says it
+ * @param written The cleaned text with its case, where villages and unknown towns are looked for.
+ * @param folded The same text folded.
+ * @param known The city, where the payload says it.
  */
 export function readPlace(written: string, folded: string, known: string | null): Place {
   const village = written.match(VILLAGE)?.[1] ?? null;

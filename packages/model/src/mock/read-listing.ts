@@ -110,8 +110,8 @@ const NOTHING = {
  * Facts come from the title and description; fields that the payload gives itself, when plausible,
  * stand before what the text says. Instructions inside a text are text like any other.
  *
- * @param input the payload as the collector sends it; any JSON value is understood, none throws
- * @returns the facts; areas in square metres, unknown ones null
+ * @param input The payload as the collector sends it; any JSON value is understood, none throws.
+ * @returns The facts; areas in square metres, unknown ones null.
  */
 export function readListing(input: unknown): ReadListing {
   const payload = asPayload(input);

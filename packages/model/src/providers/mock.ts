@@ -11,10 +11,10 @@ import {
 import { imageDescription } from '../answers/image-description.ts';
 import { listingExtraction } from '../answers/listing-extraction.ts';
 import { describeImage, embedText, readListing } from '../mock/index.ts';
-import { conversationIn, streamReply } from '../chat/mock-agent.ts';
 import type { MockAgent } from '../conversation.ts';
 import { countWords } from '../count-words.ts';
 import type { ModelBackend } from './backend.ts';
+import { conversationIn, streamReply } from './mock-conversation.ts';
 
 /** The names the mock's models go by, in place of `MODEL_CHAT` and `MODEL_EMBEDDING`. */
 const CHAT_MODEL = 'mock';

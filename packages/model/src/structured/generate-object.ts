@@ -59,17 +59,21 @@ export async function generateObject<S extends TSchema>(
   const usage = createUsage();
   const messages: ModelMessage[] = [question(request.data, request.image)];
   let repairing = false;
+  // Of the request that was sent last: others may have met the refusal while it was on its way.
+  let hadFormat = false;
   const output = rawJson(request.schemaName, request.schema);
 
-  const ask = (signal: AbortSignal) =>
-    generateText({
+  const ask = (signal: AbortSignal) => {
+    hadFormat = !refusesFormat.has(model);
+    return generateText({
       model,
       instructions: instructions(request.system, request.schema),
       messages,
-      ...(refusesFormat.has(model) ? {} : { output }),
+      ...(hadFormat && { output }),
       maxRetries: 0,
       abortSignal: signal,
     });
+  };
 
   // The conversation outlives an attempt: when the repair meets a failing server, the next attempt
   // goes on with the repair instead of beginning anew.
@@ -92,7 +96,7 @@ export async function generateObject<S extends TSchema>(
           },
         });
       } catch (error) {
-        if (isFormatRefusal(error) && !refusesFormat.has(model)) {
+        if (hadFormat && isFormatRefusal(error)) {
           refusesFormat.add(model);
           continue;
         }

@@ -77,6 +77,30 @@ suite('failures that are final', () => {
   });
 });
 
+test('the wait grows with each attempt, and a part of it is random', async (t) => {
+  const random = t.mock.method(Math, 'random', () => 0.75);
+  const call = createCallPolicy({
+    timeoutMs: 60_000,
+    attempts: 4,
+    initialDelayMs: 40,
+    maxDelayMs: 10_000,
+  });
+  const attempts: number[] = [];
+  const outcome = call(undefined, async () => {
+    attempts.push(performance.now());
+    throw new ModelError('MODEL_UNAVAILABLE', 'down');
+  });
+  await failsWith(outcome, 'MODEL_UNAVAILABLE');
+  const waits = attempts.slice(1).map((at, index) => at - (attempts[index] ?? 0));
+  // Half of 40, 80 and 160 ms, and three quarters of the other half; a timer may be a millisecond early.
+  assert.deepEqual(
+    [35, 70, 140].map((leastMs, index) => (waits[index] ?? 0) >= leastMs - 1),
+    [true, true, true],
+    waits.join(', '),
+  );
+  assert.equal(random.mock.callCount(), 4);
+});
+
 suite('waiting as the server asks', () => {
   test('a Retry-After within the deadline is waited for', async (t) => {
     const { client, server, events } = await startScene(t, [
