@@ -27,7 +27,7 @@ export type Thumbnails = {
  * @param onError Told of a copy that could not be stored: it is used, and made again the next time.
  */
 export function createThumbnails(
-  store: Pick<ImageStore, 'read' | 'readThumbnail' | 'putThumbnail'>,
+  store: Pick<ImageStore, 'has' | 'read' | 'readThumbnail' | 'putThumbnail' | 'removeThumbnail'>,
   onError: (error: unknown) => void,
 ): Thumbnails {
   return {
@@ -35,12 +35,18 @@ export function createThumbnails(
     makeSoon: createMaker(decodeSoon, refuseBehind),
   };
 
+  /** Of a picture that was removed meanwhile nobody would look for a smaller copy any more. */
+  async function keep(sha256: string, side: number, bytes: Buffer): Promise<void> {
+    await store.putThumbnail(sha256, side, bytes);
+    if (!(await store.has(sha256))) await store.removeThumbnail(sha256, side);
+  }
+
   function createMaker(inTurn: LimitFunction, refuse?: (inProgress: number) => void) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
       const bytes = await inTurn(async () => toJpeg(await store.read(sha256), side));
-      await store.putThumbnail(sha256, side, bytes).catch(onError);
+      await keep(sha256, side, bytes).catch(onError);
       return bytes;
     }
 

@@ -17,7 +17,7 @@ export type WaitStep = { do: 'wait' | 'pause'; ms: number };
 type Step = { do: 'claim' | 'stop' } | WaitStep;
 
 /** Decides what a worker does next, from what it is told of the steps before. It does nothing by itself. */
-type Agenda = {
+export type Agenda = {
   next(): Step;
   /**
    * Whether the model keeps jobs back. Half-open, it keeps none until one has met the probe and came back: those

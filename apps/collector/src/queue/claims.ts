@@ -8,7 +8,7 @@ import type { Slots } from './slots.ts';
 import type { Claimant } from './transitions.sql.ts';
 
 /** What one worker claims. */
-type Claims = {
+export type Claims = {
   /**
    * Jobs for the slots that are free and for those that soon will be, or one that is to be alone in the process.
    * Where no slot is free: jobs to begin beyond them, one of each source that has nothing in progress while another

@@ -44,7 +44,9 @@ export function createGiveBack(
 
   async function giveNow(jobs: readonly (Job & Returning)[]): Promise<ReadonlySet<number>> {
     try {
-      return await outlastOutages({ db, log }, () => returnJobs(db, jobs), { signal: stopping });
+      return await outlastOutages({ db, log }, (isAgain) => returnJobs(db, jobs, { isAgain }), {
+        signal: stopping,
+      });
     } catch (error) {
       for (const job of jobs) {
         log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned');

@@ -54,7 +54,7 @@ export function createInlineJobs<Input>(deps: {
     if (outcome !== 'lost') return outcome;
     try {
       // Whatever ended the work before its end was written, nobody should have to wait for the lease.
-      await returnJobs(db, [{ ...job, modelUsage: options.cost?.usage() }]);
+      await returnJobs(db, [{ ...job, stages: options.stages, modelUsage: options.cost?.usage() }]);
     } catch (error) {
       log.error({ err: error, ...logFieldsOf(job) }, 'a job could not be returned');
     }

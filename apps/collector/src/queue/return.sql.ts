@@ -1,34 +1,41 @@
 import { retryConflicts } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, Tables } from '../database/tables.ts';
+import type { ModelUsage, StageRecord, Tables } from '../database/tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, ListingKey } from './job.ts';
 import { release } from './release.sql.ts';
-import { returned } from './transitions.sql.ts';
+import { isReturned, returned } from './transitions.sql.ts';
 
-/** A job that goes back, and what it has cost of the model all the same. */
-export type Returning = Fence & { modelUsage?: ModelUsage | undefined };
+/** A job that goes back, with the stages that it has been through and what it has cost of the model all the same. */
+export type Returning = Fence & {
+  stages?: readonly StageRecord[] | undefined;
+  modelUsage?: ModelUsage | undefined;
+};
 
 /**
  * Puts claimed jobs back as if they had not been claimed, all in one statement: their attempts do not count.
  * One whose pictures came with its request has failed, because they will be gone. Either way the next payloads of their
  * listings may have waited for them.
- * @returns The ids of those whose claims still held.
+ * @param options.isAgain Whether that was tried before, and its answer was lost: it may have been done.
+ * @returns The ids of those whose claims still held, at that time too, as long as nobody has claimed them since.
  */
 export async function returnJobs(
   db: Kysely<Tables>,
   jobs: readonly Returning[],
+  { isAgain = false } = {},
 ): Promise<ReadonlySet<number>> {
   if (jobs.length === 0) return new Set();
-  const items = jobs.map(({ rawId, attempt, modelUsage }) => ({
+  const items = jobs.map(({ rawId, attempt, stages = [], modelUsage }) => ({
     id: rawId,
     attempt,
+    stages,
     model_usage: modelUsage === undefined || modelUsage.calls === 0 ? null : modelUsage,
   }));
   return returnAll(
     db,
     sql`select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
-      as job (id bigint, attempt integer, model_usage jsonb)`,
+      as job (id bigint, attempt integer, stages jsonb, model_usage jsonb)`,
+    isAgain,
   );
 }
 
@@ -40,26 +47,46 @@ export function returnStrays(
 ): Promise<ReadonlySet<number>> {
   return returnAll(
     db,
-    sql`select id, attempt, null::jsonb as model_usage from raw_data
+    sql`select id, attempt, '[]'::jsonb as stages, null::jsonb as model_usage from raw_data
       where status = 'processing' and claimed_by = ${worker} and id <> all (${known}::bigint[])`,
   );
 }
 
-/** @param jobs Rows with `id`, `attempt` and `model_usage`. */
+type Returned = ListingKey & { rawId: number };
+
+const returnedColumns = sql`
+  raw_data.id as "rawId", raw_data.source_slug as "sourceSlug", raw_data.external_id as "externalId"`;
+
+/** @param jobs Rows with `id`, `attempt`, `stages` and `model_usage`. */
 async function returnAll(
   db: Kysely<Tables>,
   jobs: RawBuilder<unknown>,
+  isAgain = false,
 ): Promise<ReadonlySet<number>> {
+  const earlier = isAgain ? await findReturned(db, jobs) : [];
   const { rows } = await retryConflicts(() =>
-    sql<ListingKey & { rawId: number }>`
+    sql<Returned>`
       with job as materialized (${jobs}),
       held as materialized (${lockHeld})
       update raw_data set ${returned}
       from job as back join held using (id)
       where raw_data.id = back.id
-      returning raw_data.id as "rawId", raw_data.source_slug as "sourceSlug",
-        raw_data.external_id as "externalId"`.execute(db),
+      returning ${returnedColumns}`.execute(db),
   );
-  await release(db, rows);
-  return new Set(rows.map(({ rawId }) => rawId));
+  const back = [...earlier, ...rows];
+  // What waited for those that went earlier was perhaps not let go then.
+  await release(db, back);
+  return new Set(back.map(({ rawId }) => rawId));
+}
+
+/** Which of some jobs, as `returnAll` has them, are back by now. */
+async function findReturned(
+  db: Kysely<Tables>,
+  jobs: RawBuilder<unknown>,
+): Promise<readonly Returned[]> {
+  const { rows } = await sql<Returned>`
+    with job as (${jobs})
+    select ${returnedColumns} from raw_data join job using (id)
+    where raw_data.attempt = job.attempt and ${isReturned}`.execute(db);
+  return rows;
 }

@@ -79,14 +79,14 @@ export function createJobRunner<Input>(deps: {
     options: JobOptions<Input>,
     onProcessed?: () => void,
   ): Promise<JobOutcome> {
-    const { cost = createModelCost() } = options;
+    const { cost = createModelCost(), stages = [] } = options;
     try {
-      const result = await processed(job, { ...options, cost });
+      const result = await processed(job, { ...options, stages, cost });
       const modelUsage = cost.usage();
       if (result.status === 'postponed') {
         const back = await outlastOutages(
           deps,
-          () => returnJobs(db, [{ ...job, modelUsage }]),
+          (isAgain) => returnJobs(db, [{ ...job, stages, modelUsage }], { isAgain }),
           options,
         );
         return back.has(job.rawId) ? 'postponed' : 'lost';

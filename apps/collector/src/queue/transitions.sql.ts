@@ -109,16 +109,21 @@ const interrupted: RawError = {
 };
 
 /**
- * The job goes back as if it had not been claimed: its attempt does not count, but what that cost does, which
- * is in a row `back` with `model_usage`. No request waits for it any more.
+ * The job goes back as if it had not been claimed: its attempt does not count, but how far that came and what it cost
+ * does, which is in a row `back` with `stages` and `model_usage`. No request waits for it any more.
  */
 export const returned = sql`
   status = case when ${lacksItsPictures} then 'failed' else 'pending' end,
   error = case when ${lacksItsPictures} then ${JSON.stringify(interrupted)}::jsonb end,
   attempts = case when ${lacksItsPictures} then attempts else attempts - 1 end,
   inline = ${lacksItsPictures},
+  stages = ${stagesWith(sql`back.stages`)},
   model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
+
+/** Whether a record whose attempt is known has gone back in that way, and nobody has claimed it since. */
+export const isReturned = sql<boolean>`
+  (status = 'pending' or (status = 'failed' and error ->> 'code' = ${interrupted.code}))`;
 
 const leaseLost: RawError = {
   code: 'lease_lost',

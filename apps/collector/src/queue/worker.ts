@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { countDown, inTime } from '../async/in-time.ts';
-import { pause, repeat } from '../async/repeat.ts';
+import { repeat } from '../async/repeat.ts';
 import { createAutoResetEvent } from './auto-reset-event.ts';
-import { createAgenda, type WaitStep } from './agenda.ts';
+import { createAgenda } from './agenda.ts';
+import { claimUntilStopped } from './claim-loop.ts';
 import { createClaims } from './claims.ts';
-import { createGiveBack } from './give-back.ts';
+import { createGiveBack, type GiveBack } from './give-back.ts';
 import { type Job, ReturnedError } from './job.ts';
 import { createOutages, keepLeases, rescueLostJobs } from './leases.ts';
 import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
@@ -21,12 +21,10 @@ import {
   type ProcessJob,
   type ProcessResult,
 } from './run-job.ts';
-import { createSlots } from './slots.ts';
+import { createSlots, type Slot, type Slots } from './slots.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
-/** After a claim that failed a word is not listened to for so long: there may be many while the database is away. */
-const UNHEARD_MS = 100;
 /**
  * How long a stop may take beyond the time that jobs have: for returning those that took longer, and for them to
  * notice.
@@ -99,84 +97,14 @@ export function startWorker(options: WorkerOptions): Worker {
     return result;
   }
 
-  async function work(job: Job, jobOptions: JobOptions, leave: () => void): Promise<void> {
-    const outcome = await runJob(job, jobOptions, leave);
+  async function work(
+    { job, controller: { signal }, stages, cost }: Slot,
+    leave: () => void,
+  ): Promise<void> {
+    const outcome = await runJob(job, { signal, stages, cost }, leave);
     if (outcome !== 'postponed') return;
     agenda.postponed();
     if (agenda.isKeptBack()) await back.give(slots.takeWaiting());
-  }
-
-  /** Starts what was claimed, unless that may not be any more. */
-  async function begin(jobs: readonly Job[], isExtra: boolean): Promise<void> {
-    // While the claim was on its way.
-    if (stopping.signal.aborted || agenda.isKeptBack()) {
-      agenda.refused();
-      await back.give(jobs);
-      return;
-    }
-    for (const job of jobs) {
-      slots.run(
-        job,
-        ({ controller: { signal }, stages, cost }, leave) =>
-          work(job, { signal, stages, cost }, leave),
-        { isExtra },
-      );
-    }
-  }
-
-  async function claim(): Promise<void> {
-    // The answer may take a moment.
-    if (!(await mayClaim())) return agenda.refused();
-    if (agenda.next().do !== 'claim') return;
-    await back.strays(slots.all());
-    const leftOut = agenda.claiming();
-    const isBeyond = slots.free <= 0;
-    const jobs = await claims.next(leftOut);
-    if (jobs === undefined) return agenda.refused();
-    const isEmpty = jobs.length === 0;
-    agenda.claimed({ isEmpty, leftOut, isBeyond });
-    if (!isEmpty) await begin(jobs, isBeyond);
-  }
-
-  async function tryClaim(): Promise<void> {
-    try {
-      await claim();
-    } catch (error) {
-      agenda.failed();
-      if (isDatabaseOutage(error)) back.noteOutage();
-      log.error({ err: error }, 'a job could not be claimed');
-    }
-  }
-
-  async function wait({ do: kind, ms }: WaitStep): Promise<void> {
-    const unheardMs = kind === 'pause' ? Math.min(ms, UNHEARD_MS) : 0;
-    if (unheardMs > 0) await pause(unheardMs, stopping.signal);
-    await wake.wait(ms - unheardMs);
-    agenda.woke();
-  }
-
-  async function loop(): Promise<void> {
-    for (let step = agenda.next(); step.do !== 'stop'; step = agenda.next()) {
-      await ('ms' in step ? wait(step) : tryClaim());
-    }
-  }
-
-  /** Returns what is still in progress to the queue, and ends the work on it. */
-  async function giveUp(leftMs: () => number): Promise<void> {
-    const current = slots.all();
-    const jobs = current.map(({ job, cost }) => ({ ...job, modelUsage: cost.usage() }));
-    // Returned first: once its work is aborted nothing that it still tries can be written.
-    let returned: ReadonlySet<number> = new Set();
-    await inTime(
-      back.giveBegun(jobs).then((ids) => (returned = ids)),
-      leftMs(),
-    );
-    for (const { job, controller } of current) {
-      controller.abort(
-        returned.has(job.rawId) ? new ReturnedError(job) : new Error('The worker is shutting down'),
-      );
-    }
-    await slots.empty(leftMs());
   }
 
   const forgetBreaker = breaker.onChange((state) => {
@@ -192,7 +120,10 @@ export function startWorker(options: WorkerOptions): Worker {
       onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
     }),
   ];
-  const looping = loop();
+  const looping = claimUntilStopped(
+    { agenda, claims, slots, back, wake, mayClaim, work, log },
+    stopping.signal,
+  );
 
   return {
     notify: wake.set,
@@ -202,7 +133,7 @@ export function startWorker(options: WorkerOptions): Worker {
       wake.set();
       // None follows: what a claim that is on its way brings is given back too.
       void back.give(slots.takeWaiting());
-      if (!(await slots.empty(timeoutMs))) await giveUp(leftMs);
+      if (!(await slots.empty(timeoutMs))) await giveUp({ slots, back }, leftMs);
       ended.abort();
       forgetBreaker();
       const rest = Promise.all([looping, ...background]).then(() => back.settled());
@@ -210,4 +141,32 @@ export function startWorker(options: WorkerOptions): Worker {
         log.warn('the database did not answer a worker that ends');
     },
   };
+}
+
+/**
+ * Returns what is still in progress to the queue, and ends the work on it.
+ * @param leftMs Gives how many milliseconds are left for that.
+ */
+async function giveUp(
+  { slots, back }: { slots: Slots; back: GiveBack },
+  leftMs: () => number,
+): Promise<void> {
+  const current = slots.all();
+  const jobs = current.map(({ job, stages, cost }) => ({
+    ...job,
+    stages,
+    modelUsage: cost.usage(),
+  }));
+  // Returned first: once its work is aborted nothing that it still tries can be written.
+  let returned: ReadonlySet<number> = new Set();
+  await inTime(
+    back.giveBegun(jobs).then((ids) => (returned = ids)),
+    leftMs(),
+  );
+  for (const { job, controller } of current) {
+    controller.abort(
+      returned.has(job.rawId) ? new ReturnedError(job) : new Error('The worker is shutting down'),
+    );
+  }
+  await slots.empty(leftMs());
 }

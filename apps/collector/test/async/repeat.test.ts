@@ -23,21 +23,39 @@ test('what failed is done again sooner, and then at its interval', async () => {
   assert.deepEqual([turns, errors.map(String)], [3, ['Error: turn 1', 'Error: turn 2']]);
 });
 
-test('never later than at its interval, and no sooner unless told', async (t) => {
-  for (const retryMs of [HOUR_MS, undefined]) {
-    const ended = new AbortController();
-    t.after(() => ended.abort());
-    let turns = 0;
-    const work = async () => {
+/** Always fails. */
+function failing(intervalMs: number, options: { retryMs?: number }) {
+  const ended = new AbortController();
+  let turns = 0;
+  const repeating = repeat(
+    intervalMs,
+    async () => {
       turns += 1;
       throw new Error('always');
-    };
-    const options = { signal: ended.signal, onError: () => undefined };
-    const repeating = repeat(1, work, retryMs === undefined ? options : { ...options, retryMs });
-    await until('some turns', () => turns >= 3);
-    ended.abort();
-    await repeating;
-  }
+    },
+    { ...options, signal: ended.signal, onError: () => undefined },
+  );
+  return {
+    turns: () => turns,
+    end: async () => {
+      ended.abort();
+      await repeating;
+    },
+  };
+}
+
+test('what failed is not done again later than at its interval', async () => {
+  const { turns, end } = failing(1, { retryMs: HOUR_MS });
+  await until('some turns', () => turns() >= 3);
+  await end();
+});
+
+test('what failed is not done again sooner unless that is told', async () => {
+  const rare = failing(HOUR_MS, {});
+  const often = failing(1, {});
+  await until('what is done every millisecond', () => often.turns() >= 10);
+  assert.equal(rare.turns(), 1);
+  await Promise.all([rare.end(), often.end()]);
 });
 
 test('the signal ends it in the midst of a pause, and a piece of work is never cut short', async () => {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,8 +16,7 @@ export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
 
 /** Starts a worker that is to be killed: `works` when it does, `ended` when it is gone. */
 export function startWorkerProcess(settings: WorkerSettings) {
-  const child = spawn(process.execPath, [WORKER, JSON.stringify(settings)], {
-    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  const child = fork(WORKER, [JSON.stringify(settings)], {
     env: { ...process.env, NODE_COMPILE_CACHE: cache },
   });
   return { child, works: once(child, 'message'), ended: once(child, 'exit') };

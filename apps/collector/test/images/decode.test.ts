@@ -44,6 +44,12 @@ for (const format of FORMATS) {
   });
 }
 
+test('AVIF is told by the brands that it is compatible with, too', async () => {
+  const content = await picture('avif');
+  content.write('mif1', 8, 'latin1');
+  assert.equal((await inspect(content)).mediaType, 'image/avif');
+});
+
 test('a file that vanishes is no broken picture', async () => {
   const path = join(folder, 'vanishing.png');
   const content = await picture('png');
@@ -73,6 +79,10 @@ const others: [string, () => Promise<Buffer>][] = [
   ['TIFF', () => noise(8).tiff().toBuffer()],
   ['nothing', async () => Buffer.alloc(0)],
   ['three bytes', async () => Buffer.from([0xff, 0xd8])],
+  [
+    'AVIF after its brands',
+    async () => Buffer.from('\0\0\0\x14ftypheic\0\0\0\0heicavif', 'latin1'),
+  ],
   ['HEVC in HEIF', async () => Buffer.from('\0\0\0\x18ftypheic\0\0\0\0heicmif1', 'latin1')],
 ];
 for (const [name, make] of others) {

@@ -154,6 +154,24 @@ for (const [name, path, reason, count] of failing) {
   });
 }
 
+test('the wait before the third attempt is twice that before the second', async () => {
+  const attempts: number[] = [];
+  const fetch = createSafeFetch({ allow: ['127.0.0.1'] });
+  const patient = createDownload({
+    fetch(url, options) {
+      attempts.push(performance.now());
+      return fetch(url, options);
+    },
+    folder: () => folder,
+    limits: { retryDelayMs: 50 },
+  });
+  await assert.rejects(patient(`${main}/status/503`, idle), { message: /status 503/ });
+  const [first = 0, second = 0, third = 0] = attempts;
+  // A timer may be a millisecond early.
+  assert.ok(second - first >= 49, `${second - first} ms`);
+  assert.ok(third - second >= 99, `${third - second} ms`);
+});
+
 test('what recovers within three attempts is fetched', async () => {
   for (const path of ['/recovers/503', '/recovers/429', '/recovers/408', '/resets']) {
     assert.deepEqual((await fetchAndRemove(`${main}${path}`)).content, bytes);

@@ -17,7 +17,9 @@ function closedStore() {
   let mostReading = 0;
   let isFull = false;
   const copies = new Map<string, Buffer>();
+  const removed = new Set<string>();
   const store = {
+    has: async (sha256: string) => !removed.has(sha256),
     async read(sha256: string) {
       asked.push(sha256);
       reading += 1;
@@ -34,6 +36,9 @@ function closedStore() {
       if (isFull) throw new Error('no room');
       copies.set(`${sha256}-${side}`, Buffer.from(copy));
     },
+    removeThumbnail: async (sha256: string, side: number) =>
+      void copies.delete(`${sha256}-${side}`),
+    remove: (sha256: string) => void removed.add(sha256),
     forget: () => copies.clear(),
     fill: () => (isFull = true),
   };
@@ -97,6 +102,15 @@ test('a copy that cannot be stored is used all the same, and made anew', async (
     assert.equal((await sharp(await thumbnails.make('a', 320)).metadata()).width, 320);
     assert.deepEqual([asked.length, errors.length], [times, times]);
   }
+});
+
+test('a copy of a picture that was removed while it was made is given, and not kept', async () => {
+  const { store, open } = closedStore();
+  const made = createThumbnails(store).make('a', 320);
+  store.remove('a');
+  open();
+  assert.equal((await sharp(await made).metadata()).width, 320);
+  assert.equal(await store.readThumbnail('a', 320), undefined);
 });
 
 test('while many wait, a copy that is stored is given at once', async () => {

@@ -84,3 +84,29 @@ test('a stage that a retry does not come to is as it was', async () => {
     ['validate', 'failed'],
   ]);
 });
+
+const leftAlone = {
+  ...countedModel(),
+  embed: () => Promise.reject(new ModelError('MODEL_BREAKER_OPEN', 'being left alone')),
+};
+
+test('an attempt that goes back tells how far it came', async () => {
+  const { id, status } = await createHarness(db, { model: leftAlone }).process(payloadOf());
+  assert.equal(status, 'pending');
+  const stages = await stagesOf(id);
+  assert.equal(stages.length, 8);
+  assert.deepEqual(outcomes(stages).at(-1), ['embed', 'postponed']);
+  assert.equal(await createHarness(db).runNext(), 'completed');
+  assert.deepEqual(outcomes(await stagesOf(id)).at(-1), ['embed', 'done']);
+});
+
+test('what an attempt that goes back has done takes the place of what had failed', async () => {
+  const { id } = await createHarness(db, { model: noEmbedding }).process(payloadOf());
+  const failed = await stagesOf(id);
+  assert.ok(await putBackOne(db, id));
+  await createHarness(db, { model: leftAlone }).runNext();
+  const stages = await stagesOf(id);
+  assert.deepEqual(outcomes(stages).at(-1), ['embed', 'postponed']);
+  assert.equal(stages.length, 8);
+  assert.ok((stages[0]?.started_at ?? '') >= (failed.at(-1)?.started_at ?? ''));
+});

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { StageRecord } from '../../src/database/tables.ts';
+import { inTime } from '../../src/async/in-time.ts';
 import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { createFinish } from '../../src/queue/finish.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
 import type { JobResult } from '../../src/queue/job.ts';
+import { putBackSome, readTime } from '../../src/queue/index.ts';
 import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { returnJobs } from '../../src/queue/return.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
@@ -214,6 +216,34 @@ test('an end that the database gives up for the sake of another statement is wri
 });
 
 if (!database.isExclusive) {
+  test('what another transaction holds is passed over by claims, by the rescue and by retries', async () => {
+    const [held, free] = [await store(db, payloadOf()), await store(db, payloadOf())];
+
+    /** Does something while the first payload is held. */
+    const whileHeld = (work: () => Promise<unknown>) =>
+      db.transaction().execute(async (trx) => {
+        await sql`select from raw_data where id = ${held} for update`.execute(trx);
+        assert.ok(await inTime(work(), 20_000), 'it waits for the transaction');
+      });
+
+    await whileHeld(claim);
+    assert.deepEqual(await statusesOf(held, free), ['pending', 'processing']);
+
+    await claimed();
+    await sql`update raw_data set lease_expires_at = now() - interval '1 second'`.execute(db);
+    await whileHeld(() => rescueJobs(db, 3));
+    assert.deepEqual(await statusesOf(held, free), ['processing', 'pending']);
+
+    await sql`update raw_data set status = 'failed', attempts = 0`.execute(db);
+    const all = { status: 'failed', source: undefined, limit: 10 } as const;
+    await whileHeld(async () => putBackSome(db, { ...all, endedBefore: await readTime(db) }));
+    assert.deepEqual(await statusesOf(held, free), ['failed', 'pending']);
+    await drain();
+  });
+
+  const statusesOf = (...ids: number[]) =>
+    Promise.all(ids.map(async (id) => (await rawRecord(db, id)).status));
+
   const writers = {
     'the ends of jobs': (jobs: Job[]) =>
       finishJobs(

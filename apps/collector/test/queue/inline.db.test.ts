@@ -173,6 +173,15 @@ test('whoever waits can give a job up; a postponed one has failed, for nobody el
   }
 });
 
+test('a postponed one whose return is not heard of is postponed all the same', async () => {
+  const job = await claim();
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'from job as back', when: 'after', times: 1 });
+  const jobs = open(async () => ({ status: 'postponed' }), 60_000, lossy.db);
+  assert.equal(await jobs.run(job, {}), 'postponed');
+  assert.ok(lossy.isOver());
+});
+
 test('a job that has waited for the database as long as it may does not wait to go back', async () => {
   const job = await claim();
   const lossy = lossyDatabase(db);

@@ -50,7 +50,8 @@ test('while 100,000 jobs of one source are slow, the single one of a new source 
   held.endAll();
   await stopping;
   await reach({ completed: 7 });
-  await empty();
+  // To delete so many takes longer than all else here, and leaves them in the way.
+  await sql`truncate raw_data cascade`.execute(db);
 });
 
 test('newcomers are begun once each, by whichever worker, and no worker has more than a quarter beyond its slots', async () => {

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
-import type { ProcessResult } from '../../src/queue/run-job.ts';
+import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { createGiveBack } from '../../src/queue/give-back.ts';
+import { createJobRunner, type ProcessResult } from '../../src/queue/run-job.ts';
 import { lossyDatabase } from '../support/lossy-database.ts';
+import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 import { watchedDatabase } from '../support/watched-database.ts';
 import { completed, LONG, NO_WAIT, openQueue, countOutcomes } from './harness.ts';
@@ -78,6 +81,33 @@ test('what was claimed unheard in an outage of the database is returned', async 
   assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
   await empty();
 });
+
+/** The two statements of a return, by parts of their texts. */
+const RETURN = ['from job as back', 'set waits = false'];
+
+for (const statement of RETURN) {
+  test(`what goes back is returned, also where the answer to "${statement}" is lost`, async () => {
+    await storeMany(3);
+    const [begun, ...others] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 3 });
+    assert.ok(begun);
+    const metrics = createMetrics(new Registry());
+    const lossy = lossyDatabase(db);
+    const deps = { db: lossy.db, metrics, log };
+    const { signal } = new AbortController();
+
+    lossy.lose({ statement, when: 'after', times: 1 });
+    const run = createJobRunner({ ...deps, process: async () => ({ status: 'postponed' }) });
+    assert.equal(await run(begun, { signal }), 'postponed');
+    assert.deepEqual(await countOutcomes(metrics), { returned: 1 });
+
+    lossy.lose({ statement, when: 'after', times: 1 });
+    await createGiveBack({ ...deps, worker: 'test' }, signal).give(others);
+    assert.deepEqual(await countOutcomes(metrics), { returned: 3 });
+    assert.ok(lossy.isOver());
+    assert.deepEqual(await statuses(), { pending: 3 });
+    await empty();
+  });
+}
 
 test('a job whose claim was taken away is lost, and no failure', async () => {
   await storeMany(1);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelCallEvent } from '@oselya/model';
+import type { StageRecord } from '../../src/database/tables.ts';
 import type { ProcessResult } from '../../src/queue/run-job.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { rawRecord, store } from '../support/database.ts';
@@ -19,6 +20,14 @@ const call: ModelCallEvent = {
   durationMs: 1,
   inputTokens: 7,
   outputTokens: 1,
+};
+
+/** What a job has been through. */
+const stage: StageRecord = {
+  stage: 'load',
+  outcome: 'done',
+  started_at: '2026-05-04T09:00:00.000Z',
+  duration_ms: 3,
 };
 
 test('shutdown waits for jobs in progress', async () => {
@@ -68,7 +77,8 @@ test('all that is in progress is returned at shutdown in one statement', async (
   });
   await storeMany(10);
   const worker = start(
-    (_, { signal, cost }) => {
+    (_, { signal, stages, cost }) => {
+      stages?.push(stage);
       cost?.observe(call);
       return new Promise<ProcessResult>((resolve) => {
         signal.addEventListener('abort', () => resolve(completed), { once: true });
@@ -84,6 +94,7 @@ test('all that is in progress is returned at shutdown in one statement', async (
   for (const row of rows) {
     assert.deepEqual([row.status, row.attempts, row.claimed_by], ['pending', 0, null]);
     assert.equal(row.model_usage?.input_tokens, 7, 'each with its own cost');
+    assert.deepEqual(row.stages, [stage], 'and with how far it came');
   }
   await empty();
 });

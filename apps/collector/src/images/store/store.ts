@@ -17,6 +17,7 @@ export type ImageStore = {
   /** The smaller copy that was stored; undefined where none was. */
   readThumbnail(sha256: string, side: number): Promise<Buffer | undefined>;
   putThumbnail(sha256: string, side: number, bytes: Uint8Array): Promise<void>;
+  removeThumbnail(sha256: string, side: number): Promise<void>;
   /** Removes the content and its smaller copies, if they are there. */
   remove(sha256: string): Promise<void>;
   /** The pictures whose hash begins with these two hexadecimal digits, some at a time. */
@@ -53,9 +54,12 @@ export function createImageStore(disk: StoreDisk) {
       return (await disk.exists(key)) ? read(key) : undefined;
     },
     putThumbnail: (sha256, side, bytes) => disk.put(thumbnailKey(sha256, side), bytes),
+    removeThumbnail: (sha256, side) => disk.delete(thumbnailKey(sha256, side)),
     async remove(sha256) {
       const copies = SIDES.map((side) => thumbnailKey(sha256, side));
-      for (const key of [...copies, keyOf(sha256)]) await disk.delete(key);
+      // The copies first: a removal that is cut off is made again for as long as the content is there. And again after
+      // it, since one may have been stored in between (see thumbnails.ts).
+      for (const key of [...copies, keyOf(sha256), ...copies]) await disk.delete(key);
     },
     async *list(digits) {
       let paginationToken: string | undefined;

@@ -43,6 +43,21 @@ test('what is removed goes with its copies, and may be gone already', async () =
   await store.remove(gone);
 });
 
+test('a copy that is stored in the midst of the removal of its content goes as well', async () => {
+  const gone = 'bc'.repeat(32);
+  const disk = openFolder(folder, () => temporary);
+  const deleteFile = disk.delete.bind(disk);
+  disk.delete = async (key) => {
+    await deleteFile(key);
+    // Whoever made it finds that the content is there, and leaves it.
+    if (await store.has(gone)) await store.putThumbnail(gone, 320, Buffer.from('small'));
+  };
+  await store.put(gone, source);
+  const before = (await files()).length;
+  await createImageStore(disk).remove(gone);
+  assert.equal((await files()).length, before - 1);
+});
+
 test('what is stored can be listed by the first digits of its hash', async () => {
   await writeFile(join(folder, 'ab', 'ab', 'notes.txt'), 'of somebody else');
   const listed = (await Array.fromAsync(store.list('ab'))).flat();
