@@ -20,7 +20,6 @@ type Options = {
 
 /** `oselya reprocess`: kept payloads again, under the current prompt and model. Contract 1. */
 export function addReprocessCommand(program: Command, context: Context): void {
-  const { env, stdin, print, exitWith } = context;
   const command = program
     .command('reprocess')
     .description(
@@ -47,63 +46,69 @@ export function addReprocessCommand(program: Command, context: Context): void {
     .option('--dry-run', 'write nothing')
     .option('--yes', 'write without being asked, each listing as soon as it is read')
     .option('--verbose', 'print every change');
-  command.action(async (options: Options) => {
-    const { dryRun = false, yes = false, verbose = false } = options;
-    if (dryRun && yes) command.error('--dry-run writes nothing, and --yes writes: choose one');
-    if (!dryRun && !yes && !stdin.isTTY) {
-      command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
-    }
-    const { ModelError, openMaintenance } = await import('@oselya/collector');
-    const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
-    const { ask } = await import('../reprocess/ask.ts');
-    const { reprocessPictures } = await import('../reprocess/pictures.ts');
-    const { reprocess } = await import('../reprocess/reprocess.ts');
-    const signal = onInterrupt();
-    await using maintenance = await openMaintenance(env);
-    const chosen = { source: options.source, listingId: options.listing, after: options.after };
-    const limit = options.limit ?? Infinity;
-    const how = {
-      limit,
-      dryRun,
-      yes,
-      signal,
-      print,
-      output: context,
-      ask: (question: string, takeBack: AbortSignal | undefined) =>
-        ask(question, takeBack, context),
-    };
+  command.action((options: Options) => run(options, command, context));
+}
 
-    /** @returns How many listings failed, and what stopped it. */
-    async function run(): Promise<{ failed: number; stopped: Stop | undefined }> {
-      if (options.pictures === true) {
-        const { summary, stopped } = await reprocessPictures(maintenance, {
-          choice: chosen,
-          ...how,
-        });
-        return { failed: summary.failed, stopped };
-      }
-      const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
-      const choice = { ...chosen, outdated };
-      const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
-      const { read, written } = summary;
-      return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
-    }
+/**
+ * Reads again what the options choose, and tells how that ended.
+ * @throws CommandError where the model failed; else what ended it.
+ */
+async function run(options: Options, command: Command, context: Context): Promise<void> {
+  const { env, stdin, print, exitWith } = context;
+  const { dryRun = false, yes = false, verbose = false } = options;
+  if (dryRun && yes) command.error('--dry-run writes nothing, and --yes writes: choose one');
+  if (!dryRun && !yes && !stdin.isTTY) {
+    command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
+  }
+  const { ModelError, openMaintenance } = await import('@oselya/collector');
+  const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
+  const { ask } = await import('../reprocess/ask.ts');
+  const { reprocessPictures } = await import('../reprocess/pictures.ts');
+  const { reprocess } = await import('../reprocess/reprocess.ts');
+  const signal = onInterrupt();
+  await using maintenance = await openMaintenance(env);
+  const chosen = { source: options.source, listingId: options.listing, after: options.after };
+  const limit = options.limit ?? Infinity;
+  const how = {
+    limit,
+    dryRun,
+    yes,
+    signal,
+    print,
+    output: context,
+    ask: (question: string, takeBack: AbortSignal | undefined) => ask(question, takeBack, context),
+  };
 
-    const { failed, stopped } = await run();
-    if (stopped === undefined) {
-      if (failed > 0) exitWith(1);
-      return;
+  /** @returns How many listings failed, and what stopped it. */
+  async function readAgain(): Promise<{ failed: number; stopped: Stop | undefined }> {
+    if (options.pictures === true) {
+      const { summary, stopped } = await reprocessPictures(maintenance, {
+        choice: chosen,
+        ...how,
+      });
+      return { failed: summary.failed, stopped };
     }
-    const { after, error } = stopped;
-    const again = after === undefined ? '' : ` with --after ${after}`;
-    if (error instanceof ModelError) {
-      throw new CommandError(
-        `the model failed: ${oneLine(error.message)} Mend it, then give the command again${again} to go on`,
-        { cause: error },
-      );
-    }
-    print(`It was stopped: give the command again${again} to go on.`);
-    if (error !== undefined) throw error;
-    exitWith(INTERRUPTED);
-  });
+    const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
+    const choice = { ...chosen, outdated };
+    const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
+    const { read, written } = summary;
+    return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
+  }
+
+  const { failed, stopped } = await readAgain();
+  if (stopped === undefined) {
+    if (failed > 0) exitWith(1);
+    return;
+  }
+  const { after, error } = stopped;
+  const again = after === undefined ? '' : ` with --after ${after}`;
+  if (error instanceof ModelError) {
+    throw new CommandError(
+      `the model failed: ${oneLine(error.message)} Mend it, then give the command again${again} to go on`,
+      { cause: error },
+    );
+  }
+  print(`It was stopped: give the command again${again} to go on.`);
+  if (error !== undefined) throw error;
+  exitWith(INTERRUPTED);
 }

@@ -6,6 +6,7 @@ import type { Rejected } from './rejected.ts';
 import type { GoodRow, Row } from './row.ts';
 import { createSender } from './sender.ts';
 import { type Counts, emptyCounts } from './summary.ts';
+import type { Made } from './to-payload.ts';
 
 /** So many requests are on their way at once. */
 const PARALLEL = 8;
@@ -18,7 +19,7 @@ const MAX_TOLD = 100;
 
 /** How the records are sent. */
 export type LoadOptions = {
-  toPayload: (fields: Record<string, unknown>) => Record<string, unknown>;
+  toPayload: (fields: Record<string, unknown>) => Made;
   /** Sends a payload. */
   deliver: (payload: object, idempotencyKey: string, signal: AbortSignal) => Promise<Delivery>;
   /** Records are only checked. */
@@ -101,11 +102,9 @@ export async function load(
     for await (const row of rows) {
       signal.throwIfAborted();
       counts.read += 1;
-      const payload = 'fields' in row ? toPayload(row.fields) : undefined;
-      const reason = 'fields' in row ? problemOf(payload) : row.reason;
-      if (reason !== undefined) await reject(row, reason, 'refused');
-      else if (!dryRun && 'fields' in row && payload !== undefined)
-        await sender.send({ row, payload });
+      const ready = 'fields' in row ? readied(row, toPayload(row.fields)) : row;
+      if ('reason' in ready) await reject(row, ready.reason, 'refused');
+      else if (!dryRun) await sender.send(ready);
       onProgress(counts, row.end);
     }
     await sender.end();
@@ -121,10 +120,11 @@ export function emptyReport(): LoadReport {
   return { counts: emptyCounts(), isGivenUp: false };
 }
 
-/** What the collector would have against a payload, in one line. */
-function problemOf(payload: unknown): string | undefined {
-  const errors = checkPayload(payload).map(({ path, message }) =>
+/** What was made of a row, unless the collector would have something against it: that, in one line. */
+function readied(row: GoodRow, made: Made): Ready | { reason: string } {
+  if ('reason' in made) return made;
+  const errors = checkPayload(made.payload).map(({ path, message }) =>
     `${path.replace(/^body\/?/, '')} ${message}`.trim(),
   );
-  return errors.length === 0 ? undefined : errors.join('; ');
+  return errors.length === 0 ? { row, payload: made.payload } : { reason: errors.join('; ') };
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { PayloadSchema } from '@oselya/collector/payload';
 import type { TSchema } from 'typebox';
 import { isNothing, type Kind, toValue } from './values.ts';
@@ -30,14 +31,18 @@ export type PayloadOptions = {
   onUnknown: (name: string) => void;
 };
 
+/** A payload, or why a record is none. */
+export type Made = { payload: Record<string, unknown> } | { reason: string };
+
 /**
  * Makes payloads of the records of a file: what has the name of a field becomes that field, unless the
- * field is mapped to another column, and everything else goes into `attributes` as it is.
+ * field is mapped to another column, and everything else goes into `attributes` as it is. A record that has two
+ * values for one attribute makes none, since one of them would be lost.
  */
 export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) {
   const mapped = new Set(mapping.values());
 
-  return (record: Record<string, unknown>): Record<string, unknown> => {
+  return (record: Record<string, unknown>): Made => {
     const payload: Record<string, unknown> = { source_slug: source };
     const others: [string, unknown][] = [];
     for (const [name, value] of Object.entries(record)) {
@@ -54,8 +59,14 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
       const value = toValue(kinds.get(field) ?? 'text', ownValue(record, column));
       if (value !== undefined) payload[field] = value;
     }
-    if (others.length > 0) payload['attributes'] = joined(others, payload['attributes']);
-    return payload;
+    const own = payload['attributes'] ?? {};
+    // What is no object is left for the schema to refuse.
+    if (others.length > 0 && isObject(own)) {
+      const twice = others.filter(([name, value]) => differs(own, name, value));
+      if (twice.length > 0) return { reason: twice.map(([name]) => givenTwice(name)).join('; ') };
+      payload['attributes'] = Object.fromEntries([...others, ...Object.entries(own)]);
+    }
+    return { payload };
   };
 }
 
@@ -63,8 +74,12 @@ function ownValue(record: Record<string, unknown>, name: string): unknown {
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
 
-/** Attributes of the record's own beside the others; what is no object is left for the schema to refuse. */
-function joined(others: [string, unknown][], own: unknown = {}): unknown {
-  if (typeof own !== 'object' || own === null || Array.isArray(own)) return own;
-  return Object.fromEntries([...others, ...Object.entries(own)]);
-}
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Whether an object has another value under a name. */
+const differs = (object: Record<string, unknown>, name: string, value: unknown): boolean =>
+  Object.hasOwn(object, name) && !isDeepStrictEqual(object[name], value);
+
+const givenTwice = (name: string) =>
+  `${name} is given twice, by itself and within attributes: leave one of them out`;

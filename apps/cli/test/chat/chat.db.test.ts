@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,6 +10,8 @@ import { Browser } from '../support/browser.ts';
 import { startServer } from '../support/loopback.ts';
 import { startProxy } from './proxy.ts';
 import { answerPage, comeToPage, newHome, signIn, startPlatform, Terminal } from './platform.ts';
+
+const BIN = join(import.meta.dirname, '../../bin/oselya.js');
 
 /** The model refuses it. */
 const BREAK = 'Зламайся';
@@ -130,6 +134,19 @@ test('a session is gone on with; one that is not there is told', async () => {
   const wrong = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
   assert.equal(wrong.status, 1);
   assert.match(wrong.stderr, /^oselya: It was deleted, or never was\..*$/m);
+});
+
+test('a session is begun with a profile; one that is not there is told', async () => {
+  const { stdout } = await new Terminal(
+    ['--json', '--profile', 'market', 'Привіт'],
+    mockEnv,
+    '',
+  ).end();
+  const { session_id: id } = JSON.parse(stdout.split('\n')[0] ?? '');
+  const { [mock]: kept } = JSON.parse(readFileSync(fileOf(mockHome), 'utf8'));
+  const headers = { cookie: `${kept.name}=${kept.value}` };
+  const session = await fetch(`${mock}/sessions/${id}`, { headers });
+  assert.equal(Object(await session.json()).profile_id, 'market');
   const profile = await new Terminal(['--profile', 'none', WISH], mockEnv, '').end();
   assert.equal(profile.status, 1);
   assert.equal(profile.stdout, '');
@@ -248,6 +265,22 @@ test('a second Ctrl-C leaves while the answer is still being ended', async () =>
   terminal.type('\u0003\u0003');
   assert.equal((await terminal.end()).status, 130);
 });
+
+test(
+  'Ctrl-C cancels the answer to a message that was given along',
+  { timeout: 60_000 },
+  async () => {
+    const child = spawn(process.execPath, [BIN, 'chat', '--no-browser', 'Що є?'], {
+      env: { ...process.env, ...slowEnv },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const closed = once(child, 'close');
+    const [written] = await once(child.stdout, 'data');
+    assert.equal(String(written), 'Шукаю');
+    child.kill('SIGINT');
+    assert.deepEqual(await closed, [130, null]);
+  },
+);
 
 test('an answer that the model fails is told', async () => {
   const { status, stdout, stderr } = await new Terminal([BREAK], slowEnv, '').end();

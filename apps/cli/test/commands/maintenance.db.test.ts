@@ -75,8 +75,11 @@ before(() =>
   }),
 );
 
+/** The command with the options of this process, as a fork has them. */
+const COMMAND = [...process.execArgv, BIN];
+
 function oselya(args: string[], more: Record<string, string> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...COMMAND, ...args], {
     cwd: folder,
     encoding: 'utf8',
     env: { ...env, ...more },
@@ -108,7 +111,10 @@ async function startServer({ rooms, model }: { rooms: number; model: string }) {
 
 /** Runs a command while this process answers it. */
 async function run(args: string[], more: Record<string, string>) {
-  const child = spawn(process.execPath, [BIN, ...args], { cwd: folder, env: { ...env, ...more } });
+  const child = spawn(process.execPath, [...COMMAND, ...args], {
+    cwd: folder,
+    env: { ...env, ...more },
+  });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (chunk) => (stdout += String(chunk)));
   child.stderr.on('data', (chunk) => (stderr += String(chunk)));

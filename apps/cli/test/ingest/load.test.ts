@@ -32,7 +32,7 @@ async function run({
   await load(
     read(),
     {
-      toPayload: (fields) => fields,
+      toPayload: (fields) => ({ payload: fields }),
       deliver: (payload, key) => {
         keys.push(key);
         return deliver({ ...payload }, key);

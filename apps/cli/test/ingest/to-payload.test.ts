@@ -3,15 +3,22 @@ import { test } from 'node:test';
 import { checkPayload } from '@oselya/collector/payload';
 import fc from 'fast-check';
 import { createToPayload, FIELDS } from '../../src/ingest/to-payload.ts';
+import { toValue } from '../../src/ingest/values.ts';
 
-function make(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
+function makeOf(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
   const unknown: string[] = [];
   const toPayload = createToPayload({
     source: 'doshka',
     mapping: new Map(Object.entries(mapping)),
     onUnknown: (name) => unknown.push(name),
   });
-  return { payload: toPayload(record), unknown };
+  return { made: toPayload(record), unknown };
+}
+
+function make(record: Record<string, unknown>, mapping: Record<string, string> = {}) {
+  const { made, unknown } = makeOf(record, mapping);
+  if ('reason' in made) throw new Error(made.reason);
+  return { payload: made.payload, unknown };
 }
 
 test('fields go where they belong, all else into attributes as it is', () => {
@@ -60,6 +67,17 @@ test("attributes of the record's own are joined; what is no object is left to be
   assert.deepEqual(make({ attributes: 'new', b: '2' }).payload['attributes'], 'new');
 });
 
+test('a record with two values for an attribute makes no payload; the same value twice is one', () => {
+  const { made } = makeOf({ condition: 'new', a: '1', attributes: { condition: 'old', a: 1 } });
+  assert.deepEqual(made, {
+    reason:
+      'condition is given twice, by itself and within attributes: leave one of them out; ' +
+      'a is given twice, by itself and within attributes: leave one of them out',
+  });
+  const { payload } = make({ heating: ['gas'], attributes: { heating: ['gas'], b: 2 } });
+  assert.deepEqual(payload['attributes'], { heating: ['gas'], b: 2 });
+});
+
 const values: [field: string, value: unknown, expected: unknown][] = [
   ['price', '52000', 52_000],
   ['price', ' 52 000 ', 52_000],
@@ -106,11 +124,22 @@ test('any record becomes something that the check can judge, without losing a va
   const key = fc.oneof(fc.constantFrom(...FIELDS, '__proto__', 'source_slug'), fc.string());
   fc.assert(
     fc.property(fc.dictionary(key, fc.jsonValue(), { noNullPrototype: true }), (record) => {
-      const { payload, unknown } = make(record);
-      assert.ok(Array.isArray(checkPayload(payload)));
-      const attributes = payload['attributes'];
-      if (typeof attributes !== 'object' || attributes === null || 'attributes' in record) return;
-      assert.deepEqual(Object.keys(attributes).toSorted(), unknown.toSorted());
+      const { made, unknown } = makeOf(record);
+      const own = toValue('object', record['attributes']) ?? {};
+      if ('reason' in made) {
+        const isTwice = (name: string) => Object.hasOwn(Object(own), name);
+        return assert.ok(unknown.some(isTwice), made.reason);
+      }
+      assert.ok(Array.isArray(checkPayload(made.payload)));
+      if (typeof own !== 'object' || Array.isArray(own)) return;
+      const kept = Object(made.payload['attributes'] ?? {});
+      for (const [name, value] of [
+        ...unknown.map((column) => [column, record[column]] as const),
+        ...Object.entries(own),
+      ]) {
+        assert.deepEqual(kept[name], value);
+      }
+      assert.equal(Object.keys(kept).length, new Set([...unknown, ...Object.keys(own)]).size);
     }),
     { numRuns: 300 },
   );
