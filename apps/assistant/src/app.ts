@@ -5,6 +5,7 @@ import {
   createServer,
   healthRoutes,
   type Logger,
+  type RateLimit,
   registerHttpMetrics,
   type Server,
 } from '@oselya/kit';
@@ -70,6 +71,17 @@ import { createVerifier } from './webhooks/signature.ts';
 /** For everything but files, whose routes say otherwise. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
+const TAGS = [
+  { name: 'sign-in', description: 'In, out, and who is signed in.' },
+  { name: 'sessions', description: 'Conversations, with their messages and files.' },
+  { name: 'saved searches', description: 'Searches that report what is new.' },
+  { name: 'memory', description: 'What the assistant knows of a user.' },
+  { name: 'profiles', description: 'The agents that a conversation can be held with.' },
+  { name: 'admin', description: 'For administrators.' },
+  { name: 'webhooks', description: 'What the identity provider tells.' },
+  { name: 'operations', description: 'For those who run it.' },
+];
+
 /** The assistant's database, as far as it is used. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
@@ -94,37 +106,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const profilesFolder = config.PROFILES_DIR ?? SHIPPED_PROFILES;
   const check = checkInstructions({ tools, contextTokens });
   const profiles = createProfiles(await loadProfiles(profilesFolder, check));
-  const app = await createServer({
-    log,
-    bodyLimit: BODY_LIMIT_BYTES,
-    trustedProxies: config.TRUSTED_PROXIES,
-    isOutage: isDatabaseOutage,
-    acceptsUpgrade: isSocketHandshake,
-    openapi: {
-      title: 'Oselya assistant',
-      description:
-        'Sign-in through an identity provider, roles and permissions, conversations and memory.',
-      version: manifest.version,
-      tags: [
-        { name: 'sign-in', description: 'In, out, and who is signed in.' },
-        { name: 'sessions', description: 'Conversations, with their messages and files.' },
-        { name: 'saved searches', description: 'Searches that report what is new.' },
-        { name: 'memory', description: 'What the assistant knows of a user.' },
-        { name: 'profiles', description: 'The agents that a conversation can be held with.' },
-        { name: 'admin', description: 'For administrators.' },
-        { name: 'webhooks', description: 'What the identity provider tells.' },
-        { name: 'operations', description: 'For those who run it.' },
-      ],
-      securitySchemes: {
-        session: {
-          type: 'apiKey',
-          in: 'cookie',
-          name: config.SVC_AUTH_COOKIE_NAME,
-          description: 'The session cookie, which a browser gets by signing in at `/auth/login`.',
-        },
-      },
-    },
-  });
+  const app = await openServer(config, log);
   const registry = new Registry();
   const metrics = createIdentityMetrics(registry);
   const identity = createIdentity({ config, db, log, metrics });
@@ -135,13 +117,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   // Before the routes: a scope has the hooks that were there when it was made.
   registerHttpMetrics(app, registry);
 
-  const limitLogins = createRateLimit({
-    pool: database.pool,
-    table: 'assistant_rate_limits',
-    name: 'login',
-    perMinute: config.LOGIN_PER_MINUTE,
-  });
-  const loginLimit = (address: string) => limitLogins(clientNetwork(address));
+  const loginLimit = limitLogins(config, database.pool);
   identityRoutes(app, { config, identity, loginLimit });
   terminalRoutes(app, { config, identity, loginLimit });
   ownSignInRoutes(app, identity);
@@ -230,19 +206,50 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       return { status: (await identity.provider.isReachable()) ? 'ok' : 'degraded' };
     },
   });
-  maintain(app, {
-    db,
-    log,
-    sweeps: {
-      'pending logins': sweepPendingLogins,
-      'sign-ins of terminals': sweepTerminalSignIns,
-      'events of turns': sweepEvents,
-      'auth sessions': sweepSessions(config.SVC_AUTH_COOKIE_MAX_AGE_DAYS),
-      invalidations: sweepInvalidations,
-      'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
-      'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
-    },
-  });
+  maintain(app, { db, log, sweeps: sweepsOf(config) });
   await app.ready();
   return app;
 }
+
+function openServer(config: Config, log: Logger): Promise<Server> {
+  return createServer({
+    log,
+    bodyLimit: BODY_LIMIT_BYTES,
+    trustedProxies: config.TRUSTED_PROXIES,
+    isOutage: isDatabaseOutage,
+    acceptsUpgrade: isSocketHandshake,
+    openapi: {
+      title: 'Oselya assistant',
+      description:
+        'Sign-in through an identity provider, roles and permissions, conversations and memory.',
+      version: manifest.version,
+      tags: TAGS,
+      securitySchemes: {
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: config.SVC_AUTH_COOKIE_NAME,
+          description: 'The session cookie, which a browser gets by signing in at `/auth/login`.',
+        },
+      },
+    },
+  });
+}
+
+/** How many sign-ins may begin at one address. */
+function limitLogins({ LOGIN_PER_MINUTE: perMinute }: Config, pool: object): RateLimit {
+  const table = 'assistant_rate_limits';
+  const limit = createRateLimit({ pool, table, name: 'login', perMinute });
+  return (address) => limit(clientNetwork(address));
+}
+
+/** What is of no use any more after some time, with what removes it. */
+const sweepsOf = (config: Config) => ({
+  'pending logins': sweepPendingLogins,
+  'sign-ins of terminals': sweepTerminalSignIns,
+  'events of turns': sweepEvents,
+  'auth sessions': sweepSessions(config.SVC_AUTH_COOKIE_MAX_AGE_DAYS),
+  invalidations: sweepInvalidations,
+  'the ledger of webhooks': sweepWebhooks(config.AUDIT_RETENTION_DAYS),
+  'the audit trail': sweepAudit(config.AUDIT_RETENTION_DAYS),
+});

@@ -92,6 +92,23 @@ test('every status has a description, and a body unless it leads elsewhere', () 
   }
 });
 
+test('every route for who is signed in says what comes where nobody knows who that is', () => {
+  const guarded = operations.filter(
+    ({ operation: { security } }) => security?.every((needed) => 'session' in needed) === true,
+  );
+  assert.ok(guarded.length > 20);
+  for (const { path, method, operation } of guarded) {
+    const described = new Set(
+      Object.values(operation.responses).flatMap(({ content }) =>
+        Object.keys(content?.['application/problem+json']?.examples ?? {}),
+      ),
+    );
+    for (const code of ['not_signed_in', 'provider_unavailable', 'user_without_email']) {
+      assert.ok(described.has(code), `${method} ${path} does not describe ${code}`);
+    }
+  }
+});
+
 for (const body of bodies.filter(isJson)) {
   const { place, media, status } = body;
   test(`${place.slice(1).join(' ')} has examples, and they are valid`, () => {

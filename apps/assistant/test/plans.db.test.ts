@@ -1,15 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import {
-  CompiledQuery,
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  sql,
-  type Transaction,
-} from 'kysely';
+import { CompiledQuery, Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import { deleteAnswer, findAnswer } from '../src/chat/messages.sql.ts';
 import { latestTurnOf } from '../src/chat/turns.sql.ts';
 import { listMessages } from '../src/sessions/messages.sql.ts';
@@ -18,7 +9,12 @@ import { endSteps, listSteps } from '../src/planning/steps.sql.ts';
 import type { Tables } from '../src/tables.ts';
 import { openAssistant } from './helpers/assistant.ts';
 
-const { db } = await openAssistant();
+const { db, pool } = await openAssistant();
+const sent: CompiledQuery[] = [];
+const watched = new Kysely<Tables>({
+  dialect: new PostgresDialect({ pool }),
+  log: ({ query }) => void sent.push(query),
+});
 
 before(async () => {
   await sql`
@@ -42,22 +38,13 @@ before(async () => {
   await sql`analyze`.execute(db);
 });
 
-type Send = (recorder: Transaction<Tables>) => Promise<unknown>;
+type Send = (on: Transaction<Tables>) => Promise<unknown>;
 
 /** The plan of the statement that `send` sends. */
 async function planOf(send: Send): Promise<string> {
-  const sent: CompiledQuery[] = [];
-  const recorder = new Kysely<Tables>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (database) => new PostgresIntrospector(database),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-    log: ({ query }) => void sent.push(query),
-  });
-  // Nothing reaches a database: there is no transaction, and no row for what wants one.
-  await send(recorder as Transaction<Tables>).catch(() => undefined);
+  sent.length = 0;
+  // One statement alone needs no transaction.
+  await send(watched as Transaction<Tables>);
   const [query] = sent;
   assert.ok(query);
   const { rows } = await db.executeQuery<{ 'QUERY PLAN': string }>(

@@ -3,6 +3,13 @@ import { problem } from '../errors.ts';
 import { hasPermission, type Permission } from './permissions.ts';
 import type { User } from './user.ts';
 
+/** What the guard can answer on every route that is not public, for `problemAnswers` beside what the route itself can. */
+export const guardRefusals = [
+  'not_signed_in',
+  'provider_unavailable',
+  'user_without_email',
+] as const;
+
 /** Who may use a route. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 

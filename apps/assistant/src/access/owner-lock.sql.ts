@@ -9,8 +9,9 @@ const OWNERS = 1;
  * for the one before, and holds the lock until it ends. Two users may share a lock, which costs them a
  * wait.
  *
- * It comes before every lock of a row: who takes several takes first the owner's, then a session's (`lockSession`, or by
- * deleting it), then those of what is in it, and of facts last. Two that go by one order never wait for each other.
+ * It comes before every lock of a row: who takes several takes first the owner's, then that of memory (`lockMemoryOf`),
+ * then a session's (`lockSession`, or by deleting it), then those of what is in it, and of facts last. Two that go by
+ * one order never wait for each other.
  */
 export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${OWNERS}::int, hashtext(${userId}))`.execute(trx);

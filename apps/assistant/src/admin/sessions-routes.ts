@@ -1,4 +1,5 @@
 import type { Server } from '@oselya/kit';
+import { guardRefusals } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { listHandler, type Sessions, sessionsAnswer, sessionsQuery } from '../sessions/index.ts';
 
@@ -14,7 +15,7 @@ export function allSessionsRoutes(app: Server, sessions: Pick<Sessions, 'listSes
         querystring: sessionsQuery,
         response: {
           200: sessionsAnswer,
-          ...problemAnswers(401, 'admin_only', 422, 'provider_unavailable'),
+          ...problemAnswers(...guardRefusals, 'admin_only', 422),
         },
       },
     },

@@ -1,5 +1,5 @@
 import { type Server, toPage } from '@oselya/kit';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { readPermissions, readRole } from '../identity/index.ts';
 import { okAnswer } from '../schema.ts';
@@ -20,7 +20,7 @@ const cursorOf = ({ id }: { id: string }) => userCursors.write(id);
 export function userRoutes(app: Server, users: UserAdmin): void {
   const config = { access: { role: 'admin' } } as const;
   const tags = ['admin'];
-  const refusals = [401, 'admin_only', 'provider_unavailable'] as const;
+  const refusals = [...guardRefusals, 'admin_only'] as const;
 
   app.get(
     '/admin/users',

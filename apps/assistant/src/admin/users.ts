@@ -1,5 +1,6 @@
+import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import type { Role } from '../access/user.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
@@ -59,13 +60,15 @@ export function createUserAdmin({
      * @throws ProblemError `user_not_found`.
      */
     async signOut(actorId: string, userId: string): Promise<number> {
-      const ended = await db.transaction().execute(async (trx) => {
+      const end = async (trx: Transaction<Tables>) => {
         if (!(await userExists(trx, userId))) throw problem('user_not_found');
         const sessions = await endSessions(trx, { userId });
         const details = { sessions: sessions.length };
         await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId, details });
         return sessions;
-      });
+      };
+      // They are locked in no order that all others keep to.
+      const ended = await retryConflicts(() => db.transaction().execute(end));
       metrics.countEnded('admin', ended.length);
       log.info(
         { user_id: userId, sessions: ended.length },

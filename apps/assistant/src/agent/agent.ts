@@ -102,6 +102,15 @@ export async function* runAgent({
     if (tokensLeft <= 0) throw problem('answer_too_long');
 
     messages.push({ role: 'assistant', content: text, toolCalls: calls });
+    const readsData: boolean = yield* runTools(calls, { leftOut, round });
+    hasReadData ||= readsData;
+  }
+
+  /** Runs the tools of a round, and gives whether the model has read by them what strangers wrote. */
+  async function* runTools(
+    calls: readonly ToolCall[],
+    { leftOut, round }: { leftOut: number; round: number },
+  ): AsyncGenerator<AgentEvent, boolean, undefined> {
     let readsData = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
@@ -123,7 +132,7 @@ export async function* runAgent({
       yield { type: 'tool.finished', call, result, used };
       messages.push(toldOf(call, output + more));
     }
-    hasReadData ||= readsData;
+    return readsData;
   }
 
   /** What the model is told once of the calls of a round that were not kept; nothing where all were. */

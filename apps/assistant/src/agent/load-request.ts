@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely';
+import { hasPermission } from '../access/permissions.ts';
 import type { Reach } from '../access/reach.ts';
+import type { User } from '../access/user.ts';
 import { listFiles, MAX_FILES } from '../files/index.ts';
 import type { Memory } from '../memory/index.ts';
 import type { Profile } from '../profiles/profile.ts';
@@ -11,7 +13,7 @@ import type { EarlierMessages } from './summarize.ts';
 import { findConversationSummary } from './summary.sql.ts';
 
 /** More than there is room for in a context, short as they may be. */
-const MAX_MESSAGES = 1000;
+export const MAX_MESSAGES = 1000;
 
 /** What the requests of a conversation are made from. */
 export type RequestDeps = {
@@ -24,7 +26,8 @@ export type RequestDeps = {
 
 /**
  * What the model is sent of a session now, what that was chosen from, and the tools that it may ask for.
- * @param session.ownerId Whose memory it is; nobody's facts are nobody's memory.
+ * @param session.owner Whose memory goes along, where they may see it themselves: what a model is told of somebody, it
+ *   tells them. Null where the session has no owner, as nobody's facts are nobody's memory.
  * @param session.profile Undefined where there is none that the owner may use.
  * @param session.answering Whether it is to be answered now: an answer that is to be replaced is no part of it.
  * @returns With the messages that are to be summarized first, where not all have room.
@@ -34,20 +37,21 @@ export async function loadRequest(
   {
     sessionId,
     reach,
-    ownerId,
+    owner,
     profile,
     answering,
   }: {
     sessionId: string;
     reach: Reach;
-    ownerId: string | null;
+    owner: Pick<User, 'id' | 'role' | 'permissions'> | null;
     profile: Profile | undefined;
     answering: boolean;
   },
 ) {
+  const isRemembered = owner !== null && hasPermission(owner, 'svc.memory.read_own');
   const [about, facts, summary, files] = await Promise.all([
-    ownerId === null ? '' : memory.summaryOf(ownerId),
-    ownerId === null ? [] : memory.latestFacts(ownerId),
+    isRemembered ? memory.summaryOf(owner.id) : '',
+    isRemembered ? memory.latestFacts(owner.id) : [],
     findConversationSummary(db, { sessionId, reach }),
     listFiles(db, { sessionId, reach, limit: MAX_FILES }),
   ]);

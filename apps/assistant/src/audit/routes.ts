@@ -1,6 +1,7 @@
 import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
+import { guardRefusals } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { nullable, timestamp, userId } from '../schema.ts';
 import type { Tables } from '../tables.ts';
@@ -70,7 +71,7 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
         querystring,
         response: {
           200: auditList,
-          ...problemAnswers(401, 'admin_only', 422, 'provider_unavailable'),
+          ...problemAnswers(...guardRefusals, 'admin_only', 422),
         },
       },
     },

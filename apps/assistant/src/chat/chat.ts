@@ -84,6 +84,8 @@ export function createChat({
   const cutter = createCutter(here, () => metrics.countTurn('cut'));
   const running = new Set<Promise<unknown>>();
   const closing = new AbortController();
+  /** Whether the answers that were waited for at the end were cut off. */
+  let areStopped = false;
 
   /** One may begin while another is waited for. */
   async function allEnded(): Promise<void> {
@@ -113,6 +115,7 @@ export function createChat({
     const { profile, isNamed } = setting;
     const turn = hub.start(key);
     holder.began(key);
+    if (areStopped) turn.stop('closing');
     turn.add({
       type: 'message.started',
       message: presentMessage(question),
@@ -121,7 +124,15 @@ export function createChat({
     const live = holder.hold(() => turn.stop('signed-out'));
     const deps = { ...requests, model, limits, metrics, sender, log };
     const { requestId } = holder;
-    const asker = { userId: user.id, currentUser: () => live.current(), requestId };
+    const asker: Asker = {
+      user,
+      async currentUser() {
+        const current = await live.current();
+        profiles.checkUse(current, profile);
+        return current;
+      },
+      requestId,
+    };
     void untilDone(async () => {
       const outcome = await runTurn(deps, turn, { profile, asker });
       live.release();
@@ -185,8 +196,8 @@ export function createChat({
       { sessionId, ...message }: Sent,
       holder: Holder,
     ): Promise<{ turnId: string; isNew: boolean }> {
-      const setting = await prepare(user, sessionId);
       return untilDone(async () => {
+        const setting = await prepare(user, sessionId);
         const begun = await beginTurn(db, { userId: user.id, sessionId }, message);
         if ('repeats' in begun) return { turnId: begun.repeats, isNew: false };
         await start(begun, setting, user, holder);
@@ -199,8 +210,8 @@ export function createChat({
      * @throws ProblemError those of `send`, and `nothing_to_retry`.
      */
     async retry(user: User, sessionId: string, holder: Holder): Promise<void> {
-      const setting = await prepare(user, sessionId);
       await untilDone(async () => {
+        const setting = await prepare(user, sessionId);
         const begun = await beginAgain(db, { userId: user.id, sessionId });
         await start(begun, setting, user, holder);
       });
@@ -280,6 +291,7 @@ export function createChat({
     async close(): Promise<void> {
       closing.abort();
       await Promise.race([allEnded(), sleep(shutdownMs, undefined, { ref: false })]);
+      areStopped = true;
       for (const turn of hub.running()) turn.stop('closing');
       await allEnded();
       store.close();

@@ -1,7 +1,5 @@
-import type { NumberedEvent } from './events.ts';
 import { cutTurn } from './finish-turn.ts';
 import type { TurnProcess } from './process.ts';
-import { readEvents } from './turn-events.sql.ts';
 import { latestTurn, LEASE_SECONDS, staleTurns, type TurnRow } from './turns.sql.ts';
 
 /** How many turns one look cuts off. */
@@ -23,7 +21,8 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
     async cutStale(sessionId: string): Promise<void> {
       const latest = await latestTurn(db, sessionId);
       if (latest === undefined || isOwn(latest)) return;
-      if (latest.is_stale && performance.now() >= believedFrom) await cut(latest);
+      if (latest.is_stale && performance.now() >= believedFrom)
+        await cut(latest, { onlyStale: true });
     },
 
     /**
@@ -35,8 +34,7 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
       for (const turn of await findStale(all)) {
         if (isOwn(turn)) continue;
         try {
-          await cut(turn);
-          count += 1;
+          if (await cut(turn, { onlyStale: !all })) count += 1;
         } catch (error) {
           // The others need not wait for it.
           log.warn({ err: error, turn_id: turn.id }, 'an answer could not be cut off');
@@ -56,21 +54,17 @@ export function createCutter({ db, hub, sender, log }: TurnProcess, onCut: () =>
     }
   }
 
-  /** What was streamed and stored of the answer is its text. */
-  async function cut({ id: turnId, session_id: sessionId, position }: TurnRow): Promise<void> {
-    const told: NumberedEvent[] = [];
-    let content = '';
-    for (const event of await readEvents(db, { turnId, after: 0 })) {
-      // Some may have been stored twice.
-      if (event.seq <= (told.at(-1)?.seq ?? 0)) continue;
-      told.push(event);
-      if (event.type === 'message.delta') content += event.text;
-    }
+  /** @returns Whether it was cut off: its process may have ended it meanwhile, or have said that it runs it. */
+  async function cut(
+    { id: turnId, session_id: sessionId, position }: TurnRow,
+    { onlyStale }: { onlyStale: boolean },
+  ): Promise<boolean> {
     const last = await db
       .transaction()
-      .execute((trx) => cutTurn(trx, { turnId, sessionId }, { content, told, sender }));
-    if (last.length === 0) return;
+      .execute((trx) => cutTurn(trx, { turnId, sessionId }, { sender, onlyStale }));
+    if (last.length === 0) return false;
     onCut();
     hub.deliver({ turnId, sessionId, position }, last);
+    return true;
   }
 }

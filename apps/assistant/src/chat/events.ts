@@ -126,7 +126,7 @@ export const sessionEvents = {
   'session.updated': serverMessage({
     type: 'session.updated',
     description:
-      'The session was renamed, pinned or unpinned, or got its name by the first message. It belongs to no turn, and comes at any time.',
+      'The session was renamed, pinned or unpinned, or got its name: by the first message that was answered whole while it had none. It belongs to no turn, and comes at any time.',
     members: { session_id: Type.String(), session: summaryRef },
     example: { session_id: exampleSession.session_id, session: exampleSession },
   }),

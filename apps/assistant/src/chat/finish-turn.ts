@@ -9,8 +9,8 @@ import type { NumberedEvent, TurnEvent } from './events.ts';
 import { deleteAnswer, findAnswer, insertMessage, type NewMessage } from './messages.sql.ts';
 import type { Outcome } from './outcome.ts';
 import type { Turn, TurnKey } from './turn.ts';
-import { insertEvents, storeAllEvents } from './turn-events.sql.ts';
-import { endTurn, tell } from './turns.sql.ts';
+import { insertEvents, readEvents, storeAllEvents } from './turn-events.sql.ts';
+import { endTurn, findTurn, tell } from './turns.sql.ts';
 import { untoldChanges } from './untold-changes.ts';
 
 /** How long the end of a turn waits for a database that does not answer; at a shutdown nobody waits. */
@@ -25,15 +25,16 @@ export type Ending = { outcome: Outcome; answer: Answer; sender: string; request
 
 /**
  * Ends a turn: its answer, and that it has ended, are stored together, and only then it is told. While the
- * database does not answer this is tried again.
+ * database does not answer this is tried again; it may have been stored, and only the answer lost.
  * @returns Whether it was this turn's to end: another process may have taken it for dead.
  * @throws What the database throws otherwise, or at the end of that time.
  */
 export async function finishTurn(db: Kysely<Tables>, turn: Turn, ending: Ending): Promise<boolean> {
   const deadline = performance.now() + PATIENCE_MS;
-  for (;;) {
+  for (let isAgain = false; ; isAgain = true) {
     try {
-      const last = await db.transaction().execute((trx) => storeEnd(trx, turn, ending));
+      let last = await db.transaction().execute((trx) => storeEnd(trx, turn, ending));
+      if (last.length === 0 && isAgain) last = await readEnd(db, turn, ending);
       for (const event of last) turn.add(event);
       return last.length > 0;
     } catch (error) {
@@ -74,18 +75,31 @@ async function storeEnd(
   return last;
 }
 
+/** @returns What `storeEnd` has stored before; nothing where another process ended the turn otherwise. */
+async function readEnd(
+  db: Kysely<Tables>,
+  { turnId, lastSeq }: Turn,
+  { outcome }: Ending,
+): Promise<TurnEvent[]> {
+  const row = await findTurn(db, turnId);
+  return row?.status === outcome.status ? readEvents(db, { turnId, after: lastSeq }) : [];
+}
+
 /**
  * Cuts off a turn whose process has gone: what was streamed and stored of its answer stays, and says so.
- * @param left.told What is stored of it.
- * @returns What is to be told, its end last; nothing where it did not run any more.
+ * @param options.onlyStale As of `endTurn`.
+ * @returns What is to be told, its end last; nothing where it was left, or did not run any more.
  */
 export async function cutTurn(
   trx: Transaction<Tables>,
   { turnId, sessionId }: Omit<TurnKey, 'position'>,
-  { content, told, sender }: { content: string; told: readonly NumberedEvent[]; sender: string },
+  { sender, onlyStale }: { sender: string; onlyStale: boolean },
 ): Promise<NumberedEvent[]> {
-  const ended = await endTurn(trx, { turnId, sessionId, status: 'cut' });
+  const ended = await endTurn(trx, { turnId, sessionId, status: 'cut', onlyStale });
   if (ended === undefined) return [];
+  // Nothing more is stored of it from now on.
+  const told = await readEvents(trx, { turnId, after: 0 });
+  const content = told.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
   const answer = { sessionId, turnId, content, status: 'cut' as const };
   const message = await storeAnswer(trx, ended.question_id, answer);
   const end = { type: 'message.completed' as const, message: presentMessage(message) };

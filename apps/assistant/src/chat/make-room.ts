@@ -6,8 +6,7 @@ import type { TurnDeps } from './run-turn.ts';
 type Loaded = Awaited<ReturnType<typeof loadRequest>>;
 
 /** What of an answer's time its summary may take, and how long at the most: whoever asked is waiting. */
-const TIME_SHARE = 0.5;
-const MOST_MS = 30_000;
+export const summaryTime = { share: 0.5, mostMs: 30_000 };
 
 /**
  * What the model is sent for an answer. Where the conversation has no room in it, its earlier messages are
@@ -28,7 +27,7 @@ export async function makeRoom(
   const loaded = await load();
   const { earlier, leftOut } = loaded;
   if (earlier === undefined) return loaded;
-  const late = AbortSignal.timeout(Math.min(limits.ms * TIME_SHARE, MOST_MS));
+  const late = AbortSignal.timeout(Math.min(limits.ms * summaryTime.share, summaryTime.mostMs));
   const bounds = { modelName, contextTokens, signal: AbortSignal.any([signal, late]) };
   await plan.during({ kind: 'summary', title: 'Summarizing earlier messages' }, async () => {
     try {

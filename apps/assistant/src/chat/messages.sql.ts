@@ -1,20 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storable, storableJson } from '../storable-json.ts';
-import type { Message } from '../sessions/index.ts';
+import { type Message, messageColumns } from '../sessions/index.ts';
 import type { Tables, Unfinished } from '../tables.ts';
-
-const messageColumns = [
-  'id',
-  'role',
-  sql<string>`coalesce(content, '')`.as('content'),
-  'tool_calls',
-  'created_at',
-  'status',
-  'problem',
-  'client_message_id',
-  'kept',
-  'unasked',
-] as const;
 
 /** A message to store. */
 export type NewMessage = {

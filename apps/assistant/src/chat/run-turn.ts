@@ -28,8 +28,9 @@ export type TurnDeps = RequestDeps & {
 
 /** For whom a turn is run. */
 export type Asker = {
-  userId: string;
-  /** As of this moment. Throws as `LiveUser.current` does. */
+  /** As they were when they asked: what they may see goes along with the question. */
+  user: User;
+  /** As of this moment. Throws as `LiveUser.current` does, and where the profile is not for them any more. */
   currentUser: () => Promise<User>;
   requestId: string;
 };
@@ -93,11 +94,11 @@ async function answerInto(
 ): Promise<void> {
   const { model, limits, log } = deps;
   const { sessionId } = turn;
-  const { userId: ownerId, currentUser } = asker;
-  const reach = { userId: ownerId };
+  const { user: owner, currentUser } = asker;
+  const reach = { userId: owner.id };
   const plan = createPlan(deps, turn, signal);
   const { request, tools } = await makeRoom(deps, plan, {
-    load: () => loadRequest(deps, { sessionId, reach, ownerId, profile, answering: true }),
+    load: () => loadRequest(deps, { sessionId, reach, owner, profile, answering: true }),
     modelName: profile.model,
     signal,
   });

@@ -10,7 +10,7 @@ export type EventBatch = { turnId: string; sessionId: string; events: readonly N
 
 /**
  * Stores what happened in turns, renews their leases and tells the other processes, by one statement. What is
- * stored twice, as the answer to the first time was lost, does no harm: events have their numbers.
+ * stored twice, as the answer to the first time was lost, does no harm: `readEvents` gives it once.
  * @param sender Of this process, which need not hear of its own.
  * @returns Of the turns those that still run, and whether their cancellation was asked for elsewhere.
  */
@@ -73,7 +73,7 @@ export async function insertEvents(
 
 /**
  * What happened in a turn and is stored, after an event.
- * @returns In their order; an event that was stored twice comes twice.
+ * @returns In their order, each once: rows overlap where events were stored again.
  */
 export async function readEvents(
   db: Kysely<Tables>,
@@ -86,9 +86,11 @@ export async function readEvents(
     .where('last_seq', '>', after)
     .orderBy('last_seq')
     .execute();
-  return (rows as { events: NumberedEvent[] }[]).flatMap(({ events }) =>
-    events.filter(({ seq }) => seq > after),
-  );
+  const read: NumberedEvent[] = [];
+  for (const event of (rows as { events: NumberedEvent[] }[]).flatMap(({ events }) => events)) {
+    if (event.seq > (read.at(-1)?.seq ?? after)) read.push(event);
+  }
+  return read;
 }
 
 /** The number of the last event of a turn that is stored; 0 where none is. */

@@ -154,18 +154,27 @@ export function turnsFrom(
 /**
  * Ends a turn that runs, and the steps that it had not finished; whoever does it first says how, and tells of it on
  * {@link TURN_END_CHANNEL}. The session is locked first, as by everybody else.
- * @returns Whether it ran, and what it answers.
+ * @param turn.onlyStale Leaves it where its process is believed to run it: it may have said so again since it was
+ *   looked at, also while this waited for the session.
+ * @returns Whether it was ended, and what it answers.
  */
 export async function endTurn(
   trx: Transaction<Tables>,
-  { turnId, sessionId, status }: Omit<TurnKey, 'position'> & { status: 'completed' | Unfinished },
+  {
+    turnId,
+    sessionId,
+    status,
+    onlyStale = false,
+  }: Omit<TurnKey, 'position'> & { status: 'completed' | Unfinished; onlyStale?: boolean },
 ): Promise<{ question_id: string } | undefined> {
   await lockSession(trx, { sessionId, reach: 'everything' });
-  const ended = await trx
+  let update = trx
     .updateTable('chat_turns')
     .set({ status, finished_at: sql<Date>`now()` })
     .where('id', '=', turnId)
-    .where('status', '=', 'running')
+    .where('status', '=', 'running');
+  if (onlyStale) update = update.where('lease_until', '<', sql<Date>`now()`);
+  const ended = await update
     .returning('question_id')
     .$narrowType<{ question_id: NotNull }>()
     .executeTakeFirst();

@@ -1,10 +1,10 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
 import { problem } from '../errors.ts';
 import {
   countOwnFacts,
   deleteFact,
   findFact,
+  lockMemoryOf,
   MAX_FACTS,
   type MemoryChange,
   restoreFact,
@@ -24,7 +24,7 @@ export function undoStep(
   { userId, sessionId, stepId }: { userId: string; sessionId: string; stepId: string },
 ): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    await lockOwner(trx, userId);
+    await lockMemoryOf(trx, userId);
     const changes = await lockChanges(trx, { sessionId, stepId });
     if (changes.length === 0 || !(await areCurrent(trx, userId, changes))) return false;
     for (const { category, key, previous: value, origin } of changes) {

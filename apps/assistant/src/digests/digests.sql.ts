@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { Search } from '../saved-searches/index.ts';
 import type { Hit, ListingFacts } from './changes.ts';
@@ -65,23 +66,30 @@ export type Waiting = {
 /**
  * Takes what a search has to tell, which from then on has been told: in the transaction of the digest. The search is
  * locked, so that nothing it finds meanwhile is taken for told.
- * @param search.sessionId Where it is going to be told.
- * @returns Nothing where the search was deleted, paused, moved or told meanwhile.
+ * @param due.sessionId Where it is going to be told.
+ * @param due.search By what it was looked at again whether this is still found.
+ * @returns Nothing where the search was deleted, changed, paused, moved or told meanwhile.
  */
 export async function takeWaiting(
   trx: Transaction<Tables>,
-  { id, sessionId, limit }: { id: string; sessionId: string; limit: number },
+  {
+    id,
+    sessionId,
+    search,
+    limit,
+  }: { id: string; sessionId: string; search: Search; limit: number },
 ): Promise<Waiting | undefined> {
-  const search = await trx
+  const due = await trx
     .selectFrom('saved_searches')
     .select(['name', sql<string>`coalesce(search ->> 'query', '')`.as('query')])
     .where('id', '=', id)
     .where('session_id', '=', sessionId)
+    .where('search', '=', sql`${storableJson(search)}::jsonb`)
     .where('paused', '=', false)
     .where(isDue)
     .forUpdate()
     .executeTakeFirst();
-  if (search === undefined) return undefined;
+  if (due === undefined) return undefined;
   const hits = await trx
     .selectFrom('saved_search_hits')
     .select(['listing_id', 'kind', 'old_price', sql<ListingFacts>`listing`.as('listing')])
@@ -104,5 +112,5 @@ export async function takeWaiting(
     .where('id', '=', id)
     .execute();
   const counted = Object.fromEntries(rows.map(({ kind, count }) => [kind, count]));
-  return { ...search, hits, counts: { new: 0, cheaper: 0, ...counted } };
+  return { ...due, hits, counts: { new: 0, cheaper: 0, ...counted } };
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from '@oselya/kit';
 import { type Collector, CollectorError } from '../collector/client.ts';
 import { claimFeed, countActive, releaseFeed } from './feed.sql.ts';
+import { oneAtATime } from './one-at-a-time.ts';
 import { type FeedDeps, nothingAnswered, readFeed } from './read-feed.ts';
 import { tellDue, type TellDeps } from './tell.ts';
 
@@ -129,30 +130,4 @@ export function createDigests({
       await quietly(() => releaseFeed(db, holder));
     },
   };
-}
-
-/**
- * Work that is never done twice at once. What asks for it while it is being done is not too late: it is done once
- * more, for what it had not seen.
- */
-function oneAtATime(work: () => Promise<void>): (() => Promise<void>) & {
-  current: () => Promise<void> | undefined;
-} {
-  let current: Promise<void> | undefined;
-  let isAskedAgain = false;
-  const workUntilDone = async () => {
-    try {
-      do {
-        isAskedAgain = false;
-        await work();
-      } while (isAskedAgain);
-    } finally {
-      current = undefined;
-    }
-  };
-  const run = () => {
-    isAskedAgain = true;
-    return (current ??= workUntilDone());
-  };
-  return Object.assign(run, { current: () => current });
 }

@@ -94,9 +94,10 @@ async function isLookedAtAgain(
 
 async function tell({ announce, metrics }: TellDeps, search: DueSearch) {
   const { id, user_id: userId, session_id: sessionId } = search;
+  const due = { id, sessionId, search: search.search };
   let listings = 0;
   const outcome = await announce({ userId, sessionId }, async (trx) => {
-    const waiting = await takeWaiting(trx, { id, sessionId, limit: SHOWN_LISTINGS });
+    const waiting = await takeWaiting(trx, { ...due, limit: SHOWN_LISTINGS });
     if (waiting === undefined) return undefined;
     listings = waiting.counts.new + waiting.counts.cheaper;
     return composeDigest(waiting);

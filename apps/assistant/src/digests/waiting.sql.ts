@@ -1,10 +1,8 @@
 import { type Kysely, sql } from 'kysely';
+import { RECENT_SECONDS } from '../saved-searches/index.ts';
 import { storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { Hit, ListingFacts } from './changes.ts';
-
-/** For how long a find is taken to be as it was found. */
-const RECENT_SECONDS = 60;
 
 /** A find that has not been told, with the version of its row. */
 export type WaitingFind = { hit: Hit; version: string };

@@ -2,7 +2,7 @@ import { cursors, describeErrors, type Server, toPage } from '@oselya/kit';
 import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { boundPerUser, boundTransfers } from '../access/transfers.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
@@ -38,13 +38,7 @@ const bytes = Type.Unsafe<Buffer>(Type.Unknown());
 
 const tags = ['sessions'];
 const config = { access: 'signed-in' } as const;
-const refusals = [
-  401,
-  'session_not_yours',
-  'session_not_found',
-  422,
-  'provider_unavailable',
-] as const;
+const refusals = [...guardRefusals, 'session_not_yours', 'session_not_found', 422] as const;
 
 /** `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
 export async function fileRoutes(
@@ -166,8 +160,16 @@ function uploadRoute(app: Server, files: Files, transfer: readonly onRequestHook
         response: {
           200: { ...storedFile, description: 'It replaced the file of that name.' },
           201: { ...storedFile, description: 'It is new.' },
-          ...problemAnswers(400, ...refusals, 'cross_site_request', 413, 415),
-          ...problemAnswers('too_many_files', 'too_much_stored', 'unavailable'),
+          ...problemAnswers(
+            400,
+            ...refusals,
+            'cross_site_request',
+            413,
+            415,
+            'too_many_files',
+            'too_much_stored',
+            'unavailable',
+          ),
         },
       },
     },

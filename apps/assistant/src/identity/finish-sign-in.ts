@@ -28,7 +28,7 @@ import { saveUser } from './save-user.sql.ts';
 type FinishSignInOptions = {
   db: Kysely<Tables>;
   log: Logger;
-  provider: Provider;
+  provider: Pick<Provider, 'prepare' | 'redeem' | 'fetchUser'>;
   tokens: SessionTokens;
   revocations: Pick<RevocationQueue, 'add'>;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
@@ -92,12 +92,14 @@ export function createFinishSignIn({
     await unlessOutage(provider.prepare());
     const began = await latestInvalidation(db);
     const { subject, ...redeemed } = await redeem(code, iss, login.codeVerifier);
+    const sessionId = randomId();
     try {
       const user = await fetchUser(redeemed.accessToken);
       if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
-      return await enter({ login, visitor, began, redeemed, user });
+      await enter({ sessionId, login, visitor, began, redeemed, user });
+      return sessionId;
     } catch (failure) {
-      await giveUp(redeemed, [visitor.sessionId, login.earlierSessionId]);
+      await giveUp(sessionId, redeemed, [visitor.sessionId, login.earlierSessionId]);
       throw failure;
     }
   }
@@ -122,24 +124,26 @@ export function createFinishSignIn({
   }
 
   async function enter({
+    sessionId,
     login,
     visitor,
     began,
     redeemed,
     user,
   }: {
+    sessionId: string;
     login: PendingLogin;
     visitor: Returning;
     began: Moment;
     redeemed: Tokens;
     user: User;
-  }): Promise<string> {
-    const session = { id: randomId(), userId: user.id };
+  }): Promise<void> {
+    const session = { id: sessionId, userId: user.id };
     const sealed = await tokens.seal(redeemed, session);
     const replaced = await db.transaction().execute(async (trx) => {
       const invalidated = await invalidatedSince(trx, { userId: user.id, began });
       if (invalidated.has('sessions')) throw problem('login_refused');
-      const ended = await endEarlier(trx, earlierSessions(login, visitor));
+      const ended = await endAll(trx, earlierSessions(login, visitor), 'replaced');
       const isCurrent = !invalidated.has('access');
       const generation = await saveUser(trx, user, () => isCurrent);
       const checked = isCurrent ? { at: began.readAt, generation } : undefined;
@@ -150,15 +154,20 @@ export function createFinishSignIn({
     });
     metrics.countEnded('replaced', replaced);
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
-    return session.id;
   }
 
   /**
    * Has the tokens of a sign-in that came to nothing revoked: nobody else knows of them. Where a session
    * of the browser goes on they are left alone, since they may share its grant. It never fails.
    */
-  async function giveUp(redeemed: Tokens, earlier: readonly (string | null)[]): Promise<void> {
+  async function giveUp(
+    sessionId: string,
+    redeemed: Tokens,
+    earlier: readonly (string | null)[],
+  ): Promise<void> {
     try {
+      // It was stored after all where the answer to that was lost, and nobody has its cookie.
+      await db.transaction().execute((trx) => endAll(trx, [sessionId], 'sign_in_failed'));
       const ids = earlier.filter((id) => id !== null);
       if ((await livingSessions(db, ids, lifetimeDays)).size > 0) return;
       // No row has them: the place is only for the vault.
@@ -172,17 +181,18 @@ export function createFinishSignIn({
   return finish;
 }
 
-/** Gives how many there were. */
-async function endEarlier(
+/** Ends those sessions that there are, and gives how many that was. */
+async function endAll(
   trx: Transaction<Tables>,
-  ids: ReadonlySet<string | null>,
+  ids: Iterable<string | null>,
+  reason: 'replaced' | 'sign_in_failed',
 ): Promise<number> {
   let count = 0;
   for (const id of ids) {
     const ended = id === null ? undefined : await deleteSession(trx, id);
     if (ended === undefined) continue;
     const { userId } = ended;
-    const details = { reason: 'replaced' };
+    const details = { reason };
     await recordAudit(trx, { action: 'signed_out', actorId: userId, userId, details });
     await tellUserChanged(trx, userId);
     count += 1;

@@ -12,7 +12,7 @@ export {
   USER_CHANNEL,
 } from './invalidation.sql.ts';
 export { createIdentityMetrics, type IdentityMetrics } from './metrics.ts';
-export { cachedRole, readOwnAccount } from './own-account.sql.ts';
+export { cachedAccess, readOwnAccount } from './own-account.sql.ts';
 export { ownSignInRoutes } from './own-sign-ins-routes.ts';
 export { sweepPendingLogins } from './pending-logins.sql.ts';
 export { type RevocationQueue } from './revocation-queue.ts';

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
-import type { Role } from '../access/user.ts';
+import type { User } from '../access/user.ts';
 import type { Tables } from '../tables.ts';
-import { readRole } from './users.ts';
+import { readPermissions, readRole } from './users.ts';
 
 /** What is stored of a user's account, without any secret of a sign-in; for the user. */
 export async function readOwnAccount(db: Kysely<Tables>, userId: string) {
@@ -19,12 +19,18 @@ export async function readOwnAccount(db: Kysely<Tables>, userId: string) {
   return { user, signIns };
 }
 
-/** The role of a user as it was cached last; that of somebody who never signed in is the least. */
-export async function cachedRole(db: Kysely<Tables>, userId: string): Promise<Role> {
+/** The role and permissions of a user as they were cached last; somebody who never signed in has the least. */
+export async function cachedAccess(
+  db: Kysely<Tables>,
+  userId: string,
+): Promise<Pick<User, 'role' | 'permissions'>> {
   const user = await db
     .selectFrom('svc_users')
-    .select('role')
+    .select(['role', 'permissions'])
     .where('id', '=', userId)
     .executeTakeFirst();
-  return readRole(user?.role ?? '');
+  return {
+    role: readRole(user?.role ?? ''),
+    permissions: readPermissions(user?.permissions ?? '[]'),
+  };
 }

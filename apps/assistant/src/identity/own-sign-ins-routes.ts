@@ -1,6 +1,6 @@
 import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Identity } from './identity.ts';
@@ -64,7 +64,7 @@ export function ownSignInRoutes(
         tags,
         summary: 'Where the user is signed in',
         querystring: Type.Object(pageQuery(PAGE)),
-        response: { 200: signInList, ...problemAnswers(401, 422, 'provider_unavailable') },
+        response: { 200: signInList, ...problemAnswers(...guardRefusals, 422) },
       },
     },
     async (request, reply) => {
@@ -90,13 +90,7 @@ export function ownSignInRoutes(
         params: Type.Object({ id: signInName }),
         response: {
           200: okAnswer,
-          ...problemAnswers(
-            401,
-            'cross_site_request',
-            'sign_in_not_found',
-            422,
-            'provider_unavailable',
-          ),
+          ...problemAnswers(...guardRefusals, 'cross_site_request', 'sign_in_not_found', 422),
         },
       },
     },

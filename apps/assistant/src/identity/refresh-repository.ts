@@ -5,14 +5,14 @@ import { expiry, type SealedTokens, type Version } from './auth-sessions.sql.ts'
 /**
  * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by
  * itself when its holder is not heard of again.
- * @returns Whether this caller got it.
+ * @returns What tells this lease from those of others, for giving it back; nothing where another has it.
  */
 export async function takeRefreshLease(
   db: Kysely<Tables>,
   { id, tokenVersion }: Version,
   leaseMs: number,
-): Promise<boolean> {
-  const result = await db
+): Promise<string | undefined> {
+  const taken = await db
     .updateTable('user_auth_sessions')
     .set({ refresh_lease_until: sql<Date>`now() + make_interval(secs => ${leaseMs / 1000})` })
     .where('id', '=', id)
@@ -23,20 +23,27 @@ export async function takeRefreshLease(
         where('refresh_lease_until', '<=', sql<Date>`now()`),
       ]),
     )
+    // To the microsecond, which a Date would cut off: another's lease ends later.
+    .returning(sql<string>`refresh_lease_until::text`.as('lease'))
     .executeTakeFirst();
-  return result.numUpdatedRows > 0n;
+  return taken?.lease;
 }
 
-/** Gives the lease back without new tokens: those who wait learn that the provider did not answer. */
+/**
+ * Gives a lease back without new tokens: those who wait learn that the provider did not answer. Where it had run out
+ * and another has one by now, that one stays: a third would redeem the same token beside it.
+ */
 export async function releaseRefreshLease(
   db: Kysely<Tables>,
   { id, tokenVersion }: Version,
+  lease: string,
 ): Promise<void> {
   await db
     .updateTable('user_auth_sessions')
     .set({ refresh_lease_until: null })
     .where('id', '=', id)
     .where('token_version', '=', tokenVersion)
+    .where('refresh_lease_until', '=', sql<Date>`${lease}::timestamptz`)
     .execute();
 }
 

@@ -1,6 +1,6 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import type { Config } from '../config.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
@@ -23,14 +23,19 @@ const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const tags = ['sign-in'];
 
-/** `/auth/*`. Specification 000, Authentication endpoints. */
-export function identityRoutes(
-  app: Server,
-  { config, identity, loginLimit }: { config: Config; identity: Identity; loginLimit: RateLimit },
-): void {
-  const { cookies, signIn, signOut, terminalSignIns } = identity;
-  app.addSchema(currentUserSchema);
+type Deps = { config: Config; identity: Identity; loginLimit: RateLimit };
 
+/** `/auth/*`. Specification 000, Authentication endpoints. */
+export function identityRoutes(app: Server, deps: Deps): void {
+  app.addSchema(currentUserSchema);
+  loginRoute(app, deps);
+  callbackRoute(app, deps);
+  mobileDoneRoute(app, deps.config);
+  logoutRoute(app, deps.identity);
+  currentUserRoute(app);
+}
+
+function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: Deps): void {
   app.get(
     '/auth/login',
     {
@@ -60,7 +65,10 @@ export function identityRoutes(
       return reply.redirect(`${url}#`);
     },
   );
+}
 
+function callbackRoute(app: Server, { config, identity }: Deps): void {
+  const { cookies, signIn, terminalSignIns } = identity;
   app.get(
     '/auth/callback',
     {
@@ -110,7 +118,24 @@ export function identityRoutes(
       return config.SVC_AUTH_COOKIE_SAMESITE === 'strict' ? sendHop(reply) : reply.redirect('/');
     },
   );
+}
 
+/**
+ * The browser still counts this as coming from the provider, and would not send a `SameSite=Strict`
+ * cookie with a redirect. A page of this site that goes on by itself begins a new, same-site request.
+ */
+function sendHop(reply: FastifyReply) {
+  return reply.type('text/html; charset=utf-8').send(
+    renderPage({
+      title: 'Signed in',
+      head: html`<meta http-equiv="refresh" content="0; url=/" />`,
+      body: html`<h1>You are signed in</h1>
+        <p><a href="/">Continue</a></p>`,
+    }),
+  );
+}
+
+function mobileDoneRoute(app: Server, config: Config): void {
   app.get(
     '/auth/mobile-done',
     {
@@ -133,7 +158,9 @@ export function identityRoutes(
         .send(mobileDonePage(request.query.sid, config.ANDROID_APP_PACKAGE));
     },
   );
+}
 
+function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
   app.post(
     '/auth/logout',
     {
@@ -158,7 +185,9 @@ export function identityRoutes(
       return request.query.from === 'page' ? reply.redirect('/', 303) : { ok: true as const };
     },
   );
+}
 
+function currentUserRoute(app: Server): void {
   app.get(
     '/auth/me',
     {
@@ -169,7 +198,7 @@ export function identityRoutes(
         summary: 'The signed-in user',
         response: {
           200: currentUserSchema,
-          ...problemAnswers(401, 'provider_unavailable', 'user_without_email'),
+          ...problemAnswers(...guardRefusals),
         },
       },
     },
@@ -177,20 +206,5 @@ export function identityRoutes(
       const user = signedIn(request);
       return { ...user, display_name: user.display_name ?? '' };
     },
-  );
-}
-
-/**
- * The browser still counts this as coming from the provider, and would not send a `SameSite=Strict`
- * cookie with a redirect. A page of this site that goes on by itself begins a new, same-site request.
- */
-function sendHop(reply: FastifyReply) {
-  return reply.type('text/html; charset=utf-8').send(
-    renderPage({
-      title: 'Signed in',
-      head: html`<meta http-equiv="refresh" content="0; url=/" />`,
-      body: html`<h1>You are signed in</h1>
-        <p><a href="/">Continue</a></p>`,
-    }),
   );
 }

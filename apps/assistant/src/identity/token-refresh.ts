@@ -87,7 +87,8 @@ export function createTokenRefresh({
     const deadline = Date.now() + 2 * leaseMs;
     while (Date.now() < deadline) {
       const leaseEnd = Date.now() + leaseMs;
-      if (await takeRefreshLease(db, session, leaseMs)) return redeem(session, leaseEnd);
+      const lease = await takeRefreshLease(db, session, leaseMs);
+      if (lease !== undefined) return redeem(session, lease, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'abandoned') return { outcome: 'waited', session: winner };
     }
@@ -120,7 +121,7 @@ export function createTokenRefresh({
     throw providerUnavailable();
   }
 
-  async function redeem(session: AuthSession, leaseEnd: number): Promise<Refreshed> {
+  async function redeem(session: AuthSession, lease: string, leaseEnd: number): Promise<Refreshed> {
     let renewed: Tokens & { refreshToken: string };
     try {
       const refreshToken = await tokens.openRefreshToken(session);
@@ -134,7 +135,7 @@ export function createTokenRefresh({
         if (isOver) return { outcome: 'refused', session: undefined };
         return { outcome: 'waited', session: await find(session.id) };
       }
-      await releaseRefreshLease(db, session);
+      await releaseRefreshLease(db, session, lease);
       throw outageAsProblem(error);
     }
     const sealed = await tokens.seal(renewed, session);

@@ -1,6 +1,7 @@
+import { hasPermission } from '../access/permissions.ts';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/index.ts';
-import { cachedRole } from '../identity/index.ts';
+import { cachedAccess } from '../identity/index.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
 import type { Profile } from '../profiles/profile.ts';
@@ -8,9 +9,17 @@ import type { Profiles } from '../profiles/profiles.ts';
 import { requireSession } from '../sessions/index.ts';
 
 /** Why a message is answered by no request: nobody owns the session, or its owner may use no profile, or not this one. */
-export const REFUSALS = ['session_not_yours', 'profile_not_found', 'admin_only'] as const;
+export const REFUSALS = [
+  'session_not_yours',
+  'permission_missing',
+  'profile_not_found',
+  'admin_only',
+] as const;
 
 type Refusal = (typeof REFUSALS)[number];
+
+/** Whose a session is, with what they may do. */
+type Owner = Pick<User, 'id' | 'role' | 'permissions'>;
 
 /** A session as admins look into it. */
 export type Inspection = ReturnType<typeof createInspection>;
@@ -25,7 +34,7 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
 
   return {
     /**
-     * What the model would be sent now.
+     * What the model would be sent now, to an owner with the role and permissions that were cached of them last.
      * @returns With the code of the problem that the owner's next message would meet instead; null where it would be
      *   sent.
      * @throws ProblemError `session_not_found`.
@@ -33,14 +42,14 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
     async readContext(user: User, sessionId: string) {
       const { userId: ownerId, profileId } = await requireSession(db, { sessionId, reach });
       await noteReading(user, { ownerId, sessionId, data: 'session_context' });
-      // As the owner is answered; what nobody owns, as somebody without a role would be.
-      const role = ownerId === null ? 'user' : await cachedRole(db, ownerId);
-      const profile = profiles.find(profileId) ?? profiles.usual({ role });
-      const refusal = refusalOf({ ownerId, role, profile });
+      const owner = ownerId === null ? null : { id: ownerId, ...(await cachedAccess(db, ownerId)) };
+      // What nobody owns is shown as somebody without a role would be answered.
+      const profile = profiles.find(profileId) ?? profiles.usual(owner ?? { role: 'user' });
+      const refusal = refusalOf(owner, profile);
       const loaded = await loadRequest(deps, {
         sessionId,
         reach,
-        ownerId,
+        owner,
         profile,
         answering: false,
       });
@@ -63,19 +72,12 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
     },
   };
 
-  /** As `Chat.send` refuses a message. */
-  function refusalOf({
-    ownerId,
-    role,
-    profile,
-  }: {
-    ownerId: string | null;
-    role: User['role'];
-    profile: Profile | undefined;
-  }): Refusal | null {
-    if (ownerId === null) return 'session_not_yours';
+  /** As `message.send` is refused: by the permission that it needs, and by `Chat.send`. */
+  function refusalOf(owner: Owner | null, profile: Profile | undefined): Refusal | null {
+    if (owner === null) return 'session_not_yours';
+    if (!hasPermission(owner, 'svc.profiles.use')) return 'permission_missing';
     if (profile === undefined) return 'profile_not_found';
-    return profiles.usable({ role }).includes(profile) ? null : 'admin_only';
+    return profiles.mayUse(owner, profile) ? null : 'admin_only';
   }
 
   function noteReading(

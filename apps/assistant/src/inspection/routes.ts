@@ -1,6 +1,6 @@
 import { cursors, type Server, toPage } from '@oselya/kit';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { presentFact } from '../memory/index.ts';
 import type { Inspection } from './inspection.ts';
@@ -13,7 +13,7 @@ import {
 } from './schemas.ts';
 import { latestQuery, MESSAGES_PAGE, presentMessage, sessionParams } from '../sessions/index.ts';
 
-const refusals = [401, 'admin_only', 'session_not_found', 422, 'provider_unavailable'] as const;
+const refusals = [...guardRefusals, 'admin_only', 'session_not_found', 422] as const;
 
 const stepNumbers = cursors(
   Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),

@@ -68,7 +68,10 @@ export const contextAnswer = Type.Object(
       description:
         "Of the profile that answers: the session's, or where that is gone the one that new sessions get; empty where there is none for the owner.",
     }),
-    memory: Type.Array(factRef, { description: 'The most recently written first.' }),
+    memory: Type.Array(factRef, {
+      description:
+        'The most recently written first; none where the owner lacks `svc.memory.read_own`.',
+    }),
     summary: nullable(summarySchema),
     summary_due: Type.Boolean({
       description:
@@ -83,7 +86,7 @@ export const contextAnswer = Type.Object(
     refusal: nullable(
       Type.Enum([...REFUSALS], {
         description:
-          "The code of the problem that the owner's next message meets, so that `request` is not sent; null where it would be.",
+          "The code of the problem that the owner's next message meets, so that `request` is not sent; null where it would be. It goes by the role and permissions that were cached of the owner last, and so does whether facts go along.",
       }),
     ),
     request: requestSchema,

@@ -1,5 +1,5 @@
 import { type Server, toPage } from '@oselya/kit';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { positions } from '../positions.ts';
 import { cursorOf } from './routes.ts';
@@ -18,7 +18,7 @@ export function adminMemoryRoutes(app: Server, memory: Memory): void {
         querystring: adminFactsQuery,
         response: {
           200: adminFactsAnswer,
-          ...problemAnswers(401, 'permission_missing', 422, 'rate_limited', 'provider_unavailable'),
+          ...problemAnswers(...guardRefusals, 'permission_missing', 422, 'rate_limited'),
         },
       },
     },

@@ -17,6 +17,7 @@ export {
   type NoteChange,
   type NotedChange,
 } from './change.ts';
+export { lockMemoryOf } from './own-memory-lock.sql.ts';
 export { memoryRoutes } from './routes.ts';
 export { factRef, presentFact } from './schemas.ts';
 export { createMemory, type KnownFact, MAX_FACTS, type Memory } from './service.ts';

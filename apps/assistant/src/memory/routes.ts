@@ -1,5 +1,5 @@
 import { type Server, toPage } from '@oselya/kit';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
 import { type Position, positions } from '../positions.ts';
@@ -20,7 +20,7 @@ import {
 import type { Memory } from './service.ts';
 
 const tags = ['memory'];
-const refusals = [401, 'permission_missing', 422, 'provider_unavailable'] as const;
+const refusals = [...guardRefusals, 'permission_missing', 422] as const;
 
 /** The cursor of the page that goes on after a row. */
 export const cursorOf = ({ position }: { position: Position }): string => positions.write(position);

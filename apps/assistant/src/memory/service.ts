@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import { lockOwner } from '../access/owner-lock.sql.ts';
 import type { User } from '../access/user.ts';
 import { recordOthersData } from '../audit/index.ts';
 import { problem } from '../errors.ts';
@@ -10,6 +9,7 @@ import type { Position } from '../positions.ts';
 import { requireSession } from '../sessions/index.ts';
 import { abortableTransaction } from './abortable-transaction.ts';
 import type { NoteChange } from './change.ts';
+import { lockMemoryOf } from './own-memory-lock.sql.ts';
 import { createTurns } from './turns.ts';
 import {
   countFacts,
@@ -21,6 +21,7 @@ import {
   writeFact,
 } from './repository.ts';
 import { findSummary, listSummaries, type Summary } from './summary-repository.ts';
+import { withinTime } from './within-time.sql.ts';
 
 /** What a model is told of a fact. */
 export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
@@ -29,13 +30,16 @@ export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 export const MAX_FACTS = 2000;
 
 /** How many words a search has at most: each is looked for in every fact. */
-const MAX_WORDS = 5;
+export const MAX_WORDS = 5;
 
 /** How many searches of a user wait for the one before, which may go through all that there is. */
-const MAX_WAITING = 4;
+export const MAX_WAITING = 4;
+
+/** How long each of the two statements of a search in everybody's facts may take, which no number of facts bounds. */
+export const SEARCH_MS = 5000;
 
 /** More than there is room for in a model's context, short as they may be. */
-const LATEST_FACTS = 500;
+export const LATEST_FACTS = 500;
 
 /** Memory under its rules of ownership. */
 export type Memory = ReturnType<typeof createMemory>;
@@ -73,23 +77,26 @@ type ChangeOptions = {
 export function createMemory({
   db,
   maxFacts = MAX_FACTS,
+  searchMs = SEARCH_MS,
 }: {
   db: Kysely<Tables>;
   maxFacts?: number;
+  /** See {@link SEARCH_MS}. */
+  searchMs?: number;
 }) {
   const takeTurn = createTurns(MAX_WAITING);
   return {
     /**
      * Facts, the most recently written first; that others' are among them is recorded.
      * @returns Up to `limit`, each with its position for the next page.
-     * @throws ProblemError `permission_missing`, `validation_failed` where there are too many words, `rate_limited`
-     *   where too many searches of the user wait.
+     * @throws ProblemError `permission_missing`, `validation_failed` where there are too many words, or too many facts
+     *   to look for them in, `rate_limited` where too many searches of the user wait.
      */
     async listFacts(user: User, { limit, after, ...asked }: Asked & Page) {
       const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
-      const facts = await inTurn(user, filter, () =>
-        listFacts(db, reach, { ...filter, limit, after }),
+      const facts = await read(user, { reach, ...filter }, (on) =>
+        listFacts(on, reach, { ...filter, limit, after }),
       );
       await noteReading(user, facts, { ownerId: asked.userId ?? null, data: 'memory_facts' });
       return facts;
@@ -103,9 +110,10 @@ export function createMemory({
     async listAndCountFacts(user: User, { limit, after, ...asked }: Asked & Page) {
       const reach = memoryReach(user, asked);
       const filter = { category: asked.category, words: toWords(asked.q) };
-      const { facts, count, others } = await inTurn(user, filter, async () => ({
-        facts: await listFacts(db, reach, { ...filter, limit, after }),
-        ...(await countFacts(db, reach, { ...filter, readerId: user.id })),
+      const { facts, count, others } = await read(user, { reach, ...filter }, async (on) => ({
+        // First, as it goes through all: where there are too many it is what is ended.
+        ...(await countFacts(on, reach, { ...filter, readerId: user.id })),
+        facts: await listFacts(on, reach, { ...filter, limit, after }),
       }));
       const reading = { ownerId: asked.userId ?? null, data: 'memory_facts' };
       if (others > 0) await recordReading(user, reading);
@@ -138,7 +146,7 @@ export function createMemory({
     ): Promise<{ fact: Fact; previous: string | undefined }> {
       const own = { userId: user.id, sourceSessionId: null, ...fact };
       return abortableTransaction(db, signal, async (trx) => {
-        await lockOwner(trx, user.id);
+        await lockMemoryOf(trx, user.id);
         if (own.sourceSessionId !== null) {
           const session = { sessionId: own.sourceSessionId, reach: { userId: user.id } };
           await requireSession(trx, session);
@@ -175,7 +183,7 @@ export function createMemory({
     ): Promise<string> {
       const own = { userId: user.id, category, key };
       return abortableTransaction(db, signal, async (trx) => {
-        await lockOwner(trx, user.id);
+        await lockMemoryOf(trx, user.id);
         const fact = await findFact(trx, own);
         if (fact === undefined) throw problem('fact_not_found');
         const { value: previous, origin } = fact;
@@ -208,13 +216,22 @@ export function createMemory({
     },
   };
 
-  /** Reads facts; where words are looked for in them, the user's next search waits for this one. */
-  function inTurn<Result>(
+  /**
+   * Reads facts; where words are looked for in them, the user's next search waits for this one, and one in everybody's
+   * facts has an end.
+   * @throws ProblemError `validation_failed` at that end, `rate_limited`.
+   */
+  async function read<Result extends object>(
     user: User,
-    { words }: { words: readonly string[] },
-    read: () => Promise<Result>,
+    { reach, words }: { reach: Reach; words: readonly string[] },
+    statements: (on: Kysely<Tables>) => Promise<Result>,
   ): Promise<Result> {
-    return words.length === 0 ? read() : takeTurn(user.id, read);
+    if (words.length === 0) return statements(db);
+    if (typeof reach === 'object') return takeTurn(user.id, () => statements(db));
+    const found = await takeTurn(user.id, () => withinTime(db, searchMs, statements));
+    if (found !== undefined) return found;
+    const message = `looks through more facts than ${searchMs / 1000} s suffice for: name a category as well, or at /admin/memory a user_id`;
+    throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
   }
 
   async function noteReading(

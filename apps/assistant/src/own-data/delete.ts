@@ -1,8 +1,7 @@
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
 import { recordAudit } from '../audit/index.ts';
-import { deleteMemoryOf } from '../memory/index.ts';
+import { deleteMemoryOf, lockMemoryOf } from '../memory/index.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
 import { deleteSessionsOf } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
@@ -22,7 +21,7 @@ export type DeletedData = {
  */
 export function deleteOwnData(db: Kysely<Tables>, userId: string): Promise<DeletedData> {
   const work = async (trx: Transaction<Tables>) => {
-    await lockOwner(trx, userId);
+    await lockMemoryOf(trx, userId);
     const sessions = await deleteSessionsOf(trx, userId);
     const saved_searches = await deleteSavedSearchesOf(trx, userId);
     const deleted = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { JsonStreamStringify } from 'json-stream-stringify';
 import type { Kysely } from 'kysely';
 import { findConversationSummary } from '../agent/index.ts';
 import { listAudit } from '../audit/index.ts';
@@ -10,6 +9,7 @@ import { findSummary, listFacts } from '../memory/index.ts';
 import { listMessages, listSessions } from '../sessions/index.ts';
 import { listHits, listSavedSearches } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
+import { arrayText, base64Text, joinPieces, type JsonText, objectText } from './json-text.ts';
 
 /** How many rows are read at once. */
 const PAGE = 200;
@@ -17,6 +17,8 @@ const PAGE = 200;
 /**
  * Everything that is stored of a user, as one JSON document that is made while it is read: however much there is,
  * a page of it and one file are in memory. No secret of a sign-in is in it.
+ * @returns Its text. A failure in the midst is the stream's, which then ends without the end of the document.
+ * @throws What the database throws before the first page is read.
  */
 export async function exportOwnData(
   db: Kysely<Tables>,
@@ -25,32 +27,35 @@ export async function exportOwnData(
 ): Promise<Readable> {
   const reach = { userId };
   const { user, signIns } = await readOwnAccount(db, userId);
-  return new JsonStreamStringify({
+  const summary = await findSummary(db, userId);
+  const text = objectText({
     exported_at: now.toISOString(),
     user,
     sign_ins: signIns,
-    memory: {
-      summary: (await findSummary(db, userId)) ?? null,
-      facts: rows((after: FactPosition) => listFacts(db, reach, { limit: PAGE, after })),
-    },
-    sessions: rows(
+    memory: objectText({
+      summary: summary ?? null,
+      facts: list((after: FactPosition) => listFacts(db, reach, { limit: PAGE, after })),
+    }),
+    sessions: list(
       (after: SessionPosition) => listSessions(db, { reach, limit: PAGE, after }),
       async (session) => {
         const { session_id: sessionId } = session;
-        const summary = await findConversationSummary(db, { sessionId, reach });
-        return { ...session, summary: summary?.text ?? null, ...contents(db, sessionId, reach) };
+        const earlier = await findConversationSummary(db, { sessionId, reach });
+        return { ...session, summary: earlier?.text ?? null, ...contents(db, sessionId, reach) };
       },
     ),
-    saved_searches: rows(
+    saved_searches: list(
       (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
       (saved) => ({ ...saved, found: hitsOf(db, saved.id, { userId }) }),
     ),
-    audit: rows((after: number | undefined) =>
+    audit: list((after: number | undefined) =>
       listAudit(db, { userId, beforeId: after }, PAGE - 1).then((lines) =>
         lines.map((line) => ({ ...line, position: line.id })),
       ),
     ),
   });
+  // The only stream of all: the error of one within it, while nobody waits for its next row, would end the process.
+  return Readable.from(joinPieces(text));
 }
 
 type FactPosition = NonNullable<Parameters<typeof listFacts>[2]['after']> | undefined;
@@ -58,8 +63,8 @@ type SessionPosition = NonNullable<Parameters<typeof listSessions>[1]['after']> 
 type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
-function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): Readable {
-  return rows((after: number | undefined) =>
+function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): JsonText {
+  return list((after: number | undefined) =>
     listHits(db, { searchId, reach, after, limit: PAGE }).then((hits) =>
       hits.map((hit) => ({ ...hit, position: hit.listing_id })),
     ),
@@ -69,29 +74,32 @@ function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string })
 /** What belongs to a session; the newest messages and steps first, as they are read. */
 function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string }) {
   return {
-    messages: rows((before: MessagePosition) =>
+    messages: list((before: MessagePosition) =>
       listMessages(db, { sessionId, reach, before, limit: PAGE }),
     ),
-    steps: rows((before: number | undefined) => listSteps(db, { sessionId, before, limit: PAGE })),
-    files: rows(
+    steps: list((before: number | undefined) => listSteps(db, { sessionId, before, limit: PAGE })),
+    files: list(
       (after: string | undefined) =>
         listFiles(db, { sessionId, reach, after, limit: PAGE }).then((files) =>
           files.map((file) => ({ ...file, position: file.name })),
         ),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, reach });
-        return { name, ...file, content_base64: found?.content.toString('base64') ?? null };
+        return { name, ...file, content_base64: found ? base64Text(found.content) : null };
       },
     ),
   };
 }
 
-/** All rows of a list that is read in pages, each without its position. */
-function rows<Row extends { position: Position }, Position>(
+/**
+ * All rows of a list that is read in pages, each without its position. Nothing is read before its turn to be written
+ * has come.
+ */
+function list<Row extends { position: Position }, Position>(
   read: (after: Position | undefined) => Promise<Row[]>,
   present: (row: Omit<Row, 'position'>) => object | Promise<object> = (row) => row,
-): Readable {
-  async function* all(): AsyncGenerator<object> {
+): JsonText {
+  async function* rows(): AsyncGenerator<object> {
     let after: Position | undefined;
     for (;;) {
       const page = await read(after);
@@ -102,6 +110,5 @@ function rows<Row extends { position: Position }, Position>(
       if (page.length < PAGE) return;
     }
   }
-  // Nothing is read before its turn has come.
-  return Readable.from(all());
+  return arrayText(rows());
 }

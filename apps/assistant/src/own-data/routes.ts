@@ -1,7 +1,7 @@
 import type { Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { boundPerUser, boundTransfers } from '../access/transfers.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problem, problemAnswers } from '../errors.ts';
@@ -10,7 +10,7 @@ import type { Tables } from '../tables.ts';
 import { deleteOwnData } from './delete.ts';
 import { exportOwnData } from './export.ts';
 
-/** How many exports may be on their way at once in one process: each holds a file of up to 10 MiB, in three forms. */
+/** How many exports may be on their way at once in one process: each holds a file of up to 10 MiB. */
 const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
@@ -72,6 +72,8 @@ export function ownDataRoutes(
     '/me/export',
     {
       config,
+      // It would be read to its end for nobody, after its place had been given back.
+      exposeHeadRoute: false,
       onRequest: [
         boundPerUser(1, () => problem('export_running')),
         boundTransfers(maxExports, 'exports'),
@@ -86,7 +88,7 @@ export function ownDataRoutes(
             description: 'The document, as an attachment.',
             content: { 'application/json': { schema: exportedAnswer } },
           },
-          ...problemAnswers(401, 'export_running', 'provider_unavailable', 'unavailable'),
+          ...problemAnswers(...guardRefusals, 'export_running', 'unavailable'),
         },
       },
     },
@@ -94,13 +96,14 @@ export function ownDataRoutes(
       const { id: userId } = signedIn(request);
       await recordAudit(db, { action: 'own_data_exported', actorId: userId, userId });
       const now = new Date();
+      const document = await exportOwnData(db, userId, now);
       return reply
         .header(
           'content-disposition',
           `attachment; filename="oselya-${now.toISOString().slice(0, 10)}.json"`,
         )
         .type('application/json; charset=utf-8')
-        .send(await exportOwnData(db, userId, now));
+        .send(document);
     },
   );
 
@@ -115,7 +118,7 @@ export function ownDataRoutes(
           'Sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. It cannot be undone: export it first.',
         response: {
           200: deletedAnswer,
-          ...problemAnswers(401, 'cross_site_request', 'provider_unavailable', 'unavailable'),
+          ...problemAnswers(...guardRefusals, 'cross_site_request', 'unavailable'),
         },
       },
     },

@@ -9,10 +9,10 @@ import type { Profile } from './profile.ts';
 export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.meta.url));
 
 /** Far more text than a model takes. */
-const MAX_FILE_BYTES = 256 * 1024;
+export const MAX_FILE_BYTES = 256 * 1024;
 
 /** Far more agents than anybody chooses among: their files are looked at every second. */
-const MAX_FILES = 200;
+export const MAX_FILES = 200;
 
 /** A profile as its file had it when it was good. */
 export type LoadedProfile = { profile: Profile; idLine: number };

@@ -18,8 +18,21 @@ export function createProfiles(initial: ProfileFolder) {
   let folder = initial;
   let byId = indexOf(initial);
   const all = () => [...byId.values()];
-  const usable = ({ role }: Pick<User, 'role'>) =>
-    all().filter(({ is_admin_only }) => role === 'admin' || !is_admin_only);
+  const usable = (user: Pick<User, 'role'>) => all().filter((profile) => mayUse(user, profile));
+
+  /** Whether `user` may use a profile as its file has it now; one that is gone is judged as it was. */
+  function mayUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
+    const { is_admin_only: isAdminOnly } = byId.get(profile.profile_id) ?? profile;
+    return role === 'admin' || !isAdminOnly;
+  }
+
+  /** @throws ProblemError `admin_only` where `mayUse` says no. */
+  function checkUse(user: Pick<User, 'role'>, profile: Profile): void {
+    if (mayUse(user, profile)) return;
+    throw problem('admin_only', {
+      detail: 'This profile needs the role `admin`. Begin a session with another one.',
+    });
+  }
 
   /** What a session gets that names no profile, or one that is gone; nothing where `user` may use none. */
   function usual(user: Pick<User, 'role'>): Profile | undefined {
@@ -52,6 +65,9 @@ export function createProfiles(initial: ProfileFolder) {
     /** Those that `user` may use. */
     usable,
 
+    mayUse,
+    checkUse,
+
     /** A profile, whoever may use it; nothing where there is none, or no more. */
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
@@ -63,12 +79,9 @@ export function createProfiles(initial: ProfileFolder) {
      * @throws ProblemError `profile_not_found`, or `admin_only` where it is not for them.
      */
     choose(user: Pick<User, 'role'>, profileId?: string): Profile {
-      const own = usable(user);
       const chosen = profileId === undefined ? usual(user) : byId.get(profileId);
       if (chosen === undefined) throw problem('profile_not_found');
-      if (!own.includes(chosen)) {
-        throw problem('admin_only', { detail: 'This profile is for administrators only.' });
-      }
+      checkUse(user, chosen);
       return chosen;
     },
   };

@@ -2,7 +2,7 @@ import { cursors, type Server, toPage } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Tables } from '../tables.ts';
@@ -19,7 +19,7 @@ import {
   profilesQuery,
 } from './schemas.ts';
 
-const refusals = [401, 'permission_missing', 'provider_unavailable'] as const;
+const refusals = [...guardRefusals, 'permission_missing'] as const;
 
 /** Where a page ended: how many profiles are on the pages up to it. */
 const positions = cursors(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));

@@ -39,6 +39,9 @@ const columns = [
 
 const created = newestFirst('created_at');
 
+/** For how long a find is taken to be as it was found, in seconds; one that has waited longer is looked at again. */
+export const RECENT_SECONDS = 60;
+
 /**
  * The searches of a user, the newest first.
  * @returns At most `limit`, each with its position.
@@ -116,7 +119,11 @@ export function insertSavedSearch(
     .executeTakeFirstOrThrow();
 }
 
-/** Changes a search within reach; nothing where there is none. What waits for a digest of what it searched for before is forgotten. */
+/**
+ * Changes a search within reach. What was found by it as it was, and not told, is looked at again by it as it is now,
+ * however recent: its row is another one from then on for who looks at it by the search before.
+ * @returns Nothing where there is none.
+ */
 export async function updateSavedSearch(
   trx: Transaction<Tables>,
   { id, reach }: { id: string; reach: Reach },
@@ -135,7 +142,10 @@ export async function updateSavedSearch(
     .executeTakeFirst();
   if (updated !== undefined && search !== undefined) {
     await trx
-      .deleteFrom('saved_search_hits')
+      .updateTable('saved_search_hits')
+      .set({
+        found_at: sql<Date>`least(found_at, now() - make_interval(secs => ${RECENT_SECONDS}))`,
+      })
       .where('search_id', '=', id)
       .where('told_at', 'is', null)
       .execute();

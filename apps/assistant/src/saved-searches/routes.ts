@@ -1,5 +1,5 @@
 import { type Server, toPage } from '@oselya/kit';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { type Position, positions } from '../positions.ts';
 import { okAnswer } from '../schema.ts';
@@ -17,7 +17,7 @@ import {
 import type { SavedSearches } from './service.ts';
 
 const tags = ['saved searches'];
-const refusals = [401, 'permission_missing', 422, 'provider_unavailable'] as const;
+const refusals = [...guardRefusals, 'permission_missing', 422] as const;
 const ofOne = [...refusals, 'saved_search_not_yours', 'saved_search_not_found'] as const;
 const ofChanges = [400, 'cross_site_request', 413, 415] as const;
 const ofSessions = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;

@@ -98,7 +98,11 @@ export const savedSearchBody = Type.Object(
 export const savedSearchChanges = Type.Object(
   {
     name: Type.Optional(name),
-    search: Type.Optional({ ...searchSchema, description: 'In the place of all that was there.' }),
+    search: Type.Optional({
+      ...searchSchema,
+      description:
+        'In the place of all that was there. What was found before and is not told yet is told where this finds it too.',
+    }),
     session_id: Type.Optional(storableText({ ...id, description: 'One of its owner.' })),
     every_minutes: Type.Optional(Type.Integer(everyMinutes)),
     paused: Type.Optional(

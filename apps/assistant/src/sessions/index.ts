@@ -5,6 +5,7 @@ export {
   listMessages,
   listOldestMessages,
   type Message,
+  messageColumns,
   type MessagePage,
 } from './messages.sql.ts';
 export { type MessagePosition } from './message-positions.ts';

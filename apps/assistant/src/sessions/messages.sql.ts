@@ -29,6 +29,20 @@ export type Message = {
   unasked: boolean;
 };
 
+/** What is read of a {@link Message}. */
+export const messageColumns = [
+  'id',
+  'role',
+  sql<string>`coalesce(content, '')`.as('content'),
+  'tool_calls',
+  'created_at',
+  'status',
+  'problem',
+  'client_message_id',
+  'kept',
+  'unasked',
+] as const;
+
 /** Which messages of which session: those before a position, or after one. */
 export type MessagePage = {
   sessionId: string;
@@ -77,19 +91,7 @@ function matching(
 ) {
   let query = db
     .selectFrom('conversation_messages')
-    .select([
-      'id',
-      'role',
-      'tool_calls',
-      'created_at',
-      'status',
-      'problem',
-      'client_message_id',
-      'kept',
-      'unasked',
-      'position',
-    ])
-    .select([sql<string>`coalesce(content, '')`.as('content'), sent.microseconds.as('sent_us')])
+    .select([...messageColumns, 'position', sent.microseconds.as('sent_us')])
     .where('session_id', '=', sessionId)
     .where(isSessionWithin(reach, 'conversation_messages.session_id'))
     .limit(limit);

@@ -1,5 +1,5 @@
 import { type Server, toPage } from '@oselya/kit';
-import { signedIn } from '../access/guards.ts';
+import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
 import { listHandler } from './list.ts';
@@ -20,13 +20,7 @@ import {
 import type { Sessions } from './service.ts';
 
 const tags = ['sessions'];
-const refusals = [
-  401,
-  'session_not_yours',
-  'session_not_found',
-  422,
-  'provider_unavailable',
-] as const;
+const refusals = [...guardRefusals, 'session_not_yours', 'session_not_found', 422] as const;
 
 /** `/sessions`. Specification 000, Ownership rules on session endpoints; Contract 3. */
 export function sessionRoutes(app: Server, sessions: Sessions): void {
@@ -42,7 +36,7 @@ export function sessionRoutes(app: Server, sessions: Sessions): void {
         tags,
         summary: "One's sessions; with svc.sessions.read_all everybody's",
         querystring: sessionsQuery,
-        response: { 200: sessionsAnswer, ...problemAnswers(401, 422, 'provider_unavailable') },
+        response: { 200: sessionsAnswer, ...problemAnswers(...guardRefusals, 422) },
       },
     },
     listHandler(sessions),

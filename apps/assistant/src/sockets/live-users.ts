@@ -1,36 +1,11 @@
 import type { Logger } from '@oselya/kit';
 import pLimit from 'p-limit';
 import type { User } from '../access/user.ts';
-import { problem } from '../errors.ts';
-import type { Resolution } from '../identity/index.ts';
 import type { SocketLimits } from './limits.ts';
-
-/** An auth session that sockets of this process are open with. */
-type LiveSession = {
-  readonly id: string;
-  /** Those of its sockets. */
-  readonly holders: Set<Holder>;
-  user: User | undefined;
-  /** When the last resolution that succeeded began, and what had been heard until then. */
-  checkedAt: number;
-  checkedHints: number;
-  /** How often it was heard that something of the user's may have changed. */
-  hints: number;
-  dueAt: number;
-  check: Promise<void> | undefined;
-  isOver: boolean;
-};
-
-/** What a socket wants to hear of its auth session. */
-type Holder = {
-  /** The user was resolved; at the first time, and at each time after. */
-  onKnown: (user: User) => void;
-  onSignedOut: () => void;
-};
+import { type Holder, LiveSession, type LiveSessionDeps } from './live-session.ts';
 
 /** What auth sessions are asked of, as identity gives it. */
-export type AuthSessions = {
-  resolve: (sessionId: string) => Promise<Resolution>;
+export type AuthSessions = Pick<LiveSessionDeps, 'resolve'> & {
   /** Which of some auth sessions are there. */
   living: (sessionIds: readonly string[]) => Promise<ReadonlySet<string>>;
 };
@@ -74,87 +49,27 @@ export function createLiveUsers({
   const timer = setInterval(sweep, limits.sweepIntervalMs);
   timer.unref();
 
-  /** After six to nine tenths of the time that there is, so that sessions do not stay in step. */
-  const nextTurn = (from: number) => from + limits.userMaxAgeMs * (0.6 + 0.3 * Math.random());
-
-  function hold(sessionId: string, wishes: Holder): LiveUser {
+  function hold(sessionId: string, holder: Holder): LiveUser {
     const session = sessions.get(sessionId) ?? add(sessionId);
-    // An entry of its own for each socket, whatever was given.
-    const holder = { ...wishes };
-    session.holders.add(holder);
-    if (session.user !== undefined) holder.onKnown(session.user);
+    const letGo = session.hold(holder);
     return {
-      current: () => current(session),
+      current: () => session.current(),
       release() {
-        session.holders.delete(holder);
-        if (session.holders.size === 0) forget(session);
+        letGo();
+        if (!session.isHeld) forget(session);
       },
     };
   }
 
   /** It is known before it is resolved: what is heard meanwhile counts. */
   function add(id: string): LiveSession {
-    const session: LiveSession = {
-      id,
-      holders: new Set(),
-      user: undefined,
-      checkedAt: -Infinity,
-      checkedHints: 0,
-      hints: 0,
-      dueAt: performance.now(),
-      check: undefined,
-      isOver: false,
-    };
+    const session = new LiveSession(id, { resolve, limits, onEnd: forget });
     sessions.set(id, session);
     return session;
   }
 
   function forget(session: LiveSession): void {
     if (sessions.get(session.id) === session) sessions.delete(session.id);
-  }
-
-  function end(session: LiveSession): void {
-    if (session.isOver) return;
-    session.isOver = true;
-    forget(session);
-    for (const { onSignedOut } of session.holders) onSignedOut();
-  }
-
-  async function current(session: LiveSession): Promise<User> {
-    const { hints } = session;
-    if (!isFresh(session)) {
-      await check(session);
-      // That may have begun before what was heard last.
-      if (session.checkedHints < hints) await check(session);
-    }
-    if (session.isOver || session.user === undefined) throw problem('not_signed_in');
-    return session.user;
-  }
-
-  function isFresh({ user, checkedAt, checkedHints, hints }: LiveSession): boolean {
-    const isOld = performance.now() - checkedAt > limits.userMaxAgeMs;
-    return user !== undefined && checkedHints === hints && !isOld;
-  }
-
-  function check(session: LiveSession): Promise<void> {
-    session.check ??= resolveAgain(session).finally(() => {
-      session.check = undefined;
-    });
-    return session.check;
-  }
-
-  async function resolveAgain(session: LiveSession): Promise<void> {
-    const { hints } = session;
-    const began = performance.now();
-    session.dueAt = began + limits.userRetryMs;
-    const resolution = await resolve(session.id);
-    if (resolution.status !== 'signed-in') return end(session);
-    session.user = resolution.user;
-    for (const { onKnown } of session.holders) onKnown(resolution.user);
-    session.checkedAt = began;
-    session.checkedHints = hints;
-    // Where something was heard meanwhile its turn has been set by that.
-    if (session.hints === hints) session.dueAt = nextTurn(began);
   }
 
   /** Resolves those again whose turn has come. */
@@ -165,7 +80,7 @@ export function createLiveUsers({
       Math.ceil(sessions.size * limits.sweepShare),
     );
     for (const session of sessions.values()) {
-      if (!isDue(session) || turns.has(session)) continue;
+      if (!session.isDue || turns.has(session)) continue;
       turns.add(session);
       void limit(takeTurn, session);
     }
@@ -174,7 +89,7 @@ export function createLiveUsers({
   async function takeTurn(session: LiveSession): Promise<void> {
     try {
       // A message may have had it resolved meanwhile, or its last socket may have gone.
-      if (isDue(session) && sessions.has(session.id)) await check(session);
+      if (session.isDue && sessions.has(session.id)) await session.check();
     } catch (error) {
       failures.push(error);
     }
@@ -189,20 +104,16 @@ export function createLiveUsers({
     failures = [];
   }
 
-  const isDue = ({ dueAt }: LiveSession) => dueAt <= performance.now();
-
   /**
    * Takes a notification.
    * @param userId Who changed; empty for everybody, or where notifications may have been missed.
    */
   function hear(userId: string): void {
     const isEverybody = userId === '';
-    const now = performance.now();
     for (const session of sessions.values()) {
       if (!isEverybody && session.user !== undefined && session.user.id !== userId) continue;
-      session.hints += 1;
       // Everybody at once would be more than the provider is asked otherwise.
-      session.dueAt = isEverybody ? Math.min(session.dueAt, now + spread(limits.userRetryMs)) : now;
+      session.hint(isEverybody ? limits.userRetryMs * Math.random() : 0);
       hinted.add(session);
     }
     void look();
@@ -217,7 +128,7 @@ export function createLiveUsers({
         const asked = [...hinted];
         hinted.clear();
         const found = await living(asked.map(({ id }) => id));
-        for (const session of asked) if (!found.has(session.id)) end(session);
+        for (const session of asked) if (!found.has(session.id)) session.end();
       }
     } catch (error) {
       // They are due: the next sweep finds out for each of them.
@@ -237,5 +148,3 @@ export function createLiveUsers({
     stop: () => clearInterval(timer),
   };
 }
-
-const spread = (ms: number) => ms * Math.random();

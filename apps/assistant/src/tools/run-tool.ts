@@ -45,7 +45,7 @@ export type ToolBox = {
  * The tools of a profile for one user's answer. What a call asks for is held against the profile, the user's
  * permission of this moment, and the tool's schema, whatever the model was told or has read; each call is bounded
  * in time and output, and its failure is told to the model. Contract 3, Profiles.
- * @param currentUser Gives the user as of now. Throws as `LiveUser.current` does.
+ * @param currentUser Gives the user as of now; what it throws as a problem is why the tool is not run.
  */
 export function createToolBox({
   tools,
@@ -86,9 +86,6 @@ export function createToolBox({
     const ending = AbortSignal.any([signal, late]);
     try {
       const user = await unlessAborted(ending, currentUser());
-      if (tool.isAdminOnly && user.role !== 'admin') {
-        return refused('it is for administrators only');
-      }
       for (const permission of ['svc.tools.use', tool.permission] as const) {
         if (permission !== undefined && !hasPermission(user, permission)) {
           return refused(`it needs ${permission}`);

@@ -63,8 +63,6 @@ export type Tool<Input extends TSchema = TSchema> = {
 export type DefinedTool = Tool & {
   /** What is wrong with an input, in words; nothing where it is valid. */
   faultsOf: (input: unknown) => string[];
-  /** Whether nobody but an admin has it run: so are all those of a profile that is for admins only. */
-  isAdminOnly: boolean;
 };
 
 /** How many faults of an input are told. */
@@ -77,7 +75,6 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   const checked = tool as unknown as Tool;
   return {
     ...checked,
-    isAdminOnly: false,
     faultsOf: (input: unknown): string[] =>
       validator
         .Errors(input)

@@ -37,13 +37,10 @@ export function createTools({
     readFile(files),
   ];
   return {
-    /** Those of a profile, and that for files where the session has some. They are for whom the profile is for. */
-    of(
-      { tools, is_admin_only: isAdminOnly }: Pick<Profile, 'tools' | 'is_admin_only'>,
-      { hasFiles }: { hasFiles: boolean },
-    ): DefinedTool[] {
+    /** Those of a profile, and that for files where the session has some. */
+    of({ tools }: Pick<Profile, 'tools'>, { hasFiles }: { hasFiles: boolean }): DefinedTool[] {
       const own = new Set<string>(hasFiles ? [...tools, 'read_file'] : tools);
-      return all.filter(({ name }) => own.has(name)).map((tool) => ({ ...tool, isAdminOnly }));
+      return all.filter(({ name }) => own.has(name));
     },
   };
 }

@@ -1,5 +1,6 @@
 import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
+import { guardRefusals } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import { listWebhooks } from './repository.ts';
@@ -17,7 +18,7 @@ export function ledgerRoutes(app: Server, db: Kysely<Tables>): void {
         querystring: ledgerQuery,
         response: {
           200: ledgerPage,
-          ...problemAnswers(401, 'admin_only', 422, 'provider_unavailable'),
+          ...problemAnswers(...guardRefusals, 'admin_only', 422),
         },
       },
     },

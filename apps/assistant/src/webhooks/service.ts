@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { recordAudit } from '../audit/index.ts';
 import {
@@ -62,7 +63,7 @@ export function createWebhooks({
     // often costs a sign-in or a fetch. So such a body counts as repeated only where it names an id.
     const deliveryId = verified.form === 'standard' ? verified.deliveryId : eventId;
 
-    return db.transaction().execute(async (trx) => {
+    const act = async (trx: Transaction<Tables>): Promise<Receipt> => {
       const id = await addWebhook(trx, {
         delivery_id: deliveryId,
         signature: verified.form,
@@ -77,7 +78,9 @@ export function createWebhooks({
       const sessionsEnded = effect === undefined ? 0 : await apply(trx, effect, name);
       if (sessionsEnded > 0) await noteSessionsEnded(trx, id, sessionsEnded);
       return { outcome, event: name, userId, sessionsEnded };
-    });
+    };
+    // The sessions of a user, or of everybody, are locked in no order that all others keep to.
+    return retryConflicts(() => db.transaction().execute(act));
   };
 
   return async (request) => {

@@ -43,6 +43,33 @@ const TABLES = [
   'webhook_events',
 ] as const;
 
+const kept = (table: string) => `kept_${table}`;
+
+// Both are done for each of hundreds of requests: functions keep their plans.
+
+/** Its argument is what the holder has. */
+const PUT_BACK = `create function put_back(held text) returns void language plpgsql as $$
+  begin
+    update ${kept('svc_users')} set permissions = held where id = 'u-holder';
+    -- Its use is noted when the last note is a minute old, which is no change that counts here.
+    update ${kept('user_auth_sessions')} set last_used_at = now();
+    ${TABLES.toReversed()
+      .map((table) => `delete from ${table};`)
+      .join('\n')}
+    ${TABLES.map(
+      (table) => `insert into ${table} overriding system value select * from ${kept(table)};`,
+    ).join('\n')}
+  end $$`;
+
+const CHANGED_TABLES = `create function changed_tables() returns setof text language plpgsql as $$
+  begin
+    return query ${TABLES.map(
+      (table) => `select '${table}' where exists (
+        (table ${table} except table ${kept(table)})
+        union all (table ${kept(table)} except table ${table}))`,
+    ).join(' union all ')};
+  end $$`;
+
 /**
  * Signs all visitors in, and gives the owner one of everything; and one of everything to nobody, as an
  * older system left it.
@@ -111,9 +138,9 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
     await db.insertInto('memory_summaries').values({ user_id: userId, summary: mark }).execute();
   }
 
-  for (const table of TABLES) {
-    await sql`create table ${kept(table)} as select * from ${sql.table(table)}`.execute(db);
-  }
+  for (const table of TABLES)
+    await sql.raw(`create table ${kept(table)} as table ${table}`).execute(db);
+  for (const statement of [PUT_BACK, CHANGED_TABLES]) await sql.raw(statement).execute(db);
 
   return {
     /** The public id of the owner's sign-in. */
@@ -125,33 +152,12 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
     /** Puts everything back as it was, and gives the holder one permission. */
     async restore(holds: Permission | undefined): Promise<void> {
       const held = JSON.stringify(holds === undefined ? [] : [holds]);
-      await db.transaction().execute(async (trx) => {
-        await sql`update kept_svc_users set permissions = ${held} where id = 'u-holder'`.execute(
-          trx,
-        );
-        // Its use is noted when the last note is a minute old, which is no change that counts here.
-        await sql`update kept_user_auth_sessions set last_used_at = now()`.execute(trx);
-        for (const table of TABLES.toReversed()) await trx.deleteFrom(table).execute();
-        for (const table of TABLES) {
-          await sql`insert into ${sql.table(table)} overriding system value
-            select * from ${kept(table)}`.execute(trx);
-        }
-      });
+      await sql`select put_back(${held})`.execute(db);
     },
     /** The tables that are not as they were put back. */
     async changedTables(): Promise<string[]> {
-      const changed: string[] = [];
-      for (const table of TABLES) {
-        const { rows } = await sql`
-          (select * from ${sql.table(table)} except select * from ${kept(table)})
-          union all (select * from ${kept(table)} except select * from ${sql.table(table)})`.execute(
-          db,
-        );
-        if (rows.length > 0) changed.push(table);
-      }
-      return changed;
+      const { rows } = await sql<{ name: string }>`select changed_tables() as name`.execute(db);
+      return rows.map(({ name }) => name);
     },
   };
 }
-
-const kept = (table: string) => sql.table(`kept_${table}`);

@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
 import { openAssistant } from '../helpers/assistant.ts';
+import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';
 
@@ -204,6 +205,15 @@ test('a provider that does not answer keeps nobody waiting and nobody signed in'
   assert.ok(provider.revoked.length < 2);
   release();
   await until(() => provider.revoked.length === 2);
+});
+
+test('a sign-out that the database ends for the sake of another is made again', async (t) => {
+  await signedIn(app, OLENA);
+  const admin = await signedIn(app, ADMIN);
+  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  const answer = await admin.request('POST', '/admin/users/u-1/sign-out');
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true, sessions_ended: 1 }]);
+  assert.equal((await audit('sign_ins_ended')).length, 1);
 });
 
 test('nobody cannot be signed out', async () => {

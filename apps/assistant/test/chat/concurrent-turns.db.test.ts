@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { insertMessage } from '../../src/chat/messages.sql.ts';
 import { insertEvents } from '../../src/chat/turn-events.sql.ts';
 import { endTurn, insertEnded, insertTurn } from '../../src/chat/turns.sql.ts';
@@ -147,6 +148,42 @@ test('what other processes did in a session is told before a turn that begins he
       ['message.completed', 'message.arrived', 'message.started', 'message.completed'],
     );
   }
+});
+
+const delta = (seq: number, text: string) => ({ type: 'message.delta' as const, text, seq });
+
+test('what its process stored twice comes once to who connects again, and into the answer that is cut', async (t) => {
+  const here = await talk(t, olena);
+  const id = await here.newSession();
+  const twice = [delta(1, 'Раз '), delta(2, 'два ')];
+  const turnId = await db.transaction().execute(async (trx) => {
+    const question = { sessionId: id, turnId: null, role: 'user' as const, content: 'Рахуй' };
+    const { id: questionId } = await insertMessage(trx, question);
+    const turn = { session_id: id, user_id: 'u-olena', question_id: questionId };
+    const { id: begun } = await insertTurn(trx, turn);
+    await insertEvents(trx, { turnId: begun, events: twice });
+    await insertEvents(trx, { turnId: begun, events: [...twice, delta(3, 'три')] });
+    return begun;
+  });
+  const open = { type: 'session.open', session_id: id, turn_id: turnId };
+  for (const [after, text] of [
+    [0, 'Раз два три'],
+    [1, 'два три'],
+    [2, 'три'],
+  ] as const) {
+    const there = await talk(t, elsewhere);
+    await there.client.ask({ ...open, after });
+    await there.hear('три');
+    assert.equal(there.streamed, text);
+  }
+  await sql`update chat_turns set lease_until = now() - interval '1 second' where id = ${turnId}`.execute(
+    db,
+  );
+  await here.client.ask(open);
+  assert.deepEqual(await stored(id), [
+    ['user', 'Рахуй', null],
+    ['assistant', 'Раз два три', 'cut'],
+  ]);
 });
 
 // The places that our own client names are those that it knows; here a client names any.

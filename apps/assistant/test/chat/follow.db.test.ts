@@ -1,28 +1,17 @@
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
-import { openTestDatabase } from '@oselya/db/testing';
 import type { KyselyPlugin } from 'kysely';
 import { createAnnounce } from '../../src/chat/announce.ts';
-import { createEventStore } from '../../src/chat/event-store.ts';
 import { createFollower } from '../../src/chat/follow.ts';
 import { createHub } from '../../src/chat/hub.ts';
 import { createChangeTeller } from '../../src/chat/tell-changes.ts';
-import type { TurnKey } from '../../src/chat/turn.ts';
 import { insertEvents } from '../../src/chat/turn-events.sql.ts';
-import { endTurn, insertTurn, requestCancel } from '../../src/chat/turns.sql.ts';
-import type { Tables } from '../../src/tables.ts';
-import { gate } from '../helpers/scripted-model.ts';
+import { endTurn } from '../../src/chat/turns.sql.ts';
 import { until } from '../helpers/until.ts';
+import { openTurns } from './turn-rows.ts';
 
-const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
-const { db } = await openTestDatabase<Tables>([{ component: 'assistant', folder }]);
+const { db, user, newSession, startTurn } = await openTurns();
 const announce = createAnnounce(db);
-await db
-  .insertInto('svc_users')
-  .values({ id: 'u-olena', email: 'olena@a.test', display_name: 'Олена' })
-  .execute();
-
 const log = { info: () => undefined, warn: () => undefined };
 
 /** Waits with a bound, and keeps the process up meanwhile, which what is waited for may not. */
@@ -51,24 +40,8 @@ const watched = (onQuestion: () => void) => {
  * @param seen The database as that process sees it.
  */
 async function stage(seen = db) {
-  const session = { user_id: 'u-olena', profile_id: 'default', name: 'Пошук' };
-  const { id: sessionId } = await db
-    .insertInto('conversation_sessions')
-    .values(session)
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  const question = { session_id: sessionId, role: 'user', content: 'Що є?' };
-  const { id: questionId } = await db
-    .insertInto('conversation_messages')
-    .values(question)
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  const startTurn = async (): Promise<TurnKey> => {
-    const turn = { session_id: sessionId, user_id: 'u-olena', question_id: questionId };
-    const { id, position } = await db.transaction().execute((trx) => insertTurn(trx, turn));
-    return { turnId: id, sessionId, position };
-  };
-  const key = await startTurn();
+  const sessionId = await newSession();
+  const key = await startTurn(sessionId);
   const hub = createHub();
   const follower = createFollower({ db: seen, hub, sender: 'here', log }, () => undefined);
   const types: string[] = [];
@@ -91,7 +64,7 @@ async function stage(seen = db) {
     storeEnd,
     /** A turn that this process runs, to its end. */
     answerHere: async () => {
-      const turn = hub.start(await startTurn());
+      const turn = hub.start(await startTurn(sessionId));
       turn.add({ type: 'message.delta', text: 'Є дві.' });
       await storeEnd(turn);
       turn.add(end);
@@ -99,7 +72,7 @@ async function stage(seen = db) {
       follower.goOn(sessionId);
     },
     announce: () =>
-      announce({ userId: 'u-olena', sessionId }, () =>
+      announce({ userId: user.id, sessionId }, () =>
         Promise.resolve({ content: 'Нових: 1', kept: '{}' }),
       ),
   };
@@ -203,35 +176,6 @@ test('what is heard while a reading ends is read after it', async () => {
     await follower.close();
     assert.ok(readings > before, `heard after ${steps} steps`);
   }
-});
-
-test('a cancellation that comes while the turn is said to run is seen by the next look', async (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  const answers = gate();
-  let questions = 0;
-  const slow = db.withPlugin({
-    transformQuery: ({ node }) => node,
-    async transformResult({ result }) {
-      questions += 1;
-      await answers.opened;
-      return result;
-    },
-  });
-  const { key, hub } = await stage();
-  const store = createEventStore({ db: slow, hub, sender: 'here', log });
-  t.after(() => store.close());
-  const turn = hub.start(key);
-  turn.add({ type: 'message.delta', text: 'Є' });
-  store.renew();
-  await until(() => questions === 1);
-  await requestCancel(db, { ...key, sender: 'there' });
-  store.renew();
-  answers.open();
-  await until(() => turn.unstored.length === 0);
-  assert.equal(turn.stopReason, undefined);
-  // Nothing happens in the turn any more.
-  t.mock.timers.tick(1000);
-  await until(() => turn.stopReason === 'cancelled');
 });
 
 test('a change of a session whose notification was missed is told, and one that cannot be read is when it can', async () => {

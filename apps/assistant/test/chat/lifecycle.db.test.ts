@@ -125,8 +125,17 @@ const HOLDER = {
   hold: () => ({ current: () => Promise.resolve(USER), release: () => undefined }),
 };
 
+async function newSession(): Promise<string> {
+  const { id } = await db
+    .insertInto('conversation_sessions')
+    .values({ user_id: USER.id, profile_id: 'default', name: 'Пошук' })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
 /** Conversations of a process of its own, in one of which an answer goes on when it is let go. */
-async function midAnswer({ shutdownMs }: { shutdownMs: number }) {
+async function midAnswer({ shutdownMs, on = db }: { shutdownMs: number; on?: typeof db }) {
   const rest = gate();
   const begun = gate();
   const usage = { inputTokens: null, outputTokens: null };
@@ -140,7 +149,7 @@ async function midAnswer({ shutdownMs }: { shutdownMs: number }) {
     yield { type: 'end', reason: 'stop', model: 'test', usage };
   }
   const chat = createChat({
-    db,
+    db: on,
     model: { streamChat },
     memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
     tools: { of: () => [] },
@@ -151,11 +160,7 @@ async function midAnswer({ shutdownMs }: { shutdownMs: number }) {
     log,
     shutdownMs,
   });
-  const { id } = await db
-    .insertInto('conversation_sessions')
-    .values({ user_id: USER.id, profile_id: 'default', name: 'Пошук' })
-    .returning('id')
-    .executeTakeFirstOrThrow();
+  const id = await newSession();
   await chat.send(USER, { sessionId: id, text: 'Пиши' }, HOLDER);
   await begun.opened;
   return { chat, id, rest };
@@ -181,5 +186,40 @@ test('it cuts off one that takes too long, and stores what there is of it', asyn
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
     ['assistant', 'Почав', 'cut'],
+  ]);
+});
+
+test('it cuts off one that the database lets begin when all are cut off, too', async () => {
+  const free = gate();
+  let isHeld = false;
+  let held = 0;
+  const on = new Proxy(db, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name !== 'transaction' || !isHeld) {
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      }
+      isHeld = false;
+      const execute: ReturnType<typeof db.transaction>['execute'] = async (work) => {
+        held += 1;
+        await free.opened;
+        return db.transaction().execute(work);
+      };
+      return () => ({ execute });
+    },
+  });
+  const { chat, id } = await midAnswer({ shutdownMs: 10, on });
+  const late = await newSession();
+  isHeld = true;
+  const sent = chat.send(USER, { sessionId: late, text: 'Ще' }, HOLDER);
+  await until(() => held === 1);
+  const closed = chat.close();
+  await until(async () => (await stored(id)).length === 2);
+  free.open();
+  await sent;
+  await closed;
+  assert.deepEqual(await stored(late), [
+    ['user', 'Ще', null],
+    ['assistant', '', 'cut'],
   ]);
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import type { Server } from '@oselya/kit';
 import { clearAccess } from '../../src/identity/invalidation.sql.ts';
@@ -7,6 +9,7 @@ import { person } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
+import { folderOf, profile } from '../profiles/folder.ts';
 import { SECRET, send } from '../webhooks/sender.ts';
 import { openStage, SPEAKER, type Talker, talk } from './stage.ts';
 
@@ -89,19 +92,39 @@ test('an answer whose asker has only closed the socket is written to its end', a
 /** Whether somebody may begin a conversation, by the rights that are known of them now: `ok`, or why not. */
 const mayCreate = ({ client }: Talker) => client.outcome({ type: 'session.create' });
 
-test('who loses svc.tools.use between two tools of one answer has the first run, and not the second', async (t) => {
+/** Has the next answer run two tools: a search, and a second one when it is let go. */
+function betweenTwoTools(t: TestContext, second: { name: string; arguments: string }): () => void {
   collector.listings = [listing(1)];
-  const sid = await stage.signIn('u-ivan');
-  const ivan = await talk(t, { url, sid });
   const rest = gate();
   t.after(rest.open);
   const search = { name: 'search_listings', arguments: { query: 'дім' } };
-  const details = { id: 'second', name: 'get_listing', arguments: '{"listing_id":1}' };
   const end = chunk({}, { finishReason: 'tool_calls' });
   model.scripts.push(
     { tools: [search] },
-    { answer: streamed([() => rest.opened, toolCallChunk(details), end]) },
+    { answer: streamed([() => rest.opened, toolCallChunk({ id: 'second', ...second }), end]) },
   );
+  return rest.open;
+}
+
+const details = { name: 'get_listing', arguments: '{"listing_id":1}' };
+
+/** Fails unless an answer has had its first tool run, and its second refused. */
+async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
+  await talker.waitFor('message.completed');
+  assert.partialDeepStrictEqual(
+    talker.of('tool.finished').map(({ tool }) => tool),
+    [{ status: 'done' }, { status: 'failed', summary }],
+  );
+}
+
+/** What a tool is refused with that a profile for admins has run for somebody else. */
+const FOR_ADMINS =
+  'For administrators only. This profile needs the role `admin`. Begin a session with another one.';
+
+test('who loses svc.tools.use between two tools of one answer has the first run, and not the second', async (t) => {
+  const sid = await stage.signIn('u-ivan');
+  const ivan = await talk(t, { url, sid });
+  const goOn = betweenTwoTools(t, details);
   const id = await ivan.newSession();
   await ivan.say(id, 'Шукай');
   await ivan.waitFor('tool.finished');
@@ -111,28 +134,15 @@ test('who loses svc.tools.use between two tools of one answer has the first run,
   provider.user = person('u-ivan', { permissions: ['svc.memory.read_own'] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-ivan' }));
   await until(async () => (await mayCreate(ivan)) === 'permission_missing');
-  rest.open();
-  await ivan.waitFor('message.completed');
-  assert.partialDeepStrictEqual(
-    ivan.of('tool.finished').map(({ tool }) => tool),
-    [{ status: 'done' }, { status: 'failed', summary: 'it needs svc.tools.use' }],
-  );
+  goOn();
+  await endsWithRefusal(ivan, 'it needs svc.tools.use');
   assert.equal(collector.asked.length, asked);
 });
 
 test('an admin who is none any more between two tools of one answer has no more run by a profile for admins', async (t) => {
-  collector.listings = [listing(1)];
   const { sid } = await stage.signedIn(stage.app, person('u-chief', { isAdmin: true }));
   const chief = await talk(t, { url, sid });
-  const rest = gate();
-  t.after(rest.open);
-  const search = { name: 'search_listings', arguments: { query: 'дім' } };
-  const lookUp = { id: 'second', name: 'lookup_endpoint', arguments: '{"words":"http"}' };
-  const end = chunk({}, { finishReason: 'tool_calls' });
-  model.scripts.push(
-    { tools: [search] },
-    { answer: streamed([() => rest.opened, toolCallChunk(lookUp), end]) },
-  );
+  const goOn = betweenTwoTools(t, { name: 'lookup_endpoint', arguments: '{"words":"http"}' });
   const create = { type: 'session.create', profile_id: 'diagnostics' };
   const { session_id: id } = await chief.client.ask(create);
   await chief.say(String(id), 'Чому не працює?');
@@ -141,10 +151,30 @@ test('an admin who is none any more between two tools of one answer has no more 
   provider.user = person('u-chief', { permissions: [...SPEAKER] });
   await db.transaction().execute((trx) => clearAccess(trx, { userId: 'u-chief' }));
   await until(async () => (await chief.client.outcome(create)) === 'admin_only');
-  rest.open();
-  await chief.waitFor('message.completed');
-  assert.partialDeepStrictEqual(
-    chief.of('tool.finished').map(({ tool }) => tool),
-    [{ status: 'done' }, { status: 'failed', summary: 'it is for administrators only' }],
-  );
+  goOn();
+  await endsWithRefusal(chief, FOR_ADMINS);
+});
+
+test('a profile that becomes one for admins between two tools of one answer has no more run for others', async (t) => {
+  const own = 'tools: [search_listings, get_listing]\n';
+  const folder = await folderOf({
+    'default.yaml': profile('default', own),
+    'other.yaml': profile('other'),
+  });
+  const there = await stage.another({ PROFILES_DIR: folder });
+  const sid = await stage.signIn('u-zoryana');
+  const zoryana = await talk(t, { url: there, sid });
+  const goOn = betweenTwoTools(t, details);
+  const id = await zoryana.newSession();
+  await zoryana.say(id, 'Шукай');
+  await zoryana.waitFor('tool.finished');
+  const asked = collector.asked.length;
+
+  await writeFile(join(folder, 'default.yaml'), profile('default', `${own}is_admin_only: true\n`));
+  const headers = { cookie: `svc_auth_session=${sid}` };
+  const mine = async () => (await fetch(`${there}/profiles`, { headers })).text();
+  await until(async () => !(await mine()).includes('"default"'));
+  goOn();
+  await endsWithRefusal(zoryana, FOR_ADMINS);
+  assert.equal(collector.asked.length, asked);
 });

@@ -110,7 +110,9 @@ test('a long conversation of an older system is summarized from its beginning, s
     db,
   );
   const summarized = model.summarized.length;
-  await sayAll(olena, id, ['one', 'two', 'three']);
+  await sayAll(olena, id, ['one']);
+  assert.equal(model.summarized.length - summarized, 4, 'one answer waits for four at most');
+  await sayAll(olena, id, ['two', 'three']);
   const requests = model.summarized.slice(summarized);
   const told = requests.flatMap((request) => dataOf(request).messages);
   const toldNames = told
@@ -160,6 +162,22 @@ test('an empty summary is none', async (t) => {
   const [step] = await stage.steps(id);
   assert.deepEqual([step?.kind, step?.status], ['summary', 'failed']);
   assert.deepEqual(await summariesOf(id), []);
+});
+
+test('a summary has half of the time of its answer, which then goes on without it', async (t) => {
+  const hasty = await stage.another({ ANSWER_MAX_SECONDS: '10' });
+  const olena = await talk(t, { url: hasty, sid });
+  const id = await olena.newSession();
+  await sayAll(olena, id, ['one', 'two', 'three']);
+  const never = gate();
+  t.after(never.open);
+  model.summaries.push({ words: [never.opened] });
+  await sayAll(olena, id, ['four']);
+  assert.deepEqual((await stored(id)).at(-1), ['assistant', 'Готово.', null]);
+  assert.deepEqual(
+    (await stage.steps(id)).map(({ kind, status }) => [kind, status]),
+    [['summary', 'failed']],
+  );
 });
 
 test('a cancelled answer ends while its summary is being made', async (t) => {
@@ -263,4 +281,12 @@ test('a summary goes with its session', async (t) => {
   const deleted = await stage.app.inject({ method: 'DELETE', url: `/sessions/${id}`, cookies });
   assert.equal(deleted.statusCode, 200);
   assert.deepEqual(await summariesOf(id), []);
+});
+
+test('nothing that was said or summarized is in the log, whatever failed', () => {
+  assert.ok(stage.lines.some((line) => line.includes('a conversation was not summarized')));
+  assert.deepEqual(
+    stage.lines.filter((line) => /а б а б|Підсумок|Готово|SYSTEM:/u.test(line)),
+    [],
+  );
 });

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { startModelServer } from '@oselya/model/testing';
+import { chunk, startModelServer, streamed } from '@oselya/model/testing';
+import { sql } from 'kysely';
 import { gate } from '../helpers/scripted-model.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { until } from '../helpers/until.ts';
@@ -129,6 +131,41 @@ test('without svc.tools.use no tool is run, and the model and the user are told'
   await answer.waitFor('message.completed');
   assert.equal(collector.asked.length, asked);
   assert.match(JSON.stringify(model.seen.at(-1)?.messages.at(-1)), /svc\.tools\.use/);
+});
+
+test('without svc.memory.read_own a model is told nothing that is remembered, and changes none of it', async (t) => {
+  const sid = await stage.signIn('u-yaryna', ['svc.profiles.use', 'svc.tools.use']);
+  const known = { category: 'wishes', key: 'pets', value: 'рись' };
+  await db
+    .insertInto('memory_facts')
+    .values({ ...known, user_id: 'u-yaryna' })
+    .execute();
+  await db
+    .insertInto('memory_summaries')
+    .values({ user_id: 'u-yaryna', summary: 'Має рись.' })
+    .execute();
+  const yaryna = await converse(t, { url, sid });
+  const id = await yaryna.newSession();
+  const before = model.seen.length;
+  const { category, key } = known;
+  model.scripts.push({
+    tools: [
+      { name: 'remember_fact', arguments: { ...known, value: 'кіт' } },
+      { name: 'forget_fact', arguments: { category, key } },
+    ],
+  });
+  const answer = yaryna.say(id, 'Що ти про мене знаєш?');
+  await answer.waitFor('message.completed');
+  const tools = answer.events.flatMap((event) =>
+    event.type === 'tool.finished' ? [event.tool] : [],
+  );
+  const refused = { status: 'failed', summary: 'it needs svc.memory.read_own', changes: [] };
+  assert.equal(tools.length, 2);
+  assert.partialDeepStrictEqual(tools, [refused, refused]);
+  assert.deepEqual(await factsOf('u-yaryna'), [known]);
+  const seen = model.seen.slice(before);
+  assert.equal(seen.length, 2);
+  assert.doesNotMatch(JSON.stringify(seen), /рись/);
 });
 
 test('somebody who is signed out in the middle of an answer gets no more of it', async (t) => {
@@ -300,4 +337,41 @@ test('turns, their time and their tools are counted by what came of them', async
   };
   await until(async () => (await grown()).length === Object.keys(expected).length);
   assert.deepEqual(Object.fromEntries(await grown()), expected);
+});
+
+test('nothing that is said, remembered or answered is in the log, whatever fails', async (t) => {
+  const mark = 'Потайне 4711';
+  const begun = stage.lines.length;
+  const logged = (what: string) => stage.lines.slice(begun).some((line) => line.includes(what));
+  // PostgreSQL says of a row that breaks a rule what stands in it.
+  await sql`
+    alter table memory_facts add constraint unmarked check (value not like '%4711%')`.execute(db);
+  t.after(() => sql`alter table memory_facts drop constraint unmarked`.execute(db));
+  t.after(() => {
+    model.titleAnswer = undefined;
+  });
+  model.titleAnswer = { status: 400, body: { error: { message: 'No' } } };
+  const zoya = await converse(t, { url, sid: await stage.signIn('u-zoya') });
+  const id = await zoya.newSession();
+  model.scripts.push(remember('secret', mark), { words: [mark] });
+  const answer = zoya.say(id, mark);
+  assert.equal((await answer.waitFor('tool.finished')).tool.status, 'failed');
+  await answer.waitFor('message.completed');
+  await until(() => logged('a session could not be named'));
+  const heard = gate();
+  t.after(heard.open);
+  const breakOff = async (response: ServerResponse) => {
+    await heard.opened;
+    response.destroy();
+  };
+  model.scripts.push({ answer: streamed([chunk({ content: mark }), breakOff]) });
+  const broken = zoya.say(id, `${mark}?`);
+  await broken.hear(mark);
+  heard.open();
+  await broken.waitFor('error');
+  for (const what of ['a tool failed', 'a turn failed']) assert.ok(logged(what), what);
+  assert.deepEqual(
+    stage.lines.filter((line) => /Потайне|4711/.test(line)),
+    [],
+  );
 });

@@ -226,6 +226,52 @@ test('an answer whose end may have been missed is followed by the digest', async
   assert.deepEqual(await told(sessionId), [[first], [id]]);
 });
 
+/** Changes a search as its owner does. */
+async function change(searchId: string, payload: object): Promise<void> {
+  const cookies = { svc_auth_session: olena.sid };
+  const path = `/saved-searches/${searchId}`;
+  const answer = await stage.app.inject({ method: 'PATCH', url: path, cookies, payload });
+  assert.equal(answer.statusCode, 200);
+}
+
+test('of what waits a search that is changed tells what it finds as it is now, however recent', async () => {
+  const search = { city: 'Львів', price_max: 15_000 };
+  const { id, sessionId, first } = await keep(search);
+  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
+  await reader.pass();
+  // As a form is sent that was filled in for another name.
+  await change(id, { name: 'Біля парку', search });
+  await change(id, { search: { ...search, price_max: 9000 } });
+  await sql`update saved_searches set told_at = now() - interval '1 day'`.execute(db);
+  await reader.tell();
+  assert.deepEqual(await told(sessionId), [[first], [cheap]]);
+  assert.match(await lastText(sessionId), /Біля парку.*: нових: 1\n/);
+});
+
+test('a search that is changed while its finds are looked at again tells none that it does not find now', async (t) => {
+  const search = { city: 'Львів', price_max: 15_000 };
+  const { id, sessionId, first } = await keep(search);
+  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
+  await reader.pass();
+  await stage.later();
+  const looking = gate();
+  t.after(() => {
+    looking.open();
+    feed.gate = undefined;
+  });
+  feed.gate = looking.opened;
+  const before = feed.waiting;
+  const telling = reader.tell();
+  await until(() => feed.waiting > before);
+  await change(id, { search: { ...search, price_max: 9000 } });
+  feed.gate = undefined;
+  looking.open();
+  await telling;
+  assert.deepEqual(await told(sessionId), [[first]]);
+  await reader.tell();
+  assert.deepEqual(await told(sessionId), [[first], [cheap]]);
+});
+
 test('a collector that is asked too often is waited for a bounded time by all digests together', async () => {
   const kept = [await keep({ city: 'Львів' }), await keep({ price_max: 50_000 })];
   const id = add({ price: 14_000 });

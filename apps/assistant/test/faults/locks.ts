@@ -38,6 +38,14 @@ export async function untilBlocked(
   return pid;
 }
 
+/** How many connections wait for a lock of any kind. */
+export async function countBlocked(db: Kysely<Tables>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
 /** Ends the server's side of a connection, as the server does when it notices that a client is dead. */
 export async function terminate(db: Kysely<Tables>, pid: number): Promise<void> {
   await sql`select pg_terminate_backend(${pid})`.execute(db);

@@ -29,6 +29,9 @@ async function sendHugeAnswer(response: ServerResponse): Promise<void> {
 /** Writes what is no HTTP, or not what its headers promise. */
 const raw = (text: string) => (response: ServerResponse) => void response.socket?.end(text);
 
+/** Small, and huge when it is unpacked. */
+const bomb = gzipSync(Buffer.alloc(20 * MEGABYTE, ' '));
+
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 
 /**
@@ -79,8 +82,6 @@ export const outages: Record<string, Fault> = {
   'compresses wrongly': (response) =>
     void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end('not gzip'),
   'sends a small answer that unpacks to a huge one': (response) =>
-    void response
-      .writeHead(200, { ...json, 'content-encoding': 'gzip' })
-      .end(gzipSync(Buffer.alloc(20 * MEGABYTE, ' '))),
+    void response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb),
   'answers with a hundred megabytes': (response) => void sendHugeAnswer(response),
 };

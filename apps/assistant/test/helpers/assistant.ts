@@ -65,10 +65,11 @@ export async function openAssistant(env: Record<string, string> = {}) {
     return app;
   }
 
-  const { db, engine, listen } = database;
+  const { db, pool, engine, listen } = database;
 
   return {
     db,
+    pool,
     engine,
     listen,
     provider,

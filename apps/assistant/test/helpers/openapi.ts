@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 
 /** The parts of an OpenAPI document that the tests look at. */
@@ -8,6 +8,7 @@ export type Answer = { description: string; content?: Record<string, Media> };
 export type Operation = {
   summary?: string;
   tags?: string[];
+  security?: object[];
   requestBody?: { content: Record<string, Media> };
   responses: Record<string, Answer>;
 };
@@ -39,10 +40,18 @@ export function createDocumentChecker(document: OpenApi) {
   const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
   formats.default(ajv);
   ajv.addSchema(document, DOCUMENT);
+  const compiled = new Map<string, ValidateFunction>();
+
+  /** The schema at a place, which is compiled once. */
+  function validatorOf($ref: string): ValidateFunction {
+    const validate = compiled.get($ref) ?? ajv.compile({ $ref });
+    compiled.set($ref, validate);
+    return validate;
+  }
 
   /** Fails unless a value is valid against the schema at a place in the document. */
   function check(place: string[], value: unknown): void {
-    const validate = ajv.compile({ $ref: `${DOCUMENT}#/${pointer(...place)}` });
+    const validate = validatorOf(`${DOCUMENT}#/${pointer(...place)}`);
     assert.ok(validate(value), `${place.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 

@@ -34,7 +34,7 @@ export async function startScriptedModel() {
     const conversation = body as Conversation;
     if (begins(conversation, 'Give the conversation')) {
       model.titles += 1;
-      return words([model.titled, 'Назва']);
+      return model.titleAnswer ?? words([model.titled, 'Назва']);
     }
     if (begins(conversation, 'Summarize a conversation')) {
       summarized.push(conversation);
@@ -61,6 +61,8 @@ export async function startScriptedModel() {
     titles: 0,
     /** What they wait for. */
     titled: Promise.resolve(),
+    /** What comes in place of a title. */
+    titleAnswer: undefined as Answer | undefined,
     scripts,
     /** Every conversation that it was asked to go on with. */
     seen,

@@ -236,6 +236,24 @@ test('a lease whose holder died is taken over', async () => {
   assert.equal(provider.count('token'), 1);
 });
 
+test('who gives a lease back that has run out leaves the next one where it is', async () => {
+  const browser = await signedIn(app);
+  const { sid } = browser;
+  await expire(browser);
+  provider.faults.set('token', { status: 503 });
+  const release = provider.holdNext('token');
+  const request = app.inject({ url: '/auth/me', cookies: { svc_auth_session: sid } });
+  await until(() => provider.count('token') === 1);
+  // As another process takes it, when the first one's has ended.
+  await sql`
+    update user_auth_sessions set refresh_lease_until = now() + interval '1 minute'
+    where id = ${sid}`.execute(db);
+  const taken = await row(sid);
+  release();
+  assert.equal((await request).statusCode, 503);
+  assert.deepEqual(await row(sid), taken);
+});
+
 test('a logout during a refresh stays a logout', async () => {
   const browser = await signedIn(app);
   const { sid } = browser;

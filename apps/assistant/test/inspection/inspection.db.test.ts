@@ -2,17 +2,22 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { estimateTokens } from '../../src/agent/estimate.ts';
 import { openAssistant } from '../helpers/assistant.ts';
-import { SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
+import { person, SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
 import { addMessages, addSessions, takeAudit } from '../sessions/rows.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;
 const app = await instance();
-const { owner, stranger, holder, admin } = await signInEverybody(assistant, app, [
+const { stranger, holder, admin } = await signInEverybody(assistant, app, [
   'svc.sessions.read_all',
   'svc.debug.access',
   'svc.admin.access',
 ]);
+/** Who may speak, and be told what is known of them. */
+const owner = await assistant.signedIn(
+  app,
+  person('u-owner', { permissions: ['svc.profiles.use', 'svc.memory.read_own'] }),
+);
 
 beforeEach(async () => {
   await db.deleteFrom('conversation_sessions').execute();
@@ -134,16 +139,36 @@ test('a request that would not be sent says what the next message meets instead'
   await addSessions(
     db,
     { id: 'hidden', user_id: 'u-owner', profile_id: 'diagnostics' },
+    { id: 'mute', user_id: 'u-stranger', profile_id: 'default' },
+    { id: 'unknown', user_id: 'u-never-seen', profile_id: 'default' },
     { id: 'mine', user_id: 'u-admin', profile_id: 'diagnostics' },
   );
   for (const [id, expected] of [
     ['hidden', 'admin_only'],
+    ['mute', 'permission_missing'],
+    ['unknown', 'permission_missing'],
     ['mine', null],
     ['own', null],
   ] as const) {
     const { refusal, request } = (await admin.get(`/sessions/${id}/context`)).json();
     assert.match(request.system, /You help/);
     assert.equal(refusal, expected, id);
+  }
+});
+
+test('what an owner may not see of their own memory is no part of the context', async () => {
+  const fact = { category: 'wishes', key: 'pets', value: 'рись' };
+  for (const user_id of ['u-owner', 'u-stranger']) {
+    await addSessions(db, { id: `of-${user_id}`, user_id, profile_id: 'default' });
+    await db
+      .insertInto('memory_facts')
+      .values({ ...fact, user_id })
+      .execute();
+    await db.insertInto('memory_summaries').values({ user_id, summary: 'Має рись.' }).execute();
+    const context = (await admin.get(`/sessions/of-${user_id}/context`)).json();
+    const isTold = user_id === 'u-owner';
+    assert.equal(context.memory.length, isTold ? 1 : 0);
+    assert.equal(/рись/.test(JSON.stringify(context)), isTold, user_id);
   }
 });
 

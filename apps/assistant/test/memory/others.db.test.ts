@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { createMemory } from '../../src/memory/service.ts';
 import { positions } from '../../src/positions.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, signInPeople } from './people.ts';
@@ -96,6 +98,44 @@ test('the global view has pages, each with the count of all', async () => {
       [[null], 3],
     ],
   );
+});
+
+test("a search in everybody's facts has an end, which says what to do; one in a user's goes through all of theirs", async () => {
+  await sql`
+    insert into memory_facts (user_id, category, key, value)
+    select 'taras', 'many', 'k-' || n, repeat('x y ', 1000) from generate_series(1, 1000) as n`.execute(
+    db,
+  );
+  const memory = createMemory({ db, searchMs: 1 });
+  const admin = (await people.admin.get('/auth/me')).json();
+  const page = { scope: 'all', limit: 10, after: undefined } as const;
+  const asked = { ...page, q: 'nobody' };
+  const found = await memory.listAndCountFacts(admin, { ...asked, userId: 'taras' });
+  assert.deepEqual(found, { facts: [], count: 0 });
+  const searches = [
+    () => memory.listAndCountFacts(admin, asked),
+    () => memory.listFacts(admin, { ...asked, q: 'nothing' }),
+  ];
+  if (assistant.engine === 'pglite') {
+    const [both, none] = await Promise.all(searches.map((search) => search()));
+    assert.partialDeepStrictEqual(both, { facts: [{ value: 'of nobody' }], count: 1 });
+    assert.deepEqual(none, []);
+  } else {
+    for (const search of searches) {
+      await assert.rejects(search, {
+        code: 'validation_failed',
+        errors: [
+          {
+            path: 'querystring/q',
+            message:
+              'looks through more facts than 0.001 s suffice for: name a category as well, or at /admin/memory a user_id',
+          },
+        ],
+      });
+    }
+  }
+  // What was ended takes nothing from whoever reads next.
+  assert.equal((await memory.listFacts(admin, page)).length, 10);
 });
 
 test("reading the facts of one user is recorded with that user, reading one's own is not", async () => {

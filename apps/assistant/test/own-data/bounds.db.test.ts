@@ -8,8 +8,11 @@ import { until } from '../helpers/until.ts';
 
 const { db } = await openAssistant();
 
-/** A server with one place for exports, which believes whoever says who they are; its database answers when told to. */
-async function start(answers: Promise<void>): Promise<string> {
+/**
+ * A server with one place for exports, which believes whoever says who they are.
+ * @param answered Is waited for before each answer of its database, and fails in the place of that.
+ */
+async function start(answered: () => Promise<void>): Promise<string> {
   const app = await createServer({
     log: createLogger({ level: 'silent', service: 'test' }),
     bodyLimit: 1024,
@@ -24,7 +27,7 @@ async function start(answers: Promise<void>): Promise<string> {
   const held = db.withPlugin({
     transformQuery: ({ node }) => node,
     transformResult: async ({ result }) => {
-      await answers;
+      await answered();
       return result;
     },
   });
@@ -37,11 +40,20 @@ async function start(answers: Promise<void>): Promise<string> {
   return url;
 }
 
+/** Asks for an export, until none is in progress any more: whoever is answered may hear of it before the server does. */
+async function exported(url: string, user: string): Promise<Response> {
+  for (;;) {
+    const answer = await fetch(`${url}/me/export`, { headers: { 'x-user': user } });
+    if (answer.status !== 409) return answer;
+    await answer.text();
+  }
+}
+
 const countAudits = async () => (await db.selectFrom('audit_log').select('id').execute()).length;
 
 test('a user has one export at a time, and a process a bounded number, until one has ended or gone', async () => {
   const answers = gate();
-  const url = await start(answers.opened);
+  const url = await start(() => answers.opened);
   const ask = (user: string, signal?: AbortSignal) =>
     fetch(`${url}/me/export`, { headers: { 'x-user': user }, ...(signal && { signal }) });
   const leaving = new AbortController();
@@ -67,4 +79,67 @@ test('a user has one export at a time, and a process a bounded number, until one
   });
   // One that came whole is over as well.
   assert.equal((await ask('u-taras')).status, 200);
+});
+
+/** Gives somebody two sessions, of which one is longer than what is sent at once, with a file and a search. */
+async function fill(userId: string): Promise<void> {
+  for (const [id, content] of [
+    [`${userId}-long`, 'ї'.repeat(100_000)],
+    [`${userId}-short`, 'Добрий день'],
+  ] as const) {
+    await db
+      .insertInto('conversation_sessions')
+      .values({ id, user_id: userId, profile_id: 'default', name: 'Дім' })
+      .execute();
+    await db
+      .insertInto('conversation_messages')
+      .values({ session_id: id, role: 'user', content })
+      .execute();
+    const file = Buffer.from(content);
+    await db
+      .insertInto('session_files')
+      .values({
+        session_id: id,
+        name: 'notes.txt',
+        size_bytes: file.length,
+        sha256: '0'.repeat(64),
+        content: file,
+        media_type: null,
+      })
+      .execute();
+  }
+  await db
+    .insertInto('saved_searches')
+    .values({ user_id: userId, name: 'Дім', search: '{}', every_minutes: 60 })
+    .execute();
+}
+
+test('whichever query fails, an export ends there without a valid end, and keeps neither place nor process', async () => {
+  let left = Infinity;
+  const url = await start(async () => {
+    left -= 1;
+    if (left < 0) throw new Error('the connection broke');
+  });
+  await fill('u-iryna');
+  const ends: string[] = [];
+  while (ends.at(-1) !== 'whole') {
+    left = ends.length;
+    const answer = await exported(url, 'u-iryna');
+    const text = await answer.text().catch(() => undefined);
+    if (text === undefined) ends.push('broken off');
+    else if (answer.status === 500) ends.push('refused');
+    else ends.push(JSON.parse(text).sessions.length === 2 ? 'whole' : 'less');
+  }
+  assert.deepEqual([...new Set(ends)], ['refused', 'broken off', 'whole']);
+});
+
+test('nobody is sent the head of an export, which would be made for nobody', async () => {
+  const url = await start(async () => undefined);
+  const before = await countAudits();
+  const answer = await fetch(`${url}/me/export`, {
+    method: 'HEAD',
+    headers: { 'x-user': 'u-taras' },
+  });
+  assert.equal(answer.status, 404);
+  assert.equal(await countAudits(), before);
 });

@@ -38,6 +38,20 @@ test('the one that is asked for is chosen', () => {
   }
 });
 
+test('who may use a profile is decided by its file as it is now, and one that is gone by how it was', () => {
+  const [a, b] = [profile('a'), profile('b', true)];
+  const profiles = createProfiles([a, b]);
+  profiles.checkUse(user, a);
+  assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
+  profiles.replace(readAs([profile('a', true), profile('b')]));
+  assert.throws(() => profiles.checkUse(user, a), isProblem('admin_only'));
+  profiles.checkUse(admin, a);
+  profiles.checkUse(user, b);
+  profiles.replace(readAs([profile('c')]));
+  profiles.checkUse(user, a);
+  assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
+});
+
 test('where none is asked for it is the default, else the first that may be used', () => {
   assert.equal(
     createProfiles([profile('a'), profile('default')]).choose(user).profile_id,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { LEASE_SECONDS } from '../../src/chat/turns.sql.ts';
+import { errors } from '../../src/errors.ts';
 import {
   clientKeys,
   document,
@@ -110,4 +112,25 @@ test('the page says what a message is answered with as the document does', () =>
     assert.deepEqual(inCell, expected, type);
     assert.ok(replies.some(isEvent) ? cell.startsWith('the events') : own.length > 0, type);
   }
+});
+
+test('the page has the errors with their statuses', () => {
+  const [, behind = ''] = page.split(/^## Errors$/m);
+  const [table = ''] = behind.split(/^## /m);
+  const rows = Array.from(table.matchAll(/^\| `(\w+)` +\| (\d+) +\|/gm), ([, code, status]) => [
+    code,
+    Number(status),
+  ]);
+  const known = new Map<string, number>(
+    Object.entries(errors).map(([code, { status }]) => [code, status]),
+  );
+  assert.ok(rows.length > 20);
+  assert.deepEqual(
+    rows,
+    rows.map(([code]) => [code, known.get(String(code))]),
+  );
+});
+
+test('the page says how long after its process an answer is cut', () => {
+  assert.match(page, new RegExp(`some ${LEASE_SECONDS} s after the process has gone`));
 });

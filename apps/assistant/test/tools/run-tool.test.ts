@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { Type } from 'typebox';
 import type { User } from '../../src/access/user.ts';
+import { problem } from '../../src/errors.ts';
 import { createToolBox, toolLimits } from '../../src/tools/run-tool.ts';
 import { defineTool, type ToolContext, ToolError, type ToolOutput } from '../../src/tools/tool.ts';
 import { userOf } from '../helpers/people.ts';
@@ -22,13 +23,11 @@ function run(
     signal = new AbortController().signal,
     currentUser = isUser,
     outputBytes = Infinity,
-    isAdminOnly = false,
   }: {
     limits?: typeof toolLimits;
     signal?: AbortSignal;
     currentUser?: () => Promise<User>;
     outputBytes?: number;
-    isAdminOnly?: boolean;
   } = {},
 ) {
   const tool = defineTool({
@@ -41,8 +40,7 @@ function run(
     run: (_input, context) => work(context),
   });
   const log = { warn: () => undefined };
-  const tools = [{ ...tool, isAdminOnly }];
-  const box = createToolBox({ tools, sessionId: 's', currentUser, log, limits });
+  const box = createToolBox({ tools: [tool], sessionId: 's', currentUser, log, limits });
   const call = { id: '1', name: tool.name, input: {} };
   return box.run(call, { hasReadData: false, signal, noteChange, outputBytes });
 }
@@ -145,14 +143,22 @@ test('where the model can be told less, the tool knows, and what it gives or why
 
 const done = () => Promise.resolve({ data: 1, summary: '' });
 
-test('a tool that is for admins only is run for who is one at that moment', async () => {
-  let user: User = { ...USER, role: 'admin' };
-  const options = { isAdminOnly: true, currentUser: () => Promise.resolve(user) };
-  assert.equal((await run(done, options)).status, 'done');
-  user = USER;
-  const { status, summary } = await run(done, options);
-  assert.deepEqual([status, summary], ['failed', 'it is for administrators only']);
-  assert.equal((await run(done, { ...options, isAdminOnly: false })).status, 'done');
+test('a tool is not run for who may not have it run at that moment, and why not is told', async () => {
+  let runs = 0;
+  const count = () => {
+    runs += 1;
+    return done();
+  };
+  assert.equal((await run(count)).status, 'done');
+  const refusal = problem('admin_only', { detail: 'Not any more.' });
+  for (const [currentUser, why] of [
+    [() => Promise.reject(refusal), 'For administrators only. Not any more.'],
+    [() => Promise.resolve({ ...USER, permissions: [] }), 'it needs svc.tools.use'],
+  ] as const) {
+    const { status, summary } = await run(count, { currentUser });
+    assert.deepEqual([status, summary], ['failed', why]);
+  }
+  assert.equal(runs, 1);
 });
 
 test('a name that a model made up is cut between characters, for people and for the model', async () => {

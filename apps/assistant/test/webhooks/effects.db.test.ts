@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
 import { openReceiver } from './receiver.ts';
 import { post, send, standardHeaders } from './sender.ts';
 
-const { app, second, signInAs, ledger, audit, sessions, cached } = await openReceiver();
+const { app, second, db, signInAs, ledger, audit, sessions, cached } = await openReceiver();
 
 const state = async () => ({ sessions: await sessions(), cached: await cached() });
 
@@ -93,4 +94,15 @@ test('who was signed out by a webhook is 401, on every process', async () => {
   for (const one of [app, second]) {
     assert.equal((await one.inject({ url: '/auth/me', cookies })).statusCode, 401);
   }
+});
+
+test('an event that the database ends for the sake of another is acted on again, and once', async (t) => {
+  for (const id of ['u-1', 'u-1']) await signInAs(id);
+  await endEveryOtherDeletion(t, db, 'user_auth_sessions');
+  assert.equal((await send(app, { event: 'user.blocked', user_id: 'u-1' })).statusCode, 200);
+  assert.deepEqual(await sessions(), []);
+  assert.deepEqual(
+    (await ledger()).map(({ outcome, sessions_ended: ended }) => [outcome, ended]),
+    [['applied', 2]],
+  );
 });

@@ -90,9 +90,13 @@ export async function noteClient(
     .execute();
 }
 
-/** Deletes the sessions that no terminal came for in time: nobody else knows their ids. */
+/**
+ * Deletes the sessions that no terminal came for in time: nobody else knows their ids. It locks both rows and waits for
+ * neither: whoever ends sessions locks these, then what refers to them, and whoever redeems a code the latter.
+ */
 export const sweepTerminalSignIns: Sweep = (limit) => sql`
   delete from user_auth_sessions where id in (
-    select auth_session_id from terminal_sign_ins where expires_at <= now()
+    select s.id from terminal_sign_ins t join user_auth_sessions s on s.id = t.auth_session_id
+    where t.expires_at <= now()
     limit ${limit} for update skip locked
   )`;

@@ -1,5 +1,4 @@
 import { isCrossSiteChange, type RateLimit, type Server } from '@oselya/kit';
-import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config.ts';
 import { problem, problemAnswers } from '../../errors.ts';
 import { clientNote, neverStored } from '../http.ts';
@@ -13,19 +12,24 @@ import type { TerminalSignIns } from './sign-ins.ts';
 /** Where a browser is asked whether a terminal may be signed in. */
 export const confirmationOf = (id: string) => `/auth/terminal/confirm?request=${id}`;
 
-/** `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
-export function terminalRoutes(
-  app: Server,
-  { config, identity, loginLimit }: { config: Config; identity: Identity; loginLimit: RateLimit },
-): void {
-  const { cookies, signIn, terminalSignIns } = identity;
-  const common = {
-    config: { access: 'public' },
-    exposeHeadRoute: false,
-    onRequest: neverStored,
-  } as const;
-  const tags = ['sign-in'];
+const common = {
+  config: { access: 'public' },
+  exposeHeadRoute: false,
+  onRequest: neverStored,
+} as const;
+const tags = ['sign-in'];
 
+type Deps = { config: Config; identity: Identity; loginLimit: RateLimit };
+
+/** `/auth/terminal*`: the sign-in of `oselya chat`. docs/adr/0024-sign-in-of-the-terminal.md. */
+export function terminalRoutes(app: Server, deps: Deps): void {
+  beginRoute(app, deps);
+  questionRoute(app, deps.identity);
+  answerRoutes(app, deps);
+  tokenRoute(app, deps);
+}
+
+function beginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: Deps): void {
   app.get(
     '/auth/terminal',
     {
@@ -59,7 +63,9 @@ export function terminalRoutes(
       return reply.redirect(`${url}#`);
     },
   );
+}
 
+function questionRoute(app: Server, { cookies, terminalSignIns }: Identity): void {
   app.get(
     '/auth/terminal/confirm',
     {
@@ -95,7 +101,10 @@ export function terminalRoutes(
       );
     },
   );
+}
 
+function answerRoutes(app: Server, { config, identity }: Deps): void {
+  const { cookies, terminalSignIns } = identity;
   for (const [answer, summary, description] of [
     ['confirm', 'Agrees to sign a terminal in', 'To the terminal, with a code for one minute.'],
     ['refuse', 'Refuses to sign a terminal in', 'To the terminal, which is told so.'],
@@ -120,11 +129,14 @@ export function terminalRoutes(
         // The browser's cookie decides here, not the session's, which is what the server looks at by itself.
         if (isCrossSiteChange(request, config.BASE_URL)) throw problem('cross_site_request');
         const give: TerminalSignIns['confirm'] = terminalSignIns[answer];
-        return reply.redirect(await give(askedBy(request, request.query.request)), 303);
+        const asked = { id: request.query.request, browserId: cookies.browserId(request) };
+        return reply.redirect(await give(asked), 303);
       },
     );
   }
+}
 
+function tokenRoute(app: Server, { config, identity, loginLimit }: Deps): void {
   app.post(
     '/auth/terminal/token',
     {
@@ -152,13 +164,9 @@ export function terminalRoutes(
     async (request, reply) => {
       reply.headers(await loginLimit(request.ip));
       const { code, code_verifier: codeVerifier } = request.body;
-      const sessionId = await terminalSignIns.redeem({ code, codeVerifier }, clientNote(request));
+      const proof = { code, codeVerifier };
+      const sessionId = await identity.terminalSignIns.redeem(proof, clientNote(request));
       return { session_id: sessionId, cookie_name: config.SVC_AUTH_COOKIE_NAME };
     },
   );
-
-  const askedBy = (request: FastifyRequest, id: string) => ({
-    id,
-    browserId: cookies.browserId(request),
-  });
 }
