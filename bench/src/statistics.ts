@@ -41,20 +41,19 @@ export function ratio(values: readonly number[], others: readonly number[]): Sum
 }
 
 /**
- * By how much y grows with x, as the straight line through the points has it that lies closest to them
- * (least squares). 0 where all have the same x.
+ * By how much y grows with x: the median of the slopes between any two points (Theil and Sen), which a few
+ * points far off do not move. 0 where all have the same x.
  * @throws RangeError without points.
  */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
   if (points.length === 0) throw new RangeError('There are no points');
-  const mean = (of: 0 | 1) => points.reduce((sum, point) => sum + point[of], 0) / points.length;
-  const [meanX, meanY] = [mean(0), mean(1)];
-  let [products, squares] = [0, 0];
-  for (const [x, y] of points) {
-    products += (x - meanX) * (y - meanY);
-    squares += (x - meanX) ** 2;
-  }
-  return squares === 0 ? 0 : products / squares;
+  const slopes = points.flatMap(([x, y], nth) =>
+    points
+      .slice(nth + 1)
+      .filter(([later]) => later !== x)
+      .map(([later, value]) => (value - y) / (later - x)),
+  );
+  return slopes.length === 0 ? 0 : median(slopes);
 }
 
 function inOrder(values: readonly number[]): number[] {

@@ -59,7 +59,7 @@ test('what cannot be computed is an error, not a number', () => {
   assert.throws(() => ratio([1, 2], [1]), RangeError);
 });
 
-test('the slope is that of the line that lies closest to the points', () => {
+test('the slope is the median of those between any two points', () => {
   assert.equal(
     slope([
       [0, 1],
@@ -92,5 +92,7 @@ test('the slope is that of the line that lies closest to the points', () => {
     0,
   );
   assert.equal(slope([[7, 1]]), 0);
+  const steady = Array.from({ length: 20 }, (_, x) => [x, x === 18 ? 1000 : 2 * x] as const);
+  assert.equal(slope(steady), 2, 'one far off says nothing');
   assert.throws(() => slope([]), RangeError);
 });

@@ -7,6 +7,8 @@ const MOST_MS = 20;
 /** As the goal has it, in kilobytes of a thousand. */
 const MOST_BYTES = 50_000;
 
+const NOTHING = { rss: Number.NaN, heap: Number.NaN };
+
 /** What answers and sockets have to keep to. Times and sizes are not judged in a smoke run. */
 export function judge({
   samples,
@@ -36,7 +38,9 @@ export function judge({
     measured: `${spread(p99, 1)} ms`,
     met: p99.median <= MOST_MS,
   };
-  const bytes = idle.find(({ variant }) => variant === 'assistant')?.rss ?? Number.NaN;
+  const { rss, heap } = idle.find(({ variant }) => variant === 'assistant') ?? NOTHING;
+  // A process that had pages to spare before needs none for what its heap holds now.
+  const bytes = Math.max(rss, heap);
   const held: Goal = {
     goal: `memory of an idle socket: at most ${figure(MOST_BYTES / 1000)} kB`,
     measured: `${figure(bytes / 1000, 1)} kB`,

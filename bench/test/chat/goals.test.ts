@@ -47,6 +47,7 @@ test('the median of the rounds is judged, nothing of the relay, nor of messages 
 
 test('a socket that holds more, or was not looked at, is not met', () => {
   assert.deepEqual(met({ idle: [{ ...idle, rss: 50_001 }] }), [true, false, true]);
+  assert.deepEqual(met({ idle: [{ ...idle, heap: 50_001 }] }), [true, false, true]);
   assert.deepEqual(met({ idle: [] }), [true, false, true]);
 });
 
