@@ -418,6 +418,7 @@ create table saved_search_hits (
   listing jsonb,
   found_at timestamp with time zone not null default now(),
   told_at timestamp with time zone,
+  search_changed boolean not null default false,
   CHECK ((kind = ANY (ARRAY['new'::text, 'cheaper'::text]))),
   FOREIGN KEY (search_id) REFERENCES saved_searches(id) ON DELETE CASCADE,
   PRIMARY KEY (search_id, listing_id)

@@ -1,5 +1,4 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { Search } from '../saved-searches/index.ts';
 import type { Hit, ListingFacts } from './changes.ts';
@@ -65,36 +64,31 @@ export type Waiting = {
 
 /**
  * Takes what a search has to tell, which from then on has been told: in the transaction of the digest. The search is
- * locked, so that nothing it finds meanwhile is taken for told.
- * @param due.sessionId Where it is going to be told.
- * @param due.search By what it was looked at again whether this is still found.
- * @returns Nothing where the search was deleted, changed, paused, moved or told meanwhile.
+ * locked, so that nothing it finds meanwhile is taken for told. What it found before it was changed, and was not found
+ * by it since, waits on.
+ * @param search.sessionId Where it is going to be told.
+ * @returns Nothing where the search was deleted, paused, moved or told meanwhile, or where nothing of it is to be told.
  */
 export async function takeWaiting(
   trx: Transaction<Tables>,
-  {
-    id,
-    sessionId,
-    search,
-    limit,
-  }: { id: string; sessionId: string; search: Search; limit: number },
+  { id, sessionId, limit }: { id: string; sessionId: string; limit: number },
 ): Promise<Waiting | undefined> {
-  const due = await trx
+  const search = await trx
     .selectFrom('saved_searches')
     .select(['name', sql<string>`coalesce(search ->> 'query', '')`.as('query')])
     .where('id', '=', id)
     .where('session_id', '=', sessionId)
-    .where('search', '=', sql`${storableJson(search)}::jsonb`)
     .where('paused', '=', false)
     .where(isDue)
     .forUpdate()
     .executeTakeFirst();
-  if (due === undefined) return undefined;
+  if (search === undefined) return undefined;
   const hits = await trx
     .selectFrom('saved_search_hits')
     .select(['listing_id', 'kind', 'old_price', sql<ListingFacts>`listing`.as('listing')])
     .where('search_id', '=', id)
     .where('told_at', 'is', null)
+    .where('search_changed', '=', false)
     .orderBy('found_at', 'desc')
     .orderBy('listing_id', 'desc')
     .limit(limit)
@@ -102,7 +96,7 @@ export async function takeWaiting(
   const { rows } = await sql<{ kind: Hit['kind']; count: number }>`
     with told as (
       update saved_search_hits set told_at = now(), listing = null
-      where search_id = ${id} and told_at is null returning kind
+      where search_id = ${id} and told_at is null and not search_changed returning kind
     )
     select kind, count(*) as count from told group by kind`.execute(trx);
   if (rows.length === 0) return undefined;
@@ -112,5 +106,5 @@ export async function takeWaiting(
     .where('id', '=', id)
     .execute();
   const counted = Object.fromEntries(rows.map(({ kind, count }) => [kind, count]));
-  return { ...due, hits, counts: { new: 0, cheaper: 0, ...counted } };
+  return { ...search, hits, counts: { new: 0, cheaper: 0, ...counted } };
 }

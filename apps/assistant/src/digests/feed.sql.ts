@@ -143,6 +143,7 @@ export function storePage(
       from found join searched using (search)
       on conflict (search_id, listing_id) do update set
         listing = excluded.listing,
+        search_changed = false,
         old_price = case
           when stored.listing ->> 'currency' is distinct from excluded.listing ->> 'currency'
             then excluded.old_price

@@ -39,8 +39,9 @@ export type TellDeps = {
  * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
  * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
  * have not the permission `svc.tools.use` by what was cached of them last, everything waits. What was found some time
- * ago is told as it is by now, or as it was found where the collector does not say; where an answer is being written
- * the collector is not asked, since nothing can be told.
+ * ago is told as it is by now, or as it was found where the collector does not say, or refuses the search; what was
+ * found before a search was changed waits then. Where an answer is being written the collector is not asked, since
+ * nothing can be told.
  * @param onBusy Is told of each session whose digest waits for the end of an answer.
  */
 export async function tellDue(
@@ -94,10 +95,9 @@ async function isLookedAtAgain(
 
 async function tell({ announce, metrics }: TellDeps, search: DueSearch) {
   const { id, user_id: userId, session_id: sessionId } = search;
-  const due = { id, sessionId, search: search.search };
   let listings = 0;
   const outcome = await announce({ userId, sessionId }, async (trx) => {
-    const waiting = await takeWaiting(trx, { ...due, limit: SHOWN_LISTINGS });
+    const waiting = await takeWaiting(trx, { id, sessionId, limit: SHOWN_LISTINGS });
     if (waiting === undefined) return undefined;
     listings = waiting.counts.new + waiting.counts.cheaper;
     return composeDigest(waiting);

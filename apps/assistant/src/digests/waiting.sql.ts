@@ -1,13 +1,15 @@
 import { type Kysely, sql } from 'kysely';
-import { RECENT_SECONDS } from '../saved-searches/index.ts';
 import { storableJson } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import type { Hit, ListingFacts } from './changes.ts';
 
+/** For how long a find is taken to be as it was found. */
+const RECENT_SECONDS = 60;
+
 /** A find that has not been told, with the version of its row. */
 export type WaitingFind = { hit: Hit; version: string };
 
-/** What a search found some time ago and has not told, the newest first. */
+/** What a search found some time ago, or before it was changed, and has not told: the latter and the newest first. */
 export async function listWaiting(
   db: Kysely<Tables>,
   { searchId, limit }: { searchId: string; limit: number },
@@ -19,7 +21,10 @@ export async function listWaiting(
     .select(sql<string>`saved_search_hits.xmin::text`.as('version'))
     .where('search_id', '=', searchId)
     .where('told_at', 'is', null)
-    .where('found_at', '<', sql<Date>`now() - make_interval(secs => ${RECENT_SECONDS})`)
+    .where(
+      sql<boolean>`(search_changed or found_at < now() - make_interval(secs => ${RECENT_SECONDS}))`,
+    )
+    .orderBy('search_changed', 'desc')
     .orderBy('found_at', 'desc')
     .orderBy('listing_id', 'desc')
     .limit(limit)
@@ -67,7 +72,8 @@ export function renewWaiting(
       where hits.search_id = ${searchId} and hits.listing_id = looked.listing_id
         and looked.listing is null
     )
-    update saved_search_hits as hits set listing = looked.listing, old_price = looked.old_price
+    update saved_search_hits as hits set listing = looked.listing, old_price = looked.old_price,
+      search_changed = false
     from looked
     where hits.search_id = ${searchId} and hits.listing_id = looked.listing_id
       and looked.listing is not null`.execute(trx);

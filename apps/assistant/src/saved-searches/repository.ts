@@ -39,9 +39,6 @@ const columns = [
 
 const created = newestFirst('created_at');
 
-/** For how long a find is taken to be as it was found, in seconds; one that has waited longer is looked at again. */
-export const RECENT_SECONDS = 60;
-
 /**
  * The searches of a user, the newest first.
  * @returns At most `limit`, each with its position.
@@ -120,8 +117,8 @@ export function insertSavedSearch(
 }
 
 /**
- * Changes a search within reach. What was found by it as it was, and not told, is looked at again by it as it is now,
- * however recent: its row is another one from then on for who looks at it by the search before.
+ * Changes a search within reach. Where it searches for something else from then on, what it found before and has not
+ * told has to be found by it as it is now.
  * @returns Nothing where there is none.
  */
 export async function updateSavedSearch(
@@ -129,28 +126,33 @@ export async function updateSavedSearch(
   { id, reach }: { id: string; reach: Reach },
   { search, ...values }: Partial<Values>,
 ): Promise<SavedSearch | undefined> {
-  const updated = await trx
-    .updateTable('saved_searches')
-    .set({
-      ...values,
-      ...(search !== undefined && { search: storableJson(search) }),
-      updated_at: sql<Date>`now()`,
-    })
+  const asked = search === undefined ? undefined : storableJson(search);
+  const before = await trx
+    .selectFrom('saved_searches')
+    .select(sql<boolean>`search <> coalesce(${asked}::jsonb, search)`.as('is_changed'))
     .where('id', '=', id)
     .where(isWithin(reach, 'user_id'))
-    .returning(columns)
+    .forNoKeyUpdate()
     .executeTakeFirst();
-  if (updated !== undefined && search !== undefined) {
+  if (before === undefined) return undefined;
+  if (before.is_changed) {
     await trx
       .updateTable('saved_search_hits')
-      .set({
-        found_at: sql<Date>`least(found_at, now() - make_interval(secs => ${RECENT_SECONDS}))`,
-      })
+      .set({ search_changed: true })
       .where('search_id', '=', id)
       .where('told_at', 'is', null)
       .execute();
   }
-  return updated;
+  return trx
+    .updateTable('saved_searches')
+    .set({
+      ...values,
+      ...(asked !== undefined && { search: asked }),
+      updated_at: sql<Date>`now()`,
+    })
+    .where('id', '=', id)
+    .returning(columns)
+    .executeTakeFirst();
 }
 
 /** Deletes a search within reach, and says whose it was; nothing where there is none. */

@@ -248,6 +248,57 @@ test('of what waits a search that is changed tells what it finds as it is now, h
   assert.match(await lastText(sessionId), /Біля парку.*: нових: 1\n/);
 });
 
+test('what a search found before it was changed waits while the collector does not say whether it finds that now', async () => {
+  const search = { city: 'Львів', price_max: 15_000 };
+  const { id, sessionId, first } = await keep(search);
+  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
+  await reader.pass();
+  await change(id, { search: { ...search, price_max: 9000 } });
+  await stage.later();
+  for (const status of [503, 422]) {
+    feed.faultOf = () => ({ status });
+    await reader.tell();
+    assert.deepEqual(await told(sessionId), [[first]]);
+  }
+  // One more is found by the search as it is now, and then nothing is answered again.
+  const again = add({ price: 8500 });
+  let asked = 0;
+  feed.faultOf = (path) => {
+    if (path.endsWith('/matches')) asked += 1;
+    return asked > 1 ? { status: 503 } : undefined;
+  };
+  await reader.pass();
+  assert.equal(asked, 2);
+  assert.deepEqual(await told(sessionId), [[first], [again]]);
+  feed.faultOf = () => undefined;
+  await stage.later();
+  await reader.tell();
+  assert.deepEqual(await told(sessionId), [[first], [again], [cheap]]);
+});
+
+test('a search that is sent as it was while its finds are looked at again has them looked at all the same', async (t) => {
+  const search = { city: 'Львів', price_max: 15_000 };
+  const { id, sessionId, first } = await keep(search);
+  const [stays, gone] = [add({ price: 8000 }), add({ price: 9000 })];
+  await reader.pass();
+  feed.archive(gone);
+  await stage.later();
+  const looking = gate();
+  t.after(() => {
+    looking.open();
+    feed.gate = undefined;
+  });
+  feed.gate = looking.opened;
+  const before = feed.waiting;
+  const telling = reader.tell();
+  await until(() => feed.waiting > before);
+  await change(id, { name: 'Біля парку', search });
+  feed.gate = undefined;
+  looking.open();
+  await telling;
+  assert.deepEqual(await told(sessionId), [[first], [stays]]);
+});
+
 test('a search that is changed while its finds are looked at again tells none that it does not find now', async (t) => {
   const search = { city: 'Львів', price_max: 15_000 };
   const { id, sessionId, first } = await keep(search);
