@@ -4,8 +4,13 @@ import { connect } from 'node:net';
 import { after, test } from 'node:test';
 import { createLogger, createServer, listen } from '../src/index.ts';
 
+const lines: string[] = [];
 const app = await createServer({
-  log: createLogger({ level: 'silent', service: 'test' }),
+  log: createLogger({
+    level: 'info',
+    service: 'test',
+    destination: { write: (line) => void lines.push(line) },
+  }),
   bodyLimit: 100,
   openapi: { title: 'Test', description: 'A test.', version: '1' },
 });
@@ -43,5 +48,10 @@ for (const [name, text, status, code = 'malformed_request'] of [
     const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
     assert.equal(body.status, status);
     assert.equal(body.code, code);
+    const id = /^x-request-id: (.+)\r$/m.exec(answer)?.[1];
+    assert.equal(body.request_id, id);
+    const logged = lines.map((line) => JSON.parse(line)).find((line) => line.request_id === id);
+    assert.equal(logged?.status, status);
+    assert.ok(!JSON.stringify(logged).includes('hello'));
   });
 }

@@ -122,7 +122,7 @@ function createFastify(options: ServerOptions) {
     connectionTimeout: INACTIVITY_MS,
     schemaController: { compilersFactory },
     forceCloseConnections: 'idle',
-    clientErrorHandler: answerMalformedHttp,
+    clientErrorHandler: (error, socket) => answerMalformedHttp(error, socket, log),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
     genReqId: (request) => {
       const given = request.headers['x-request-id'];

@@ -100,6 +100,8 @@ test('one that stalls, or comes more slowly, is 408 and the end of the connectio
     await client.ended;
     assert.match(client.answer, /^HTTP\/1\.1 408 /);
     assert.match(client.answer, /"code":"request_too_slow"/);
+    const id = /^x-request-id: (.+)\r$/m.exec(client.answer)?.[1];
+    assert.ok(id !== undefined && client.answer.includes(`"request_id":"${id}"`));
     assert.match(client.answer, /^connection: close\r$/m);
   }
 });
