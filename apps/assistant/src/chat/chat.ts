@@ -45,7 +45,8 @@ export type Holder = {
   began: (key: TurnKey) => void;
   /** Watches that they stay signed in, until they are released. */
   hold: (onSignedOut: () => void) => {
-    current: Asker['currentUser'];
+    /** As of this moment. Throws as `LiveUser.current` does. */
+    current: () => Promise<User>;
     release: () => void;
   };
 };

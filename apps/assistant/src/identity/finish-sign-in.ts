@@ -157,8 +157,9 @@ export function createFinishSignIn({
   }
 
   /**
-   * Has the tokens of a sign-in that came to nothing revoked: nobody else knows of them. Where a session
-   * of the browser goes on they are left alone, since they may share its grant. It never fails.
+   * Ends what there may be of a sign-in that came to nothing: its session, of which nobody has the cookie, and its
+   * tokens, which are revoked, but for those of a browser whose session goes on, since they may share its grant. It
+   * never fails.
    */
   async function giveUp(
     sessionId: string,
@@ -166,7 +167,7 @@ export function createFinishSignIn({
     earlier: readonly (string | null)[],
   ): Promise<void> {
     try {
-      // It was stored after all where the answer to that was lost, and nobody has its cookie.
+      // It was stored after all where the answer to that was lost.
       await db.transaction().execute((trx) => endAll(trx, [sessionId], 'sign_in_failed'));
       const ids = earlier.filter((id) => id !== null);
       if ((await livingSessions(db, ids, lifetimeDays)).size > 0) return;
@@ -174,7 +175,10 @@ export function createFinishSignIn({
       const nowhere = { id: randomId(), userId: '' };
       revocations.add([{ ...nowhere, ...(await tokens.seal(redeemed, nowhere)) }]);
     } catch (error) {
-      log.warn({ err: error }, 'the tokens of a failed sign-in are not revoked at the provider');
+      log.warn(
+        { err: error },
+        'a failed sign-in may have left its session, and its tokens are not revoked at the provider',
+      );
     }
   }
 

@@ -109,7 +109,7 @@ const filters = {
     storableText({
       maxLength: 100,
       description:
-        "Up to five words that all stand in the category, key or value, in any case of letters. A search in everybody's facts that takes longer than 5 s is refused: name a category, or a user, as well.",
+        "Up to five words that all stand in the category, key or value, in any case of letters. A search in everybody's facts that takes longer than 5 s is refused: a category, or at `/admin/memory` a `user_id`, bounds it.",
     }),
   ),
 };

@@ -14,7 +14,7 @@ export const listingFilters = {
       description: 'sale; rent by the month; daily_rent by the day',
     }),
   ),
-  city: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  city: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
   property_type: Type.Optional(
     Type.String({
       minLength: 1,

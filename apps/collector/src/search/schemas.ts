@@ -21,16 +21,16 @@ const MAX_LIMIT = 100;
 /** PostgreSQL's text holds neither U+0000 nor half a surrogate pair, so no stored text is asked for them. */
 const STORABLE = '^[^\\u0000\\p{Cs}]*$';
 
-const word = (description: string) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength: 100, pattern: STORABLE, description }));
+const word = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength, pattern: STORABLE, description }));
 const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
 const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filters = {
   deal_type: Type.Optional(dealTypeSchema),
-  city: word('However it is written: "Івано-Франківськ" finds "івано франківськ".'),
-  property_type: word('As listings have it, in any case: "Apartment" finds "apartment".'),
+  city: word(200, 'However it is written: "Івано-Франківськ" finds "івано франківськ".'),
+  property_type: word(100, 'As listings have it, in any case: "Apartment" finds "apartment".'),
   price_min: price,
   price_max: price,
   rooms_min: rooms,
