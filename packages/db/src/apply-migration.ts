@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { DatabaseError } from './errors.ts';
+import { DatabaseError, isDatabaseOutage } from './errors.ts';
+import { asOutage } from './kysely-pool.ts';
 import type { Migration } from './migration-files.ts';
 import { readSteps } from './migration-steps.ts';
 
@@ -42,9 +43,10 @@ export async function applyAtOnce(
       await client.query('rollback').catch(() => undefined);
       if (!isLockTimeout(error) || tries === LOCK_TRIES) {
         // A connection that breaks there may have brought the commit, and not its answer.
-        const what = isCommitting
-          ? 'may have failed, and the next start finds out'
-          : 'failed and changed nothing';
+        const what =
+          isCommitting && isDatabaseOutage(asOutage(error))
+            ? 'may have failed, and the next start finds out'
+            : 'failed and changed nothing';
         throw failed(component, migration, what, error);
       }
       await sleep(lockTimeoutMs);

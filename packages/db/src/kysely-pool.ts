@@ -70,7 +70,7 @@ const SERVER_IN_TROUBLE = /^(08|53|57P)/;
  * stay what they are. node-postgres says the first two with plain errors; what is wrong with a value on
  * its way in or out is of another class.
  */
-function asOutage(error: unknown): unknown {
+export function asOutage(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const code = 'code' in error ? String(error.code) : '';
   const isOutage =

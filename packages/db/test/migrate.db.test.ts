@@ -44,6 +44,19 @@ test('a file that fails is named and leaves nothing behind', async () => {
   assert.deepEqual(rows, [{ found: null }]);
 });
 
+test('a file that fails at its end leaves nothing behind either', async () => {
+  await using copy = await copyOf('good');
+  await writeFile(
+    join(copy.folder, '0004_fails.sql'),
+    `create table half (id int primary key, other int references half deferrable initially deferred);
+     insert into half values (1, 2);`,
+  );
+  await assert.rejects(migrate(database, { ...good, folder: copy.folder }), {
+    message: /0004_fails\.sql failed and changed nothing: .*foreign key/,
+  });
+  assert.deepEqual(await found('half'), [false]);
+});
+
 test('a file that fails leaves those before it applied, and those after it for the next time', async () => {
   await using copy = await copyOf('good');
   await writeFile(

@@ -1,8 +1,12 @@
 import { ModelError } from './errors.ts';
 
+/** Below it, single precision has ever fewer digits: IEEE 754, binary32. */
+const SMALLEST_NORMAL = 2 ** -126;
+
 /**
  * Checks vectors before anybody stores them: one that is not finite, zero or of another width would
- * corrupt every search that meets it. They are judged as they are stored, in single precision. That there is one for each text, the SDK has checked.
+ * corrupt every search that meets it. They are judged as pgvector computes distances: it stores numbers in
+ * single precision, and adds up their squares in it. That there is one for each text, the SDK has checked.
  *
  * @param vectors What the model gave.
  * @param expected The width that all must have, and the model's name for the error message.
@@ -30,10 +34,12 @@ function problemOf(vector: number[], dimensions: number): string | undefined {
   if (vector.length !== dimensions) {
     return `of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
   }
-  const stored = vector.map(Math.fround);
-  if (!stored.every(Number.isFinite)) return 'with a number that is not finite.';
-  if (stored.every((number) => number === 0)) {
-    return 'of zeros only, which has no direction.';
+  const squares = vector
+    .map(Math.fround)
+    .reduce((sum, number) => Math.fround(sum + number * number), 0);
+  if (!Number.isFinite(squares)) return 'with a number that is not finite, or too large to square.';
+  if (squares < SMALLEST_NORMAL) {
+    return 'of zeros only, or of numbers too small to square, which has no direction.';
   }
   return undefined;
 }

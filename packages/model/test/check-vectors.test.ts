@@ -8,6 +8,8 @@ test('finite vectors of the right width pass as they are', () => {
   const vectors = [
     [1, 0],
     [-0.5, 1e-300],
+    [1e-18, 0],
+    [1e19, 0],
   ];
   assert.equal(checkVectors(vectors, EXPECTED), vectors);
 });
@@ -18,9 +20,13 @@ const bad: [vector: number[], said: RegExp][] = [
   [[Number.NaN, 1], /not finite/],
   [[1, Number.NEGATIVE_INFINITY], /not finite/],
   [[0, -0], /zeros only/],
-  // As PostgreSQL stores them, in single precision.
+  // As pgvector stores them, in single precision.
   [[1e39, 1], /not finite/],
   [[1e-46, -1e-300], /zeros only/],
+  // As it computes distances: it finds the first at 1 from whatever there is, itself included, the others at 0 or NaN.
+  [[1e30, 0], /too large/],
+  [[1e-30, 0], /too small/],
+  [[3e-23, 0], /too small/],
 ];
 for (const [vector, said] of bad) {
   test(`[${vector.join(', ')}] is refused wherever it stands`, () => {

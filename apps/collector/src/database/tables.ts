@@ -1,6 +1,6 @@
 import type { ListingExtraction } from '@oselya/model';
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
-import type { RAW_STATUSES } from '../schemas/raw.ts';
+import type { RAW_STATUSES, StageOutcome } from '../schemas/raw.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
@@ -16,7 +16,7 @@ export type RawStatus = (typeof RAW_STATUSES)[number];
 /** How a stage of a payload ended, when it began, in RFC 3339, and how long it took. Contract 4, Answers. */
 export type StageRecord = {
   stage: string;
-  outcome: string;
+  outcome: StageOutcome;
   started_at: string;
   duration_ms: number;
 };

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { idParam } from '../schemas/ids.ts';
 import { choice, nullable } from '../schemas/common.ts';
-import { rawErrorSchema, rawStatusSchema } from '../schemas/raw.ts';
+import { rawErrorSchema, rawStatusSchema, stageOutcomeSchema } from '../schemas/raw.ts';
 
 /** The headers of a request that brings a payload, on both routes. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({
@@ -36,7 +36,7 @@ export const rawSchema = Type.Object({
   stages: Type.Array(
     Type.Object({
       stage: Type.String(),
-      outcome: Type.String(),
+      outcome: stageOutcomeSchema,
       started_at: Type.String({ format: 'date-time' }),
       duration_ms: Type.Number(),
     }),

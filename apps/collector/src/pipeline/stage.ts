@@ -1,4 +1,5 @@
 import type { RawError } from '../database/tables.ts';
+import type { StageOutcome } from '../schemas/raw.ts';
 import type { Context, StageDeps } from './context.ts';
 
 /** The stages, in their order. Contract 4, Stages. */
@@ -26,7 +27,7 @@ export type Ending =
 
 /** How a stage ended, and where it ends the whole job, how the job does. */
 export type StageResult = {
-  outcome: 'done' | 'skipped' | 'unchanged' | 'superseded' | 'invalid' | 'failed' | 'postponed';
+  outcome: StageOutcome;
   ending?: Ending;
 };
 

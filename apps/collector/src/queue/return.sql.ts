@@ -17,7 +17,8 @@ export type Returning = Fence & {
  * One whose pictures came with its request has failed, because they will be gone. Either way the next payloads of their
  * listings may have waited for them.
  * @param options.isAgain Whether that was tried before, and its answer was lost: it may have been done.
- * @returns The ids of those whose claims still held, at that time too, as long as nobody has claimed them since.
+ * @returns The ids of those whose claims still held. Where it was tried before, also of those that are back and that
+ *   nobody has claimed since, whether it was that try that put them back or the rescue of lost leases.
  */
 export async function returnJobs(
   db: Kysely<Tables>,
@@ -63,7 +64,6 @@ async function returnAll(
   jobs: RawBuilder<unknown>,
   isAgain = false,
 ): Promise<ReadonlySet<number>> {
-  const earlier = isAgain ? await findReturned(db, jobs) : [];
   const { rows } = await retryConflicts(() =>
     sql<Returned>`
       with job as materialized (${jobs}),
@@ -73,7 +73,9 @@ async function returnAll(
       where raw_data.id = back.id
       returning ${returnedColumns}`.execute(db),
   );
-  const back = [...earlier, ...rows];
+  // Looked for afterwards: where the server still carried the earlier statement out, this one has waited for it.
+  const earlier = isAgain ? await findReturned(db, jobs) : [];
+  const back = [...rows, ...earlier];
   // What waited for those that went earlier was perhaps not let go then.
   await release(db, back);
   return new Set(back.map(({ rawId }) => rawId));

@@ -121,7 +121,10 @@ export const returned = sql`
   model_usage = ${costWith(sql`back.model_usage`)},
   ${RELEASED}`;
 
-/** Whether a record whose attempt is known has gone back in that way, and nobody has claimed it since. */
+/**
+ * Whether a record whose attempt is known has gone back in that way, and nobody has claimed it since. One that was
+ * rescued, or failed and was put back, looks the same: it waits too.
+ */
 export const isReturned = sql<boolean>`
   (status = 'pending' or (status = 'failed' and error ->> 'code' = ${interrupted.code}))`;
 

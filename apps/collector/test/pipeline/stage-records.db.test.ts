@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import type { StageRecord } from '../../src/database/tables.ts';
 import { putBackOne } from '../../src/queue/index.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { renewLeases } from '../../src/queue/leases.sql.ts';
@@ -13,15 +14,14 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database, { COLLECTOR_WORKER: 'false' });
 
-type Stage = { stage: string; outcome: string; started_at: string; duration_ms: number };
-
 /** What the API tells of a payload's stages. */
-async function stagesOf(rawId: number): Promise<Stage[]> {
+async function stagesOf(rawId: number): Promise<StageRecord[]> {
   const answer = await collector.get(`/api/v1/raw/${rawId}`);
-  return answer.json<{ stages: Stage[] }>().stages;
+  return answer.json<{ stages: StageRecord[] }>().stages;
 }
 
-const outcomes = (stages: readonly Stage[]) => stages.map(({ stage, outcome }) => [stage, outcome]);
+const outcomes = (stages: readonly StageRecord[]) =>
+  stages.map(({ stage, outcome }) => [stage, outcome]);
 
 const noEmbedding = {
   ...countedModel(),
@@ -41,7 +41,7 @@ test('a retry tells of each stage how it ended last, until it runs again', async
   assert.ok(job);
   assert.deepEqual(await stagesOf(id), failed, 'while nothing of it has run again');
 
-  const load = {
+  const load: StageRecord = {
     stage: 'load',
     outcome: 'done',
     started_at: new Date().toISOString(),

@@ -4,6 +4,7 @@ import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
 import { noteGone } from '../../src/operations/archive/verdicts.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { untilLockWait } from '../support/lock-waits.ts';
 import { payloadOf } from '../support/payload.ts';
 import {
   countedModel,
@@ -14,7 +15,6 @@ import {
   outcomesOf,
   snapshotsOf,
 } from '../support/pipeline.ts';
-import { until } from '../support/until.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -130,11 +130,7 @@ if (!database.isExclusive) {
       const claim = { listingId, rawId, url: '' };
       assert.ok(await noteGone(trx, claim, { status: 404, minIntervalSeconds: 60 }));
       processing = harness.process(payload);
-      await until('it to wait', async () => {
-        const { rows } = await sql`select from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-        return rows.length > 0;
-      });
+      await untilLockWait(db);
     });
     await processing;
     assert.equal((await listingOf(db, payload))?.archived_at, null);

@@ -12,9 +12,9 @@ import { putBackSome, readTime } from '../../src/queue/index.ts';
 import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { returnJobs } from '../../src/queue/return.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { untilLockWait } from '../support/lock-waits.ts';
 import { log } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
-import { until } from '../support/until.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -32,7 +32,7 @@ async function claimed(): Promise<Job> {
   return job;
 }
 
-const stage = {
+const stage: StageRecord = {
   stage: 'load',
   outcome: 'done',
   started_at: '2026-05-04T09:00:00Z',
@@ -268,11 +268,7 @@ if (!database.isExclusive) {
       await db.transaction().execute(async (trx) => {
         await sql`select from raw_data where id = ${second.rawId} for update`.execute(trx);
         writing = write([second, first]);
-        await until('it to wait', async () => {
-          const { rows } = await sql`select from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
-          return rows.length > 0;
-        });
+        await untilLockWait(db);
         const { rows } = await sql`select from raw_data where id = ${first.rawId}
           for update skip locked`.execute(trx);
         assert.equal(

@@ -84,7 +84,7 @@ export function heldJobs() {
 
 /** A queue for one test file, and workers of four slots on it, which do what a test says. */
 export async function openQueue() {
-  const { db } = await openDatabase();
+  const { db, isExclusive } = await openDatabase();
   const workers: Worker[] = [];
   // A test that failed must not leave a worker at work on the next one.
   afterEach(async () => {
@@ -122,6 +122,7 @@ export async function openQueue() {
 
   return {
     db,
+    isExclusive,
     start,
     statuses,
     /** Waits until there are so many payloads of each of these statuses. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { Registry } from 'prom-client';
+import type { StageRecord } from '../../src/database/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/repository.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
@@ -79,7 +80,7 @@ test('a job runs and its outcome is written; what it was given reaches the pipel
 test('a lease is renewed while the job goes on, so nobody rescues it', async () => {
   const job = await claim({ leaseMs: 300 });
   const first = (await rawRecord(db, job.rawId)).lease_expires_at;
-  const stage = {
+  const stage: StageRecord = {
     stage: 'load',
     outcome: 'done',
     started_at: '2026-05-04T09:00:00Z',

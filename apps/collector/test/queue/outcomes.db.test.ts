@@ -4,14 +4,16 @@ import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { createGiveBack } from '../../src/queue/give-back.ts';
+import { returnJobs } from '../../src/queue/return.sql.ts';
 import { createJobRunner, type ProcessResult } from '../../src/queue/run-job.ts';
+import { untilLockWait } from '../support/lock-waits.ts';
 import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
 import { watchedDatabase } from '../support/watched-database.ts';
 import { completed, LONG, NO_WAIT, openQueue, countOutcomes } from './harness.ts';
 
-const { db, empty, reach, start, statuses, storeMany } = await openQueue();
+const { db, isExclusive, empty, reach, start, statuses, storeMany } = await openQueue();
 
 /** A job that takes until it is given up. */
 const untilGivenUp = (signal: AbortSignal) =>
@@ -83,7 +85,7 @@ test('what was claimed unheard in an outage of the database is returned', async 
 });
 
 /** The two statements of a return, by parts of their texts. */
-const RETURN = ['from job as back', 'set waits = false'];
+const RETURN = ['from job as back', 'set waits = false'] as const;
 
 for (const statement of RETURN) {
   test(`what goes back is returned, also where the answer to "${statement}" is lost`, async () => {
@@ -105,6 +107,35 @@ for (const statement of RETURN) {
     assert.deepEqual(await countOutcomes(metrics), { returned: 3 });
     assert.ok(lossy.isOver());
     assert.deepEqual(await statuses(), { pending: 3 });
+    await empty();
+  });
+}
+
+if (!isExclusive) {
+  test('what goes back is returned, also where the server is still at the statement that was given up', async () => {
+    await storeMany(1);
+    const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
+    assert.ok(job);
+    const metrics = createMetrics(new Registry());
+    const lossy = lossyDatabase(db);
+    lossy.lose({ statement: RETURN[0], when: 'before', times: 1 });
+    const run = createJobRunner({
+      db: lossy.db,
+      metrics,
+      log,
+      process: async () => ({ status: 'postponed' }),
+    });
+    // What the transaction does stands for the lost statement, which the server carries out late.
+    const running = await db.transaction().execute(async (trx) => {
+      await returnJobs(trx, [job]);
+      const outcome = run(job, { signal: new AbortController().signal });
+      await untilLockWait(db);
+      return { outcome };
+    });
+    assert.equal(await running.outcome, 'postponed');
+    assert.deepEqual(await countOutcomes(metrics), { returned: 1 });
+    assert.ok(lossy.isOver());
+    assert.deepEqual(await statuses(), { pending: 1 });
     await empty();
   });
 }

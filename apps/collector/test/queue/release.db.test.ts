@@ -16,6 +16,7 @@ import { returnJobs } from '../../src/queue/return.sql.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
@@ -122,18 +123,26 @@ test('a look for missed releases goes over so many listings, and the next goes o
   assert.deepEqual(await releaseMissed(db, first.next, 2), { released: 1, next: undefined });
 });
 
-test('a job that is returned lets go what was put back before it', async () => {
-  const first = await store(db, payloadOf(same));
-  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
-  await store(db, payloadOf(same));
-  const later = await claimed();
-  const retry = createRetry({ db, onRetried: () => undefined });
-  await retry.one(first);
-  assert.equal(await waits(first), true);
-  assert.deepEqual(await claim(), []);
-  await returnJobs(db, [later]);
-  assert.equal((await claimed()).rawId, first);
-});
+for (const isAgain of [false, true]) {
+  const when = isAgain ? ', also when the answer to that was lost' : '';
+  test(`a job that is returned lets go what was put back before it${when}`, async () => {
+    const first = await store(db, payloadOf(same));
+    await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
+    await store(db, payloadOf(same));
+    const later = await claimed();
+    const retry = createRetry({ db, onRetried: () => undefined });
+    await retry.one(first);
+    assert.equal(await waits(first), true);
+    assert.deepEqual(await claim(), []);
+    if (isAgain) {
+      const lossy = lossyDatabase(db);
+      lossy.lose({ statement: 'from job as back', when: 'after', times: 1 });
+      await assert.rejects(returnJobs(lossy.db, [later]), { code: 'DATABASE_UNREACHABLE' });
+    }
+    await returnJobs(db, [later], { isAgain });
+    assert.equal((await claimed()).rawId, first);
+  });
+}
 
 test('a job whose worker is lost for good lets go what waited for it', async () => {
   await store(db, payloadOf(same));

@@ -427,7 +427,8 @@ export interface paths {
                             /** @description The stages that it has been through, each as it was when it last ran, in the order of these times. One that an attempt has not come to yet, or did not need, is as an earlier attempt left it. */
                             stages: {
                                 stage: string;
-                                outcome: string;
+                                /** @description `skipped` had nothing to do. `unchanged`: the payload says nothing new. `superseded`: the listing was made from a newer payload meanwhile. `invalid` and `failed` ended the payload, whose `error` has the reason. `postponed`: what the stage needs was not there, and the payload went back to the queue. */
+                                outcome: "done" | "skipped" | "unchanged" | "superseded" | "invalid" | "failed" | "postponed";
                                 /** Format: date-time */
                                 started_at: string;
                                 duration_ms: number;
