@@ -51,7 +51,7 @@ export const outages: Record<string, Fault> = {
   'is not found': { status: 404, body: '{"message":"no route"}' },
   'limits the rate': { status: 429, body: '{"error":"invalid_grant"}' },
   'is slow by its own word': { status: 408 },
-  'says that it is not itself': { status: 401, body: '{"error":"invalid_client"}' },
+  'says that it is not itself': { status: 403, body: '{"error":"invalid_client"}' },
   'redirects to another place': { status: 302, headers: { location: 'http://127.0.0.1:1/' } },
   'redirects to itself': { status: 307, headers: { location: '/oauth/token' } },
   'redirects for good, to a file': { status: 308, headers: { location: 'file:///etc/passwd' } },

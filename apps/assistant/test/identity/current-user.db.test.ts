@@ -74,16 +74,21 @@ test('an answer without end is given up', async () => {
   assert.equal((await browser.get('/auth/me')).statusCode, 503);
 });
 
-test('an access token that is refused after its refresh too ends the session', async () => {
-  const browser = await signedIn(app);
-  const { sid } = browser;
-  provider.faults.set('userinfo', { status: 401 });
-  assert.equal((await browser.get('/auth/me')).statusCode, 401);
-  assert.equal(provider.count('token'), 1);
-  assert.equal(provider.count('userinfo'), 2);
-  assert.equal(await row(sid), undefined);
-  assert.ok(!browser.cookies.has('svc_auth_session'));
-});
+for (const [said, fault] of [
+  ['nothing', { status: 401 }],
+  ['a page', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
+] as const) {
+  test(`an access token that is refused with ${said} after its refresh too ends the session`, async () => {
+    const browser = await signedIn(app);
+    const { sid } = browser;
+    provider.faults.set('userinfo', fault);
+    assert.equal((await browser.get('/auth/me')).statusCode, 401);
+    assert.equal(provider.count('token'), 1);
+    assert.equal(provider.count('userinfo'), 2);
+    assert.equal(await row(sid), undefined);
+    assert.ok(!browser.cookies.has('svc_auth_session'));
+  });
+}
 
 test('user data of somebody else ends the session and is not used', async () => {
   const browser = await signedIn(app);

@@ -41,6 +41,15 @@ test('without a secret every webhook is 400', async () => {
   }
 });
 
+test('the configured header is the one that carries the HMAC', async () => {
+  const own = await instance({ IDP_WEBHOOK_SIGNATURE_HEADER: 'X-Home-Signature' });
+  const refused = await post(own, BODY, hmacHeaders(BODY));
+  assert.deepEqual([refused.statusCode, refused.json().code], [400, 'webhook_not_verified']);
+  assert.deepEqual(await ledger(), []);
+  assert.equal((await post(own, BODY, { 'x-home-signature': hex })).statusCode, 200);
+  assert.equal((await ledger()).length, 1);
+});
+
 for (const body of ['', '{', '[]', 'null', '"user.blocked"', '\ud800']) {
   test(`${JSON.stringify(body)} with a valid signature is 400 and says that the body is at fault`, async () => {
     for (const headers of [hmacHeaders(body), standardHeaders(body)]) {

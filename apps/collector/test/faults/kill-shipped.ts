@@ -14,9 +14,10 @@ import { countLeft, random } from './killed-load.ts';
 
 const WORKER = join(import.meta.dirname, 'shipped-worker.ts');
 
-/** Payloads that kill whoever has the model read them, and how many kills of the default that is. */
-const DEADLY = 2;
-const MAX_ATTEMPTS = 3;
+/** Payloads that kill whoever has the model read them. */
+const DEADLY = 4;
+/** Another number than the default, which a worker that does not look at its settings would go by. */
+export const MAX_ATTEMPTS = 2;
 /** Fewer than there are attempts: nobody else may die of it. */
 const AT_RANDOM = MAX_ATTEMPTS - 1;
 const OTHERS = 60;
@@ -27,8 +28,8 @@ const DEADLY_TEXT = 'Продам однокімнатну квартиру в �
 export const SHIPPED_KILLS = DEADLY * MAX_ATTEMPTS + AT_RANDOM;
 
 /**
- * Kills the worker that the platform comes with, with the settings that it comes with: at each reading of a
- * payload that is deadly, and at any moment. Only the time of a lease is not waited for.
+ * Kills the worker that the platform comes with, with the settings that it comes with but for the attempts: at
+ * each reading of a payload that is deadly, and at any moment. Only the time of a lease is not waited for.
  * @returns The records of all payloads as they ended.
  */
 export async function killShipped(
@@ -52,6 +53,7 @@ export async function killShipped(
     MODEL_CHAT: 'chat',
     MODEL_EMBEDDING: 'embedding',
     EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    COLLECTOR_MAX_ATTEMPTS: String(MAX_ATTEMPTS),
     SSRF_ALLOW: '127.0.0.1',
     MIN_FREE_DISK_MB: '0',
     LOG_LEVEL: 'silent',

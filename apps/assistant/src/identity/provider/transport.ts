@@ -17,9 +17,8 @@ const FAULTS = new Set([
   'slow_down',
 ]);
 
-/** What a provider refuses with that explains nothing: a grant, which is posted, or an access token. */
+/** What refuses a grant even where it explains nothing, and what says nothing about one whatever it explains. */
 const REFUSE_GRANT = new Set([400, 401, 403]);
-const REFUSE_ACCESS = new Set([401, 403]);
 const NEVER_REFUSE = new Set([408, 425, 429]);
 
 /**
@@ -63,9 +62,8 @@ async function readBounded(response: Response): Promise<string> {
 }
 
 /**
- * A refusal of a grant is a 4xx with an OAuth error about it (RFC 6749 §5.2), or a 400, 401 or 403 that
- * explains nothing; of an access token it is a 401 or 403 (RFC 6750 §3.1). A 404 is more likely a proxy in
- * front of a provider that is being restarted, and a page for people is never the provider's own word.
+ * Tells a refusal from an outage. What is posted is a grant, any other request brings an access token. An
+ * OAuth error about this service, or a page for people, is not what the provider thinks of a grant.
  */
 function failure({
   pathname,
@@ -82,16 +80,29 @@ function failure({
   const code = oauthError(body);
   const isPage = headers.get('content-type')?.includes('html') === true;
   const isFault = isPage || (code !== undefined && FAULTS.has(code));
-  const isRefusal = method === 'POST' ? refusesGrant(status, code) : REFUSE_ACCESS.has(status);
+  const isRefusal =
+    method === 'POST' ? !isFault && refusesGrant(status, code) : refusesAccess(status, isFault);
   return new ProviderError(
-    isRefusal && !isFault ? 'refused' : 'unavailable',
+    isRefusal ? 'refused' : 'unavailable',
     [`${pathname} answered`, status, code].filter(Boolean).join(' '),
   );
 }
 
+/**
+ * Whether it is a 4xx with an OAuth error about the grant (RFC 6749 §5.2), or a 400, 401 or 403 that explains
+ * nothing. A 404 is more likely a proxy in front of a provider that is being restarted.
+ */
 function refusesGrant(status: number, code: string | undefined): boolean {
   if (code === undefined) return REFUSE_GRANT.has(status);
   return status >= 400 && status < 500 && !NEVER_REFUSE.has(status);
+}
+
+/**
+ * Whether it is a 401, whatever its body: some services write a page there, and nobody is signed out before
+ * a refresh (Contract 3, Refresh). A 403 is one where it is no fault (RFC 6750 §3.1).
+ */
+function refusesAccess(status: number, isFault: boolean): boolean {
+  return status === 401 || (status === 403 && !isFault);
 }
 
 /** The `error` of an OAuth answer, where it looks like a code: it goes to the log. */

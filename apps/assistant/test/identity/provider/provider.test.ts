@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import type { CustomFetch } from 'openid-client';
 import { readConfig } from '../../../src/config.ts';
 import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { createProvider } from '../../../src/identity/provider/provider.ts';
 import { makeSigningKey } from '../../helpers/signing-key.ts';
-import { type Fault, startScriptedProvider } from '../../scripted-provider.ts';
+import { type Fault, OLENA, startScriptedProvider } from '../../scripted-provider.ts';
 
 const scripted = await startScriptedProvider();
-const configured = (env: Record<string, string> = {}) =>
+const configured = (env: Record<string, string> = {}, means: { transport?: CustomFetch } = {}) =>
   createProvider(
     readConfig({
       IDP_BASE_URL: scripted.url,
@@ -16,6 +17,7 @@ const configured = (env: Record<string, string> = {}) =>
       SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
       ...env,
     }),
+    means,
   );
 const provider = configured();
 
@@ -113,11 +115,12 @@ const faults: [ProviderError['kind'], Fault][] = [
 
 for (const [kind, fault] of [
   ['refused', { status: 401 }],
+  ['refused', { status: 401, body: '{"error":"invalid_client"}' }],
+  ['refused', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
   ['refused', { status: 403 }],
-  ['unavailable', { status: 401, body: '{"error":"invalid_client"}' }],
   ['unavailable', { status: 403, body: '{"error":"insufficient_scope"}' }],
+  ['unavailable', { status: 403, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
   ['unavailable', { status: 400 }],
-  ['unavailable', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
 ] satisfies [ProviderError['kind'], Fault][]) {
   test(`user data answered with ${JSON.stringify(fault)} are ${kind}`, async () => {
     scripted.faults.set('userinfo', fault);
@@ -144,6 +147,49 @@ test('nobody listening, and nobody answering in time, is unavailable', async () 
 test('messages hold statuses and codes, never what was sent or answered', async () => {
   scripted.faults.set('token', { status: 400, body: '{"error":"s3cret","refresh":"s3cret"}' });
   await assert.rejects(provider.refresh('s3cret'), { message: '/oauth/token answered 400' });
+});
+
+test('without discovery the endpoints are the configured paths', async () => {
+  const asked: string[] = [];
+  const elsewhere = configured(
+    {
+      IDP_AUTHORIZE_PATH: '/login',
+      IDP_TOKEN_PATH: '/api/tokens',
+      IDP_USERINFO_PATH: '/api/me',
+      IDP_REVOKE_PATH: '/api/tokens/end',
+    },
+    {
+      transport: async (url) => {
+        asked.push(url);
+        return Response.json({ access_token: 'access', ...OLENA });
+      },
+    },
+  );
+  const address = new URL(await elsewhere.authorizationUrl({ state: 's', codeVerifier }));
+  assert.equal(address.origin + address.pathname, `${scripted.url}/login`);
+  await elsewhere.redeem({ code: 'code', iss: undefined, codeVerifier });
+  await elsewhere.refresh('refresh');
+  await elsewhere.fetchUser('access');
+  await elsewhere.revoke('access', 'access_token');
+  assert.deepEqual(
+    asked,
+    ['/api/tokens', '/api/tokens', '/api/me', '/api/tokens/end'].map((path) => scripted.url + path),
+  );
+});
+
+test('the configured claims give role and permissions', async () => {
+  const claiming = configured({
+    IDP_ROLES_CLAIM: 'realm.access.roles',
+    IDP_PERMISSIONS_CLAIM: 'scope',
+  });
+  const user = {
+    ...OLENA,
+    realm: { access: { roles: ['svc_admin'] } },
+    scope: 'svc.debug.access',
+  };
+  scripted.faults.set('userinfo', { status: 200, body: JSON.stringify(user) });
+  const { role, permissions } = await claiming.fetchUser('access');
+  assert.deepEqual([role, permissions], ['admin', ['svc.debug.access']]);
 });
 
 for (const status of [400, 401, 403]) {
