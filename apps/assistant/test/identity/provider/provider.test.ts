@@ -177,14 +177,15 @@ test('without discovery the endpoints are the configured paths', async () => {
   );
 });
 
-test('the configured claims give role and permissions', async () => {
+test('the configured claims and role give role and permissions', async () => {
   const claiming = configured({
+    IDP_ADMIN_ROLE_SLUG: 'landlord',
     IDP_ROLES_CLAIM: 'realm.access.roles',
     IDP_PERMISSIONS_CLAIM: 'scope',
   });
   const user = {
     ...OLENA,
-    realm: { access: { roles: ['svc_admin'] } },
+    realm: { access: { roles: ['landlord'] } },
     scope: 'svc.debug.access',
   };
   scripted.faults.set('userinfo', { status: 200, body: JSON.stringify(user) });
