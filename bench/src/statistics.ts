@@ -40,15 +40,20 @@ export function ratio(values: readonly number[], others: readonly number[]): Sum
   return summarize(values.map((value, round) => value / at(others, round)));
 }
 
+/** There are as many slopes as pairs of points: 124,750. */
+const MOST_POINTS = 500;
+
 /**
  * By how much y grows with x: the median of the slopes between any two points (Theil and Sen), which a few
  * points far off do not move. 0 where all have the same x.
+ * @param points In the order of x. Of more than 500 as many count, at even distances, both ends among them.
  * @throws RangeError without points.
  */
 export function slope(points: readonly (readonly [x: number, y: number])[]): number {
   if (points.length === 0) throw new RangeError('There are no points');
-  const slopes = points.flatMap(([x, y], nth) =>
-    points
+  const some = thin(points, MOST_POINTS);
+  const slopes = some.flatMap(([x, y], nth) =>
+    some
       .slice(nth + 1)
       .filter(([later]) => later !== x)
       .map(([later, value]) => (value - y) / (later - x)),
@@ -56,12 +61,18 @@ export function slope(points: readonly (readonly [x: number, y: number])[]): num
   return slopes.length === 0 ? 0 : median(slopes);
 }
 
+function thin<Value>(values: readonly Value[], most: number): readonly Value[] {
+  if (values.length <= most) return values;
+  const step = (values.length - 1) / (most - 1);
+  return Array.from({ length: most }, (_, nth) => at(values, Math.round(nth * step)));
+}
+
 function inOrder(values: readonly number[]): number[] {
   if (values.length === 0) throw new RangeError('There are no values');
   return values.toSorted((one, other) => one - other);
 }
 
-function at(values: readonly number[], index: number): number {
+function at<Value>(values: readonly Value[], index: number): Value {
   const value = values[index];
   if (value === undefined) throw new RangeError(`There is no value ${index}`);
   return value;

@@ -96,3 +96,10 @@ test('the slope is the median of those between any two points', () => {
   assert.equal(slope(steady), 2, 'one far off says nothing');
   assert.throws(() => slope([]), RangeError);
 });
+
+test('the slope of many points is that of some of them, from the first to the last', () => {
+  const many = Array.from({ length: 20_000 }, (_, x) => [x, 2 * x] as const);
+  assert.equal(slope(many), 2);
+  const late = many.map(([x]) => [x, x < 2000 ? 0 : x - 2000] as const);
+  assert.equal(slope(late), 1, 'most of the pairs are in the later nine tenths');
+});

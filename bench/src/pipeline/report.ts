@@ -91,7 +91,7 @@ function goals(samples: readonly Sample[], smoke: boolean): Goal[] {
       met: mostUnchanged === 0,
     },
     // A smoke run is too short to keep its slots busy.
-    ...(smoke ? [] : groups(of('new')).map(([name, own]) => busyGoal(name, own))),
+    ...(smoke ? [] : groups(samples).map(([name, own]) => busyGoal(name, own))),
   ];
 }
 

@@ -1,3 +1,5 @@
+import { orderOf } from '../load/rounds.ts';
+import { figure } from '../markdown.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context } from '../suite.ts';
@@ -7,13 +9,16 @@ import type { QueueProcess } from './servers/queue.ts';
 import { collector, graphileWorker, pgBoss, type Variant } from './variants.ts';
 
 /** From the moment a process begins to add a job to its start in another process, in milliseconds. */
-export type Pickup = {
+export type PickupSample = {
   variant: string;
+  round: number;
   jobs: number;
   p50: number;
   p99: number;
   max: number;
 };
+
+const compared: readonly Variant[] = [collector, graphileWorker, pgBoss];
 
 const PER_SECOND = 100;
 /** Jobs that are not counted, because connections are opened and code is compiled. */
@@ -21,19 +26,25 @@ const WARM_UP = 100;
 
 /**
  * How long it takes until jobs that come at an even rate are started, by workers that have nothing else to
- * do.
+ * do, each time on a database of its own.
  */
 export async function measurePickup(
   context: Context,
-): Promise<{ pickups: Pickup[]; failures: string[] }> {
-  const pickups: Pickup[] = [];
+): Promise<{ pickups: Map<string, PickupSample[]>; failures: string[] }> {
+  const { options, results, tell } = context;
+  const pickups = new Map<string, PickupSample[]>(compared.map(({ name }) => [name, []]));
   const failures: string[] = [];
-  for (const variant of [collector, graphileWorker, pgBoss]) {
-    context.tell(`pickup: ${variant.name}`);
-    const { pickup, failure } = await measure(variant, context);
-    await context.results.keep('pickup', pickup);
-    pickups.push(pickup);
-    if (failure !== undefined) failures.push(failure);
+  for (let round = 1; round <= options.rounds; round += 1) {
+    for (const variant of orderOf(round, compared)) {
+      const { failure, ...delays } = await measure(variant, context);
+      const sample = { variant: variant.name, round, ...delays };
+      await results.keep('pickup', sample);
+      pickups.get(variant.name)?.push(sample);
+      tell(
+        `round ${round} of ${options.rounds}: ${variant.name}: pickup in ${figure(delays.p50, 1)} ms`,
+      );
+      if (failure !== undefined) failures.push(failure);
+    }
   }
   return { pickups, failures };
 }
@@ -41,7 +52,7 @@ export async function measurePickup(
 async function measure(
   { name, module }: Variant,
   { options, databases, signal }: Context,
-): Promise<{ pickup: Pickup; failure: string | undefined }> {
+): Promise<Omit<PickupSample, 'variant' | 'round'> & { failure: string | undefined }> {
   await using database = await databases.createDatabase();
   await using worker = startProcess<QueueProcess>(module, signal);
   await using sender = startProcess<QueueProcess>(module, signal);
@@ -49,7 +60,7 @@ async function measure(
   await worker.ask('open', settings);
   await sender.ask('open', settings);
   await worker.ask('work', { concurrency: CONCURRENCY });
-  const count = Math.round(options.seconds * options.rounds * PER_SECOND) + WARM_UP;
+  const count = Math.round(options.seconds * PER_SECOND) + WARM_UP;
   const sent = await sender.ask('send', { count, perSecond: PER_SECOND });
   const started = await waitUntil(`${name}: every job to start`, async () => {
     const starts = await worker.ask('started');
@@ -59,9 +70,7 @@ async function measure(
   const startOf = new Map(started);
   const delays = sent.slice(WARM_UP).map(([key, at]) => (startOf.get(key) ?? Infinity) - at);
   const [p50 = 0, p99 = 0, max = 0] = percentiles(delays, [0.5, 0.99, 1]);
-  const wrong = started.length !== count || startOf.size !== count;
-  return {
-    pickup: { variant: name, jobs: delays.length, p50, p99, max },
-    failure: wrong ? `${name}: of ${count} jobs ${started.length} were started` : undefined,
-  };
+  const isWrong = started.length !== count || startOf.size !== count;
+  const failure = isWrong ? `${name}: of ${count} jobs ${started.length} were started` : undefined;
+  return { jobs: delays.length, p50, p99, max, failure };
 }

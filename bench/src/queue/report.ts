@@ -5,12 +5,12 @@ import { ratio, summarize } from '../statistics.ts';
 import { CONCURRENCY } from './concurrency.ts';
 import { type DrainSample, jobRate } from './drain.ts';
 import type { Fairness } from './fairness.ts';
-import type { Pickup } from './pickup.ts';
+import type { PickupSample } from './pickup.ts';
 
 type Findings = {
   options: Options;
   samples: ReadonlyMap<string, readonly DrainSample[]>;
-  pickups: readonly Pickup[];
+  pickups: ReadonlyMap<string, readonly PickupSample[]>;
   fairness: Fairness;
   goals: readonly Goal[];
 };
@@ -49,15 +49,15 @@ function drainTable(samples: Findings['samples']): string {
   );
 }
 
-function pickupTable(pickups: readonly Pickup[]): string {
+function pickupTable(pickups: Findings['pickups']): string {
   return table(
     ['', 'p50 ms', 'p99 ms', 'max ms', 'jobs'],
-    pickups.map(({ variant, jobs, p50, p99, max }) => [
-      variant,
-      figure(p50, 1),
-      figure(p99, 1),
-      figure(max, 1),
-      figure(jobs),
+    [...pickups].map(([name, own]) => [
+      name,
+      ...(['p50', 'p99', 'max'] as const).map((share) =>
+        spread(summarize(own.map((sample) => sample[share])), 1),
+      ),
+      figure(own.reduce((sum, { jobs }) => sum + jobs, 0)),
     ]),
   );
 }

@@ -9,6 +9,8 @@ export type Figure = {
   of: (sample: Sample) => number;
   /** Undefined where it grows by design. */
   most: number | undefined;
+  /** Up to here nothing is growth: both ends count as so much at least. */
+  negligible?: number;
   /** What share of its beginning it may grow by in an hour; it is not looked at unless told. */
   mostPerHour?: number;
   /** What stands for the samples of a while; the median unless told. */
@@ -27,6 +29,9 @@ const HOUR_SECONDS = 3600;
 const WINDOW_SECONDS = 5 * 60;
 /** Of a run that is shorter than six of these. */
 const WINDOW_SHARE = 1 / 6;
+
+/** By PostgreSQL's defaults autovacuum waits for a fifth of a table's live rows to be dead, and 50 more. */
+const VACUUM = { share: 0.2, rows: 50 };
 
 /** The dead rows of a table come and go with its vacuum, so their most is what tells. */
 const most = (values: readonly number[]): number => Math.max(...values);
@@ -58,7 +63,7 @@ export const FIGURES: readonly Figure[] = [
     name: 'memory of the process',
     unit: 'MiB',
     of: ({ rssMiB }) => rssMiB,
-    most: 1.25,
+    most: 1.1,
     mostPerHour: STEADY,
   },
   { name: 'descriptors', unit: '', of: ({ descriptors }) => descriptors, most: 1.25 },
@@ -66,7 +71,14 @@ export const FIGURES: readonly Figure[] = [
   ...TABLES.flatMap((name): Figure[] => {
     const mostSize = GROWING.has(name) ? undefined : 1.5;
     return [
-      { name: `${name}: dead rows`, unit: '%', of: deadShare(name), most: 2, by: most },
+      {
+        name: `${name}: dead rows`,
+        unit: 'per live row',
+        of: deadPerLive(name),
+        most: 2,
+        negligible: VACUUM.share,
+        by: most,
+      },
       { name: `${name}: table`, unit: 'MiB', of: at(name, 'heapMiB'), most: mostSize },
       { name: `${name}: indexes`, unit: 'MiB', of: at(name, 'indexesMiB'), most: mostSize },
     ];
@@ -77,11 +89,15 @@ function at(table: Table, figure: 'heapMiB' | 'indexesMiB') {
   return ({ tables }: Sample): number => tables[table][figure];
 }
 
-/** Of all rows, since a larger table is vacuumed when more of them are dead. */
-function deadShare(table: Table) {
+/**
+ * For each live row, since a larger table is vacuumed when more are dead; a share of all rows would hide
+ * their growth, since it ends at 100 %. A table counts as one of 250 live rows at least, below which the
+ * 50 weigh more than the fifth: otherwise the result would hang on how many of a few are live at the moment.
+ */
+function deadPerLive(table: Table) {
   return ({ tables }: Sample): number => {
     const { live, dead } = tables[table];
-    return dead === 0 ? 0 : (100 * dead) / (live + dead);
+    return dead / Math.max(live, VACUUM.rows / VACUUM.share);
   };
 }
 
@@ -98,8 +114,10 @@ export function compare(samples: readonly Sample[], seconds: number): Comparison
   const lasts = end.length > 0 ? end : samples.slice(-1);
   return FIGURES.map(({ of, by = median, ...figure }) => {
     const [first, last] = [by(firsts.map(of)), by(lasts.map(of))];
+    const { negligible = 0 } = figure;
+    const ratio = growth(Math.max(first, negligible), Math.max(last, negligible));
     const perHour = HOUR_SECONDS * slope(samples.map((one) => [one.seconds, of(one)]));
-    return { ...figure, first, last, ratio: growth(first, last), perHour };
+    return { ...figure, first, last, ratio, perHour };
   });
 }
 

@@ -41,7 +41,8 @@ export function reportText(found: Findings): string {
       `turn, and ${searchRate} searches of each kind a second. ${figure(sent)} payloads were sent and ` +
       `completed, ${figure(removed)} of them removed since, two minutes after they came. The first five minutes and the last, or the ` +
       'first and the last sixth of a shorter run: medians of the samples, of dead rows the most, of ' +
-      'temporary files the least. `per hour` is the slope over all samples: the median of those between any two.' +
+      'temporary files the least. Dead rows up to a fifth of the live ones, which autovacuum leaves, count as a ' +
+      'fifth. `per hour` is the slope over all samples: the median of those between any two.' +
       (smoke ? ' This was a smoke run: too short to say anything.' : ''),
     table(
       ['', 'first', 'last', 'ratio', 'per hour'],

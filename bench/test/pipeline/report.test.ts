@@ -28,6 +28,17 @@ test('right counts are no failure, and slowness is none either', () => {
   assert.match(text, /busy at least 95 % .*not met/);
 });
 
+test('slots have to be busy with unchanged listings too', () => {
+  const samples = [
+    sampleOf({ busy: 0.95 }),
+    sampleOf({ payloads: 'unchanged', calls: 0, busy: 0.94 }),
+  ];
+  const { text } = reportText(samples, options);
+  assert.match(text, /mock, 4 slots, new: busy at least 95 % .* met/);
+  assert.match(text, /mock, 4 slots, unchanged: busy at least 95 % .* not met/);
+  assert.doesNotMatch(reportText(samples, { ...options, smoke: true }).text, /busy at least/);
+});
+
 test('each picture of a new listing may cost a call, and is fetched once', () => {
   const withPictures = { variant: 'mock, 4 slots, 3 pictures', pictures: 3 };
   const right = [
