@@ -24,6 +24,7 @@ import type { Provider, Tokens } from './provider/provider.ts';
 import type { RevocationQueue } from './revocation-queue.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { saveUser } from './save-user.sql.ts';
+import { addTerminalSignIn } from './terminal/repository.ts';
 
 type FinishSignInOptions = {
   db: Kysely<Tables>;
@@ -57,12 +58,16 @@ function earlierSessions({ platform, earlierSessionId }: PendingLogin, { session
   return new Set(platform === 'android' ? [earlierSessionId] : [earlierSessionId, sessionId]);
 }
 
-/** Finishes a sign-in, and gives the id of its session. See createFinishSignIn. */
+/** What a sign-in came to: its session, and what a terminal's waits for its person by. */
+export type Finished = { sessionId: string; terminalSignInId: string | null };
+
+/** Finishes a sign-in. See createFinishSignIn. */
 export type FinishSignIn = ReturnType<typeof createFinishSignIn>;
 
 /**
  * Finishes sign-ins whose pending login was taken: redeems the code, asks who came, and stores the
- * session. The browser's earlier one ends with it. Specification 000, Auth session.
+ * session. The browser's earlier one ends with it, and a terminal's waits from then on for its person to
+ * agree. Specification 000, Auth session.
  *
  * The earlier session's tokens are not revoked at the provider: many keep one grant for all sign-ins
  * of a browser, and would end the new one too.
@@ -82,7 +87,7 @@ export function createFinishSignIn({
     login: PendingLogin,
     { code, error, iss }: ProviderAnswer,
     visitor: Returning,
-  ): Promise<string> {
+  ): Promise<Finished> {
     if (error !== undefined) {
       throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
     }
@@ -96,8 +101,10 @@ export function createFinishSignIn({
     try {
       const user = await fetchUser(redeemed.accessToken);
       if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
-      await enter({ sessionId, login, visitor, began, redeemed, user });
-      return sessionId;
+      return {
+        sessionId,
+        terminalSignInId: await enter({ sessionId, login, visitor, began, redeemed, user }),
+      };
     } catch (failure) {
       await giveUp(sessionId, redeemed, [visitor.sessionId, login.earlierSessionId]);
       throw failure;
@@ -123,6 +130,7 @@ export function createFinishSignIn({
     }
   }
 
+  /** Stores the session, and gives what names it to its person where it is for a terminal. */
   async function enter({
     sessionId,
     login,
@@ -137,10 +145,10 @@ export function createFinishSignIn({
     began: Moment;
     redeemed: Tokens;
     user: User;
-  }): Promise<void> {
+  }): Promise<string | null> {
     const session = { id: sessionId, userId: user.id };
     const sealed = await tokens.seal(redeemed, session);
-    const replaced = await db.transaction().execute(async (trx) => {
+    const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
       const invalidated = await invalidatedSince(trx, { userId: user.id, began });
       if (invalidated.has('sessions')) throw problem('login_refused');
       const ended = await endAll(trx, earlierSessions(login, visitor), 'replaced');
@@ -150,10 +158,11 @@ export function createFinishSignIn({
       await addSession(trx, { ...session, ...sealed, checked, client: visitor.client });
       const details = originOf(login, visitor);
       await recordAudit(trx, { action: 'signed_in', actorId: user.id, userId: user.id, details });
-      return ended;
+      return { replaced: ended, terminalSignInId: await keepForTerminal(trx, sessionId, login) };
     });
     metrics.countEnded('replaced', replaced);
     log.info({ user_id: user.id, platform: login.platform ?? 'browser' }, 'signed in');
+    return terminalSignInId;
   }
 
   /**
@@ -183,6 +192,19 @@ export function createFinishSignIn({
   }
 
   return finish;
+}
+
+/** Keeps the session of a terminal's sign-in until its person has agreed in the browser that began it. */
+async function keepForTerminal(
+  trx: Transaction<Tables>,
+  sessionId: string,
+  { terminal, browserId }: PendingLogin,
+): Promise<string | null> {
+  if (terminal === null) return null;
+  if (browserId === null) throw problem('login_not_valid');
+  const id = randomId();
+  await addTerminalSignIn(trx, { id, sessionId, browserId, terminal });
+  return id;
 }
 
 /** Ends those sessions that there are, and gives how many that was. */

@@ -68,7 +68,7 @@ function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: 
 }
 
 function callbackRoute(app: Server, { config, identity }: Deps): void {
-  const { cookies, signIn, terminalSignIns } = identity;
+  const { cookies, signIn } = identity;
   app.get(
     '/auth/callback',
     {
@@ -101,17 +101,16 @@ function callbackRoute(app: Server, { config, identity }: Deps): void {
     },
     async (request, reply) => {
       if (request.validationError) throw problem('login_not_valid');
-      const { sessionId, platform, terminal } = await signIn.complete(request.query, {
-        browserId: cookies.browserId(request),
+      const browserId = cookies.browserId(request);
+      const { sessionId, platform, terminalSignInId } = await signIn.complete(request.query, {
+        browserId,
         sessionId: cookies.sessionId(request),
         client: clientNote(request),
       });
-      if (terminal !== null) {
-        const browserId = cookies.browserId(request);
-        const id = await terminalSignIns.keep({ sessionId, browserId, terminal });
+      if (terminalSignInId !== null) {
         // The page waits for as long from now on, and would not be answered without the cookie.
         if (browserId !== null) cookies.setBrowserId(reply, browserId);
-        return reply.redirect(confirmationOf(id));
+        return reply.redirect(confirmationOf(terminalSignInId));
       }
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);

@@ -4,7 +4,7 @@ import { randomPKCECodeVerifier } from 'openid-client';
 import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
-import { type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';
+import { type Finished, type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';
 import { isId, randomId } from './ids.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.sql.ts';
@@ -21,8 +21,8 @@ type SignInOptions = {
 /** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
 type Visitor = { browserId: string | null; sessionId: string | null };
 
-/** The session, and the terminal that it is for where one asked. */
-type SignedIn = { sessionId: string } & Pick<PendingLogin, 'platform' | 'terminal'>;
+/** What a sign-in came to, and who asked for it. */
+type SignedIn = Finished & Pick<PendingLogin, 'platform'>;
 
 /** Who wants to be signed in: a browser, Android's web view, or a terminal by its request. */
 type Asker = 'browser' | 'android' | TerminalRequest;
@@ -70,8 +70,7 @@ export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
     if (login === undefined) throw noPendingLogin(visitor);
     try {
-      const { platform, terminal } = login;
-      return { sessionId: await finish(login, answer, visitor), platform, terminal };
+      return { ...(await finish(login, answer, visitor)), platform: login.platform };
     } catch (error) {
       if (error instanceof ProblemError) {
         const details = { code: error.code, ...originOf(login, visitor) };

@@ -7,7 +7,6 @@ import type { Tables, TerminalRequest } from '../../tables.ts';
 import { type ClientNote, deleteSession } from '../auth-sessions.sql.ts';
 import { randomId } from '../ids.ts';
 import {
-  addTerminalSignIn,
   type Asked,
   confirmTerminalSignIn,
   findTerminalSignIn,
@@ -27,7 +26,7 @@ export type Question = Pick<TerminalRequest, 'port'> & {
 export type TerminalSignIns = ReturnType<typeof createTerminalSignIns>;
 
 /**
- * Hands sessions over to terminals: the session of a finished sign-in is kept until the person agrees in the
+ * Hands sessions over to terminals: the session of a finished sign-in waits until the person agrees in the
  * browser, the terminal gets a code at its port, and redeems that with its verifier. RFC 8252 §7.3,
  * RFC 7636; docs/adr/0024-sign-in-of-the-terminal.md.
  *
@@ -47,23 +46,6 @@ export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Lo
   }
 
   return {
-    /**
-     * Keeps the session of a finished sign-in until its person has agreed.
-     * @returns What names it on the page that asks.
-     * @throws ProblemError `login_not_valid` for a sign-in that no browser began.
-     */
-    async keep(signIn: {
-      sessionId: string;
-      browserId: string | null;
-      terminal: TerminalRequest;
-    }): Promise<string> {
-      const { browserId } = signIn;
-      if (browserId === null) throw problem('login_not_valid');
-      const id = randomId();
-      await addTerminalSignIn(db, { ...signIn, id, browserId });
-      return id;
-    },
-
     /**
      * What the person is asked.
      * @throws ProblemError `terminal_request_not_valid`.
