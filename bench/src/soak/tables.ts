@@ -55,6 +55,9 @@ const backlog = Array.from({ length: BACKLOG }, (_, nth) => ({
 export async function openWatcher(url: string): Promise<Watcher> {
   const database = await connect<Tables>({ url, maxConnections: 1 });
   const { db, pool } = database;
+  // A worker claims so often that its connections come to keep one plan. Whether one that claims now and then keeps it,
+  // or has each claim planned anew, hangs on what the table was like at its first claims.
+  await pool.query('set plan_cache_mode = force_generic_plan');
   const clean = createRawCleanup({
     db,
     metrics: {
