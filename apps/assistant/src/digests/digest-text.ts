@@ -1,6 +1,6 @@
 import type { Announcement } from '../chat/announce.ts';
 import { shortenText } from '../cut-text.ts';
-import type { Waiting } from './digests.sql.ts';
+import type { Heading, Waiting } from './digests.sql.ts';
 
 /** How many listings a digest shows; of the others it says how many they are. */
 export const SHOWN_LISTINGS = 10;
@@ -47,8 +47,7 @@ const english: Words = {
  * The message of a digest: for people, in Ukrainian where the search is written in Cyrillic and else in English; and
  * for models by ids alone, since titles are what strangers wrote.
  */
-export function composeDigest(waiting: Waiting): Announcement {
-  const { name, query, hits, counts } = waiting;
+export function composeDigest({ name, query, hits, counts }: Heading & Waiting): Announcement {
   const words = /\p{Script=Cyrillic}/u.test(`${name} ${query}`) ? ukrainian : english;
   const parts = [
     ...(counts.new > 0 ? [words.fresh(counts.new)] : []),

@@ -1,17 +1,15 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { Search } from '../saved-searches/index.ts';
 import type { Hit, ListingFacts } from './changes.ts';
 
-/** A search that has something to tell. */
-export type DueSearch = {
+/** What is cached of a user. */
+export type CachedRights = { role: string; permissions: string };
+
+/** A search that has something to tell, with the rights of its user. */
+export type DueSearch = CachedRights & {
   id: string;
   user_id: string;
   session_id: string;
-  search: Search;
-  /** Of its user, as they were cached last. */
-  role: string;
-  permissions: string;
   /** Whether an answer is being written in its session, for whose end its digest waits. */
   is_answering: boolean;
 };
@@ -19,6 +17,14 @@ export type DueSearch = {
 /** Whether enough time has passed since the last digest of a search. */
 const isDue = sql<boolean>`(saved_searches.told_at is null
   or saved_searches.told_at + make_interval(mins => saved_searches.every_minutes) <= now())`;
+
+/**
+ * Whether the user of a search is signed in somewhere.
+ * @param lifetimeDays Of sign-ins.
+ */
+const isSignedIn = (lifetimeDays: number) => sql<boolean>`exists (select from user_auth_sessions
+  where user_id = saved_searches.user_id
+    and created_at > now() - make_interval(days => ${lifetimeDays}))`;
 
 /**
  * Searches that have something to tell, and may by the time of their last digest, of users who are signed in
@@ -32,7 +38,7 @@ export async function dueSearches(
 ): Promise<DueSearch[]> {
   const { rows } = await sql<DueSearch>`
     select saved_searches.id, saved_searches.user_id, saved_searches.session_id,
-      saved_searches.search, svc_users.role, svc_users.permissions,
+      svc_users.role, svc_users.permissions,
       exists (select from chat_turns
         where session_id = saved_searches.session_id and status = 'running') as is_answering
     from saved_searches join svc_users on svc_users.id = saved_searches.user_id
@@ -40,17 +46,42 @@ export async function dueSearches(
       and saved_searches.session_id is not null and ${isDue}
       and exists (select from saved_search_hits
         where search_id = saved_searches.id and told_at is null)
-      and exists (select from user_auth_sessions
-        where user_id = saved_searches.user_id
-          and created_at > now() - make_interval(days => ${lifetimeDays}))
+      and ${isSignedIn(lifetimeDays)}
     order by saved_searches.id limit ${limit}`.execute(db);
   return rows;
 }
 
+/** What a digest says of its search. */
+export type Heading = { name: string; query: string };
+
+/**
+ * Locks a search that may tell what it has to, in the transaction of the digest: nothing that it finds meanwhile is
+ * taken for told.
+ * @param search.sessionId Where it is going to be told.
+ * @param search.lifetimeDays Of sign-ins.
+ * @returns With the rights of its user, to whom it may not be told without them. Nothing where the search was deleted,
+ *   paused, moved or told meanwhile, or its user signed out.
+ */
+export function lockDue(
+  trx: Transaction<Tables>,
+  { id, sessionId, lifetimeDays }: { id: string; sessionId: string; lifetimeDays: number },
+): Promise<(Heading & CachedRights) | undefined> {
+  return trx
+    .selectFrom('saved_searches')
+    .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
+    .select(['saved_searches.name', 'svc_users.role', 'svc_users.permissions'])
+    .select(sql<string>`coalesce(saved_searches.search ->> 'query', '')`.as('query'))
+    .where('saved_searches.id', '=', id)
+    .where('saved_searches.session_id', '=', sessionId)
+    .where('saved_searches.paused', '=', false)
+    .where(isDue)
+    .where(isSignedIn(lifetimeDays))
+    .forUpdate('saved_searches')
+    .executeTakeFirst();
+}
+
 /** What a search has to tell. */
 export type Waiting = {
-  name: string;
-  query: string;
   /** The newest found first, at most as many as were asked for. */
   hits: {
     listing_id: number;
@@ -63,26 +94,14 @@ export type Waiting = {
 };
 
 /**
- * Takes what a search has to tell, which from then on has been told: in the transaction of the digest. The search is
- * locked, so that nothing it finds meanwhile is taken for told. What it found before it was changed, and was not found
- * by it since, waits on.
- * @param search.sessionId Where it is going to be told.
- * @returns Nothing where the search was deleted, paused, moved or told meanwhile, or where nothing of it is to be told.
+ * Takes what a search that is locked has to tell, which from then on has been told. What it found before it was
+ * changed, and was not found by it since, waits on.
+ * @returns Nothing where there is nothing of it to tell.
  */
 export async function takeWaiting(
   trx: Transaction<Tables>,
-  { id, sessionId, limit }: { id: string; sessionId: string; limit: number },
+  { id, limit }: { id: string; limit: number },
 ): Promise<Waiting | undefined> {
-  const search = await trx
-    .selectFrom('saved_searches')
-    .select(['name', sql<string>`coalesce(search ->> 'query', '')`.as('query')])
-    .where('id', '=', id)
-    .where('session_id', '=', sessionId)
-    .where('paused', '=', false)
-    .where(isDue)
-    .forUpdate()
-    .executeTakeFirst();
-  if (search === undefined) return undefined;
   const hits = await trx
     .selectFrom('saved_search_hits')
     .select(['listing_id', 'kind', 'old_price', sql<ListingFacts>`listing`.as('listing')])
@@ -106,5 +125,5 @@ export async function takeWaiting(
     .where('id', '=', id)
     .execute();
   const counted = Object.fromEntries(rows.map(({ kind, count }) => [kind, count]));
-  return { ...search, hits, counts: { new: 0, cheaper: 0, ...counted } };
+  return { hits, counts: { new: 0, cheaper: 0, ...counted } };
 }

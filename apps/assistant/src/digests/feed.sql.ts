@@ -50,27 +50,29 @@ export async function releaseFeed(db: Kysely<Tables>, holder?: string): Promise<
   await query.execute();
 }
 
+/** A saved search that is not paused, and what it looks for. */
+export type ActiveSearch = { id: string; search: Search };
+
 /**
- * What saved searches look for, what several look for once.
- * @param page.after The last of the page before.
- * @returns At most `limit`, in the order that the database has for JSON.
+ * Saved searches that are not paused, by their ids: what one looks for may change while others are asked about.
+ * @param page.after The id of the last of the page before.
  */
-export async function distinctSearches(
+export function activeSearches(
   db: Kysely<Tables>,
-  { after, limit }: { after: Search | undefined; limit: number },
-): Promise<Search[]> {
-  let query = db
-    .selectFrom('saved_searches')
-    // They were checked before they were written.
-    .select(sql<Search>`search`.as('search'))
-    .distinct()
-    .where('paused', '=', false)
-    .where('session_id', 'is not', null)
-    .orderBy('search')
-    .limit(limit);
-  if (after !== undefined) query = query.where('search', '>', sql`${storableJson(after)}::jsonb`);
-  const rows = await query.execute();
-  return rows.map(({ search }) => search);
+  { after, limit }: { after: string; limit: number },
+): Promise<ActiveSearch[]> {
+  return (
+    db
+      .selectFrom('saved_searches')
+      // They were checked before they were written.
+      .select(['id', sql<Search>`search`.as('search')])
+      .where('id', '>', after)
+      .where('paused', '=', false)
+      .where('session_id', 'is not', null)
+      .orderBy('id')
+      .limit(limit)
+      .execute()
+  );
 }
 
 /** How many searches are kept, those that are paused left out. */
@@ -84,18 +86,29 @@ export async function countActive(db: Kysely<Tables>): Promise<number> {
   return count;
 }
 
+/** What was found by all searches that looked for the same. */
+export type Found = {
+  search: Search;
+  /** Of those that did when the collector was asked. */
+  ids: readonly string[];
+  hits: readonly Hit[];
+  /** When the collector answered, in milliseconds of `performance.now()`. */
+  answeredAt: number;
+};
+
 /** A page of the feed that was read: where it began and ended, and what searches found in it. Where some are still to be asked, it ends where it began. */
 export type ReadPage = {
   from: string | null;
   to: string | null;
   /** Whether there was nothing after it. */
   isLast: boolean;
-  found: readonly { search: Search; hits: readonly Hit[] }[];
+  found: readonly Found[];
 };
 
 /**
  * Stores what was found in a page of the feed, and that it was read, together: whichever process reads it again,
- * after a kill or since it was slow, changes nothing. A search that was changed or paused since has found nothing.
+ * after a kill or since it was slow, changes nothing. A find is as old as the answer that it is from. What a search
+ * found that was changed since is what it found before that; one that was paused has found nothing.
  * @returns How many listings were found that a search had not found before, by kind; nothing where another process
  *   has read the page.
  */
@@ -116,34 +129,44 @@ export function storePage(
       .where(sql<boolean>`cursor is not distinct from ${from}`)
       .executeTakeFirstOrThrow();
     if (numUpdatedRows === 0n) return undefined;
-    const rows = found.flatMap(({ search, hits }) =>
+    const now = performance.now();
+    const rows = found.flatMap(({ search, hits, answeredAt }) =>
       hits.map(({ listingId, kind, oldPrice, listing }) => ({
         search,
         listing_id: listingId,
         kind,
         old_price: oldPrice,
         listing,
+        age_seconds: (now - answeredAt) / 1000,
       })),
     );
+    const asked = found.flatMap(({ search, ids }) => ids.map((id) => ({ id, search })));
     const counts = { new: 0, cheaper: 0 };
     if (rows.length === 0) return counts;
     const stored = await sql<{ kind: Hit['kind']; is_first: boolean }>`
       with found as materialized (
         select * from jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
-          (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb)
+          (search jsonb, listing_id bigint, kind text, old_price double precision, listing jsonb,
+          age_seconds double precision)
+      ), asked as materialized (
+        select * from jsonb_to_recordset(${storableJson(asked)}::jsonb) as asked (id text, search jsonb)
       ), searched as materialized (
         -- Before what they have found, as whoever changes, tells or deletes one locks it: a change that is not
         -- committed yet is waited for, and then is what counts.
-        select id, search from saved_searches
-        where search in (select search from found) and not paused and session_id is not null
-        order by id for no key update
+        select saved.id, asked.search, saved.search <> asked.search as is_changed
+        from saved_searches as saved join asked on asked.id = saved.id
+        where not saved.paused and saved.session_id is not null
+        order by saved.id for no key update of saved
       )
-      insert into saved_search_hits as stored (search_id, listing_id, kind, old_price, listing)
-      select searched.id, found.listing_id, found.kind, found.old_price, found.listing
+      insert into saved_search_hits as stored
+        (search_id, listing_id, kind, old_price, listing, found_at, search_changed)
+      select searched.id, found.listing_id, found.kind, found.old_price, found.listing,
+        now() - make_interval(secs => found.age_seconds), searched.is_changed
       from found join searched using (search)
       on conflict (search_id, listing_id) do update set
         listing = excluded.listing,
-        search_changed = false,
+        found_at = least(stored.found_at, excluded.found_at),
+        search_changed = excluded.search_changed,
         old_price = case
           when stored.listing ->> 'currency' is distinct from excluded.listing ->> 'currency'
             then excluded.old_price

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely';
 import type { Collector } from '../collector/client.ts';
-import type { Search } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
 import { askCollector, type Patience } from './ask-collector.ts';
 import { asItIsNow } from './changes.ts';
@@ -25,14 +24,15 @@ export async function lookAgain(
     /** How long it may wait for a collector that is asked too often. */
     patience: Patience;
   },
-  { id, search }: { id: string; search: Search },
+  searchId: string,
   signal: AbortSignal,
 ): Promise<void> {
   const { db, collector } = deps;
-  const waiting = await listWaiting(db, { searchId: id, limit: MOST_LOOKED_AT });
-  for (let from = 0; from < waiting.length; from += IDS_PER_REQUEST) {
-    const finds = waiting.slice(from, from + IDS_PER_REQUEST);
-    const body = { ...search, ids: finds.map(({ hit }) => hit.listingId) };
+  const waiting = await listWaiting(db, { searchId, limit: MOST_LOOKED_AT });
+  if (waiting === undefined) return;
+  for (let from = 0; from < waiting.finds.length; from += IDS_PER_REQUEST) {
+    const finds = waiting.finds.slice(from, from + IDS_PER_REQUEST);
+    const body = { ...waiting.search, ids: finds.map(({ hit }) => hit.listingId) };
     const ask = (until: AbortSignal) => collector.findMatches(body, until);
     const listings = await askCollector(deps, ask, signal);
     const found = new Map(listings.map((listing) => [listing.listing_id, listing]));
@@ -40,6 +40,6 @@ export async function lookAgain(
       const listing = found.get(hit.listingId);
       return { listingId: hit.listingId, version, now: listing && asItIsNow(hit, listing) };
     });
-    await renewWaiting(db, { searchId: id, looked });
+    await renewWaiting(db, { searchId, looked });
   }
 }

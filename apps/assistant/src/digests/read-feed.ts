@@ -4,8 +4,15 @@ import { type ChangesPage, type Collector, CollectorError } from '../collector/c
 import type { Search } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
 import { askCollector, LeaseLostError } from './ask-collector.ts';
-import { type Candidate, type Hit, toCandidates, toHit } from './changes.ts';
-import { claimFeed, distinctSearches, type ReadPage, storePage } from './feed.sql.ts';
+import { type Candidate, toCandidates, toHit } from './changes.ts';
+import {
+  activeSearches,
+  type ActiveSearch,
+  claimFeed,
+  type Found,
+  type ReadPage,
+  storePage,
+} from './feed.sql.ts';
 import type { DigestMetrics } from './metrics.ts';
 
 /** How many pages are read before digests are looked at again. */
@@ -13,6 +20,9 @@ const MOST_PAGES = 100;
 
 /** See {@link FeedDeps.searchesAtOnce}. */
 const SEARCHES_AT_ONCE = 500;
+
+/** Past how many different searches their answers are forgotten, though others that are equal may follow. */
+const MOST_ANSWERS = 1000;
 
 /** How many refused searches are remembered. */
 const MOST_REFUSED = 1000;
@@ -26,24 +36,34 @@ export type FeedDeps = {
   metrics: DigestMetrics;
   log: Pick<Logger, 'warn'>;
   answered: Answered;
-  /** How many different searches are read at once, and have what they found stored together. */
+  /** How many searches are read at once, and have what they found stored together. */
   searchesAtOnce?: number | undefined;
 };
 
 /**
- * What this process was answered about searches, by their text: in a page that could not be read to its end, so that
- * the next attempt goes on where the last one failed.
+ * What this process was answered about a page: where it could not be read to its end, the next attempt goes on where
+ * the last one failed.
  */
 export type Answered = {
   /** The cursors between which the page is. */
   page: string;
-  hits: Map<string, Hit[]>;
+  /** By what was searched for, as JSON. */
+  answers: Map<string, Answer>;
+  /** The id of the last search for which what it found is stored, as for those before it. */
+  storedTo: string;
   /** Searches that were refused, and are told in the log once. */
   refused: Set<string>;
 };
 
 /** See {@link Answered}. */
-export const nothingAnswered = (): Answered => ({ page: '', hits: new Map(), refused: new Set() });
+export const nothingAnswered = (): Answered => ({
+  page: '',
+  answers: new Map(),
+  storedTo: '',
+  refused: new Set(),
+});
+
+type Answer = Pick<Found, 'hits' | 'answeredAt'>;
 
 /**
  * Reads the collector's feed of changes on from where it was left, and stores which saved searches have found what:
@@ -98,7 +118,8 @@ async function nextPage(
 function noteAnswered(answered: Answered, page: string): void {
   if (answered.page === page) return;
   answered.page = page;
-  answered.hits.clear();
+  answered.answers.clear();
+  answered.storedTo = '';
 }
 
 /**
@@ -114,51 +135,58 @@ async function readPage(
 ): Promise<boolean> {
   const { db, holder, metrics, answered, searchesAtOnce: limit = SEARCHES_AT_ONCE } = deps;
   const { from } = page;
-  for (let after: Search | undefined, isWhole = false; !isWhole;) {
+  for (;;) {
+    const { storedTo: after } = answered;
     // After the page was read: a search that is made from now on is about what comes after it.
-    const searches = candidates.size === 0 ? [] : await distinctSearches(db, { after, limit });
+    const searches = candidates.size === 0 ? [] : await activeSearches(db, { after, limit });
     const found = await findHits(deps, searches, candidates, signal);
-    after = searches.at(-1);
-    isWhole = searches.length < limit;
+    const isWhole = searches.length < limit;
     const read = isWhole ? page : { from, to: from, isLast: false };
     const counts = await storePage(db, holder, { ...read, found });
     if (counts === undefined) return false;
     metrics.countHits(counts);
-    // What is stored need not be kept, nor asked for again by the next attempt.
-    for (const { search } of found) answered.hits.set(JSON.stringify(search), []);
+    if (isWhole) return true;
+    answered.storedTo = searches.at(-1)?.id ?? after;
+    if (answered.answers.size >= MOST_ANSWERS) answered.answers.clear();
   }
-  return true;
 }
 
 /** What searches find among the candidates. */
 async function findHits(
   deps: FeedDeps,
-  searches: readonly Search[],
+  searches: readonly ActiveSearch[],
   candidates: ReadonlyMap<number, Candidate>,
   signal: AbortSignal,
-): Promise<ReadPage['found']> {
-  const { hits: answered } = deps.answered;
-  const found: { search: Search; hits: Hit[] }[] = [];
-  for (const search of searches) {
+): Promise<Found[]> {
+  const { answers } = deps.answered;
+  const found = new Map<string, Found & { ids: string[] }>();
+  for (const { id, search } of searches) {
     const text = JSON.stringify(search);
-    const hits = answered.get(text) ?? (await hitsOf(deps, search, candidates, signal));
-    answered.set(text, hits);
-    if (hits.length > 0) found.push({ search, hits });
+    const equal = found.get(text);
+    if (equal !== undefined) {
+      equal.ids.push(id);
+      continue;
+    }
+    const answer = answers.get(text) ?? (await askAbout(deps, search, candidates, signal));
+    answers.set(text, answer);
+    found.set(text, { search, ids: [id], ...answer });
   }
-  return found;
+  return [...found.values()].filter(({ hits }) => hits.length > 0);
 }
 
-async function hitsOf(
+async function askAbout(
   deps: FeedDeps,
   search: Search,
   candidates: ReadonlyMap<number, Candidate>,
   signal: AbortSignal,
-): Promise<Hit[]> {
+): Promise<Answer> {
   const listings = await matchesOf(deps, search, [...candidates.keys()], signal);
-  return listings.flatMap((listing) => {
+  const answeredAt = performance.now();
+  const hits = listings.flatMap((listing) => {
     const candidate = candidates.get(listing.listing_id);
     return (candidate && toHit(listing, candidate)) ?? [];
   });
+  return { hits, answeredAt };
 }
 
 async function matchesOf(deps: FeedDeps, search: Search, ids: number[], signal: AbortSignal) {

@@ -7,7 +7,13 @@ import { readPermissions, readRole } from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { LeaseLostError, type Patience } from './ask-collector.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
-import { dueSearches, type DueSearch, takeWaiting } from './digests.sql.ts';
+import {
+  type CachedRights,
+  dueSearches,
+  type DueSearch,
+  lockDue,
+  takeWaiting,
+} from './digests.sql.ts';
 import { lookAgain } from './look-again.ts';
 import type { DigestMetrics } from './metrics.ts';
 
@@ -38,7 +44,8 @@ export type TellDeps = {
 /**
  * Writes the digests that are due: one message for each search, in the transaction in which what it tells becomes
  * told, so that whatever ends the process nothing is told twice or left out. Of users who are signed in nowhere, or
- * have not the permission `svc.tools.use` by what was cached of them last, everything waits. What was found some time
+ * have not the permission `svc.tools.use` by what was cached of them last, everything waits: those who have not when
+ * their digest is written, as well as those for whom the collector need not be asked before. What was found some time
  * ago is told as it is by now, or as it was found where the collector does not say, or refuses the search; what was
  * found before a search was changed waits then. Where an answer is being written the collector is not asked, since
  * nothing can be told.
@@ -84,7 +91,7 @@ async function isLookedAtAgain(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await lookAgain(deps, search, signal);
+    await lookAgain(deps, search.id, signal);
     return true;
   } catch (error) {
     // Reading the feed has it in the log: both for an outage, and for a search that the collector refuses.
@@ -93,20 +100,22 @@ async function isLookedAtAgain(
   }
 }
 
-async function tell({ announce, metrics }: TellDeps, search: DueSearch) {
+async function tell({ announce, lifetimeDays, metrics }: TellDeps, search: DueSearch) {
   const { id, user_id: userId, session_id: sessionId } = search;
   let listings = 0;
   const outcome = await announce({ userId, sessionId }, async (trx) => {
-    const waiting = await takeWaiting(trx, { id, sessionId, limit: SHOWN_LISTINGS });
+    const locked = await lockDue(trx, { id, sessionId, lifetimeDays });
+    if (locked === undefined || !mayHear(locked)) return undefined;
+    const waiting = await takeWaiting(trx, { id, limit: SHOWN_LISTINGS });
     if (waiting === undefined) return undefined;
     listings = waiting.counts.new + waiting.counts.cheaper;
-    return composeDigest(waiting);
+    return composeDigest({ ...locked, ...waiting });
   });
   if (outcome === 'told') metrics.countDigest(listings);
   return outcome;
 }
 
-function mayHear({ role, permissions }: DueSearch): boolean {
+function mayHear({ role, permissions }: CachedRights): boolean {
   const user = { role: readRole(role), permissions: readPermissions(permissions) };
   return hasPermission(user, 'svc.tools.use');
 }

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { storableJson } from '../storable-json.ts';
+import type { Search } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
 import type { Hit, ListingFacts } from './changes.ts';
 
@@ -9,18 +10,25 @@ const RECENT_SECONDS = 60;
 /** A find that has not been told, with the version of its row. */
 export type WaitingFind = { hit: Hit; version: string };
 
-/** What a search found some time ago, or before it was changed, and has not told: the latter and the newest first. */
+/**
+ * What a search found some time ago, or before it was changed, and has not told: the latter and the newest first. The
+ * search is read with that, since it may be another one than a moment ago: whoever changes it from then on changes the
+ * versions of its finds in the same transaction.
+ * @returns Nothing where nothing waits.
+ */
 export async function listWaiting(
   db: Kysely<Tables>,
   { searchId, limit }: { searchId: string; limit: number },
-): Promise<WaitingFind[]> {
+): Promise<{ search: Search; finds: WaitingFind[] } | undefined> {
   const rows = await db
     .selectFrom('saved_search_hits')
+    .innerJoin('saved_searches', 'saved_searches.id', 'saved_search_hits.search_id')
     .select(['listing_id', 'kind', 'old_price', sql<ListingFacts>`listing`.as('listing')])
+    .select(sql<Search>`saved_searches.search`.as('search'))
     // Changes with whatever changes the row.
     .select(sql<string>`saved_search_hits.xmin::text`.as('version'))
     .where('search_id', '=', searchId)
-    .where('told_at', 'is', null)
+    .where('saved_search_hits.told_at', 'is', null)
     .where(
       sql<boolean>`(search_changed or found_at < now() - make_interval(secs => ${RECENT_SECONDS}))`,
     )
@@ -29,10 +37,14 @@ export async function listWaiting(
     .orderBy('listing_id', 'desc')
     .limit(limit)
     .execute();
-  return rows.map(({ listing_id: listingId, kind, old_price: oldPrice, listing, version }) => ({
-    hit: { listingId, kind, oldPrice, listing },
-    version,
-  }));
+  const finds = rows.map(
+    ({ listing_id: listingId, kind, old_price: oldPrice, listing, version }) => ({
+      hit: { listingId, kind, oldPrice, listing },
+      version,
+    }),
+  );
+  const [first] = rows;
+  return first && { search: first.search, finds };
 }
 
 /**

@@ -94,7 +94,11 @@ export function createSavedSearches({
       if (changes.search !== undefined) checkRanges(changes.search);
       const reach = reachOf(user);
       return db.transaction().execute(async (trx) => {
-        // Without a lock: sessions are locked before searches, as by whoever deletes one.
+        // It may get a session below: of two that ask for that at once, the second finds the session of the first.
+        if (changes.paused === false && changes.session_id === undefined) {
+          await lockOwner(trx, user.id);
+        }
+        // Without a lock of its own: sessions are locked before searches, as by whoever deletes one.
         const saved = (await findSavedSearch(trx, { id, reach })) ?? (await refuse(trx, id));
         const { session_id: named, ...rest } = changes;
         const session_id =

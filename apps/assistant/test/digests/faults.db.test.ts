@@ -126,7 +126,7 @@ test('two processes at once: one reads and tells, and nothing comes twice', asyn
 
 test('a process that was slower than its lease changes nothing', async () => {
   const { sessionId } = await stage.keep('u-olena');
-  // It is asked about after the other one, when the slow process claims the feed again.
+  // One of the two is asked about after the other one, when the slow process claims the feed again.
   await stage.keep('u-olena', { search: { price_max: 1 } });
   const ids = add(2);
   const waiting = gate();

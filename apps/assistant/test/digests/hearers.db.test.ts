@@ -67,6 +67,32 @@ test('who is blocked, and so signed in nowhere, hears nothing; signed in again t
   assert.deepEqual(await told(sessionId), [[first], [second]]);
 });
 
+const losses = {
+  'was blocked': () =>
+    db.deleteFrom('user_auth_sessions').where('user_id', '=', 'u-lesia').execute(),
+  'lost the permission': () =>
+    db.updateTable('svc_users').set({ permissions: '[]' }).where('id', '=', 'u-lesia').execute(),
+};
+for (const [how, lose] of Object.entries(losses)) {
+  test(`who ${how} just before the digest is written hears nothing until they sign in again`, async () => {
+    await stage.signIn('u-lesia', KEEPER);
+    const { sessionId } = await stage.keep('u-lesia');
+    const first = await found();
+    const second = next;
+    next += 1;
+    feed.add(second);
+    await reader.pass();
+    await stage.later();
+    await stage.whileAsked(reader.tell, async () => {
+      await lose();
+    });
+    assert.deepEqual(await told(sessionId), [[first]]);
+    await stage.signIn('u-lesia', KEEPER);
+    await reader.tell();
+    assert.deepEqual(await told(sessionId), [[first], [second]]);
+  });
+}
+
 test('a model is told the ids of what a digest found, and nothing that strangers wrote', async (t) => {
   const sid = await stage.signIn('u-oksana');
   const { sessionId } = await stage.keep('u-oksana');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { beforeEach, test, type TestContext } from 'node:test';
 import { sql } from 'kysely';
 import { TURN_CHANNEL, TURN_END_CHANNEL } from '../../src/chat/turns.sql.ts';
 import { listWaiting, renewWaiting } from '../../src/digests/waiting.sql.ts';
@@ -111,7 +111,7 @@ test('what was found just now is not asked about again, and more than the collec
   const recent = add();
   await reader.pass();
   feed.matched.length = 0;
-  await sql`update saved_searches set told_at = now() - interval '1 day'`.execute(db);
+  await stage.due();
   await reader.tell();
   assert.deepEqual((await told(sessionId)).at(-1), [recent]);
   assert.equal(feed.matched.length, 0);
@@ -153,7 +153,7 @@ test('a find that was found anew while it was looked at stays', async () => {
   const [again, gone] = [add({ price: 14_000 }), add({ price: 14_000 })];
   await reader.pass();
   await sql`update saved_search_hits set found_at = now() - interval '1 hour'`.execute(db);
-  const waiting = await listWaiting(db, { searchId, limit: 10 });
+  const waiting = (await listWaiting(db, { searchId, limit: 10 }))?.finds ?? [];
   assert.deepEqual(sorted(waiting.map(({ hit }) => hit.listingId)), [again, gone]);
   feed.price(again, 13_000);
   await reader.pass();
@@ -165,7 +165,7 @@ test('a find that was found anew while it was looked at stays', async () => {
   await renewWaiting(db, { searchId, looked });
   const left = await listWaiting(db, { searchId, limit: 10 });
   assert.deepEqual(
-    left.map(({ hit }) => [hit.listingId, hit.listing.price]),
+    left?.finds.map(({ hit }) => [hit.listingId, hit.listing.price]),
     [[again, 13_000]],
   );
 });
@@ -226,101 +226,54 @@ test('an answer whose end may have been missed is followed by the digest', async
   assert.deepEqual(await told(sessionId), [[first], [id]]);
 });
 
-/** Changes a search as its owner does. */
-async function change(searchId: string, payload: object): Promise<void> {
-  const cookies = { svc_auth_session: olena.sid };
-  const path = `/saved-searches/${searchId}`;
-  const answer = await stage.app.inject({ method: 'PATCH', url: path, cookies, payload });
-  assert.equal(answer.statusCode, 200);
+/** Lets a reader be answered about one search in a page that then stays as it is, and an hour pass. */
+async function readHalf(t: TestContext) {
+  t.after(() => {
+    feed.pageSize = 100;
+  });
+  await reader.pass();
+  const kept = [
+    await stage.keep('u-olena', { search: { price_max: 15_000 } }),
+    await stage.keep('u-olena', { search: { price_max: 16_000 } }),
+  ];
+  const found = add({ price: 14_000 });
+  feed.pageSize = 1;
+  const later = add({ price: 14_000 });
+  feed.faultOf = (path) =>
+    path.endsWith('/matches') && feed.matched.length === 1 ? { status: 503 } : undefined;
+  feed.matched.length = 0;
+  await reader.read();
+  assert.equal(feed.matched.length, 1);
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, 'now', () => now() + 3_600_000);
+  return { kept, found, later };
 }
 
-test('of what waits a search that is changed tells what it finds as it is now, however recent', async () => {
-  const search = { city: 'Львів', price_max: 15_000 };
-  const { id, sessionId, first } = await keep(search);
-  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
-  await reader.pass();
-  // As a form is sent that was filled in for another name.
-  await change(id, { name: 'Біля парку', search });
-  await change(id, { search: { ...search, price_max: 9000 } });
-  await sql`update saved_searches set told_at = now() - interval '1 day'`.execute(db);
-  await reader.tell();
-  assert.deepEqual(await told(sessionId), [[first], [cheap]]);
-  assert.match(await lastText(sessionId), /Біля парку.*: нових: 1\n/);
-});
-
-test('what a search found before it was changed waits while the collector does not say whether it finds that now', async () => {
-  const search = { city: 'Львів', price_max: 15_000 };
-  const { id, sessionId, first } = await keep(search);
-  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
-  await reader.pass();
-  await change(id, { search: { ...search, price_max: 9000 } });
-  await stage.later();
-  for (const status of [503, 422]) {
-    feed.faultOf = () => ({ status });
-    await reader.tell();
-    assert.deepEqual(await told(sessionId), [[first]]);
-  }
-  // One more is found by the search as it is now, and then nothing is answered again.
-  const again = add({ price: 8500 });
-  let asked = 0;
-  feed.faultOf = (path) => {
-    if (path.endsWith('/matches')) asked += 1;
-    return asked > 1 ? { status: 503 } : undefined;
-  };
-  await reader.pass();
-  assert.equal(asked, 2);
-  assert.deepEqual(await told(sessionId), [[first], [again]]);
+test('what the collector was asked long before it is stored is looked at again, however late that is', async (t) => {
+  const { kept, found, later } = await readHalf(t);
   feed.faultOf = () => undefined;
-  await stage.later();
-  await reader.tell();
-  assert.deepEqual(await told(sessionId), [[first], [again], [cheap]]);
+  feed.archive(found);
+  await reader.pass();
+  for (const { sessionId } of kept) assert.deepEqual(await told(sessionId), [[later]]);
 });
 
-test('a search that is sent as it was while its finds are looked at again has them looked at all the same', async (t) => {
-  const search = { city: 'Львів', price_max: 15_000 };
-  const { id, sessionId, first } = await keep(search);
-  const [stays, gone] = [add({ price: 8000 }), add({ price: 9000 })];
+test('what a process was asked long ago is looked at again where another one has stored it since', async (t) => {
+  const { kept, found } = await readHalf(t);
+  feed.price(found, 14_500);
+  feed.matched.length = 0;
+  await stage.leaseEnds();
+  const other = stage.reader({ searchesAtOnce: 1 });
+  await other.read();
+  await other.close();
+  const stored = await db.selectFrom('saved_search_hits').select('listing_id').execute();
+  assert.deepEqual(stored, [{ listing_id: found }]);
+  feed.faultOf = () => undefined;
   await reader.pass();
-  feed.archive(gone);
-  await stage.later();
-  const looking = gate();
-  t.after(() => {
-    looking.open();
-    feed.gate = undefined;
-  });
-  feed.gate = looking.opened;
-  const before = feed.waiting;
-  const telling = reader.tell();
-  await until(() => feed.waiting > before);
-  await change(id, { name: 'Біля парку', search });
-  feed.gate = undefined;
-  looking.open();
-  await telling;
-  assert.deepEqual(await told(sessionId), [[first], [stays]]);
-});
-
-test('a search that is changed while its finds are looked at again tells none that it does not find now', async (t) => {
-  const search = { city: 'Львів', price_max: 15_000 };
-  const { id, sessionId, first } = await keep(search);
-  const [cheap] = [add({ price: 8000 }), add({ price: 14_000 })];
-  await reader.pass();
-  await stage.later();
-  const looking = gate();
-  t.after(() => {
-    looking.open();
-    feed.gate = undefined;
-  });
-  feed.gate = looking.opened;
-  const before = feed.waiting;
-  const telling = reader.tell();
-  await until(() => feed.waiting > before);
-  await change(id, { search: { ...search, price_max: 9000 } });
-  feed.gate = undefined;
-  looking.open();
-  await telling;
-  assert.deepEqual(await told(sessionId), [[first]]);
-  await reader.tell();
-  assert.deepEqual(await told(sessionId), [[first], [cheap]]);
+  for (const { sessionId } of kept) {
+    const text = await lastText(sessionId);
+    assert.match(text, /14 500 UAH/);
+    assert.equal(text.match(/№ /g)?.length, 2);
+  }
 });
 
 test('a collector that is asked too often is waited for a bounded time by all digests together', async () => {

@@ -7,6 +7,8 @@ import { createDigests } from '../../src/digests/digests.ts';
 import { createDigestMetrics } from '../../src/digests/metrics.ts';
 import { openStage } from '../chat/stage.ts';
 import { startScriptedFeed } from '../helpers/scripted-feed.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
 
 /** What somebody who keeps searches may do. */
 export const KEEPER = ['svc.tools.use', 'svc.profiles.use'] as const;
@@ -112,6 +114,27 @@ export async function openDigestStage() {
     /** Lets the lease of a process that has gone run out. */
     async leaseEnds(): Promise<void> {
       await sql`update collector_feed set lease_until = now() - interval '1 second'`.execute(db);
+    },
+
+    /** Lets the time of the next digest come, and what waits for it stay as recent as it is. */
+    async due(): Promise<void> {
+      await sql`update saved_searches set told_at = now() - interval '8 days'`.execute(db);
+    },
+
+    /** Does something while work waits for the collector to say what a search finds. */
+    async whileAsked(work: () => Promise<void>, meanwhile: () => Promise<void>): Promise<void> {
+      const asked = gate();
+      feed.gate = asked.opened;
+      const before = feed.waiting;
+      const working = work();
+      try {
+        await until(() => feed.waiting > before);
+        await meanwhile();
+      } finally {
+        feed.gate = undefined;
+        asked.open();
+      }
+      await working;
     },
 
     /** The ids of the listings that a session was told of, in the order of its messages. */

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
+import { countBlocked, whileLocked } from '../faults/locks.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { createDocumentChecker } from '../helpers/openapi.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';
+import { until } from '../helpers/until.ts';
 import { pages } from '../memory/people.ts';
 
 const assistant = await openAssistant(SEVERAL_PEOPLE);
@@ -121,6 +124,34 @@ test('a search whose session is deleted is paused, and gets a new one when it is
   assert.equal(going.paused, false);
   const session = (await olena.get(`/sessions/${going.session_id}`)).json();
   assert.deepEqual([session.name, session.user_id], ['Інша назва', 'u-olena']);
+});
+
+test('a search that is to go on is given one session, however often that is asked at once', async () => {
+  const name = 'Двічі';
+  const { id, session_id: first } = (await keep(olena, { name })).json();
+  await olena.request('DELETE', `/sessions/${first}`);
+  const answers: ReturnType<typeof patch>[] = [];
+  const ask = () => answers.push(patch(olena, id, { paused: false }));
+  if (assistant.engine === 'postgres') {
+    const lock = sql`select pg_advisory_xact_lock(1, hashtext('u-olena'))`;
+    await whileLocked(db, lock, async () => {
+      ask();
+      ask();
+      await until(async () => (await countBlocked(db)) === 2);
+    });
+  } else {
+    ask();
+    ask();
+  }
+  const [one, other] = (await Promise.all(answers)).map((answer) => answer.json());
+  assert.deepEqual([one.paused, other.paused], [false, false]);
+  assert.equal(one.session_id, other.session_id);
+  const sessions: { session_id: string; name: string }[] = (await olena.get('/sessions')).json();
+  const named = sessions.filter((session) => session.name === name);
+  assert.deepEqual(
+    named.map(({ session_id }) => session_id),
+    [one.session_id],
+  );
 });
 
 test('what no listing can be in is refused, as the collector does, and so is what it does not know', async () => {
