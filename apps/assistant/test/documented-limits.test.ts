@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { sharesOf } from '../src/agent/context.ts';
-import { MAX_MESSAGES } from '../src/agent/load-request.ts';
+import { MAX_MESSAGES, MAX_RECENT, sharesOf } from '../src/agent/context.ts';
 import { summaryTime } from '../src/chat/make-room.ts';
 import { SHOWN_LISTINGS } from '../src/digests/digest-text.ts';
 import {
@@ -42,6 +41,7 @@ const limits: Record<string, readonly string[]> = {
     `| time of a search in everybody's facts | ${SEARCH_MS / 1000} s for `,
     `| facts in one request | the latest ${LATEST_FACTS} `,
     `| messages in one request | the latest ${written(MAX_MESSAGES)} `,
+    `| messages beside a new summary | the latest ${written(MAX_RECENT)} `,
     `| names of files in one request | 1/${64_000 / sharesOf(64_000, 0).files} of `,
     `| time for summarizing before an answer | half of \`ANSWER_MAX_SECONDS\`, ${mostMs / 1000} s at most |`,
   ],

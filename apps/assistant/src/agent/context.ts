@@ -7,6 +7,15 @@ import { cutToTokens, estimateRequest, estimateTokens, takeFitting } from './est
 import { type AgentRequest, toAgentRequest, tokensOfMessage, tokensOfSummary } from './request.ts';
 import { tokensOfPart } from './system-text.ts';
 
+/** How many messages a request may have, short as they may be. */
+export const MAX_MESSAGES = 1000;
+
+/**
+ * How many of them at most stay as they are when those before them are summarized: where it is their number that has no
+ * room, the next answers would each begin with a summary otherwise.
+ */
+export const MAX_RECENT = MAX_MESSAGES / 2;
+
 /** What a model is sent of a conversation: instructions, what is known of the user, and what was said. */
 export type Context = {
   system: string;
@@ -138,7 +147,7 @@ export function buildContext<
     context,
     request,
     tokenEstimate: estimateRequest(request),
-    recentCount: countRecent(messages, Math.min(shares.recent, besideSummary)),
+    recentCount: countRecent(messages.slice(0, MAX_RECENT), Math.min(shares.recent, besideSummary)),
     summaryTokens: Math.max(1, shares.summary - tokensOfSummary('.')),
   };
 }

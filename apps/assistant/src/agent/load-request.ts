@@ -8,12 +8,9 @@ import type { Profile } from '../profiles/profile.ts';
 import { listMessages } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';
-import { asTold, buildContext } from './context.ts';
+import { asTold, buildContext, MAX_MESSAGES } from './context.ts';
 import type { EarlierMessages } from './summarize.ts';
 import { findConversationSummary } from './summary.sql.ts';
-
-/** More than there is room for in a context, short as they may be. */
-export const MAX_MESSAGES = 1000;
 
 /** What the requests of a conversation are made from. */
 export type RequestDeps = {
@@ -56,24 +53,26 @@ export async function loadRequest(
     listFiles(db, { sessionId, reach, limit: MAX_FILES }),
   ]);
   const after = summary?.through;
-  // The newest come first.
-  const stored = await listMessages(db, { sessionId, reach, after, limit: MAX_MESSAGES });
-  const messages = stored.map(asTold);
+  // The newest come first. One more than may be sent tells that there are others before.
+  const limit = MAX_MESSAGES + 1;
+  const stored = (await listMessages(db, { sessionId, reach, after, limit })).map(asTold);
+  const latest = stored.slice(0, MAX_MESSAGES);
   const own = profile === undefined ? [] : tools.of(profile, { hasFiles: files.length > 0 });
-  const asked = messages.findIndex(({ role }) => role === 'user');
-  const said = answering ? messages.slice(Math.max(0, asked)) : messages;
+  const asked = latest.findIndex(({ role }) => role === 'user');
+  const first = answering ? Math.max(0, asked) : 0;
   const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
     system: profile?.system ?? '',
     about,
     facts,
     files: files.toSorted((one, other) => other.updated_at.getTime() - one.updated_at.getTime()),
     summary: summary?.text ?? null,
-    messages: said,
+    messages: latest.slice(first),
     tools: toDefinitions(own),
     modelName: profile?.model ?? '',
     now: new Date(),
     contextTokens,
   });
+  const said = stored.slice(first);
   const leftOut = said.length - context.messages.length;
   const upTo = leftOut === 0 ? undefined : said[recentCount]?.position;
   const earlier: EarlierMessages | undefined = upTo && {

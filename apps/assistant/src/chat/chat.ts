@@ -11,7 +11,7 @@ import { presentMessage, requireSession } from '../sessions/index.ts';
 import { createAnnounce } from './announce.ts';
 import { type Begun, beginAgain, beginTurn } from './begin-turn.ts';
 import { createCutter } from './cut-stale.ts';
-import { isEnd } from './events.ts';
+import { isEnd, newAfter } from './events.ts';
 import { createEventStore } from './event-store.ts';
 import { createFollower } from './follow.ts';
 import type { ChatMetrics } from './metrics.ts';
@@ -164,10 +164,7 @@ export function createChat({
         hub.deliver(turn, [{ type: 'error', problem: gone, seq: turn.lastSeq + 1 }]);
       } else {
         const events = await readEvents(db, { turnId: turn.turnId, after: 0 });
-        hub.deliver(
-          turn,
-          events.filter((event) => isEnd(event) || event.seq > turn.lastSeq),
-        );
+        hub.deliver(turn, newAfter(events, turn.lastSeq));
       }
     } catch (error) {
       log.warn({ err: error, turn_id: turn.turnId }, 'the end of a turn could not be told');
@@ -275,8 +272,12 @@ export function createChat({
         return { key, after, knowsEnd: true, events: [], isRunning };
       }
       const after = knownOf(latest.id);
-      const events = await readEvents(db, { turnId: latest.id, after });
-      return { key, after, knowsEnd: false, events, isRunning };
+      // The end of one that was cut off is numbered after what was stored, of which they may know more.
+      const from = latest.status === 'cut' ? 0 : after;
+      const events = newAfter(await readEvents(db, { turnId: latest.id, after: from }), after);
+      // Of one that has ended, the end is among what they do not know, or they know it.
+      const knowsEnd = !isRunning && !events.some(isEnd);
+      return { key, after, knowsEnd, events, isRunning };
     },
 
     /** Takes a notification of `TURN_CHANNEL`. */

@@ -19,8 +19,9 @@ const useProfiles = { permission: 'svc.profiles.use' } as const;
 export const OPENED_MESSAGES = 100;
 
 /**
- * How many letters of messages one user's opening of sessions may bring in a minute, over all sockets of a process: ten
- * times the latest messages of a session where each is as long as may be. Those of ordinary sessions are some hundreds.
+ * How many letters of messages, with all that is sent of them, one user's opening of sessions may bring in a minute, over
+ * all sockets of a process: about ten times the latest messages of a session where each is as long as may be. Those of
+ * ordinary sessions are some hundreds.
  */
 export const OPENED_LETTERS_PER_MINUTE = 16_000_000;
 

@@ -163,6 +163,11 @@ export function isEnd({ type }: TurnEvent): boolean {
   return type === 'message.completed' || type === 'error';
 }
 
+/** Of the events of a turn those that are new to who knows it up to one of them: its end is, whatever its number. */
+export function newAfter(events: readonly NumberedEvent[], after: number): NumberedEvent[] {
+  return events.filter((event) => isEnd(event) || event.seq > after);
+}
+
 /** Puts texts that follow one another into one event, with the number of the last of them. */
 export function joined(events: readonly NumberedEvent[]): NumberedEvent[] {
   const result: NumberedEvent[] = [];

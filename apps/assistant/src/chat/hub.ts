@@ -1,3 +1,4 @@
+import type { ProblemBody } from '@oselya/kit';
 import { isEnd, joined, type NumberedEvent, type SessionFrame, type TurnFrame } from './events.ts';
 import { Turn, type TurnKey } from './turn.ts';
 
@@ -101,6 +102,11 @@ export function createHub() {
 
     deliver,
 
+    /** Ends the answer that whoever listens to a session is being told, where it has not ended: it goes no further. */
+    endAnswer(sessionId: string, problem: ProblemBody): void {
+      for (const inbox of channels.get(sessionId)?.inboxes ?? []) inbox.endAnswer(problem);
+    },
+
     /** Tells whoever listens to a session what became of it, beside its turns. */
     tell(frame: SessionFrame): void {
       for (const inbox of channels.get(frame.session_id)?.inboxes ?? []) inbox.tell(frame);
@@ -123,8 +129,8 @@ class Inbox {
   readonly #send: Send;
   /** What is kept back until it begins; null once it has. */
   #waiting: (() => void)[] | null = [];
-  /** The turn, by its place in the session, the event in it that was told last, and whether it has ended. */
-  #position = 0;
+  /** The turn, the event in it that was told last, and whether it has ended. */
+  #turn: TurnKey | undefined;
   #seq = 0;
   /** Before the first turn there is nothing to end. */
   #hasEnded = true;
@@ -132,6 +138,10 @@ class Inbox {
   constructor(sessionId: string, send: Send) {
     this.#sessionId = sessionId;
     this.#send = send;
+  }
+
+  get #position(): number {
+    return this.#turn?.position ?? 0;
   }
 
   /** Of the turn that was told last; nothing before it has begun. */
@@ -166,6 +176,13 @@ class Inbox {
     this.#inTurn(() => this.#send(frame));
   }
 
+  endAnswer(problem: ProblemBody): void {
+    this.#inTurn(() => {
+      if (this.#turn === undefined) return;
+      this.#pass(this.#turn, [{ type: 'error', problem, seq: this.#seq + 1 }]);
+    });
+  }
+
   #inTurn(pass: () => void): void {
     if (this.#waiting === null) pass();
     else this.#waiting.push(pass);
@@ -180,16 +197,16 @@ class Inbox {
     }
   }
 
-  #turnTo({ position }: TurnKey): void {
-    this.#position = position;
+  #turnTo(key: TurnKey): void {
+    this.#turn = key;
     this.#seq = 0;
     this.#hasEnded = false;
   }
 
   #isNew(event: NumberedEvent): boolean {
     // The end of an answer whose process has gone is numbered after what had been stored of it, which may be
-    // less than was told.
-    const isNew = isEnd(event) ? !this.#hasEnded : event.seq > this.#seq;
+    // less than was told. Nothing of the answer comes after its end.
+    const isNew = !this.#hasEnded && (isEnd(event) || event.seq > this.#seq);
     this.#hasEnded ||= isEnd(event) || event.type === 'message.arrived';
     this.#seq = Math.max(this.#seq, event.seq);
     return isNew;

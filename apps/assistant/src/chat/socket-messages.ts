@@ -131,13 +131,13 @@ export function createChatMessages({
 
   async function opened(user: User, page: MessagePage) {
     const { session, messages } = await sessions.openConversation(user, page);
-    const letters = messages.reduce((sum, { content }) => sum + content.length, OPENED_LETTERS);
-    openings.spend(user.id, letters);
+    const shown = messages.toReversed().map(presentMessage);
+    openings.spend(user.id, OPENED_LETTERS + JSON.stringify(shown).length);
     return {
       type: 'session.opened' as const,
       session_id: session.session_id,
       session: presentSession(session),
-      messages: messages.toReversed().map(presentMessage),
+      messages: shown,
       turn: null,
     };
   }

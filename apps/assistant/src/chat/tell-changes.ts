@@ -1,4 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { problemBody } from '@oselya/kit';
+import { problem } from '../errors.ts';
 import { findSessions, presentSession } from '../sessions/index.ts';
 import type { TurnProcess } from './process.ts';
 
@@ -7,7 +10,7 @@ const RETRY_MS = 1000;
 
 /**
  * Tells whoever listens here of sessions whose summary was changed, by a rename or otherwise and by whichever
- * process: a notification says which, and the database how it is now.
+ * process, and ends the answers of those that were deleted: a notification says which, and the database how it is now.
  */
 export function createChangeTeller({ db, hub, log }: Omit<TurnProcess, 'sender'>) {
   const changed = new Set<string>();
@@ -20,13 +23,13 @@ export function createChangeTeller({ db, hub, log }: Omit<TurnProcess, 'sender'>
       const ids = [...changed];
       changed.clear();
       try {
+        const gone = new Set(ids);
         for (const session of await findSessions(db, ids)) {
-          hub.tell({
-            type: 'session.updated',
-            session_id: session.session_id,
-            session: presentSession(session),
-          });
+          const { session_id } = session;
+          gone.delete(session_id);
+          hub.tell({ type: 'session.updated', session_id, session: presentSession(session) });
         }
+        for (const id of gone) endAnswer(id);
       } catch (error) {
         log.warn({ err: error }, 'changes of sessions could not be told');
         for (const id of ids) changed.add(id);
@@ -36,7 +39,16 @@ export function createChangeTeller({ db, hub, log }: Omit<TurnProcess, 'sender'>
     telling = undefined;
   }
 
-  /** @param sessionId Which one was changed; empty where notifications may have been missed. */
+  /** Of an answer that this process writes its listeners are told when that has stopped, and of any other here. */
+  function endAnswer(sessionId: string): void {
+    const turn = hub.turnOf(sessionId);
+    if (turn !== undefined) return turn.stop('lost');
+    const requestId = randomUUID();
+    log.info({ request_id: requestId, session_id: sessionId }, 'a session that is open is gone');
+    hub.endAnswer(sessionId, problemBody(problem('session_not_found'), requestId));
+  }
+
+  /** @param sessionId Which one was changed or deleted; empty where notifications may have been missed. */
   function hear(sessionId: string): void {
     if (sessionId === '') for (const id of hub.heardSessions()) changed.add(id);
     else if (hub.channelOf(sessionId) !== undefined) changed.add(sessionId);

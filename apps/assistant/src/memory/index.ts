@@ -6,7 +6,7 @@ export {
   deleteFact,
   deleteMemoryOf,
   findFact,
-  listFacts,
+  listFactsOf,
   restoreFact,
   writeFact,
 } from './repository.ts';

@@ -56,6 +56,25 @@ export async function listFacts(
   return rows.map(({ written_us, ...fact }) => ({ ...fact, position: [written_us, fact.id] }));
 }
 
+/**
+ * All facts of a user, by their ids: unlike by their times none is passed over that is written again between two pages.
+ * @param after The id that the page before ended with.
+ * @returns At most `limit`.
+ */
+export function listFactsOf(
+  db: Kysely<Tables>,
+  { userId, after, limit }: { userId: string; after?: string | undefined; limit: number },
+): Promise<Fact[]> {
+  let query = db
+    .selectFrom('memory_facts')
+    .select(factColumns)
+    .where('user_id', '=', userId)
+    .orderBy('id')
+    .limit(limit);
+  if (after !== undefined) query = query.where('id', '>', after);
+  return query.execute();
+}
+
 /** How many facts `listFacts` would give in all its pages, and how many of them are not `readerId`'s. */
 export function countFacts(
   db: Kysely<Tables>,

@@ -5,8 +5,8 @@ import { listAudit } from '../audit/index.ts';
 import { listSteps } from '../planning/index.ts';
 import { findFile, listFiles } from '../files/index.ts';
 import { readOwnAccount } from '../identity/index.ts';
-import { findSummary, listFacts } from '../memory/index.ts';
-import { listMessages, listSessions } from '../sessions/index.ts';
+import { findSummary, listFactsOf } from '../memory/index.ts';
+import { listMessages, listSessionsOf } from '../sessions/index.ts';
 import { listHits, listSavedSearches } from '../saved-searches/index.ts';
 import type { Tables } from '../tables.ts';
 import { arrayText, base64Text, joinPieces, type JsonText, objectText } from './json-text.ts';
@@ -34,10 +34,17 @@ export async function exportOwnData(
     sign_ins: signIns,
     memory: objectText({
       summary: summary ?? null,
-      facts: list((after: FactPosition) => listFacts(db, reach, { limit: PAGE, after })),
+      facts: list((after: string | undefined) =>
+        listFactsOf(db, { userId, after, limit: PAGE }).then((facts) =>
+          facts.map((fact) => ({ ...fact, position: fact.id })),
+        ),
+      ),
     }),
     sessions: list(
-      (after: SessionPosition) => listSessions(db, { reach, limit: PAGE, after }),
+      (after: string | undefined) =>
+        listSessionsOf(db, { userId, after, limit: PAGE }).then((sessions) =>
+          sessions.map((session) => ({ ...session, position: session.session_id })),
+        ),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, reach });
@@ -58,8 +65,6 @@ export async function exportOwnData(
   return Readable.from(joinPieces(text));
 }
 
-type FactPosition = NonNullable<Parameters<typeof listFacts>[2]['after']> | undefined;
-type SessionPosition = NonNullable<Parameters<typeof listSessions>[1]['after']> | undefined;
 type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
@@ -94,6 +99,8 @@ function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string
 /**
  * All rows of a list that is read in pages, each without its position. Nothing is read before its turn to be written
  * has come.
+ * @param read Gives the page after a position, in an order that stays as it is whatever is written meanwhile: minutes
+ *   may lie between two pages.
  */
 function list<Row extends { position: Position }, Position>(
   read: (after: Position | undefined) => Promise<Row[]>,

@@ -13,7 +13,7 @@ export { isOwnerWithin, isSessionWithin, lockSession, requireSession } from './o
 export {
   deleteSessionsOf,
   findSessions,
-  listSessions,
+  listSessionsOf,
   nameUnnamed,
   SESSION_CHANNEL,
 } from './repository.ts';

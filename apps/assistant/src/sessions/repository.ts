@@ -5,7 +5,7 @@ import type { Position } from '../positions.ts';
 import type { Reach } from '../access/reach.ts';
 import { isOwnerWithin } from './ownership.sql.ts';
 
-/** Processes hear here of sessions whose summary was changed, by their ids. */
+/** Processes hear here of sessions whose summary was changed, and of those that were deleted, by their ids. */
 export const SESSION_CHANNEL = 'assistant_sessions';
 
 /** How recently a session was active. The indexes hold the same expression. */
@@ -61,6 +61,25 @@ export async function listSessions(
     ...session,
     position: [active_us, session.session_id],
   }));
+}
+
+/**
+ * All sessions of a user, by their ids: unlike by their times none is passed over that becomes active between two pages.
+ * @param after The id that the page before ended with.
+ * @returns At most `limit`.
+ */
+export function listSessionsOf(
+  db: Kysely<Tables>,
+  { userId, after, limit }: { userId: string; after?: string | undefined; limit: number },
+): Promise<SessionSummary[]> {
+  let query = db
+    .selectFrom('conversation_sessions')
+    .select(summaryColumns)
+    .where('user_id', '=', userId)
+    .orderBy('id')
+    .limit(limit);
+  if (after !== undefined) query = query.where('id', '>', after);
+  return query.execute();
 }
 
 /** Sessions by their ids, whoever's they are; those that are gone are left out. */
@@ -157,7 +176,7 @@ export async function nameUnnamed(
 }
 
 /**
- * Deletes a session within reach with its messages, steps and files.
+ * Deletes a session within reach with its messages, steps and files, and tells of it on {@link SESSION_CHANNEL}.
  * @param trx A transaction: the session stays locked until all of it is gone.
  * @returns Whose it was; nothing where there is none.
  */
@@ -201,5 +220,8 @@ async function deleteSessions(trx: Transaction<Tables>, which: RawBuilder<boolea
     .deleteFrom('conversation_sessions')
     .where('id', '=', sql<string>`any(${ids}::text[])`)
     .execute();
+  await sql`select pg_notify(${SESSION_CHANNEL}, id) from unnest(${ids}::text[]) as id`.execute(
+    trx,
+  );
   return sessions;
 }

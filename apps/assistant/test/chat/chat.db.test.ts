@@ -119,10 +119,11 @@ test('who opens long sessions again and again waits for the next minute, on ever
   };
   const clients = [await connect(taras.sid), await connect(taras.sid)] as const;
   const session_id = await newSession(clients[0]);
-  await sql`insert into conversation_messages (session_id, role, content)
-    select ${session_id}, 'user', repeat('ї', 16000) from generate_series(1, 100) as n`.execute(
-    assistant.db,
-  );
+  // What tools gave is sent as well.
+  await sql`insert into conversation_messages (session_id, role, content, tool_calls)
+    select ${session_id}, 'assistant', repeat('ї', 8000),
+      jsonb_build_array(jsonb_build_object('output', repeat('ї', 8000)))
+    from generate_series(1, 100) as n`.execute(assistant.db);
   const outcomes: string[] = [];
   for (let nth = 0; nth < 11; nth += 1) {
     const client = clients[nth % 2 === 0 ? 0 : 1];

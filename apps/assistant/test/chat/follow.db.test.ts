@@ -178,6 +178,21 @@ test('what is heard while a reading ends is read after it', async () => {
   }
 });
 
+test('an answer that nobody writes any more ends with its session, once, and nothing of it comes after that', async () => {
+  const { key, hub, types, begin } = await stage();
+  const teller = createChangeTeller({ db, hub, log });
+  begin();
+  hub.deliver(key, [{ type: 'message.delta', text: 'Є', seq: 2 }]);
+  await db.deleteFrom('conversation_sessions').where('id', '=', key.sessionId).execute();
+  teller.hear(key.sessionId);
+  await until(() => types.length >= 2);
+  // What was read before it was deleted, by somebody who was slower.
+  hub.deliver(key, [{ type: 'message.delta', text: ' дві.', seq: 9 }]);
+  teller.hear('');
+  await teller.close();
+  assert.deepEqual(types, ['message.delta', 'error']);
+});
+
 test('a change of a session whose notification was missed is told, and one that cannot be read is when it can', async () => {
   const { hub, types, begin } = await stage();
   let failures = 1;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { sql } from 'kysely';
+import { MAX_MESSAGES } from '../../src/agent/context.ts';
 import { summarizeEarlier } from '../../src/agent/summarize.ts';
 import { listMessages } from '../../src/sessions/messages.sql.ts';
 import { person } from '../helpers/people.ts';
@@ -126,6 +127,28 @@ test('a long conversation of an older system is summarized from its beginning, s
   assert.ok(last !== undefined);
   assert.deepEqual(namesIn(last), all.slice(toldNames.length));
   assert.ok(toldNames.includes('old29'));
+});
+
+test('where the window has room for more messages than a request may have, the earlier ones are summarized too', async (t) => {
+  const wide = await stage.another({ MODEL_CONTEXT_TOKENS: '65536' });
+  const olena = await talk(t, { url: wide, sid });
+  const id = await olena.newSession();
+  await sql`insert into conversation_messages (session_id, role, content)
+    select ${id}, role, role || number
+    from generate_series(1, ${MAX_MESSAGES / 2}) as number, unnest(array['user', 'assistant']) as role
+    order by number, role desc`.execute(db);
+  const summarized = model.summarized.length;
+  await olena.say(id, 'І що?');
+  await olena.waitFor('message.completed');
+  const told = model.summarized.slice(summarized).flatMap((request) => dataOf(request).messages);
+  assert.equal(told[0]?.text, 'user1');
+  const last = model.seen.at(-1)?.messages ?? [];
+  assert.equal(last.length, 1 + 2 + MAX_MESSAGES + 1 - told.length, 'and the rest goes as it is');
+  // It made room for more than the next answer.
+  const requests = model.summarized.length;
+  await olena.say(id, 'А ще?');
+  await olena.waitFor('message.completed', 2);
+  assert.equal(model.summarized.length, requests);
 });
 
 test('a model that does not summarize costs no message: the oldest are left out, and the plan says so', async (t) => {

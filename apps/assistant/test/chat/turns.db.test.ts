@@ -254,6 +254,11 @@ test('an answer whose process has gone is cut off where it was, and who listens 
   assert.partialDeepStrictEqual((await answer.waitFor('message.completed')).message, {
     status: 'cut',
   });
+  // Nor is it kept from one that had more, and comes back only now.
+  const late = await talk(t, olena);
+  assert.equal((await late.client.ask(known))['turn'], null);
+  await late.waitFor('message.completed');
+  assert.equal(late.streamed, '');
   await second.retry(id).waitFor('message.completed');
   assert.deepEqual(await stored(id), [
     ['user', 'Пиши', null],
@@ -262,11 +267,15 @@ test('an answer whose process has gone is cut off where it was, and who listens 
 });
 
 test('a session that is deleted in the middle of an answer ends it, and who listens is told', async (t) => {
+  const here = await converse(t, olena);
+  const id = await here.newSession();
+  const { turn_id, seq: after } = await here.say(id, 'Привіт').waitFor('message.completed');
+  // One that knows the answer before to its end.
+  const knowing = await talk(t, olena);
+  await knowing.client.ask({ type: 'session.open', session_id: id, turn_id, after });
   const rest = gate();
   t.after(rest.open);
   model.scripts.push({ words: ['Ще ', rest.opened, 'дещо'] });
-  const here = await converse(t, olena);
-  const id = await here.newSession();
   const answer = here.say(id, 'Розкажи');
   await answer.hear('Ще ');
   const deleted = await stage.app.inject({
@@ -278,4 +287,6 @@ test('a session that is deleted in the middle of an answer ends it, and who list
   rest.open();
   const { problem } = await answer.waitFor('error');
   assert.equal(problem.code, 'session_not_found');
+  await knowing.waitFor('error');
+  assert.equal(knowing.of('message.completed').length, 0, 'each event comes once');
 });

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/index.ts';
+import { exportOwnData } from '../../src/own-data/export.ts';
 import { openStage, talk } from '../chat/stage.ts';
 import { person, userOf } from '../helpers/people.ts';
 import { gate } from '../helpers/scripted-model.ts';
 
 const stage = await openStage();
 const { app, db, model, url } = stage;
+// With the embedded database a process that starts ends the answers that there are.
+const elsewhere = await stage.another();
 const olena = await stage.signedIn(app, person('u-olena'));
 const taras = await stage.signedIn(app, person('u-taras'));
 
@@ -15,21 +19,27 @@ const MANY = 201;
 
 /** Gives somebody so many sessions with one of everything. */
 async function fill(userId: string, mark: string, sessions: number): Promise<void> {
-  for (let index = 0; index < sessions; index += 1) {
-    const session_id = `${userId}-${index}`;
-    await db
-      .insertInto('conversation_sessions')
-      .values({ id: session_id, user_id: userId, profile_id: 'default', name: mark })
-      .execute();
-    await db
-      .insertInto('conversation_messages')
-      .values({ session_id, role: 'user', content: `${mark} ${index}` })
-      .execute();
-    await db
-      .insertInto('agent_steps')
-      .values({ session_id, turn_id: 't', kind: 'tool', title: mark, status: 'done' })
-      .execute();
-  }
+  const ids = Array.from({ length: sessions }, (_, index) => `${userId}-${index}`);
+  await db
+    .insertInto('conversation_sessions')
+    .values(ids.map((id) => ({ id, user_id: userId, profile_id: 'default', name: mark })))
+    .execute();
+  await db
+    .insertInto('conversation_messages')
+    .values(ids.map((session_id) => ({ session_id, role: 'user', content: mark })))
+    .execute();
+  await db
+    .insertInto('agent_steps')
+    .values(
+      ids.map((session_id) => ({
+        session_id,
+        turn_id: 't',
+        kind: 'tool',
+        title: mark,
+        status: 'done',
+      })),
+    )
+    .execute();
   const content = Buffer.from(`${mark} file`);
   await db
     .insertInto('session_files')
@@ -111,23 +121,51 @@ await fill('u-taras', 'taras-said', 2);
 const others = await countRows();
 for (const [table, count] of Object.entries(others)) assert.ok(count > 0, table);
 
-test('an export has everything of the user, over pages, and nothing of anybody else', async () => {
+/** The database, in which what the export reads is written again meanwhile: with each page what was so longest ago. */
+const moving = db.withPlugin({
+  transformQuery: ({ node }) => node,
+  async transformResult({ result }) {
+    if (result.rows.length >= MANY - 1) {
+      await sql`update conversation_sessions set last_active = clock_timestamp() where id = (
+        select id from conversation_sessions where user_id = 'u-olena' order by last_active, id limit 1
+      )`.execute(db);
+      await sql`update memory_facts set updated_at = clock_timestamp() where id = (
+        select id from memory_facts where user_id = 'u-olena' order by updated_at, id limit 1
+      )`.execute(db);
+    }
+    return result;
+  },
+});
+
+test('an export has everything of the user, over pages that are written to meanwhile, and nothing of anybody else', async () => {
   await fill('u-olena', 'olena-said', MANY);
-  const answer = await olena.get('/me/export');
-  assert.equal(answer.statusCode, 200);
-  assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
-  assert.ok(!answer.body.includes('taras-said'));
-  assert.ok(!answer.body.includes(olena.sid));
-  const document = answer.json();
+  await db
+    .insertInto('memory_facts')
+    .values(
+      Array.from({ length: MANY - 1 }, (_, nth) => ({
+        user_id: 'u-olena',
+        category: 'wishes',
+        key: `key ${nth}`,
+        value: 'olena-said',
+      })),
+    )
+    .execute();
+  const pieces = await exportOwnData(moving, 'u-olena', new Date());
+  const body = (await pieces.toArray()).join('');
+  assert.ok(!body.includes('taras-said'));
+  assert.ok(!body.includes(olena.sid));
+  const document = JSON.parse(body);
   assert.equal(document.user.id, 'u-olena');
   assert.equal(document.sign_ins.length, 1);
   assert.equal(document.memory.facts[0].value, 'olena-said');
   assert.equal(document.memory.summary.summary, 'olena-said');
-  assert.equal(document.sessions.length, MANY);
-  const names = new Set(
-    document.sessions.map((session: { session_id: string }) => session.session_id),
-  );
-  assert.equal(names.size, MANY);
+  for (const [rows, name] of [
+    [document.memory.facts, 'key'],
+    [document.sessions, 'session_id'],
+  ] as const) {
+    const names = rows.map((row: Record<string, string>) => row[name]);
+    assert.deepEqual([names.length, new Set(names).size], [MANY, MANY], name);
+  }
   for (const session of document.sessions) {
     assert.equal(session.messages.length, 1);
     assert.equal(session.steps.length, 1);
@@ -135,8 +173,16 @@ test('an export has everything of the user, over pages, and nothing of anybody e
   const files = document.sessions.flatMap((session: { files: object[] }) => session.files);
   assert.equal(files.length, 1);
   assert.equal(Buffer.from(files[0].content_base64, 'base64').toString(), 'olena-said file');
+});
+
+test('an export is a file to keep, which is noted', async () => {
+  const answer = await taras.get('/me/export');
+  assert.equal(answer.statusCode, 200);
+  assert.match(String(answer.headers['content-disposition']), /^attachment; filename="oselya-/);
+  const { sessions, audit } = answer.json();
+  assert.equal(sessions.length, 2);
   assert.deepEqual(
-    document.audit.map(({ action }: { action: string }) => action),
+    audit.map(({ action }: { action: string }) => action),
     ['own_data_exported', 'signed_in'],
   );
 });
@@ -145,7 +191,7 @@ test('deleting leaves nothing of the user, all of the others, and the sign-in', 
   const answer = await olena.request('DELETE', '/me/data');
   assert.deepEqual(answer.json(), {
     ok: true,
-    deleted: { sessions: MANY, saved_searches: 1, facts: 1, summaries: 1 },
+    deleted: { sessions: MANY, saved_searches: 1, facts: MANY, summaries: 1 },
   });
   const left = (await olena.get('/me/export')).json();
   assert.deepEqual([left.sessions, left.memory.facts], [[], []]);
@@ -221,7 +267,7 @@ test('an export has all steps of a session, its messages and the lines about the
   await maria.request('DELETE', '/me/data');
 });
 
-test('deleting ends an answer that is being written: who listens is told, and it leaves nothing', async (t) => {
+test('deleting ends an answer that is being written: who listens is told, wherever, and it leaves nothing', async (t) => {
   const sid = await stage.signIn('u-iryna');
   const iryna = await talk(t, { url, sid });
   const id = await iryna.newSession();
@@ -235,15 +281,24 @@ test('deleting ends an answer that is being written: who listens is told, and it
   );
   await iryna.say(id, 'Запамʼятай');
   await iryna.hear('Ще ');
+  const there = await talk(t, { url: elsewhere, sid });
+  await there.client.ask({ type: 'session.open', session_id: id });
+  await there.hear('Ще ');
   const deleted = await app.inject({
     method: 'DELETE',
     url: '/me/data',
     cookies: { svc_auth_session: sid },
   });
   assert.partialDeepStrictEqual(deleted.json(), { deleted: { sessions: 1, facts: 1 } });
+  const { turn_id: turnId } = await iryna.waitFor('message.started');
+  for (const one of [iryna, there]) {
+    const { problem, turn_id } = await one.waitFor('error');
+    assert.deepEqual([problem?.code, turn_id], ['session_not_found', turnId]);
+  }
   rest.open();
-  const { problem } = await iryna.waitFor('error');
-  assert.equal(problem?.code, 'session_not_found');
-  assert.equal(iryna.of('message.completed').length, 0);
+  for (const one of [iryna, there]) {
+    await one.client.ask({ type: 'ping' });
+    assert.deepEqual([one.of('error').length, one.of('message.completed').length], [1, 0]);
+  }
   assert.deepEqual(await countRows(), others);
 });
