@@ -259,6 +259,7 @@ create table listing_snapshots (
   model text,
   prompt_version text,
   revision integer not null default 0,
+  title_by text,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   PRIMARY KEY (id),
   UNIQUE (listing_id, raw_id, revision)

@@ -42,7 +42,7 @@ export async function openMaintenance(
   const { db } = services.database;
   const leaseMs = config.COLLECTOR_LEASE_SECONDS * 1000;
   const parallel = config.COLLECTOR_WORKERS;
-  const process = keepCompleted(services.process);
+  const process = keepCompleted(db, services.process);
   const jobs = openInlineJobs(config, { ...services, process });
   opened.defer(() => jobs.close({ timeoutMs: SHUTDOWN_MS }));
   const running = opened.move();

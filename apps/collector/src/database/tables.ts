@@ -112,6 +112,8 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
+    /** `payload` or `model`; null where there is none, and in snapshots from before 0023. */
+    title_by: string | null;
     model: string | null;
     prompt_version: string | null;
     created_at: Timestamp;

@@ -2,17 +2,22 @@ import type { ModelErrorCode } from '@oselya/model';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DescribeError, Tables } from '../database/tables.ts';
 import { type Fence, heldClaim, LeaseLostError } from '../queue/index.ts';
-import type { Asked } from './refusal.ts';
+import { type Asked, UNREADABLE } from './refusal.ts';
 
 /** A picture that has no description yet, and its size. */
 export type Undescribed = { sha256: string; width: number; height: number };
 
-/** A refusal that says nothing of the picture once the limit is another one. */
 const OF_A_LIMIT = 'MODEL_RATE_LIMITED' satisfies ModelErrorCode;
 
-const refusedWith = (key: keyof Asked) => sql<string | null>`describe_error ->> ${key}`;
+/** Refusals that say nothing of the picture once the limit is another one, or the store has it again. */
+const PASSING: readonly string[] = [OF_A_LIMIT, UNREADABLE];
 
-/** Which of these hashes have no description yet; none that was refused when it was asked for with the same. */
+const refusedWith = (key: keyof DescribeError) => sql<string | null>`describe_error ->> ${key}`;
+
+/**
+ * Which of these hashes have no description yet; none that was refused when it was asked for with the same. One that
+ * could not be read may be there again, which costs the model nothing to find out.
+ */
 export function findUndescribed(
   db: Kysely<Tables>,
   hashes: readonly string[],
@@ -28,6 +33,7 @@ export function findUndescribed(
       eb.or([
         eb(refusedWith('requested_model'), 'is distinct from', asked.requested_model),
         eb(refusedWith('prompt_version'), 'is distinct from', asked.prompt_version),
+        eb(refusedWith('code'), '=', UNREADABLE),
       ]),
     )
     .execute();
@@ -54,7 +60,7 @@ function selectPictures(db: Kysely<Tables>, listingId: number) {
 
 /**
  * Whether a row of `images` was described with another prompt or by another model than it would be now, or not at
- * all; one that the model would not describe so is not asked for again, but where a limit of its server was the reason.
+ * all; one that the model would not describe so is not asked for again, but where that may pass.
  */
 export function isOutdated(asked: Asked): RawBuilder<boolean> {
   const { requested_model: model, prompt_version: version } = asked;
@@ -62,7 +68,7 @@ export function isOutdated(asked: Asked): RawBuilder<boolean> {
     (images.prompt_version is distinct from ${version}
       or coalesce(images.requested_model, images.described_by) is distinct from ${model})
     and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb
-      and images.describe_error ->> 'code' <> ${OF_A_LIMIT}, false))`;
+      and images.describe_error ->> 'code' <> all (${PASSING}::text[]), false))`;
 }
 
 /** The pictures of a listing that are outdated, each with its first address. */

@@ -6,6 +6,9 @@ import { ImageError } from './image-error.ts';
 /** Statuses of a server that speaks of the request itself: malformed, too large, of a type it does not take. */
 const OF_THE_REQUEST: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
+/** Why a picture was not shown to the model at all: it is gone from the store, or broken there. */
+export const UNREADABLE = 'IMAGE_UNREADABLE';
+
 /** What a picture is described with. */
 export type Asked = Pick<DescribeError, 'requested_model' | 'prompt_version'>;
 
@@ -27,7 +30,7 @@ export function isOfPicture(error: unknown): error is ModelError {
 /** Why a picture has no description, as it is recorded with it. */
 export function toDescribeError(error: ModelError | ImageError, asked: Asked): DescribeError {
   return {
-    code: error instanceof ImageError ? 'IMAGE_UNREADABLE' : error.code,
+    code: error instanceof ImageError ? UNREADABLE : error.code,
     message: storableMessage(error.message),
     ...asked,
     failed_at: new Date().toISOString(),

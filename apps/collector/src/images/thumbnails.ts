@@ -2,6 +2,8 @@ import type { LimitFunction } from 'p-limit';
 import { problem } from '../errors.ts';
 import { toJpeg } from './decode.ts';
 import { decodeInTurn, decodeSoon } from './decoding.ts';
+import { ImageError } from './image-error.ts';
+import { isNotThere } from './missing.ts';
 import type { ImageStore } from './store/store.ts';
 
 /**
@@ -12,7 +14,10 @@ const MAX_FOR_REQUESTS = 32;
 
 /** Smaller copies of stored pictures, for the model and for whoever asks. */
 export type Thumbnails = {
-  /** A JPEG of a stored picture, no side longer than `side` pixels, when its turn comes. */
+  /**
+   * A JPEG of a stored picture, no side longer than `side` pixels, when its turn comes.
+   * @throws ImageError where the picture is not in the store any more, or is broken there.
+   */
   make(sha256: string, side: number): Promise<Buffer>;
   /**
    * The same for a request, which does not wait for jobs, and had better come later than wait behind many.
@@ -41,11 +46,21 @@ export function createThumbnails(
     if (!(await store.has(sha256))) await store.removeThumbnail(sha256, side);
   }
 
+  /** A store may be an older copy of itself, in which pictures are missing that the database knows. */
+  async function read(sha256: string): Promise<Buffer> {
+    try {
+      return await store.read(sha256);
+    } catch (cause) {
+      if (!isNotThere(cause)) throw cause;
+      throw new ImageError('It is not in the image store any more', { cause });
+    }
+  }
+
   function createMaker(inTurn: LimitFunction, refuse?: (inProgress: number) => void) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
-      const bytes = await inTurn(async () => toJpeg(await store.read(sha256), side));
+      const bytes = await inTurn(async () => toJpeg(await read(sha256), side));
       await keep(sha256, side, bytes).catch(onError);
       return bytes;
     }

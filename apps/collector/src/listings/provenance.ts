@@ -9,6 +9,7 @@ export const RULES = {
     'written without white space around it, and without what is not kept: characters that cannot be ' +
     'stored, and entries of a list that are empty, repeated, too long or too many',
   lower_case: 'written in lower case',
+  one_spelling: 'written in the one spelling that filters look for',
   rounded: 'rounded to two decimals',
   shortened: 'cut at its longest length',
   not_valid: 'left out, since it breaks a rule of payloads',

@@ -6,7 +6,7 @@ import type { Images, UploadedFile } from '../images/index.ts';
 import type { Payload } from '../payload/schema.ts';
 import type { Job } from '../queue/index.ts';
 import type { Extracted } from './extraction.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, Made } from './facts.ts';
 import type { JobModel } from './job-model.ts';
 import type { Provenance } from '../listings/provenance.ts';
 
@@ -26,11 +26,13 @@ export type Products = {
   hasUploads: boolean;
   /** load: what an earlier attempt has read out of the payload, by the same prompt and model */
   kept: Extracted;
-  /** validate */
+  /** load: what an earlier attempt has made the payload's listing of */
+  made: Made;
+  /** validate, unless the listing stays as it was made */
   extracted: Extracted;
-  /** normalize */
+  /** normalize, or validate where the listing stays as it was made */
   facts: Facts;
-  /** normalize */
+  /** the same */
   provenance: Provenance;
   /** load or upsert */
   listingId: number;

@@ -40,6 +40,14 @@ export async function extractListing(
   return { extraction: value, model, requestedModel: client.chatModel };
 }
 
+/** Whether what was read would be read by the same prompt and model now. */
+export function isReadByNow(
+  read: { requestedModel: string; promptVersion: string },
+  { chatModel }: Pick<ModelClient, 'chatModel'>,
+): boolean {
+  return read.requestedModel === chatModel && read.promptVersion === extractionPrompt.version;
+}
+
 /** Why a payload is no property listing; undefined for one that is. */
 export function refusalOf({ extraction }: Extracted): string | undefined {
   return extraction.is_listing

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Payload } from '../payload/schema.ts';
 import { instantOf } from '../payload/instant.ts';
-import type { FactKey } from '../listings/facts.ts';
+import { type FactKey, MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
 import type { Facts } from './facts.ts';
 
 /** A listing as one payload makes it: what is missing in it is null. */
@@ -38,6 +38,13 @@ export function listingState(payload: Payload, facts: Facts) {
     published_at:
       payload.published_at === undefined ? null : instantOf(payload.published_at).toISOString(),
   } satisfies Record<FactKey, unknown>;
+}
+
+/** The facts that a state was made of, beside what its payload alone says. */
+export function factsOf(state: Readonly<Record<FactKey, unknown>>): Facts {
+  const known = [...SHARED_FACTS, ...MODEL_FACTS].filter((key) => state[key] !== null);
+  // They were facts when the state was made of them.
+  return Object.fromEntries(known.map((key) => [key, state[key]])) as Facts;
 }
 
 /** What a listing said before and says now, by the names of the facts. Contract 4, Listings. */

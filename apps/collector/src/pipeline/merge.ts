@@ -4,6 +4,7 @@ import { isLeapSecond } from '../payload/instant.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
 import { cleanList, cleanText, cutText } from '../text/clean.ts';
+import { spellAlike } from '../text/normalise.ts';
 import type { Facts, Merged } from './facts.ts';
 import { dropImpossible } from './plausible.ts';
 import { byRule, type Origins, type Rule, tracedThrough } from '../listings/provenance.ts';
@@ -33,12 +34,10 @@ export function mergeFacts(payload: Payload, extraction: ListingExtraction): Mer
     const named = own === undefined ? extraction[key] : payload[key];
     if (value === undefined) continue;
     if (Value.Check(PayloadSchema.properties[key], value)) {
-      const { kept, rule } = keep(key, value);
-      known[key] = kept;
-      origins[key] = tracedThrough(namer, named, [
-        ['cleaned', value],
-        [rule, kept],
-      ]);
+      const steps = keep(key, value);
+      const kept = steps.at(-1)?.[1];
+      if (kept !== '') known[key] = kept;
+      origins[key] = tracedThrough(namer, named, [['cleaned', value], ...steps]);
     } else {
       origins[key] = byRule('not_valid', namer);
     }
@@ -50,12 +49,18 @@ export function mergeFacts(payload: Payload, extraction: ListingExtraction): Mer
   });
 }
 
-/** A value as the listing has it, and the rule that made it so where it was another before. */
-function keep(key: SharedFact, value: unknown): { kept: unknown; rule: Rule } {
-  if (key === 'property_type') return { kept: String(value).toLowerCase(), rule: 'lower_case' };
+/** What the rules make of a value, one after another: the last is as the listing has it. */
+function keep(key: SharedFact, value: unknown): [rule: Rule, value: unknown][] {
+  if (key === 'property_type') {
+    const type = String(value);
+    return [
+      ['lower_case', type.toLowerCase()],
+      ['one_spelling', spellAlike(type)],
+    ];
+  }
   // The columns have two decimals, and so has what is compared with them later.
   const kept = typeof value === 'number' ? Number(value.toFixed(2)) : value;
-  return { kept, rule: 'rounded' };
+  return [['rounded', kept]];
 }
 
 /** The facts that only the model names. */

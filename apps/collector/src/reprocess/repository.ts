@@ -5,7 +5,7 @@ import type { Payload } from '../payload/schema.ts';
 import { FACTS } from '../listings/facts.ts';
 import { type Asked, isOutdatedPicture } from '../images/index.ts';
 import { ofListing } from '../listings/payloads.sql.ts';
-import { costWith, isAwaited } from '../queue/index.ts';
+import { costWith, isAwaited, type Job } from '../queue/index.ts';
 
 /** Which listings to process again. */
 export type Choice = {
@@ -162,4 +162,19 @@ export async function noteRefusal(
     where listing.id = ${listingId} and raw.id = ${rawId}
     on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()
   `.execute(db);
+}
+
+/** Whether the listing of a job still is what went through every stage: not once the job has written it. */
+export async function isComplete(db: Kysely<Tables>, job: Job): Promise<boolean> {
+  // A write that the server still carries out holds the record, and is waited for.
+  await sql`select from raw_data where id = ${job.rawId} for no key update`.execute(db);
+  const written = await db
+    .selectFrom('listing_payloads')
+    .select('raw_id')
+    .where('source_slug', '=', job.sourceSlug)
+    .where('external_id', '=', job.externalId)
+    .where('raw_id', '=', job.rawId)
+    .where('completed_hash', 'is', null)
+    .executeTakeFirst();
+  return written === undefined;
 }

@@ -1,5 +1,5 @@
 import { problem } from '../errors.ts';
-import { normaliseText } from '../text/normalise.ts';
+import { normaliseText, spellAlike } from '../text/normalise.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [
@@ -29,7 +29,7 @@ export type ValueColumn = (typeof COLUMNS)[number];
 
 /**
  * The values that filters name, as the columns have them: a city is found however it is written, and a type
- * of property, which listings have in lower case, in any.
+ * of property, which listings have in one spelling, in any.
  */
 export function valuesOf({
   deal_type,
@@ -40,7 +40,7 @@ export function valuesOf({
   const values = {
     deal_type,
     city_key: city === undefined ? undefined : normaliseText(city),
-    property_type: property_type?.toLowerCase(),
+    property_type: property_type === undefined ? undefined : spellAlike(property_type),
     source_slug,
   };
   return COLUMNS.flatMap((column) => {

@@ -27,15 +27,17 @@ export function createHybridSearch(deps: {
   const { db, model, rankedMatches = RANKED_MATCHES, exactMatches } = deps;
   return createRankedSearch(db, 'hybrid', async ({ written, text, filters }, after, signal) => {
     const target = await embedQuery(model, written, signal);
-    const shared = { filters, newestId: after?.newestId };
+    const nearest = { ...target, filters, limit: HYBRID_DEPTH, exactMatches };
+    const known = after?.newestId;
     const [{ ranked, newestId }, found] = await Promise.all([
-      rankMatches(db, { text, bound: rankedMatches, ...shared }),
-      findNearest(db, { ...target, limit: HYBRID_DEPTH, exactMatches, ...shared }),
+      rankMatches(db, { text, filters, bound: rankedMatches, newestId: known }),
+      findNearest(db, { ...nearest, newestId: known }),
     ]);
     const words = ranked.slice(0, HYBRID_DEPTH);
-    // One that came between the two queries is on no page, as the next ones would not know of it.
-    const near = found.filter(({ id }) => id <= newestId);
-    const isCut = Math.max(words.length, found.length) >= HYBRID_DEPTH;
+    // One that came between the two queries is on no page. The next ones do not know of it, and have another in its place.
+    const hasNewer = found.some(({ id }) => id > newestId);
+    const near = hasNewer ? await findNearest(db, { ...nearest, newestId }) : found;
+    const isCut = Math.max(words.length, near.length) >= HYBRID_DEPTH;
     return { hits: fuse([words, near]), newestId, isCut };
   });
 }

@@ -30,7 +30,10 @@ const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 const filters = {
   deal_type: Type.Optional(dealTypeSchema),
   city: word(200, 'However it is written: "Івано-Франківськ" finds "івано франківськ".'),
-  property_type: word(100, 'As listings have it, in any case: "Apartment" finds "apartment".'),
+  property_type: word(
+    100,
+    'As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
+  ),
   price_min: price,
   price_max: price,
   rooms_min: rooms,

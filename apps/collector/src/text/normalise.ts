@@ -14,6 +14,11 @@ const PATTERNS = {
   innerApostrophe: new RegExp(`(?<=\\p{L})[${APOSTROPHES}]+(?=\\p{L})`, 'gu'),
   // The apostrophes that Unicode counts as letters separate words when they stand at a word's edge.
   separator: new RegExp(`(?:[^\\p{L}\\p{Nd}]|[${APOSTROPHES}])+`, 'gu'),
+  /** Over Cyrillic letters alone: in Latin script they make another letter. */
+  cyrillicStress: /(?<=\p{Script=Cyrillic}\p{M}*)[\u0300\u0301]/gu,
+  decomposedYo: /(?<=е)\u0308/gu,
+  hyphen: /[\p{Pd}\u2212]/gu,
+  space: /\s+/gu,
 };
 
 /**
@@ -47,4 +52,23 @@ export function normaliseText(text: string): string {
       .replaceAll(PATTERNS.separator, ' ')
       .trim()
   );
+}
+
+/**
+ * Writes the name of a kind in the one spelling that documents and filters share: lower case, and each of the ways in
+ * which `normaliseText` knows a letter, an apostrophe or a hyphen to be typed as the plainest of them. Other than there
+ * words stay as people read them, "1/2 дома" and "об'єкт": it is shown. It is idempotent. Contract 4, Search.
+ */
+export function spellAlike(text: string): string {
+  return text
+    .replaceAll(PATTERNS.invisible, '')
+    .toLowerCase()
+    .normalize('NFD')
+    .replaceAll(PATTERNS.cyrillicStress, '')
+    .replaceAll(PATTERNS.decomposedYo, '')
+    .normalize('NFC')
+    .replaceAll(PATTERNS.innerApostrophe, "'")
+    .replaceAll(PATTERNS.hyphen, '-')
+    .replaceAll(PATTERNS.space, ' ')
+    .trim();
 }

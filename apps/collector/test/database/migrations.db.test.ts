@@ -18,6 +18,9 @@ const latest = migrations({ EMBEDDING_DIMENSIONS: DIMENSIONS });
 const files = (await readdir(latest.folder)).toSorted();
 
 const VECTOR = `[${Array.from({ length: DIMENSIONS }, (_, nth) => nth + 1).join(',')}]`;
+/** A type of property in each way in which spellings differ, as it was stored until 0023, and in the one since then. */
+const WRITTEN = 'жило\u0438\u0306 обʼєкт–дача,\u00A0при\u0301ста\u00ADнь ёлка е\u0308ж pokój';
+const SPELLED = "жилой об'єкт-дача, пристань елка еж pokój";
 const SHA256 = 'ab'.repeat(32);
 const payload = payloadOf({ external_id: 'old-1', price: 59_000, currency: 'USD', city: 'Львів' });
 const waiting = payloadOf({ external_id: 'old-2' });
@@ -61,6 +64,7 @@ async function populate(count: number): Promise<void> {
     currency: 'USD',
     city: 'Львів',
     city_key: 'львів',
+    property_type: has(23) ? SPELLED : WRITTEN,
     area_total: 54,
     phones: [],
     features: [],
@@ -163,6 +167,7 @@ for (let count = 2; count < files.length; count += 1) {
       [listing['external_id'], listing['price'], listing['city'], listing['price_per_m2']],
       ['old-1', 59_000, 'Львів', 1092.59],
     );
+    assert.equal(listing['property_type'], SPELLED);
     assert.deepEqual(listing['provenance'], {
       raw_id: 2,
       model: 'qwen3:4b',
@@ -190,7 +195,7 @@ for (let count = 2; count < files.length; count += 1) {
     assert.deepEqual(rows, [{ position: 1 }], 'what failed is asked for again');
 
     for (const [kind, search] of [
-      ['fulltext', { query: 'квартира', city: 'Львів' }],
+      ['fulltext', { query: 'квартира', city: 'Львів', property_type: WRITTEN }],
       ['similar', { embedding: JSON.parse(VECTOR) }],
     ] as const) {
       const found = await collector.post(`/api/v1/search/${kind}`, search);

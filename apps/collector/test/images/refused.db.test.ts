@@ -162,6 +162,37 @@ test('a stored picture that cannot be decoded any more is recorded, and the othe
   assert.ok(events.includes('undescribed'));
 });
 
+test('a stored picture that is gone from the store is recorded, and described once it is there again', async () => {
+  const [gone, good] = [
+    await put('/gone.png', 'png', { width: 111 }),
+    await put('/there.png', 'png', { width: 112 }),
+  ];
+  const urls = [gone.url, good.url];
+  const listing = await addListing();
+  const away = new ModelError('MODEL_BREAKER_OPEN', 'The model is left alone.');
+  const first = open({ model: pickyModel(() => away).model });
+  await assert.rejects(first.images.processRemote({ ...listing, urls }), away);
+  const { sha256 } = gone;
+  await rm(join(folder, 'thumbnails'), { recursive: true });
+  await rm(join(folder, sha256.slice(0, 2), sha256.slice(2, 4), sha256));
+
+  const { shown, model } = visionModel();
+  const { images, events } = open({ model });
+  assert.equal(await images.describeAll(listing), 2);
+  assert.equal(shown.length, 1);
+  const { describe_error: error, described_by: by } = await imageOf(sha256);
+  assert.deepEqual([by, error?.code], [null, 'IMAGE_UNREADABLE']);
+  assert.match(error?.message ?? '', /not in the image store/);
+  assert.equal((await imageOf(good.sha256)).described_by, 'eyes-1');
+  assert.ok(events.includes('undescribed'));
+
+  assert.equal(await images.describeAll(listing, { outdated: true }), 1, 'it may come back');
+  assert.equal(shown.length, 1);
+
+  await images.processRemote({ ...listing, urls });
+  assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
+});
+
 test('a trial of one process has no trial of another one between its control and its picture', async () => {
   const tries: string[] = [];
   const timedOut = {

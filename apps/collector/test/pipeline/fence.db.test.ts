@@ -153,6 +153,24 @@ test('a payload that said nothing new meanwhile keeps its listing from an older 
   assert.equal((await listingOf(db, payload))?.price, 1000);
 });
 
+test('a payload whose listing a newer one makes while it is read names that listing too', async () => {
+  const payload = payloadOf({ price: 1000 });
+  const older = await store(db, payload);
+  const setStatus = (status: 'failed' | 'processing') =>
+    db.updateTable('raw_data').set({ status }).where('id', '=', older).execute();
+  const pass = async (now: Moment) => {
+    if (now !== 'generateObject') return;
+    await setStatus('failed');
+    await createHarness(db).process({ ...payload, price: 900 });
+    await setStatus('processing');
+  };
+  assert.equal(await createHarness(db, interrupted(pass)).runNext(), 'completed');
+  const record = await rawRecord(db, older);
+  assert.equal(outcomesOf(record)['upsert'], 'superseded');
+  const listing = await listingOf(db, payload);
+  assert.deepEqual([listing?.price, listing?.id], [900, record.listing_id]);
+});
+
 test('pictures of a listing made from a newer payload meanwhile end the job', async () => {
   const fence = { rawId: 1, attempt: 1 };
   const images = { ...noImages, processRemote: () => Promise.reject(new SupersededError(fence)) };

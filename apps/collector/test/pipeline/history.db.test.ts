@@ -103,8 +103,12 @@ test('other words of the model alone make no snapshot, and are in the next one',
     ],
   );
   await harness.process({ ...payload, price: 60_000, title: 'The source names it' });
-  assert.deepEqual((await snapshotsOf(db, id))[2]?.changes['title'], {
-    from: 'Flat 3',
-    to: 'The source names it',
-  });
+  const named = 'The source names it';
+  const titles = async () => (await snapshotsOf(db, id)).map(({ changes }) => changes['title']);
+  assert.deepEqual((await titles())[2], { from: 'Flat 3', to: named });
+  // What the source says no more is more than another wording, and the next wording is not.
+  await harness.process({ ...payload, price: 60_000 });
+  assert.deepEqual((await titles())[3], { from: named, to: 'Flat 5' });
+  await harness.process({ ...payload, price: 60_000.001 });
+  assert.equal((await titles()).length, 4);
 });

@@ -75,6 +75,22 @@ test('empty text of the source leaves the word to the model; property types are 
   assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
 });
 
+test('property types are in one spelling', () => {
+  for (const [property_type, spelled, rule] of [
+    ['Обʼєкт', "об'єкт", 'one_spelling'],
+    ['жило\u0438\u0306 дом', 'жилой дом', 'one_spelling'],
+    ['Дом-дача', 'дом-дача', 'lower_case'],
+    ['\u00AD', undefined, 'one_spelling'],
+  ] as const) {
+    const { facts, origins } = merge({ property_type }, {});
+    assert.equal(facts.property_type, spelled);
+    assert.deepEqual(origins['property_type'], ruled(rule, 'payload'));
+  }
+  const read = merge({}, { property_type: 'дом—дача' });
+  assert.equal(read.facts.property_type, 'дом-дача');
+  assert.deepEqual(read.origins['property_type'], ruled('one_spelling', 'model'));
+});
+
 const impossible: [string, Partial<ListingExtraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],

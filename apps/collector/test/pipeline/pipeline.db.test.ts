@@ -10,6 +10,7 @@ import {
   createHarness,
   currentOf,
   listingOf,
+  noImages,
   outcomesOf,
   snapshotsOf,
 } from '../support/pipeline.ts';
@@ -184,6 +185,21 @@ test('what a payload no longer has is no longer there', async () => {
   await harness.process(payload);
   assert.ok(!('price_per_m2' in (await enrichmentsOf(id))));
   assert.equal((await listingOf(db, payload))?.area_total, null);
+});
+
+test('what a square metre costs is worked out of the price that is shown, whatever fails after it', async () => {
+  const payload = payloadOf({ price: 100_000, currency: 'USD', area_total: 50 });
+  const { listing_id: id } = await createHarness(db).process(payload);
+  assert.deepEqual((await enrichmentsOf(id))['price_per_m2'], { value: 2000, currency: 'USD' });
+  const images = {
+    ...noImages,
+    processRemote: () => Promise.reject(new Error('the disk is gone')),
+  };
+  const dearer = { ...payload, price: 4_100_000, currency: 'UAH' as const };
+  const failed = await createHarness(db, { images }).process(dearer);
+  assert.deepEqual([failed.status, failed.error?.stage], ['failed', 'images']);
+  assert.equal((await listingOf(db, payload))?.price, 4_100_000);
+  assert.deepEqual((await enrichmentsOf(id))['price_per_m2'], { value: 82_000, currency: 'UAH' });
 });
 
 test('another embedding model makes another embedding of the same text', async () => {

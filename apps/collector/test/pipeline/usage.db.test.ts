@@ -6,6 +6,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { rescueJobs } from '../../src/queue/leases.sql.ts';
+import { putBackOne } from '../../src/queue/put-back.sql.ts';
 import { createJobRunner, type ProcessJob } from '../../src/queue/run-job.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
@@ -62,7 +63,7 @@ test('a job that failed has its cost, and the next attempt adds to it', async ()
   const failed = await createHarness(db, { model }).process(payload);
   assert.equal(failed.status, 'failed');
   assert.equal(failed.model_usage?.calls, 2);
-  await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', failed.id).execute();
+  assert.ok(await putBackOne(db, failed.id));
   await createHarness(db).runNext();
   const { model_usage: usage } = await rawRecord(db, failed.id);
   assert.equal(usage?.calls, 4);

@@ -40,7 +40,7 @@ export function openReprocess(
   const process = createPipeline({ ...deps, model, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({
     db,
-    process: keepCompleted(process),
+    process: keepCompleted(db, process),
     metrics,
     log,
     leaseMs: 60_000,

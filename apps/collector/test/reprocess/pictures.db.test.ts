@@ -49,7 +49,7 @@ function openPictures(vision: Describer) {
   const process = createPipeline({ db, images, model, metrics, log, modelTimeoutMs: 10_000 });
   const jobs = createInlineJobs({
     db,
-    process: keepCompleted(process),
+    process: keepCompleted(db, process),
     metrics,
     log,
     leaseMs: 60_000,

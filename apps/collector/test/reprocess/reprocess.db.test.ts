@@ -5,7 +5,14 @@ import { claimAgain } from '../../src/queue/claim-again.sql.ts';
 import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { countedModel, createHarness, currentOf, listingOf } from '../support/pipeline.ts';
+import {
+  countedModel,
+  createHarness,
+  currentOf,
+  listingOf,
+  snapshotsOf,
+} from '../support/pipeline.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 import { betterModel, openReprocess, readAll, readings } from './harness.ts';
 
 const { db } = await openDatabase();
@@ -275,6 +282,27 @@ test('what fails before anything is written stays completed, with its listing', 
   assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
   assert.deepEqual((await everything()).snapshots, before.snapshots);
   assert.equal((await listingOf(db, payload))?.rooms, 2);
+});
+
+test('what was written without an answer is not taken for what it was: a worker goes on with it', async () => {
+  const payload = payloadOf();
+  const raw = await createHarness(db).process(payload);
+  const model = betterModel();
+  const unheard = watchedDatabase(db, {
+    after(text) {
+      if (!text.includes('insert into property_listings')) return;
+      throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+    },
+  });
+  const reprocess = openReprocess(unheard, model);
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  assert.equal((await reprocess.write(reading)).outcome, 'queued');
+  assert.equal((await listingOf(db, payload))?.rooms, 9, 'it is written');
+  assert.equal((await rawRecord(db, raw.id)).status, 'pending');
+  assert.equal(await createHarness(db, { model }).runNext(), 'completed');
+  assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
+  assert.equal((await snapshotsOf(db, raw.listing_id)).length, 2);
 });
 
 test('one whose process was killed is as it was, or goes on where its listing was being written', async () => {

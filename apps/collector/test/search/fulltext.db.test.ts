@@ -86,6 +86,7 @@ test('each filter leaves out what it should', async () => {
     },
     { description: 'фільтр' },
   );
+  const [spelled] = await add({ description: 'написання', property_type: "об'єкт-дача" });
   const cases: [object, (number | undefined)[]][] = [
     [{}, [unknown, other, wanted]],
     [{ deal_type: 'rent' }, [wanted]],
@@ -108,6 +109,15 @@ test('each filter leaves out what it should', async () => {
     const body = await search({ query: 'фільтр', ...filters });
     assert.deepEqual(idsOf(body), ids, JSON.stringify(filters));
     assert.equal(body.total.value, ids.length);
+  }
+  for (const property_type of [
+    "Об'єкт-дача",
+    'об’єкт–дача',
+    'ОБʼЄКТ\u2011ДА\u0301ЧА',
+    'об`є\u00ADкт-дача',
+  ]) {
+    const body = await search({ query: 'написання', property_type });
+    assert.deepEqual(idsOf(body), [spelled], property_type);
   }
 });
 

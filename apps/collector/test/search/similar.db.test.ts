@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
+import { createHybridSearch } from '../../src/search/hybrid.ts';
+import { HYBRID_DEPTH } from '../../src/search/schemas.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 import { idsOf, modelOf, openSearch } from './harness.ts';
 
-const { add, serve, pool } = await openSearch();
+const { add, db, serve, pool } = await openSearch();
 const model = modelOf({ 'тиха вулиця': [1, 0, 0], нуль: [0, 0, 0] });
 const { post } = await serve({ model });
 
@@ -217,4 +220,44 @@ test('listings that come between two pages of the hybrid search shift nothing', 
     await add({ ...seed, description: 'тиха вулиця '.repeat(4), embedding: at(0) });
   } while (cursor !== undefined);
   assert.deepEqual(walked, [first, second, third]);
+});
+
+test('one that comes while the first page of the hybrid search is made takes no place of another', async () => {
+  const source = { source_slug: 'crowded' };
+  const nearest = Array.from({ length: HYBRID_DEPTH - 1 }, (_, nth) => ({
+    ...source,
+    embedding: at(1 + nth),
+  }));
+  const known = await add(
+    ...nearest,
+    // The last of those that are near, and the second by words: both together are the first.
+    { ...source, description: 'тиха вулиця', embedding: at(HYBRID_DEPTH) },
+    { ...source, description: 'тиха вулиця, тиха вулиця' },
+  );
+  let isFirst = true;
+  const ranked = Promise.withResolvers<void>();
+  const watched = watchedDatabase(db, {
+    async after(text) {
+      if (text.includes('newest')) ranked.resolve();
+      if (!text.includes('explain') || !isFirst) return;
+      isFirst = false;
+      await ranked.promise;
+      await add({ ...source, embedding: at(0) });
+    },
+  });
+  const search = createHybridSearch({ db: watched, model });
+  const { signal } = new AbortController();
+  const walked: number[] = [];
+  let cursor: string | null = null;
+  do {
+    const request = { query: 'тиха вулиця', ...source, limit: 20, ...(cursor && { cursor }) };
+    const page = await search(request, signal);
+    walked.push(...idsOf(page));
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  assert.equal(walked[0], known[HYBRID_DEPTH - 1]);
+  assert.deepEqual(
+    walked.toSorted((one, other) => one - other),
+    known,
+  );
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { normaliseText } from '../../src/text/normalise.ts';
+import { normaliseText, spellAlike } from '../../src/text/normalise.ts';
 
 const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
 const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];
@@ -86,5 +86,46 @@ test('case, stress and unseen characters change nothing', () => {
     const plain = parts.map(([word]) => word).join('');
     const decorated = parts.map(([word, mark]) => word.toUpperCase() + mark).join('');
     assert.equal(normaliseText(decorated), plain);
+  });
+});
+
+const spellings: [string, string][] = [
+  ['Жилой  ДОМ', 'жилой дом'],
+  ['жило\u0438\u0306 дом', 'жилой дом'],
+  ['об’єкт, ОБʼЄКТ, об`єкт', "об'єкт, об'єкт, об'єкт"],
+  ['дом–дача, дом\u2011дача, дом−дача', 'дом-дача, дом-дача, дом-дача'],
+  ['жильё ЖИЛЬЕ\u0308', 'жилье жилье'],
+  ['за\u0301мок', 'замок'],
+  ['та\u00ADун\u200Bхаус', 'таунхаус'],
+  ['1/2 дома\u00A0(кв.)', '1/2 дома (кв.)'],
+  ['Poko\u0301j, pokój', 'pokój, pokój'],
+  ['її', 'її'],
+  ['\u00AD ', ''],
+];
+
+for (const [text, expected] of spellings) {
+  test(`${JSON.stringify(text)} is spelled ${JSON.stringify(expected)}`, () => {
+    assert.equal(spellAlike(text), expected);
+  });
+}
+
+test('what is spelled alike stays so, and has the words that it had', () => {
+  property(anyText, (text) => {
+    const once = spellAlike(text);
+    assert.equal(spellAlike(once), once);
+    assert.equal(spellAlike(text.normalize('NFD')), spellAlike(text.normalize('NFC')));
+    assert.equal(normaliseText(once), normaliseText(text));
+  });
+});
+
+test('every apostrophe, every hyphen and what is not seen make no other spelling', () => {
+  property(fc.tuple(letters, letters), ([left, right]) => {
+    for (const one of apostrophes) {
+      assert.equal(spellAlike(left + one + right), spellAlike(`${left}'${right}`));
+    }
+    for (const one of hyphens) {
+      assert.equal(spellAlike(left + one + right), spellAlike(`${left}-${right}`));
+    }
+    for (const one of unseen) assert.equal(spellAlike(left + one + right), left + right);
   });
 });

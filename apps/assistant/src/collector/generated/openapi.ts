@@ -588,7 +588,7 @@ export interface paths {
                             /** @enum {string} */
                             status: "completed";
                             listing_id: number;
-                            /** @description In the order in which they came. Empty where a newer payload of the listing has come since. */
+                            /** @description In the order in which they came. Empty where a newer payload that says something else of the listing has come since. */
                             images: ({
                                 sha256: string;
                                 width: number;
@@ -817,7 +817,7 @@ export interface paths {
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `cleaned`, written without white space around it, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
+                                        /** @description `cleaned`, written without white space around it, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the one spelling that filters look for; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Whose value the rule changed or left out: payload or model. */
                                         of?: string;
@@ -2884,7 +2884,7 @@ export interface components {
             deal_type?: "sale" | "rent" | "daily_rent";
             /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case: "Apartment" finds "apartment". */
+            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;
@@ -2978,7 +2978,7 @@ export interface components {
             deal_type?: "sale" | "rent" | "daily_rent";
             /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case: "Apartment" finds "apartment". */
+            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;
@@ -3065,7 +3065,7 @@ export interface components {
             deal_type?: "sale" | "rent" | "daily_rent";
             /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
-            /** @description As listings have it, in any case: "Apartment" finds "apartment". */
+            /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
             price_min?: number;
             price_max?: number;

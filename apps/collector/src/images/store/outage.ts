@@ -2,7 +2,7 @@ import type { Disk } from 'flydrive';
 import { inTime } from '../../async/in-time.ts';
 import { pause } from '../../async/repeat.ts';
 import { isDiskLow } from '../../disk/disk.ts';
-import { isMissing } from '../missing.ts';
+import { isNotThere } from '../missing.ts';
 
 /** What a store needs of the disk that it is on. */
 export type StoreDisk = Pick<
@@ -137,10 +137,4 @@ export function watchDisk(
     },
     close: () => ended.abort(),
   };
-}
-
-/** Whether an error, or what lies beneath it, says that a file or an object is not there. */
-function isNotThere(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return isMissing(error) || error.name === 'NoSuchKey' || isNotThere(error.cause);
 }

@@ -11,7 +11,8 @@ export type Outcome = {
 
 /**
  * How a payload ended. Its images are those that came along; of a payload that said nothing new they are
- * the listing's, and of one that names addresses what became of those.
+ * the listing's, and of one that names addresses what became of those, for as long as the listing was made from it or
+ * from one that says the same.
  */
 export async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Outcome | undefined> {
   const { rows } = await sql<Outcome>`
@@ -28,7 +29,8 @@ export async function findOutcome(db: Kysely<Tables>, rawId: number): Promise<Ou
         join listing_images on listing_images.listing_id = property_listings.id
         left join images on images.sha256 = listing_images.sha256
         where property_listings.id = raw_data.listing_id
-          and listing_payloads.raw_id = raw_data.id), '[]') end as images
+          and (listing_payloads.raw_id = raw_data.id
+            or listing_payloads.completed_hash = raw_data.content_hash)), '[]') end as images
     from raw_data where id = ${rawId}`.execute(db);
   return rows[0];
 }

@@ -50,7 +50,7 @@ export const processedSchema = Type.Object({
     ]),
     {
       description:
-        'In the order in which they came. Empty where a newer payload of the listing has come since.',
+        'In the order in which they came. Empty where a newer payload that says something else of the listing has come since.',
     },
   ),
 });

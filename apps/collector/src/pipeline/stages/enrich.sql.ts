@@ -2,11 +2,8 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
 
-/** The enrichments that the stage owns. */
-export type EnrichmentKind = 'price_per_m2' | 'images';
-
-/** The value of each; one that is missing is not known, and what was known of it before goes. */
-export type Enrichments = Partial<Record<EnrichmentKind, Record<string, unknown>>>;
+/** What is known of a listing's pictures together: how many there are, and of what rooms. */
+export type Pictures = { stored: number; failed: number; room_types: Record<string, number> };
 
 /** A listing's pictures: the bytes of each, and what was seen on it. */
 export function listPictures(
@@ -22,27 +19,26 @@ export function listPictures(
 }
 
 /**
- * Writes a listing's enrichments of some kinds; one that no longer holds is removed.
+ * Writes what is known of a listing's pictures together; without any there is nothing.
  * @returns Whether the listing is still what this job made of it: else nothing is written.
  * @throws LeaseLostError.
  */
-export async function replaceEnrichments(
+export async function replacePictures(
   db: Kysely<Tables>,
   job: Fence,
   listingId: number,
-  { kinds, enrichments }: { kinds: readonly EnrichmentKind[]; enrichments: Enrichments },
+  pictures: Pictures | null,
 ): Promise<boolean> {
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job)}),
     removed as (
       delete from listing_enrichments using claim
-      where claim.is_current and listing_id = ${listingId} and kind = any(${[...kinds]})
-        and not (${Object.keys(enrichments)}::text[] @> array[kind])),
+      where claim.is_current and listing_id = ${listingId} and kind = 'images'
+        and ${pictures === null}::boolean),
     written as (
       insert into listing_enrichments (listing_id, kind, value)
-      select ${listingId}::bigint, enrichment.key, enrichment.value
-      from claim, jsonb_each(${JSON.stringify(enrichments)}::jsonb) as enrichment
-      where claim.is_current
+      select ${listingId}::bigint, 'images', ${JSON.stringify(pictures)}::jsonb
+      from claim where claim.is_current and ${pictures !== null}::boolean
       on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
     select is_current from claim`.execute(db);
   if (rows[0] === undefined) throw new LeaseLostError(job);

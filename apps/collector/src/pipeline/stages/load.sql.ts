@@ -2,7 +2,11 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import type { Payload } from '../../payload/schema.ts';
 import { type Fence, heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
+import { FACTS } from '../../listings/facts.ts';
+import type { Provenance } from '../../listings/provenance.ts';
 import type { Extracted } from '../extraction.ts';
+import type { Made } from '../facts.ts';
+import { factsOf } from '../listing-state.ts';
 
 /** A payload, and what is known of its listing: null where there is none. */
 export type Loaded = {
@@ -57,6 +61,31 @@ export async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loade
   const [loaded] = rows;
   if (loaded === undefined) throw new LeaseLostError(job);
   return loaded;
+}
+
+/** What a listing is made of, where that was read out of this payload. */
+export async function findMade(
+  db: Kysely<Tables>,
+  { rawId }: Fence,
+  listingId: number,
+): Promise<Made | undefined> {
+  const row = await db
+    .selectFrom('property_listings as listing')
+    .innerJoin('listing_enrichments as traced', 'traced.listing_id', 'listing.id')
+    .innerJoin('raw_data as raw', (join) => join.on('raw.id', '=', rawId))
+    .select(FACTS.map((key) => `listing.${key}` as const))
+    // Only the pipeline writes it.
+    .select(sql<Provenance>`traced.value`.as('provenance'))
+    .select(
+      sql<boolean>`traced.updated_at >= coalesce(raw.queued_at, raw.created_at)`.as('sinceQueued'),
+    )
+    .where('listing.id', '=', listingId)
+    .where('traced.kind', '=', 'provenance')
+    .where(sql<boolean>`traced.value @> ${JSON.stringify({ raw_id: rawId })}::jsonb`)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const { provenance, sinceQueued, ...state } = row;
+  return { facts: factsOf(state), provenance, sinceQueued };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../database/tables.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
+import type { Namer } from '../../listings/provenance.ts';
 import type { Changes } from '../listing-state.ts';
 
 type State = Readonly<Record<string, unknown>>;
@@ -13,6 +14,8 @@ export type PriorStates = {
   own: State | null;
   /** Before it: by another payload, or by this one when it was read before. */
   before: State | null;
+  /** Who named the title before it; null where nobody did, or it was recorded before 0023. */
+  titleBefore: Namer | null;
 };
 
 /**
@@ -29,11 +32,14 @@ export async function findPriorStates(
       (select listing from listing_snapshots as snapshot
         where listing_id = ${listingId}
           and snapshot.raw_id = raw.id and snapshot.revision = raw.revision) as own,
-      (select listing from listing_snapshots as snapshot
-        where listing_id = ${listingId}
-          and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
-        order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before
-    from raw_data as raw where raw.id = ${job.rawId}`.execute(db);
+      before.listing as before, before.title_by as "titleBefore"
+    from raw_data as raw
+    left join lateral (
+      select listing, title_by from listing_snapshots as snapshot
+      where listing_id = ${listingId}
+        and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
+      order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before on true
+    where raw.id = ${job.rawId}`.execute(db);
   const [prior] = rows;
   if (prior === undefined) throw new LeaseLostError(job);
   return prior;
@@ -44,6 +50,7 @@ export type Snapshot = {
   revision: number;
   state: State;
   changes: Changes;
+  titleBy: Namer | null;
   model: string;
   promptVersion: string;
 };
@@ -57,20 +64,20 @@ export async function writeSnapshot(
   db: Kysely<Tables>,
   job: Fence,
   listingId: number,
-  { revision, state, changes, model, promptVersion }: Snapshot,
+  { revision, state, changes, titleBy, model, promptVersion }: Snapshot,
 ): Promise<boolean> {
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job)}),
     stored as (
       insert into listing_snapshots
-        (listing_id, raw_id, revision, listing, changes, model, prompt_version)
+        (listing_id, raw_id, revision, listing, changes, title_by, model, prompt_version)
       select ${listingId}::bigint, ${job.rawId}::bigint, ${revision}::integer,
         ${JSON.stringify(state)}::jsonb, ${JSON.stringify(changes)}::jsonb,
-        ${model}::text, ${promptVersion}::text
+        ${titleBy}::text, ${model}::text, ${promptVersion}::text
       from claim where claim.is_current
       on conflict (listing_id, raw_id, revision)
         do update set listing = excluded.listing, changes = excluded.changes,
-          model = excluded.model, prompt_version = excluded.prompt_version)
+          title_by = excluded.title_by, model = excluded.model, prompt_version = excluded.prompt_version)
     select is_current from claim`.execute(db);
   if (rows[0] === undefined) throw new LeaseLostError(job);
   return rows[0].is_current;

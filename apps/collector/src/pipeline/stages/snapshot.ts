@@ -1,4 +1,5 @@
 import { TRACKED_FACTS } from '../../listings/facts.ts';
+import { namerOf } from '../../listings/provenance.ts';
 import { type Context, product } from '../context.ts';
 import { diffStates, listingState } from '../listing-state.ts';
 import { isMaterialChange } from '../material-change.ts';
@@ -20,7 +21,7 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
   const listingId = product(context, 'listingId');
   const prior = await findPriorStates(db, job, listingId);
-  const { revision, own, before } = prior;
+  const { revision, own, before, titleBefore } = prior;
   const state = {
     ...listingState(product(context, 'payload'), product(context, 'facts')),
     pictures: picturesOf(context, prior),
@@ -28,10 +29,11 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { model, prompt_version: promptVersion, fields } = product(context, 'provenance');
   const changes = before === null ? {} : diffStates(before, state, TRACKED);
   const isChanged =
-    revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields);
+    revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
   // What an earlier attempt has written must not stay as it read it.
   if (before !== null && own === null && !isChanged) return skipped;
-  const made = { revision, state, changes, model, promptVersion };
+  const titleBy = namerOf(fields['title']) ?? null;
+  const made = { revision, state, changes, titleBy, model, promptVersion };
   return (await writeSnapshot(db, job, listingId, made)) ? done : superseded;
 };
 

@@ -7,7 +7,14 @@ import type { ListingState } from '../listing-state.ts';
 /** What a payload makes of a listing's row, and where that comes from. */
 export type Upsert = {
   row: ListingState & { city_key: string | null; search_text: string };
+  enrichments: UpsertEnrichments;
+};
+
+/** What is worked out of the row's own figures, and is written with it so that neither is ever without the other. */
+export type UpsertEnrichments = {
   provenance: Provenance;
+  /** Missing where the row has no price or no area. */
+  price_per_m2?: { value: number; currency: string | null };
 };
 
 /**
@@ -22,7 +29,7 @@ export type Upsert = {
 export async function upsertListing(
   db: Kysely<Tables>,
   job: Job,
-  { row, provenance }: Upsert,
+  { row, enrichments }: Upsert,
 ): Promise<number | undefined> {
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
@@ -61,12 +68,31 @@ export async function upsertListing(
       union
       select listing.id from current, property_listings as listing
       where listing.source_slug = ${job.sourceSlug} and listing.external_id = ${job.externalId}),
-    traced as (
+    enriched as (
       insert into listing_enrichments (listing_id, kind, value)
-      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
-      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
+      select made.id, enrichment.key, enrichment.value
+      from made, jsonb_each(${JSON.stringify(enrichments)}::jsonb) as enrichment
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()),
+    unpriced as (
+      delete from listing_enrichments using made
+      where listing_id = made.id and kind = 'price_per_m2'
+        and ${enrichments.price_per_m2 === undefined}::boolean)
     select exists (select from claim) as held, (select id from made) as id`.execute(db);
   const stored = rows[0];
   if (stored === undefined || !stored.held) throw new LeaseLostError(job);
   return stored.id ?? undefined;
+}
+
+/** The listing of a payload, which a newer one may have made meanwhile; undefined where there is none. */
+export async function findListingId(
+  db: Kysely<Tables>,
+  { sourceSlug, externalId }: Job,
+): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('property_listings')
+    .select('id')
+    .where('source_slug', '=', sourceSlug)
+    .where('external_id', '=', externalId)
+    .executeTakeFirst();
+  return row?.id;
 }

@@ -27,6 +27,17 @@ test('an idempotency key gives the earlier outcome, and refuses other content', 
   assert.equal(await count(), records + 1);
 });
 
+test('a key gives the earlier outcome also once its source has sent the same again', async () => {
+  const payload = payloadOf();
+  const form = () => formOf(payload, [red]);
+  await send(form());
+  const headers = { 'idempotency-key': 'with-images-same' };
+  const unchanged = await send(form(), headers);
+  assert.equal(unchanged.body.images?.length, 1);
+  await send(form());
+  assert.deepEqual((await send(form(), headers)).body, unchanged.body);
+});
+
 /** How an answer says that its payload had come before, and how that one stands by now; nothing of a new one. */
 const replayOf = (headers: Headers) => [
   headers.get('idempotent-replayed'),
