@@ -1,3 +1,4 @@
+import { rule } from './patterns.ts';
 import { CURRENCY, currencyCode } from './currency.ts';
 
 /** One sum of money in a text, with the words around it that tell what it is for. */
@@ -21,7 +22,7 @@ const NUMBER = String.raw`\d{1,3}(?:[ .,]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d{
 const THOUSAND = String.raw`тис(?:яч[аіуи]?)?\.?|т[иы]щ[аиіу]?|штук[аиу]?(?= ?(?:${CURRENCY}))|тыс(?:яч[аиу]?)?\.?|thousand|[кk](?![\p{L}])|т\.?(?= ?(?:${CURRENCY}))`;
 const MILLION = String.raw`млн\.?|мільйон\p{L}*|миллион\p{L}*|million|mln|m(?= ?(?:usd|eur|uah|\$|€))`;
 
-const AMOUNT = new RegExp(
+const AMOUNT = rule(
   String.raw`(?<!\d)(?<!\d[.,/])(?:(?<pre>(?<!\p{L})(?:${CURRENCY})) ?)?(?<number>${NUMBER})` +
     String.raw`(?: ?[-–] ?\d{1,3}(?:[ .,]?\d{3})*(?=[^\d/]))?` +
     String.raw` ?(?:(?<thousand>${THOUSAND})|(?<million>${MILLION})(?: (?<rest>\d{1,3}) ?(?:тис|тыс)\p{L}*\.?)?)?` +

@@ -1,4 +1,4 @@
-import { captured } from './patterns.ts';
+import { captured, rule } from './patterns.ts';
 import type { PropertyType } from './types.ts';
 
 /** Areas in square metres. */
@@ -14,16 +14,13 @@ const UNIT = String.raw`(?:кв\.? ?м(?:етр\p{L}*)?|кв\.? ?m|м\.? ?кв|�
 const LOOSE_UNIT = String.raw`(?: ?(?:${UNIT}|м(?:етр\p{L}*)?|m)(?!\p{L}))?`;
 const GAP = String.raw`[ :=~-]{0,3}(?:площа |площадь |площею |площадью |area |is |of |у |в |- |близько |около |about ){0,2}[ :=~-]{0,2}`;
 
-const TRIPLE = new RegExp(
+const TRIPLE = rule(
   String.raw`(?<![\d/.,])${NUMBER} ?м?2? ?[/\\|] ?${NUMBER} ?м?2? ?[/\\|] ?${NUMBER}(?![\d/])`,
   'gu',
 );
 
 const labelled = (words: string): RegExp =>
-  new RegExp(
-    String.raw`(?<!\p{L})(?:${words})${GAP}${NUMBER}${LOOSE_UNIT}(?! ?(?:\$|грн|%|[\d/]))`,
-    'u',
-  );
+  rule(String.raw`(?<!\p{L})(?:${words})${GAP}${NUMBER}${LOOSE_UNIT}(?! ?(?:\$|грн|%|[\d/]))`);
 
 const LABELS: Record<keyof Areas, RegExp> = {
   total: labelled(
@@ -36,29 +33,32 @@ const LABELS: Record<keyof Areas, RegExp> = {
 };
 
 const NUMBER_FIRST: Record<'living' | 'kitchen', RegExp> = {
-  living: new RegExp(String.raw`(?<![\d.,])${NUMBER} ?${UNIT} (?:житлов|жил|living)`, 'u'),
-  kitchen: new RegExp(
-    String.raw`(?<![\d.,])${NUMBER}[ -]?${UNIT} (?:кухн|kitchen)(?!\p{L}* \d)`,
-    'u',
-  ),
+  living: rule(String.raw`(?<![\d.,])${NUMBER} ?${UNIT} (?:житлов|жил|living)`),
+  kitchen: rule(String.raw`(?<![\d.,])${NUMBER}[ -]?${UNIT} (?:кухн|kitchen)(?!\p{L}* \d)`),
 };
 
-const MEASURED = new RegExp(String.raw`(?<![\d.,])${NUMBER}[ -]?${UNIT}`, 'gu');
+const MEASURED = rule(String.raw`(?<![\d.,])${NUMBER}[ -]?${UNIT}`, 'gu');
 const FEET =
   /(?<![\d.,])(\d{1,2},\d{3}|\d{2,5}) ?-?(?:sq\.? ?f(?:ee|oo)?t|sqft|square f(?:ee|oo)t)/u;
-const HUNDREDTHS =
-  /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?-?(?:ти |и )?(?:соток|сотки|сотка|сотку|сот(?!\p{L})|sot(?:ok|k[aiy]s?)(?!\p{L}))/u;
-const HECTARES = /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,4})?) ?(?:га|гектар\p{L}*|hectares?|ha)(?!\p{L})/u;
-const ACRES = /(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?acres?(?!\p{L})/u;
+const HUNDREDTHS = rule(
+  String.raw`(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?-?(?:ти |и )?(?:соток|сотки|сотка|сотку|сот(?!\p{L})|sot(?:ok|k[aiy]s?)(?!\p{L}))`,
+);
+const HECTARES = rule(
+  String.raw`(?<![\d.,])(\d{1,4}(?:[.,]\d{1,4})?) ?(?:га|гектар\p{L}*|hectares?|ha)(?!\p{L})`,
+);
+const ACRES = rule(String.raw`(?<![\d.,])(\d{1,4}(?:[.,]\d{1,2})?) ?acres?(?!\p{L})`);
 
 const SQUARE_METRES_IN = { foot: 0.092903, hundredth: 100, hectare: 10_000, acre: 4046.86 };
 
 /** Words before a measure that belongs to a part: a room, a balcony, the ground around. */
-const OF_A_PART =
-  /(?<!\p{L})(?<!\d[ -]?(?:х )?)(?:кухн|кімнат|комнат|спальн|вітальн|гостин(?!к)|зал|балкон|лоджі|лоджи|терас|террас|хол|кладов|комор|ванн|підвал|подвал|ділянк|участ|kitchen|bedroom|room|living|balcony|terrace|plot|житлов|жил)\p{L}{0,8}[^\d.,;\n]{0,16}$/u;
+const OF_A_PART = rule(
+  String.raw`(?<!\p{L})(?<!\d[ -]?(?:х )?)(?:кухн|кімнат|комнат|спальн|вітальн|гостин(?!к)|зал|балкон|лоджі|лоджи|терас|террас|хол|кладов|комор|ванн|підвал|подвал|ділянк|участ|kitchen|bedroom|room|living|balcony|terrace|plot|житлов|жил)\p{L}{0,8}[^\d.,;\n]{0,16}$`,
+);
 /** "48 м." at the end of a clause; "200 м до метро" and "стелі 3 м" are lengths. */
-const LOOSELY_MEASURED =
-  /(?<!\d[.,]?)(?<!(?:^|[^\p{L}])(?:до|за|через|в|у|від|от|по|моря|море|стелі|потолки|фасад|ширина|довжина) )(\d{2,3}(?:[.,]\d{1,2})?) ?м(?= ?[,.;:\n]|$)(?!\.? ?(?:до|від|от|пішки|пешком))/gu;
+const LOOSELY_MEASURED = rule(
+  String.raw`(?<!\d[.,]?)(?<!(?:^|[^\p{L}])(?:до|за|через|в|у|від|от|по|моря|море|стелі|потолки|фасад|ширина|довжина) )(\d{2,3}(?:[.,]\d{1,2})?) ?м(?= ?[,.;:\n]|$)(?!\.? ?(?:до|від|от|пішки|пешком))`,
+  'gu',
+);
 const PER_UNIT = /(?:за|per|від|от) ?$/u;
 
 const round = (value: number): number => Math.round(value * 100) / 100;
@@ -103,11 +103,12 @@ export function readLandArea(folded: string): number | null {
     scaled(folded.match(HUNDREDTHS), SQUARE_METRES_IN.hundredth) ??
     scaled(folded.match(HECTARES), SQUARE_METRES_IN.hectare) ??
     scaled(folded.match(ACRES), SQUARE_METRES_IN.acre) ??
-    readMeasured(folded.replace(/(?:ділянк|участ|plot)\p{L}*/gu, ''))
+    readMeasured(folded.replace(PLOT_NOUN, ''))
   );
 }
 
-const ROOM_NOUN = /(?:кімнат|комнат|room)\p{L}*/gu;
+const PLOT_NOUN = rule(String.raw`(?:ділянк|участ|plot)\p{L}*`, 'gu');
+const ROOM_NOUN = rule(String.raw`(?:кімнат|комнат|room)\p{L}*`, 'gu');
 
 /**
  * The areas of a building, flat or room: the triple "60/40/9", labelled values, then the first

@@ -1,5 +1,5 @@
 import { CITIES, DISTRICTS } from './gazetteer.ts';
-import { RarePattern, stem, whole } from './patterns.ts';
+import { stem, whole } from './patterns.ts';
 
 /** A number of rooms: as a word, as "2-к" or "2 кімн.", as "two-bedroom" or "2 rooms". */
 function rooms(words: string, count: number, english: string): string {
@@ -65,20 +65,20 @@ const STEMS: [concept: string, words: string][] = [
 ];
 
 const CONCEPTS = [
-  ...STEMS.map(([concept, words]) => ({ concept, pattern: new RarePattern(stem, words) })),
+  ...STEMS.map(([concept, words]) => ({ concept, pattern: stem(words, 'gu') })),
   ...CITIES.map(([name, forms]) => ({
     concept: `city:${name}`,
-    pattern: new RarePattern(whole, forms),
+    pattern: whole(forms, 'gu'),
   })),
   ...DISTRICTS.map(([name, forms]) => ({
     concept: `district:${name}`,
-    pattern: new RarePattern(whole, forms),
+    pattern: whole(forms, 'gu'),
   })),
 ];
 
 /** The concepts a folded text speaks of, each once. */
 export function conceptsOf(folded: string): string[] {
-  return CONCEPTS.filter(({ pattern }) => pattern.searchIn(folded) >= 0).map(
+  return CONCEPTS.filter(({ pattern }) => folded.search(pattern) >= 0).map(
     ({ concept }) => concept,
   );
 }

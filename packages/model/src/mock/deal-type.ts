@@ -1,4 +1,4 @@
-import { stem, whole } from './patterns.ts';
+import { rule, stem, whole } from './patterns.ts';
 import type { DealType } from './types.ts';
 
 /** Words that say outright what is offered. The first of them in a text decides. */
@@ -36,8 +36,9 @@ const LET_ALREADY = whole(
 );
 
 /** "4800 + комуналка": only tenants pay for the utilities on top. */
-const PLUS_UTILITIES =
-  /(?:\+|плюс|plus) ?(?:комун|коммун|ком(?!\p{L})|к\/п|світло|свет(?!л)|лічильник|счетчик|utilit|bills)/u;
+const PLUS_UTILITIES = rule(
+  String.raw`(?:\+|плюс|plus) ?(?:комун|коммун|ком(?!\p{L})|к/п|світло|свет(?!л)|лічильник|счетчик|utilit|bills)`,
+);
 
 /** Ways of paying that only a sale has. */
 const PAID_FOR_GOOD = stem(

@@ -1,4 +1,4 @@
-import { RarePattern, stem } from './patterns.ts';
+import { rule, stem } from './patterns.ts';
 
 /** Each feature with the words that tell of it, in the three languages. */
 const FEATURES: Record<string, string> = {
@@ -33,27 +33,30 @@ const FEATURES: Record<string, string> = {
 };
 
 /** A denial right before the word ("без балкона") or right after it ("ліфта немає"). */
-const DENIED_BEFORE =
-  /(?:^|[^\p{L}])(?:без|крім|кроме|except|немає|нема|нет|no|not|without|не|ні|ни|un|потребує|требует|потрібен|нужен|під|под|needs?|requires?)(?: \p{L}+(?:ого|ої|ого|ой|а|у|ий|ый|ие|я|s|ic))? $/u;
-const DENIED_AFTER =
-  /^\p{L}* (?:немає|нема|нет|відсутн|отсутств|не працює|не пропон|не предлаг|не розгляд|не рассматр|не работает|поки немає)/u;
+const DENIED_BEFORE = rule(
+  String.raw`(?:^|[^\p{L}])(?:без|крім|кроме|except|немає|нема|нет|no|not|without|не|ні|ни|un|потребує|требует|потрібен|нужен|під|под|needs?|requires?)(?: \p{L}+(?:ого|ої|ого|ой|а|у|ий|ый|ие|я|s|ic))? $`,
+);
+const DENIED_AFTER = rule(
+  String.raw`^\p{L}* (?:немає|нема|нет|відсутн|отсутств|не працює|не пропон|не предлаг|не розгляд|не рассматр|не работает|поки немає)`,
+);
 
 const PETS = String.raw`тварин\p{L}*|животн\p{L}*|pets?|котик\p{L}*|котом|кішк\p{L}*|кошк\p{L}*|кот[аи]м[иі]|собак\p{L}*|песик\p{L}*|улюбленц\p{L}*|питомц\p{L}*|хвостик\p{L}*|dogs?|cats?`;
-const NO_PETS = new RegExp(
+const NO_PETS = rule(
   String.raw`(?:без|no|не (?:з|с|для)|тільки без|крім|кроме|not allowed)[^.;\n]{0,24}(?<!\p{L})(?:${PETS})(?!\p{L})|(?:${PETS})(?!\p{L})[^.,;\n]{0,16}(?<!\p{L})(?:не(?!\p{L})|ні|нельзя|заборон|запрещ|not|нет)`,
-  'u',
 );
-const PETS_ALLOWED = new RegExp(
+const PETS_ALLOWED = rule(
   String.raw`(?:можна|можно|дозвол\p{L}*|разреш\p{L}*|розглян\p{L}*|раді|рады|не проти|не против)[^.;\n]{0,24}(?<!\p{L})(?:${PETS})(?!\p{L})|(?<!\p{L})(?:${PETS})(?!\p{L})[ -]?[^.,;\n]{0,12}(?<!\p{L})(?:ok|okay|allowed|welcome|friendly|можна|можно|дозвол|вітаються|разреш|considered|fine)`,
-  'u',
 );
-const NEEDS_RENOVATION =
-  /(?:без|потребує|потребують|требует|під|под|нужен|потрібен|needs?|requires?)(?: \p{L}+){0,2} (?:ремонт|renovat|refurb|work)|чорнов\p{L}+ роб|строительн\p{L}+ состоян|без оздоблення|після будівельників|от строителей|від будівельників/u;
-const UNFURNISHED = /unfurnished|немебльован|не мебльован|порожн\p{L}+ квартир|без мебл|без мебел/u;
+const NEEDS_RENOVATION = rule(
+  String.raw`(?:без|потребує|потребують|требует|під|под|нужен|потрібен|needs?|requires?)(?: \p{L}+){0,2} (?:ремонт|renovat|refurb|work)|чорнов\p{L}+ роб|строительн\p{L}+ состоян|без оздоблення|після будівельників|от строителей|від будівельників`,
+);
+const UNFURNISHED = rule(
+  String.raw`unfurnished|немебльован|не мебльован|порожн\p{L}+ квартир|без мебл|без мебел`,
+);
 
 const PATTERNS = Object.entries(FEATURES).map(([slug, words]) => ({
   slug,
-  pattern: new RarePattern(stem, words),
+  pattern: stem(words, 'gu'),
 }));
 
 /** Slugs whose own words hold the denial, so that "без" before them denies nothing. */
@@ -68,7 +71,7 @@ export const FEATURE_SLUGS: readonly string[] = [
 ].toSorted();
 
 function isAffirmed(text: string, { slug, pattern }: (typeof PATTERNS)[number]): boolean {
-  for (const match of pattern.matchesIn(text)) {
+  for (const match of text.matchAll(pattern)) {
     if (DENIALS_THEMSELVES.has(slug)) return true;
     const end = match.index + match[0].length;
     const before = text.slice(Math.max(0, match.index - 28), match.index);

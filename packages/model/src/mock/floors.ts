@@ -1,4 +1,4 @@
-import { captured, stem, whole } from './patterns.ts';
+import { captured, rule, stem, whole } from './patterns.ts';
 import type { PropertyType } from './types.ts';
 
 /** The floor of the unit and the number of floors of its building. */
@@ -57,11 +57,14 @@ const LAST = whole(
   String.raw`(?:останн|последн)\p{L}{2,3} (?:поверс\p{L}*|поверх|этаж\p{L}*)|(?:top|last) floor`,
 );
 
-const BARE =
-  /(?<![\d/.,\p{L}-])([1-9]\d?) ?[/\\] ?([1-9]\d?)(?![\d/.,]\d|\d| ?[/\\]| ?(?:част|буд|дома|house|of|м2|кв|м |доб|год))/gu;
+const BARE = rule(
+  String.raw`(?<![\d/.,\p{L}-])([1-9]\d?) ?[/\\] ?([1-9]\d?)(?![\d/.,]\d|\d| ?[/\\]| ?(?:част|буд|дома|house|of|м2|кв|м |доб|год))`,
+  'gu',
+);
 /** A fraction after a street is a house number, "24/7" never gets here because 24 > 7. */
-const STREET =
-  /(?<!\p{L})(?:вул(?:иц\p{L}{1,2})?|ул(?:иц\p{L}{1,2})?|просп(?:ект\p{L}?)?|пр-т|пров|пер|бульвар\p{L}?|б-р|буд|street|st|ave)(?!\p{L})[^,;|\n]{0,30}$|(?<!\p{L})кв\.? ?$/u;
+const STREET = rule(
+  String.raw`(?<!\p{L})(?:вул(?:иц\p{L}{1,2})?|ул(?:иц\p{L}{1,2})?|просп(?:ект\p{L}?)?|пр-т|пров|пер|бульвар\p{L}?|б-р|буд|street|st|ave)(?!\p{L})[^,;|\n]{0,30}$|(?<!\p{L})кв\.? ?$`,
+);
 
 const plausible = (floor: number | null, total: number | null): boolean =>
   floor !== null && total !== null && floor <= total && total <= MAX_FLOORS;

@@ -1,3 +1,4 @@
+import { rule } from './patterns.ts';
 /**
  * Numbers written as words, in Ukrainian, Russian and English, become digits before any other rule
  * reads the text, so that "двадцять п'ять тисяч" needs no rule of its own.
@@ -58,7 +59,7 @@ const byLength = (words: string[]): string =>
   words.toSorted((a, b) => b.length - a.length).join('|');
 
 const WORD = byLength(Object.keys(CARDINALS));
-const RUN = new RegExp(
+const RUN = rule(
   String.raw`(?<![\p{L}\p{N}])(?:${WORD})(?:[ -](?:and )?(?:${WORD})(?![\p{L}\p{N}])){0,12}(?![\p{L}\p{N}])`,
   'gu',
 );
@@ -124,7 +125,7 @@ const COMPOUND_STEMS: [string, number][] = [
 ];
 
 const COMPOUNDS = COMPOUND_STEMS.map(([stems, value]): [RegExp, string] => [
-  new RegExp(String.raw`(?<!\p{L})(?:${stems})(?=поверх|этаж|етаж|кімнат|комнат|кімн|комн)`, 'gu'),
+  rule(String.raw`(?<!\p{L})(?:${stems})(?=поверх|этаж|етаж|кімнат|комнат|кімн|комн)`, 'gu'),
   `${value}-`,
 ]);
 
@@ -166,12 +167,12 @@ const ORDINALS = [
   ...ORDINAL_STEMS.flatMap(([stems, value]): [RegExp, number][] => {
     const ordinal = String.raw`(?:([23]0) )?(?:${stems})${ENDINGS}`;
     return [
-      [new RegExp(String.raw`(?<!\p{L})${ordinal}${BEFORE_FLOOR}`, 'gu'), value],
-      [new RegExp(String.raw`${AFTER_FLOOR}${ordinal}(?!\p{L})`, 'gu'), value],
+      [rule(String.raw`(?<!\p{L})${ordinal}${BEFORE_FLOOR}`, 'gu'), value],
+      [rule(String.raw`${AFTER_FLOOR}${ordinal}(?!\p{L})`, 'gu'), value],
     ];
   }),
   ...ENGLISH_ORDINALS.map((word, at): [RegExp, number] => [
-    new RegExp(String.raw`(?<!\p{L})(?:([23]0)[ -])?${word}${BEFORE_FLOOR}`, 'gu'),
+    rule(String.raw`(?<!\p{L})(?:([23]0)[ -])?${word}${BEFORE_FLOOR}`, 'gu'),
     at + 1,
   ]),
 ];

@@ -1,6 +1,6 @@
 import { clean, fold } from './fold.ts';
 import { CITIES, DISTRICTS } from './gazetteer.ts';
-import { RarePattern, whole } from './patterns.ts';
+import { rule, whole } from './patterns.ts';
 
 /** Where a listing is. */
 export type Place = {
@@ -10,31 +10,31 @@ export type Place = {
 
 const MAX_NAME = 200;
 
-const CITY_FORMS = CITIES.map(([name, forms]) => ({ name, forms: new RarePattern(whole, forms) }));
+const CITY_FORMS = CITIES.map(([name, forms]) => ({ name, forms: whole(forms, 'gu') }));
 const DISTRICT_FORMS = DISTRICTS.map(([name, forms, city]) => ({
   name,
-  forms: new RarePattern(whole, forms),
+  forms: whole(forms, 'gu'),
   only: city,
 }));
 
 /** A city that something is only far from, or reached from, is not where the property is. */
-const DISTANCE =
-  /(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до))(?: м\.?| г\.?| міста| города)? ?$/u;
+const DISTANCE = rule(
+  String.raw`(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до))(?: м\.?| г\.?| міста| города)? ?$`,
+);
 /** "3к в Мелитополе не предлагать" says where the property is not. */
 const NOT_OFFERED_THERE = /^,? не (?:пропон|предлаг)/u;
 
 /** Villages are no part of the gazetteer; their word gives them away. Case is needed for names. */
 const NAME = String.raw`(\p{Lu}[\p{L}'-]+(?:\s(?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`;
-const VILLAGE = new RegExp(
+const VILLAGE = rule(
   String.raw`(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village)\s?${NAME}`,
-  'u',
 );
-const TOWN = new RegExp(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of)\s?${NAME}`, 'u');
+const TOWN = rule(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of)\s?${NAME}`);
 
 /** The canonical name of a city as someone wrote it, or what they wrote when it is not known. */
 export function canonicalCity(written: string): string {
   const folded = fold(clean(written, MAX_NAME));
-  const known = CITY_FORMS.find(({ forms }) => forms.searchIn(folded) >= 0);
+  const known = CITY_FORMS.find(({ forms }) => folded.search(forms) >= 0);
   return (
     known?.name ??
     clean(written, MAX_NAME)
@@ -46,7 +46,7 @@ export function canonicalCity(written: string): string {
 function firstCity(folded: string): string | null {
   let first: { name: string; at: number } | null = null;
   for (const { name, forms } of CITY_FORMS) {
-    for (const { index, 0: found } of forms.matchesIn(folded)) {
+    for (const { index, 0: found } of folded.matchAll(forms)) {
       if (NOT_OFFERED_THERE.test(folded.slice(index + found.length, index + found.length + 16)))
         continue;
       if (DISTANCE.test(folded.slice(Math.max(0, index - 24), index))) continue;
@@ -61,7 +61,7 @@ function firstDistrict(folded: string, city: string | null): [string, string | n
   let first: { name: string; city: string | null; at: number } | null = null;
   for (const { name, forms, only } of DISTRICT_FORMS) {
     if (city !== null && only !== null && only !== city) continue;
-    const at = forms.searchIn(folded);
+    const at = folded.search(forms);
     // The centre is what is said when nothing more exact is, so it never beats a name.
     const better = first === null || first.name === 'Центр' || (at < first.at && name !== 'Центр');
     if (at >= 0 && better) first = { name, city: only, at };

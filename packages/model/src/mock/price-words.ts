@@ -1,4 +1,4 @@
-import { stem } from './patterns.ts';
+import { rule, stem } from './patterns.ts';
 
 /** What an amount is, by the words around it: the newest price, a price, or the cost of something else. */
 export type Role = 'new' | 'price' | 'other';
@@ -60,26 +60,30 @@ export const LABELS: [Role, RegExp][] = [
 ];
 
 /** After an amount: it is for a square metre, an hour or a year, and no price of the whole. */
-export const PER_UNIT =
-  /^\.?,? ?(?:\/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)/u;
+export const PER_UNIT = rule(
+  String.raw`^\.?,? ?(?:/|за|per|a) ?(?:1 ?|один ?|одну ?)?(?:м ?2|м(?!\p{L})|кв(?!арт)|метр(?!о)|m ?2|sq|сотк|квадрат|годин|час(?!т)|hour|рік|год(?!и)|year|парк)`,
+);
 /**
  * After an amount: it is a cost beside the price. What is said to be included in the price is none, nor is what has an
  * amount of its own.
  */
-export const OTHER_AFTER =
-  /^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))/u;
+export const OTHER_AFTER = rule(
+  String.raw`^ ?(?:- ?)?(?:(?:за|на) комун|(?:комунальн|коммунальн|застав|депозит|deposit|завдат|залог|комісі|комисс|commission|agency|cleaning|fee|знижк|скидк|discount|utilities|for utilities|парк|штраф|розтерм|внес)(?!\p{L}* (?:включ|в цін))(?!\p{L}*[^,.;]{0,14}\d))`,
+);
 /** "Сто тисяч? Ні, вісімдесят": a price asked about is not the one that holds. */
 export const QUESTIONED = /^ ?\?/u;
 /** After an amount: it is for a month. */
-export const MONTHLY =
-  /^\.?,? ?(?:\+ ?[\p{L}.]+ ?)?(?:\/|в|на|за|у|per|a|each)? ?(?:міс|мес|mo(?:nth)?(?!\p{L})|pcm|monthly|щомісяч|ежемесяч|m(?!\p{L}))/u;
+export const MONTHLY = rule(
+  String.raw`^\.?,? ?(?:\+ ?[\p{L}.]+ ?)?(?:/|в|на|за|у|per|a|each)? ?(?:міс|мес|mo(?:nth)?(?!\p{L})|pcm|monthly|щомісяч|ежемесяч|m(?!\p{L}))`,
+);
 /** After an amount: it is for a night. */
 export const DAILY = /^\.?,? ?(?:\/|в|на|за|у|per|a)? ?(?:доб|сут|ніч|ноч|night|day|день|daily)/u;
 /** After a number: it is no amount of money. */
 export const PERCENT = /^ ?%/u;
 /** Counts of other things, which a label before them cannot make a price. */
-export const MEASURE =
-  /^ ?-? ?(?:м(?!\p{L})|м ?2|кв(?!арт)|m ?2|sq|сот|км|km|хв|мин|min|кімн|комн|room|поверх|пов|этаж|эт|рок|рік|р\.|год|лет|year|люд|чел|person|people|guest|гост|міс|мес|доб|сут|шт|х(?!\p{L})|:\d|bed|br)/u;
+export const MEASURE = rule(
+  String.raw`^ ?-? ?(?:м(?!\p{L})|м ?2|кв(?!арт)|m ?2|sq|сот|км|km|хв|мин|min|кімн|комн|room|поверх|пов|этаж|эт|рок|рік|р\.|год|лет|year|люд|чел|person|people|guest|гост|міс|мес|доб|сут|шт|х(?!\p{L})|:\d|bed|br)`,
+);
 /** Before an amount: the home is let, so in an offer of sale the amount is what its tenant pays. */
 export const LET_NOW = stem(
   String.raw`здан[аоі]|сдан[аоы]|здаєт|сдает|орендар|арендатор|rented|tenant|наразі зда`,

@@ -1,3 +1,4 @@
+import { rule } from './patterns.ts';
 import type { Amount } from './amounts.ts';
 import { readAmounts } from './amounts.ts';
 import {
@@ -20,7 +21,10 @@ export type Price = {
   currency: string | null;
 };
 
-const GARAGE = /(?:гараж|паркінг|паркомісц|машиномісц|машиномест|parking|garage)\p{L}*/gu;
+const GARAGE = rule(
+  String.raw`(?:гараж|паркінг|паркомісц|машиномісц|машиномест|parking|garage)\p{L}*`,
+  'gu',
+);
 
 /** Below these a sum is no price of a home. */
 const LEAST: Record<DealType, number> = { sale: 500, rent: 30, daily_rent: 5 };

@@ -1,4 +1,4 @@
-import { stem, whole } from './patterns.ts';
+import { rule, stem, whole } from './patterns.ts';
 import type { PropertyType } from './types.ts';
 
 /**
@@ -52,8 +52,9 @@ const NOUNS: [PropertyType, RegExp][] = [
 ];
 
 /** What stands before a noun that is not itself on offer: a place nearby, a part, an exchange. */
-const ASIDE =
-  /(?:^|[^\p{L}])(?:в|у|во|до|від|от|біля|поруч|рядом|возле|з|із|с|со|на|під|под|для|та|і|и|є|есть|плюс|and|with|near|in|in a|in the|of the|the whole|to|for|or|або|или|чи|окрема|окремий|отдельная|новий|новый|цегляний|кирпичный|панельний|панельный|монолітний|монолитный|утеплений|сам|весь|the|our|has|including|всі|все|кожна|кожну|each|every|per|обмін на|обмен на)\s+(?:(?:[\p{L}-]+(?:ий|ый|ой|ому|ом|ій|их|ых)) )?$/u;
+const ASIDE = rule(
+  String.raw`(?:^|[^\p{L}])(?:в|у|во|до|від|от|біля|поруч|рядом|возле|з|із|с|со|на|під|под|для|та|і|и|є|есть|плюс|and|with|near|in|in a|in the|of the|the whole|to|for|or|або|или|чи|окрема|окремий|отдельная|новий|новый|цегляний|кирпичный|панельний|панельный|монолітний|монолитный|утеплений|сам|весь|the|our|has|including|всі|все|кожна|кожну|each|every|per|обмін на|обмен на)\s+(?:(?:[\p{L}-]+(?:ий|ый|ой|ому|ом|ій|их|ых)) )?$`,
+);
 
 const OFFER = stem(
   String.raw`прода[мюєенжв]|зда[мюєно]|сда[мюен]|оренда|аренда|пропону|предлага|обмін|обмен|for sale|for rent|selling|to let|renting|rent out|offer`,
@@ -87,8 +88,9 @@ function mentions(text: string): Mention[] {
 
 /** English offers follow their object, "room for rent in a flat"; the others may stand anywhere. */
 const FOLLOWING = /^(?:for (?:sale|rent)|to let)/u;
+const NO_WORD = rule(String.raw`[^\p{L} -]`);
 /** A full stop before a short word ends an abbreviation more often than a sentence. */
-const SENTENCE_END = /[!?\n;]|\.(?= \p{L}{4})/gu;
+const SENTENCE_END = rule(String.raw`[!?\n;]|\.(?= \p{L}{4})`, 'gu');
 
 function offered(text: string, found: Mention[]): PropertyType | null {
   const ends = [...text.matchAll(SENTENCE_END)].map(({ index }) => index);
@@ -105,7 +107,7 @@ function offered(text: string, found: Mention[]): PropertyType | null {
     const object = nearer ?? other ?? within(offer.index, offer.index + OFFER_REACH);
     if (object === undefined) continue;
     const home = found.find(({ type, at }) => type === 'apartment' && at < object.at);
-    const isDirect = !/[^\p{L} -]/u.test(text.slice(offer.index, object.at));
+    const isDirect = !NO_WORD.test(text.slice(offer.index, object.at));
     // "Однушка, продам срочно. Дом кирпичный": the house only holds the flat.
     return object.type === 'house' && home !== undefined && !isDirect ? home.type : object.type;
   }

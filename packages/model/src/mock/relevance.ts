@@ -1,5 +1,5 @@
 import { otherTrade } from './other-trades.ts';
-import { stem, whole } from './patterns.ts';
+import { rule, stem, whole } from './patterns.ts';
 
 /** What has been read so far, as far as it tells a listing from other messages. */
 export type Evidence = {
@@ -36,8 +36,9 @@ const MESSAGE = stem(
 );
 
 /** Asked of everyone, near the beginning: what follows may name flats and rents. */
-const QUESTION =
-  /^(?:[\p{L}']+[ ,.!-]+){0,5}?(?:(?:хто|кто)(?:-небудь|-нибудь|-то)? (?:знає|знает|чув|слышал|живе|живет)|підкажіть|подскажите|порадьте|посоветуйте|порекомендуйте|(?:any|some)one (?:know|recommend))/u;
+const QUESTION = rule(
+  String.raw`^(?:[\p{L}']+[ ,.!-]+){0,5}?(?:(?:хто|кто)(?:-небудь|-нибудь|-то)? (?:знає|знает|чув|слышал|живе|живет)|підкажіть|подскажите|порадьте|посоветуйте|порекомендуйте|(?:any|some)one (?:know|recommend))`,
+);
 
 /** Where a pattern first matches; infinitely far when it does not. */
 function position(text: string, pattern: RegExp): number {

@@ -1,4 +1,4 @@
-import { captured, stem, whole } from './patterns.ts';
+import { captured, rule, stem, whole } from './patterns.ts';
 
 const MAX_ROOMS = 30;
 
@@ -33,7 +33,7 @@ const BEDROOMS = stem(String.raw`(\d{1,2}) ?-? ?(?:bedroom|bdrm?|br(?!\p{L})|bed
 const ONE_ROOM = whole(
   String.raw`studio|студі(?:я|ю|ї)|студи(?:я|ю|и)|квартир\p{L}*-студ\p{L}*|гостинк\p{L}*|смарт-?квартир\p{L}*`,
 );
-const KITCHEN_STUDIO = /(?:кухн\p{L}*|kitchen)[ -](?:студ\p{L}*|studio)/gu;
+const KITCHEN_STUDIO = rule(String.raw`(?:кухн\p{L}*|kitchen)[ -](?:студ\p{L}*|studio)`, 'gu');
 
 /**
  * The number of rooms a folded text gives, or null. Texts that count only bedrooms, as English ones
