@@ -6,7 +6,7 @@ export type Output = Writable & { isTTY?: boolean };
 /** The process around the command, or what a test puts in its place. */
 export type Io = {
   env: NodeJS.ProcessEnv;
-  stdin: Readable & { isTTY?: boolean };
+  stdin: Readable & { isTTY?: boolean; fd?: number };
   stdout: Output;
   stderr: Output;
 };

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { run } from './run.ts';
 
 /**
@@ -7,7 +7,6 @@ import { run } from './run.ts';
  * @returns The exit status. Contract 1.
  */
 export async function main(args: string[]): Promise<number> {
-  if (existsSync('.env')) process.loadEnvFile('.env');
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // Whoever reads the output may stop early, as `head` does; the command ends its work all the same.
     if (error.code === 'EPIPE') return;
@@ -18,6 +17,23 @@ export async function main(args: string[]): Promise<number> {
       process.exitCode = 1;
     });
   });
+  // Where nobody reads what went wrong, as after `2>&1 | head`, the exit status tells it.
+  process.stderr.on('error', () => undefined);
   const { env, stdin, stdout, stderr } = process;
+  try {
+    loadEnvironment('.env');
+  } catch (error) {
+    stderr.write(
+      `oselya: .env cannot be read (${String(error)}): let this user read it, or move it away\n`,
+    );
+    // Of an inventory, 1 says that it is invalid. Contract 5.
+    return args[0] === 'inventory' ? 2 : 1;
+  }
   return run(args, { env, stdin, stdout, stderr });
+}
+
+/** A folder of that name is none of ours: Python keeps its own there. A pipe is, as password managers make them. */
+function loadEnvironment(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory()) process.loadEnvFile(path);
 }

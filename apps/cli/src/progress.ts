@@ -46,6 +46,12 @@ function bar(what: string, total: number, stream: Output): Progress {
     // The command decides what Ctrl-C does.
     gracefulExit: false,
   });
+  const stop = () => {
+    process.off('exit', stop);
+    single.stop();
+  };
+  // However the process ends, the terminal gets its cursor back.
+  process.once('exit', stop);
   single.start(total, 0, { note: '' });
   return {
     update: (done, note = '') => single.update(done, { note: note === '' ? '' : `${note} ` }),
@@ -53,7 +59,7 @@ function bar(what: string, total: number, stream: Output): Progress {
       clearLine(stream, 0);
       cursorTo(stream, 0);
     },
-    stop: () => single.stop(),
+    stop,
   };
 }
 

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -89,6 +98,13 @@ test('a reader that stops early is no failure', async () => {
   assert.equal(code, 0);
 });
 
+test('where nobody reads what went wrong the exit status tells it', async () => {
+  const child = spawn(process.execPath, [BIN, 'fly'], { cwd: folder });
+  child.stderr.destroy();
+  const [code] = await once(child, 'close');
+  assert.equal(code, 2);
+});
+
 const unusable: [name: string, args: string[], env: Record<string, string>, said: RegExp][] = [
   [
     'a data folder that is a file',
@@ -174,6 +190,25 @@ test('an API key is made, listed without itself, and revoked once', () => {
   const again = oselya(['api-key', 'revoke', id]);
   assert.equal(again.status, 1);
   assert.match(again.stderr, /no active key/);
+});
+
+test('a .env that is a folder is passed over, and one that cannot be read is told in one line', () => {
+  const env = join(folder, '.env');
+  mkdirSync(env);
+  assert.equal(oselya(['keygen']).status, 0);
+  rmdirSync(env);
+  // A link to itself, which nobody can read.
+  symlinkSync('.env', env);
+  for (const [args, failed] of [
+    [['keygen'], 1],
+    [['inventory', 'validate', 'valid.json'], 2],
+  ] as const) {
+    const { status, stdout, stderr } = oselya([...args]);
+    assert.equal(status, failed);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^oselya: \.env cannot be read \(.*ELOOP.*\): .*\n$/);
+  }
+  rmSync(env);
 });
 
 test('a .env file is read, and the environment goes before it', () => {

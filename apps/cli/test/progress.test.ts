@@ -39,6 +39,18 @@ test('on a terminal a bar tells how far it is, and leaves the cursor and its las
   assert.ok(last.endsWith('\n'), 'the next line of output stands by itself');
 });
 
+test('a process that ends in between gives the terminal its cursor back', () => {
+  const { stream, written } = output(true);
+  const others = new Set(process.listeners('exit'));
+  const progress = showProgress({ what: 'listings', total: 4 }, stream);
+  const onExit = process.listeners('exit').find((listener) => !others.has(listener));
+  onExit?.(130);
+  const left = written();
+  progress.stop();
+  assert.ok(left.includes(SHOW_CURSOR));
+  assert.deepEqual(new Set(process.listeners('exit')), others);
+});
+
 test('without a terminal there is a line for each tenth and the end, and nothing that moves a cursor', () => {
   const { stream, written } = output(false);
   const progress = showProgress({ what: 'listings', total: 25 }, stream);

@@ -142,6 +142,18 @@ test('a command reads and writes where it was told to', async () => {
   assert.match(stdout, /^2 records were read: 1 can be sent, 1 cannot\. Nothing was sent\.$/m);
 });
 
+// Of a disk that is full, where the system has one. More than a buffer holds fails while it goes on, one at the end.
+const full = '/dev/full';
+for (const records of existsSync(full) ? [1, 200] : []) {
+  test(`${records} rejected records that cannot be written are told in one line`, async () => {
+    const input = `${JSON.stringify({ text: 'x'.repeat(1000) })}\n`.repeat(records);
+    const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run'];
+    const { status, stderr } = await oselya([...args, '--rejected', full], {}, input);
+    assert.equal(status, 1);
+    assert.match(stderr, /^oselya: \/dev\/full cannot be written: .*ENOSPC.*\n$/);
+  });
+}
+
 test('the help does not offer what is no command', async () => {
   assert.doesNotMatch((await oselya(['--help'])).stdout, /^ +start /m);
 });

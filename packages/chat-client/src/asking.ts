@@ -17,7 +17,7 @@ type Asking = Pick<LinkOptions, 'delayOf' | 'onStatus'> & { arrivals: Arrivals }
  * It never throws: the answer itself fails, or is gone on with when the link has another connection.
  */
 export async function pursue(link: Link, answer: AnswerStream, asking: Asking): Promise<void> {
-  const refusal = await untilTold(link, asking, async () => {
+  const refusal = await refusalOf(link, asking, async () => {
     if (!answer.isOver) await next(link, answer, asking);
   });
   if (refusal !== undefined) answer.fail(refusal);
@@ -29,7 +29,7 @@ export async function pursue(link: Link, answer: AnswerStream, asking: Asking): 
  */
 export async function hearAgain(link: Link, sessionId: string, asking: Asking): Promise<void> {
   const request = { type: 'session.open', session_id: sessionId } as const;
-  const refusal = await untilTold(link, asking, async () => {
+  const refusal = await refusalOf(link, asking, async () => {
     await link.ask(request, ({ messages }) => asking.arrivals.catchUp(sessionId, messages));
   });
   if (refusal !== undefined && refusal.problem?.status !== 503) asking.arrivals.forget(sessionId);
@@ -39,25 +39,41 @@ export async function hearAgain(link: Link, sessionId: string, asking: Asking): 
  * Asks for something until the assistant can tell, or another connection has had it asked for as well.
  * @returns Why it was refused.
  */
-async function untilTold(
+async function refusalOf(
   link: Link,
-  { delayOf, onStatus }: Asking,
+  asking: Asking,
   ask: () => Promise<void>,
 ): Promise<ChatError | undefined> {
   const { connections } = link;
+  try {
+    await untilTold(asking, async () => {
+      if (link.connections === connections) await ask();
+    });
+    return undefined;
+  } catch (error) {
+    if (error instanceof LostError) return undefined;
+    if (error instanceof ChatError) return error;
+    throw error;
+  }
+}
+
+/**
+ * Asks for something until the assistant can tell.
+ * @throws What `ask` throws, but for what is refused for now (503) and for less than some two minutes.
+ */
+export async function untilTold<Result>(
+  { delayOf, onStatus }: Pick<Asking, 'delayOf' | 'onStatus'>,
+  ask: () => Promise<Result>,
+): Promise<Result> {
   for (let tries = 0; ; tries += 1) {
     try {
-      await ask();
-      return undefined;
+      return await ask();
     } catch (error) {
-      if (error instanceof LostError) return undefined;
-      if (!(error instanceof ChatError)) throw error;
-      const { problem } = error;
-      if (problem?.status !== 503 || tries === MAX_TRIES) return error;
+      const problem = error instanceof ChatError ? error.problem : undefined;
+      if (problem?.status !== 503 || tries === MAX_TRIES) throw error;
       const delayMs = delayOf(1011, tries) ?? 0;
       onStatus({ type: 'refused', problem, delayMs });
       await sleep(delayMs, undefined, { ref: false });
-      if (link.connections !== connections) return undefined;
     }
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { AnswerStream, type Ask } from './answer.ts';
 import { Arrivals, type Arrived } from './arrivals.ts';
-import { hearAgain, pursue } from './asking.ts';
+import { hearAgain, pursue, untilTold } from './asking.ts';
 import { ChatError } from './errors.ts';
 import type { Answer, Message, Session } from './frames.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -85,12 +85,15 @@ export async function openChat({
   await link.opened;
 
   return {
-    /** Makes a session. Where the connection is lost meanwhile there may be an empty one more. */
+    /**
+     * Makes a session. Where the connection is lost meanwhile, or it is refused for now, there may be an empty one more.
+     */
     async createSession(
       options: { profileId?: string | undefined; name?: string | undefined } = {},
     ): Promise<Session> {
       const { profileId: profile_id, name } = options;
-      return (await link.insist({ type: 'session.create', profile_id, name })).session;
+      const request = { type: 'session.create', profile_id, name } as const;
+      return (await untilTold(asking, () => link.insist(request))).session;
     },
 
     /**

@@ -160,6 +160,7 @@ function parse(text: string): unknown {
   }
 }
 
-function malformed(what: string): ChatError {
+/** What is no message of this protocol. */
+export function malformed(what: string): ChatError {
   return new ChatError('no_assistant', `the server sent ${what}`);
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Connection } from './connection.ts';
 import { ChatError, closed, type Closing, refused } from './errors.ts';
-import { type Frame, type FrameOf, isEvent, type NumberedEvent } from './frames.ts';
+import { type Frame, type FrameOf, isEvent, malformed, type NumberedEvent } from './frames.ts';
 import type { Problem } from './problem.ts';
 
 /** What becomes of the connection, for whoever shows it. */
@@ -43,15 +43,19 @@ export class LostError extends Error {
   override readonly name = 'LostError';
 }
 
-/** The frames that answer messages, by the type of the message. */
+/** The types of the frames that answer messages, by the type of the message. */
+const ANSWERS = {
+  ping: ['pong'],
+  'session.create': ['session.created'],
+  'session.open': ['session.opened'],
+  'message.send': ['message.started', 'message.repeated'],
+  'message.retry': ['message.started'],
+  'message.cancel': ['message.cancelling'],
+  'memory.undo': ['memory.undone'],
+} as const satisfies Record<string, readonly Frame['type'][]>;
+
 type Answers = {
-  ping: FrameOf<'pong'>;
-  'session.create': FrameOf<'session.created'>;
-  'session.open': FrameOf<'session.opened'>;
-  'message.send': FrameOf<'message.started' | 'message.repeated'>;
-  'message.retry': FrameOf<'message.started'>;
-  'message.cancel': FrameOf<'message.cancelling'>;
-  'memory.undo': FrameOf<'memory.undone'>;
+  [Name in keyof typeof ANSWERS]: FrameOf<(typeof ANSWERS)[Name][number]>;
 };
 
 type Request<Name extends keyof Answers> = { type: Name } & Record<string, unknown>;
@@ -59,7 +63,11 @@ type Request<Name extends keyof Answers> = { type: Name } & Record<string, unkno
 /** Is called with an answer before the next frame is looked at. */
 type Heard<Name extends keyof Answers> = (frame: Answers[Name]) => void;
 
-type Waiter = { resolve: (frame: Frame) => void; reject: (error: Error) => void };
+type Waiter = {
+  request: keyof Answers;
+  resolve: (frame: Frame) => void;
+  reject: (error: Error) => void;
+};
 
 /**
  * Messages and their answers over a connection that is made again when it is lost, as docs/protocol.md asks
@@ -107,8 +115,9 @@ export class Link {
     this.#asked += 1;
     const id = String(this.#asked);
     this.#waiting.set(id, {
+      request: request.type,
       resolve: (frame) => {
-        // The id says that it answers this message; of which type that is, the protocol.
+        // It answers this message by its id, and is of a type that does.
         const answer = frame as Answers[Name];
         heard?.(answer);
         resolve(answer);
@@ -165,12 +174,23 @@ export class Link {
   }
 
   #hear(frame: Frame): void {
+    // What is not known here answers nothing.
+    if (frame.type !== 'other') this.#answer(frame);
+    if (isEvent(frame)) this.#hearer.onEvent(frame);
+  }
+
+  /** @throws ChatError `no_assistant` for an answer that the protocol does not have. */
+  #answer(frame: Frame): void {
     const id = typeof frame.id === 'string' ? frame.id : '';
     const waiter = this.#waiting.get(id);
+    if (waiter === undefined) return;
+    const isRefusal = frame.type === 'error' && !isEvent(frame);
+    if (!isRefusal && !isAnswer(frame, waiter.request)) {
+      throw malformed(`a ${frame.type} in answer to ${waiter.request}`);
+    }
     this.#waiting.delete(id);
-    if (frame.type === 'error' && !isEvent(frame)) waiter?.reject(refused(frame.problem));
-    else waiter?.resolve(frame);
-    if (isEvent(frame)) this.#hearer.onEvent(frame);
+    if (isRefusal) waiter.reject(refused(frame.problem));
+    else waiter.resolve(frame);
   }
 
   #lose(closing: Closing): void {
@@ -215,6 +235,10 @@ export class Link {
     this.#opened.reject(error);
     this.#hearer.onEnd(error);
   }
+}
+
+function isAnswer({ type }: Frame, request: keyof Answers): boolean {
+  return (ANSWERS[request] as readonly Frame['type'][]).includes(type);
 }
 
 /** A connection that is to come; nobody may be waiting for it when it does not. */

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openChat, reconnectDelayMs } from '../src/index.ts';
+import { type ChatClient, openChat, reconnectDelayMs } from '../src/index.ts';
 import { all, cancel, cookie, openPair, say } from './support/client.ts';
 import { completed, event, message, session, started, startScript } from './support/script.ts';
 
@@ -198,6 +198,28 @@ test('what is no message of the protocol ends it', async (t) => {
     peer.socket.send(data);
     await assert.rejects(client.createSession(), { code: 'no_assistant' }, data);
   }
+});
+
+test('an answer of a type that answers something else ends it', async (t) => {
+  for (const [type, ask] of [
+    ['session.create', (client: ChatClient) => client.createSession()],
+    ['session.open', (client: ChatClient) => client.openSession('s')],
+    ['message.cancel', (client: ChatClient) => client.cancel('s')],
+  ] as const) {
+    const { client, peer } = await openPair(t);
+    const asking = ask(client);
+    peer.say({ type: 'pong', id: (await peer.hear(type)).id });
+    await assert.rejects(asking, { code: 'no_assistant', message: new RegExp(type) });
+  }
+});
+
+test('what a later version may send answers nothing', async (t) => {
+  const { client, peer } = await openPair(t);
+  const creating = client.createSession();
+  const { id } = await peer.hear('session.create');
+  peer.say(event(1, 'thought', { id }));
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
 });
 
 test('a server that is no assistant is told apart', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { all, cancel, openPair, say, textOf } from './support/client.ts';
-import { completed, delta, message, type Peer, started } from './support/script.ts';
+import { completed, delta, message, type Peer, session, started } from './support/script.ts';
 
 /** What the assistant answers while its database, or the identity provider, does not. */
 const unavailable = { status: 503, code: 'unavailable', title: 'Service unavailable' };
@@ -73,6 +73,28 @@ test('what is refused for minutes fails with the reason', async (t) => {
   assert.equal(error?.code, 'refused');
   assert.deepEqual(error?.problem, unavailable);
   assert.equal(statuses.filter(({ type }) => type === 'refused').length, 8);
+});
+
+test('a session that is refused for now is asked for again, and one that is refused is not', async (t) => {
+  const { client, peer, statuses } = await openPair(t);
+  const creating = client.createSession();
+  await refuse(peer, 'session.create', unavailable);
+  await refuse(peer, 'session.create', unknown);
+  const { id } = await peer.hear('session.create');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  assert.equal((await creating).session_id, 's');
+  assert.deepEqual(statuses.slice(1), [
+    { type: 'refused', problem: unavailable, delayMs: 0 },
+    { type: 'refused', problem: unknown, delayMs: 0 },
+  ]);
+
+  const problem = { status: 404, code: 'profile_not_found', title: 'No such profile' };
+  const refused = client.createSession({ profileId: 'none' });
+  await refuse(peer, 'session.create', problem);
+  await assert.rejects(refused, { code: 'refused', problem });
+  const unlucky = client.createSession();
+  for (let asked = 0; asked < 9; asked += 1) await refuse(peer, 'session.create', unavailable);
+  await assert.rejects(unlucky, { code: 'refused', problem: unavailable });
 });
 
 test('who waits to ask again leaves that to the next connection', async (t) => {

@@ -16,7 +16,7 @@ export const signInSchema = Type.Object({
 /** As the schema has it. */
 export type SignIn = Static<typeof signInSchema>;
 
-type Question = { method?: 'POST'; signIn?: SignIn; body?: object };
+type Question = { method?: 'POST'; signIn?: SignIn | undefined; body?: object };
 
 const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
 
@@ -39,10 +39,13 @@ export class Assistant {
     this.url = url;
   }
 
-  /** The email of who is signed in; nothing where the sign-in is one no more. */
-  async account(signIn: SignIn): Promise<string | undefined> {
+  /**
+   * The email of who is signed in; undefined where the sign-in is one no more, and without one.
+   * @throws CommandError where no assistant answers.
+   */
+  async account(signIn: SignIn | undefined): Promise<string | undefined> {
     const answer = await this.#ask('/auth/me', { signIn });
-    if (answer.status === 401) return undefined;
+    if (answer.status === 401 && problemText(answer.body) !== undefined) return undefined;
     if (!Value.Check(me, answer.body)) throw this.#refusal(answer);
     return answer.body.email;
   }

@@ -77,10 +77,10 @@ async function signedIn(
   how: { opensBrowser: boolean; tell: (line: string) => void },
 ): Promise<SignIn> {
   const known = await kept.find(assistant.url);
-  if (known !== undefined) {
-    if ((await assistant.account(known)) !== undefined) return known;
-    how.tell('The sign-in of this terminal has ended: sign in again.');
-  }
+  // Asked without a sign-in too: a browser is opened only where an assistant answers.
+  const account = await assistant.account(known);
+  if (known !== undefined && account !== undefined) return known;
+  if (known !== undefined) how.tell('The sign-in of this terminal has ended: sign in again.');
   const fresh = await signIn(assistant, how);
   await kept.keep(assistant.url, fresh);
   return fresh;

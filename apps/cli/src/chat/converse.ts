@@ -71,8 +71,6 @@ class Conversation {
       changed: (step) => this.#noteChanged(step),
     };
     this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
-    // It is waited for once the session is open; what fails that ends the conversation as well.
-    this.#ended.promise.catch(() => undefined);
   }
 
   async run(): Promise<number> {
@@ -90,12 +88,26 @@ class Conversation {
     this.#options.ended.catch((error: unknown) => this.#work.then(() => this.#ended.reject(error)));
     try {
       this.#screen.note('Ask for what you look for. /help lists the commands, /quit leaves.');
-      if (this.#sessionId !== undefined) await this.#open(this.#sessionId);
-      lines.prompt();
+      this.#work = this.#begin(this.#sessionId);
       return await this.#ended.promise;
     } finally {
       lines.close();
     }
+  }
+
+  /** Opens the session that was asked for: who waits for it may leave, and without it there is no conversation. */
+  async #begin(sessionId: string | undefined): Promise<void> {
+    try {
+      const answer = sessionId === undefined ? null : await this.#open(sessionId);
+      await this.#guard(() => this.#show(answer));
+      this.#prompt();
+    } catch (error) {
+      this.#ended.reject(error);
+    }
+  }
+
+  #prompt(): void {
+    if (!this.#isClosed) this.#lines.prompt();
   }
 
   /** Ctrl-C cancels an answer that is being written; a second one, or one without an answer, leaves. */
@@ -119,7 +131,7 @@ class Conversation {
   async #after(earlier: Promise<void>, line: string): Promise<void> {
     await earlier;
     await this.#guard(() => this.#do(line));
-    if (!this.#isClosed) this.#lines.prompt();
+    this.#prompt();
   }
 
   /** A refusal is told, and the conversation goes on; without a connection it does not. */
@@ -215,7 +227,8 @@ class Conversation {
     await this.#client.cancel(this.#sessionId);
   }
 
-  async #show(answer: Answer): Promise<void> {
+  async #show(answer: Answer | null): Promise<void> {
+    if (answer === null) return;
     this.#isAnswering = true;
     this.#isCancelling = false;
     try {
@@ -252,17 +265,18 @@ class Conversation {
       this.#screen.note('/open needs a number of /sessions, or an id.');
       return;
     }
-    await this.#open(chosen);
+    await this.#show(await this.#open(chosen));
   }
 
-  async #open(sessionId: string): Promise<void> {
+  /** @returns The answer that is being written in the session. */
+  async #open(sessionId: string): Promise<Answer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
     this.#screen.note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
     for (const { role, content } of messages.slice(-SHOWN_MESSAGES)) {
       this.#screen.text(`${role === 'user' ? '> ' : ''}${printableText(content)}\n`);
     }
-    if (answer !== null) await this.#show(answer);
+    return answer;
   }
 }
 

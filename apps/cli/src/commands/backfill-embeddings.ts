@@ -23,11 +23,13 @@ export function addBackfillCommand(program: Command, context: Context): void {
     .option('--dry-run', 'only count them')
     .action(async ({ dryRun = false }: { dryRun?: boolean }) => {
       const { env, stderr, print, exitWith } = context;
-      const { ModelError, openMaintenance } = await import('@oselya/collector');
+      const { ModelError, openMaintenance, readConfig } = await import('@oselya/collector');
+      const { tellEmbedded } = await import('./database.ts');
       const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
       const { showProgress } = await import('../progress.ts');
       const signal = onInterrupt();
       await using maintenance = await openMaintenance(env);
+      tellEmbedded(readConfig(env, { api: false }), context);
       let progress: ReturnType<typeof showProgress> | undefined;
       let soFar: Readonly<BackfillReport> | undefined;
       try {

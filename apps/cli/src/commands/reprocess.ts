@@ -60,13 +60,16 @@ async function run(options: Options, command: Command, context: Context): Promis
   if (!dryRun && !yes && !stdin.isTTY) {
     command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
   }
-  const { ModelError, openMaintenance } = await import('@oselya/collector');
+  const { ModelError, openMaintenance, readConfig } = await import('@oselya/collector');
+  const { tellEmbedded } = await import('./database.ts');
   const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
   const { ask } = await import('../reprocess/ask.ts');
   const { reprocessPictures } = await import('../reprocess/pictures.ts');
   const { reprocess } = await import('../reprocess/reprocess.ts');
-  const signal = onInterrupt();
+  const refusal = new AbortController();
+  const signal = AbortSignal.any([onInterrupt(), refusal.signal]);
   await using maintenance = await openMaintenance(env);
+  tellEmbedded(readConfig(env, { api: false }), context);
   const chosen = { source: options.source, listingId: options.listing, after: options.after };
   const limit = options.limit ?? Infinity;
   const how = {
@@ -76,7 +79,8 @@ async function run(options: Options, command: Command, context: Context): Promis
     signal,
     print,
     output: context,
-    ask: (question: string, takeBack: AbortSignal | undefined) => ask(question, takeBack, context),
+    ask: (question: string, takeBack: AbortSignal | undefined) =>
+      ask(question, { takeBack, onInterrupt: () => refusal.abort() }, context),
   };
 
   /** @returns How many listings failed, and what stopped it. */

@@ -70,9 +70,9 @@ export function score(
 
 function judge(field: Field, expected: unknown, found: unknown): Tally {
   const forms = new Set(listOf(expected).map((value) => comparable(field, value)));
-  const values = listOf(found).map((value) => comparable(field, value));
-  const right = values.filter((value) => forms.has(value)).length;
-  const wrong = values.length - right;
+  const values = new Set(listOf(found).map((value) => comparable(field, value)));
+  const right = values.intersection(forms).size;
+  const wrong = values.size - right;
   // Of phones each is expected, of other fields any one form.
   const wanted = field === 'phones' ? forms.size : Math.min(forms.size, 1);
   return { right, wrong, missed: wanted - Math.min(right, wanted) };

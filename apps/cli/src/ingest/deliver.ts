@@ -45,6 +45,9 @@ const LONGEST_DELAY_MS = 15_000;
 /** The limits of a minute are waited for; one that lasts longer than this, as that of new sources a day, ends the run. */
 const LONGEST_HELD_BACK_MS = 3_600_000;
 
+/** A limit that asks for no wait has one all the same, so that nobody is asked without a pause. */
+const SHORTEST_HELD_BACK_MS = 1000;
+
 /** However many others send for the same source, more turns than these at one record are a fault. */
 const MAX_HELD_BACK = 1000;
 
@@ -79,7 +82,7 @@ export async function deliver(
     if (isAnswer(answer) && answer.status === 429 && askedMs !== undefined) {
       heldBack += 1;
       if (heldBack > MAX_HELD_BACK) return { outcome: 'failed', reason };
-      pause.hold(askedMs);
+      pause.hold(Math.max(askedMs, SHORTEST_HELD_BACK_MS));
       onRetry(reason);
       continue;
     }

@@ -10,8 +10,9 @@ import { emptyReport, load, type LoadReport } from './load.ts';
 import { type Format, openRows } from './open-rows.ts';
 import { createPause } from './pause.ts';
 import { noRejected, openRejected, type Rejected } from './rejected.ts';
+import { isSameFile } from './same-file.ts';
 import { showReading } from './show-reading.ts';
-import { type Counts, describeRun } from './summary.ts';
+import { type Counts, describeRun, keepName } from './summary.ts';
 import { createTellOnce } from './tell-once.ts';
 import { createToPayload } from './to-payload.ts';
 
@@ -43,6 +44,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   const note = (line: string) => void stderr.write(`${oneLine(line)}\n`);
   const { file, source, collector, dryRun = false, map = new Map<string, string>() } = run;
   const signal = onInterrupt();
+  const gone = new AbortController();
   const report = emptyReport();
   const attributes = new Set<string>();
   const unseen = new Set(map.values());
@@ -53,15 +55,15 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
     delimiter: run.delimiter,
     onColumns: (columns) => checkColumns(map, columns),
     stdin,
-    signal,
+    signal: AbortSignal.any([signal, gone.signal]),
   });
-  await using rejected = await openRejectedOf(run);
+  const rejected = await openRejectedOf(run, stdin);
   const begun = dryRun ? undefined : await begin(run, { env: context.env, note });
   const progress = showReading(size, read, stderr);
   const toPayload = createToPayload({
     source,
     mapping: map,
-    onUnknown: (name) => attributes.add(name),
+    onUnknown: (name) => keepName(attributes, name),
   });
   const pause = createPause();
   const onRetry = createTellOnce((line) => {
@@ -81,6 +83,7 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
       keyPrefix: `load-${begun?.id ?? ''}`,
       rejected,
       signal,
+      gone,
       tell(line: string) {
         progress.clear();
         print(line);
@@ -92,12 +95,17 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   } catch (error) {
     failure = error;
   }
+  await rejected.end().catch((error: unknown) => {
+    failure ??= error;
+  });
   progress.stop();
-  if (isWhole(report, failure)) await begun?.end();
+  const isWhole = failure === undefined && !report.isGivenUp && report.counts.failed === 0;
+  if (isWhole) await begun?.end();
   for (const column of unseen) print(`No record has ${oneLine(column)}, which --map names.`);
   for (const line of describeRun(report.counts, { dryRun, attributes })) print(line);
   const next = begun?.isResumable ? 'it goes on where it stopped' : 'it begins anew';
-  conclude(report, { failure, signal, next }, context);
+  // Ctrl-C that came when all was sent has stopped nothing.
+  conclude(report, { failure, isStopped: signal.aborted && !isWhole, next }, context);
 }
 
 /** Begins the load, or goes on with it. */
@@ -122,21 +130,16 @@ async function begin(
   return begun;
 }
 
-/** Whether every record has been sent, as far as the collector takes it. */
-function isWhole({ counts, isGivenUp }: LoadReport, failure: unknown): boolean {
-  return failure === undefined && !isGivenUp && counts.failed === 0;
-}
-
 /**
  * Ends the command as the run ended.
  * @param next What comes of giving the command again.
  */
 function conclude(
   { counts, isGivenUp }: LoadReport,
-  { failure, signal, next }: { failure: unknown; signal: AbortSignal; next: string },
+  { failure, isStopped, next }: { failure: unknown; isStopped: boolean; next: string },
   { print, exitWith }: Context,
 ): void {
-  if (signal.aborted) {
+  if (isStopped) {
     print(`It was stopped: give the command again, and ${next}.`);
     exitWith(INTERRUPTED);
   } else if (failure !== undefined) {
@@ -159,9 +162,14 @@ function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string
   }
 }
 
-async function openRejectedOf({ rejected, file }: IngestRun): Promise<Rejected> {
+async function openRejectedOf(
+  { rejected, file }: IngestRun,
+  stdin: Context['stdin'],
+): Promise<Rejected> {
   if (rejected === undefined) return noRejected;
   const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
-  if (path === file) throw new CommandError(`${path} is the file that is read: name another`);
+  if (isSameFile(file === '-' ? stdin.fd : file, path)) {
+    throw new CommandError(`${path} is the file that is read: name another`);
+  }
   return openRejected(path);
 }

@@ -6,7 +6,7 @@ import type { Rejected } from './rejected.ts';
 import type { GoodRow, Row } from './row.ts';
 import { createSender } from './sender.ts';
 import { type Counts, emptyCounts } from './summary.ts';
-import type { Made } from './to-payload.ts';
+import { adviceOn, type Made } from './to-payload.ts';
 
 /** So many requests are on their way at once. */
 const PARALLEL = 8;
@@ -29,6 +29,8 @@ export type LoadOptions = {
   rejected: Rejected;
   /** Aborted by whoever stops the run. */
   signal: AbortSignal;
+  /** Is aborted here where no more can be sent, so that the reading ends too, which may be waiting for more. */
+  gone: AbortController;
   /** Told of each record that is bad, in one line. */
   tell: (line: string) => void;
   /** @param end Where in the text the last record ends, in bytes of UTF-8. */
@@ -56,9 +58,8 @@ export async function load(
   options: LoadOptions,
   report: LoadReport,
 ): Promise<void> {
-  const { toPayload, deliver, dryRun, keyPrefix, rejected, tell, onProgress } = options;
+  const { toPayload, deliver, dryRun, keyPrefix, rejected, gone, tell, onProgress } = options;
   const { counts } = report;
-  const gone = new AbortController();
   const signal = AbortSignal.any([options.signal, gone.signal]);
   let told = 0;
   let failedInRow = 0;
@@ -96,6 +97,7 @@ export async function load(
       }
       onProgress(counts, row.end);
     },
+    onFailure: () => gone.abort(),
   });
 
   try {
@@ -109,9 +111,12 @@ export async function load(
     }
     await sender.end();
   } catch (error) {
-    if (!gone.signal.aborted) throw error;
-  } finally {
-    await sender.end().catch(() => undefined);
+    // What ended the reading is the reason, not that it ended.
+    const failure = await sender.end().then(
+      () => error,
+      (reason: unknown) => reason,
+    );
+    if (!report.isGivenUp) throw failure;
   }
 }
 
@@ -123,8 +128,10 @@ export function emptyReport(): LoadReport {
 /** What was made of a row, unless the collector would have something against it: that, in one line. */
 function readied(row: GoodRow, made: Made): Ready | { reason: string } {
   if ('reason' in made) return made;
-  const errors = checkPayload(made.payload).map(({ path, message }) =>
-    `${path.replace(/^body\/?/, '')} ${message}`.trim(),
-  );
+  const errors = checkPayload(made.payload).map(({ path, message }) => {
+    const field = path.replace(/^body\/?/, '');
+    const advice = adviceOn(field, made.payload[field]);
+    return `${field} ${message}${advice === undefined ? '' : ` (${advice})`}`.trim();
+  });
   return errors.length === 0 ? { row, payload: made.payload } : { reason: errors.join('; ') };
 }

@@ -46,19 +46,39 @@ export async function openRows(
   const size = path === '-' ? undefined : await sizeOf(path);
   const bytes = addAbortSignal(signal, path === '-' ? stdin : createReadStream(path));
   const read = { bytes: 0, utf8Bytes: 0 };
-  const text = decodeText(bytes, { name, encoding }, read);
+  const text = decodeText(readBytes(bytes, { name, signal }), { name, encoding }, read);
   const rows =
     format === 'csv' ? readCsv(text, { name, delimiter, onColumns }) : readJsonLines(text);
   return { size, rows, read };
 }
 
+async function* readBytes(
+  bytes: AsyncIterable<Uint8Array>,
+  { name, signal }: { name: string; signal: AbortSignal },
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* bytes;
+  } catch (cause) {
+    throw signal.aborted ? cause : cannotRead(name, cause);
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'it may not be read by this user',
+};
+
+function cannotRead(name: string, cause: unknown): CommandError {
+  const { code = String(cause) } = cause as NodeJS.ErrnoException;
+  return new CommandError(`${name} cannot be read: ${REASONS[code] ?? code}`, { cause });
+}
+
 async function sizeOf(path: string): Promise<number | undefined> {
-  const found = await stat(path).catch((cause: NodeJS.ErrnoException) => {
-    const reason =
-      cause.code === 'ENOENT' ? 'there is no such file' : (cause.code ?? cause.message);
-    throw new CommandError(`${path} cannot be read: ${reason}`, { cause });
+  const found = await stat(path).catch((cause: unknown) => {
+    throw cannotRead(path, cause);
   });
-  if (found.isDirectory()) throw new CommandError(`${path} cannot be read: it is a folder`);
+  if (found.isDirectory()) throw cannotRead(path, { code: 'EISDIR' });
   // A pipe has none.
   return found.isFile() ? found.size : undefined;
 }

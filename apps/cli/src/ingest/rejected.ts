@@ -1,17 +1,21 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
+import { finished } from 'node:stream/promises';
 import { CommandError } from '../command-error.ts';
 import type { Row } from './row.ts';
 
 /** Where the records that were not taken are kept, to be mended. */
-export type Rejected = AsyncDisposable & {
+export type Rejected = {
+  /** @throws CommandError where what was added so far cannot be written. */
   add(row: Row, reason: string): Promise<void>;
+  /** Waits until all is written. @throws CommandError where it cannot be. */
+  end(): Promise<void>;
 };
 
 /** For a run that keeps none. */
 export const noRejected: Rejected = {
   add: () => Promise.resolve(),
-  [Symbol.asyncDispose]: () => Promise.resolve(),
+  end: () => Promise.resolve(),
 };
 
 /**
@@ -20,29 +24,29 @@ export const noRejected: Rejected = {
  * @throws CommandError where it cannot be written.
  */
 export async function openRejected(path: string): Promise<Rejected> {
+  const unwritable = (cause: unknown) =>
+    new CommandError(
+      `${path} cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
   const file = createWriteStream(path);
-  let failure: Error | undefined;
-  file.on('error', (error) => {
-    failure ??= error;
-  });
+  // It is told to whoever adds the next record, or ends it.
+  file.on('error', () => undefined);
   await once(file, 'open').catch((cause: unknown) => {
-    throw new CommandError(`${path} cannot be written: ${String(cause)}`, { cause });
+    throw unwritable(cause);
   });
-  const check = () => {
-    if (failure !== undefined) {
-      throw new CommandError(`${path} cannot be written: ${failure.message}`, { cause: failure });
-    }
-  };
   return {
     async add(row, reason) {
       const record = 'fields' in row ? row.fields : row.found;
       const isFull = !file.write(`${JSON.stringify({ line: row.line, reason, record })}\n`);
-      if (isFull && failure === undefined) await once(file, 'drain').catch(() => undefined);
-      check();
+      if (isFull && file.errored === null) await once(file, 'drain').catch(() => undefined);
+      if (file.errored !== null) throw unwritable(file.errored);
     },
-    async [Symbol.asyncDispose]() {
-      await new Promise<void>((resolve) => file.end(resolve));
-      check();
+    async end() {
+      file.end();
+      await finished(file).catch((cause: unknown) => {
+        throw unwritable(cause);
+      });
     },
   };
 }

@@ -13,15 +13,18 @@ export type Sender<Record> = {
  * @param listingOf What a record is about: of two that are about the same the first is settled before the
  *   second is sent, since what is sent last is what holds.
  * @param deliver Sends one; what it throws ends the run.
+ * @param onFailure Told as soon as one throws, since it may be long until the next is to be sent.
  */
 export function createSender<Record>({
   parallel,
   listingOf,
   deliver,
+  onFailure,
 }: {
   parallel: number;
   listingOf: (record: Record) => string;
   deliver: (record: Record) => Promise<void>;
+  onFailure: () => void;
 }): Sender<Record> {
   const sending = new Map<string, Promise<void>>();
   const failures: unknown[] = [];
@@ -31,6 +34,7 @@ export function createSender<Record>({
       await deliver(record);
     } catch (error) {
       failures.push(error);
+      onFailure();
     }
   }
 

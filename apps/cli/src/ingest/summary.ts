@@ -54,6 +54,14 @@ export function countRecords(count: number): string {
   return count === 1 ? '1 record' : `${count} records`;
 }
 
+/**
+ * Keeps the name of what is no field of a payload. One more than are told says that there are more: a file may have
+ * others in each record.
+ */
+export function keepName(names: Set<string>, name: string): void {
+  if (names.size <= MAX_NAMES) names.add(name);
+}
+
 function describeAttributes(names: ReadonlySet<string>): string[] {
   if (names.size === 0) return [];
   const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');

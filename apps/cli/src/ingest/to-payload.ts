@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PayloadSchema } from '@oselya/collector/payload';
 import type { TSchema } from 'typebox';
-import { isNothing, type Kind, toValue } from './values.ts';
+import { describeAmbiguity, isNothing, type Kind, toValue } from './values.ts';
 
 /** The names of a payload's fields that a file may fill. */
 export const FIELDS: readonly string[] = Object.keys(PayloadSchema.properties).filter(
@@ -20,6 +20,12 @@ const kinds = new Map<string, Kind>(
     .filter(([field]) => field !== 'source_slug')
     .map(([field, schema]) => [field, KINDS[String(Reflect.get(schema, 'type'))] ?? 'text']),
 );
+kinds.set('price', 'price');
+
+/** How to write a field's value that was refused, where it may be two. */
+export function adviceOn(field: string, value: unknown): string | undefined {
+  return describeAmbiguity(kinds.get(field) ?? 'text', value);
+}
 
 /** How records become payloads. */
 export type PayloadOptions = {

@@ -1,7 +1,7 @@
 import { parseJson } from '../json.ts';
 
-/** What kind of value a field of a payload has. */
-export type Kind = 'text' | 'number' | 'list' | 'object';
+/** What kind of value a field of a payload has. A price is a number of which nobody writes a thousandth. */
+export type Kind = 'text' | 'number' | 'price' | 'list' | 'object';
 
 /**
  * A value as a payload has it, where the file says the same in another way: numbers and lists as text,
@@ -11,10 +11,11 @@ export type Kind = 'text' | 'number' | 'list' | 'object';
  */
 export function toValue(kind: Kind, value: unknown): unknown {
   if (isNothing(value)) return undefined;
-  if (kind === 'text') return typeof value === 'number' ? String(value) : value;
+  // Of a longer number JSON.parse has lost digits, and two ids would be one.
+  if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
   if (typeof value !== 'string') return value;
   const text = value.trim();
-  if (kind === 'number') return toNumber(text) ?? value;
+  if (isNumeric(kind)) return isAmbiguous(kind, text) ? value : (toNumber(text) ?? value);
   return parsed(text) ?? (kind === 'list' ? splitList(text) : value);
 }
 
@@ -27,12 +28,32 @@ export function isNothing(value: unknown): boolean {
 
 // Groups of three digits with any kind of space between them, or digits alone; then decimals.
 const NUMBER = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
-// "1,200" is twelve hundred to some and one and a fifth to others.
-const AMBIGUOUS = /^[+-]?[1-9]\d{0,2},\d{3}$/;
+// "1,200" is twelve hundred to some and one and a fifth to others, and so is a price of "1.200".
+const AMBIGUOUS = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
 
-/** `52000`, `52 000`, `47,5`; undefined for what is no number, or may be two of them. */
+function isNumeric(kind: Kind): kind is 'number' | 'price' {
+  return kind === 'number' || kind === 'price';
+}
+
+function isAmbiguous(kind: Kind, text: string): boolean {
+  return AMBIGUOUS.test(text) && (kind === 'price' || text.includes(','));
+}
+
+/** How to write a value that was refused since it may be two; undefined for every other one. */
+export function describeAmbiguity(kind: Kind, value: unknown): string | undefined {
+  if (kind === 'text' && typeof value === 'number')
+    return 'put it in quotes, so that no digit is lost';
+  if (!isNumeric(kind) || typeof value !== 'string') return undefined;
+  const text = value.trim();
+  if (!isAmbiguous(kind, text)) return undefined;
+  const whole = text.replace(/[.,]/, '');
+  const decimal = Number(text.replace(',', '.'));
+  return `${text} may be ${whole} or ${decimal}: write ${whole}, or at most two decimals`;
+}
+
+/** `52000`, `52 000`, `47,5`; undefined for what is no number. */
 function toNumber(text: string): number | undefined {
-  const match = AMBIGUOUS.test(text) ? null : NUMBER.exec(text);
+  const match = NUMBER.exec(text);
   if (match === null) return undefined;
   const [, sign = '', digits = '', decimals = '0'] = match;
   return Number(`${sign}${digits.replaceAll(/\D/g, '')}.${decimals}`);

@@ -1,7 +1,6 @@
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 
 /** Values that wait on disk, since they may be too many for the memory. */
 export type Spool<Value> = AsyncDisposable & {
@@ -22,14 +21,13 @@ export async function openSpool<Value>(): Promise<Spool<Value>> {
       await file.appendFile(`${JSON.stringify(value)}\n`);
     },
     async *values() {
-      const input = file.createReadStream({ start: 0 });
-      try {
-        for await (const line of createInterface({ input })) {
-          // Only `add` writes here.
-          yield JSON.parse(line) as Value;
-        }
-      } finally {
-        input.destroy();
+      let rest = '';
+      // Not by `node:readline`, for which lines also end where JSON may have a character as it is.
+      for await (const chunk of file.createReadStream({ start: 0, encoding: 'utf8' })) {
+        const lines = `${rest}${String(chunk)}`.split('\n');
+        rest = lines.pop() ?? '';
+        // Only `add` writes here.
+        for (const line of lines) yield JSON.parse(line) as Value;
       }
     },
     // A second time it does nothing: reading to the end closes it too.

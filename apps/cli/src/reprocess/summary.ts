@@ -71,7 +71,10 @@ export function describeReadings({ read, changing, fields }: Summary): string[] 
 export function describeWritten({ written }: Summary): string[] {
   return [
     `${written.written + written.incomplete} listings were written.`,
-    ...some(written.incomplete, 'of them the model failed on afterwards: the lines above say why'),
+    ...some(
+      written.incomplete,
+      'of them the model failed on afterwards: the lines above say why; oselya backfill-embeddings makes their embeddings',
+    ),
     ...some(written.changed, 'have another payload meanwhile, and were left alone'),
     ...some(written.queued, 'are back in the queue, for a worker'),
     ...some(written.kept, 'could not be written, and are as they were: the lines above say why'),

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { chunk, startModelServer, streamed } from '@oselya/model/testing';
 import { Browser } from '../support/browser.ts';
-import { startServer } from '../support/loopback.ts';
+import { closedAddress, startServer } from '../support/loopback.ts';
 import { startProxy } from './proxy.ts';
 import { answerPage, comeToPage, newHome, signIn, startPlatform, Terminal } from './platform.ts';
 
@@ -212,6 +212,22 @@ test('a file that somebody else wrote, or no assistant, ends in one line', async
   const other = await new Terminal([WISH], envOf(collector.url, home), '').end();
   assert.equal(other.status, 1);
   assert.match(other.stderr, /^oselya: what answers at .* is no assistant: set BASE_URL/);
+});
+
+test('nobody is asked to sign in where no assistant answers', async () => {
+  const locked = await startServer(() => ({ status: 401, body: 'a page' }));
+  for (const [url, said] of [
+    [
+      await closedAddress(),
+      /^oselya: the assistant at .* cannot be reached \(ECONNREFUSED\): .*\n$/,
+    ],
+    [collector.url, /^oselya: what answers at .* is no assistant: .*\n$/],
+    [locked.url, /^oselya: what answers at .* is no assistant: .*\n$/],
+  ] as const) {
+    const { status, stderr } = await new Terminal([WISH], envOf(url, newHome()), '').end();
+    assert.equal(status, 1);
+    assert.match(stderr, said);
+  }
 });
 
 test('a conversation: help, an answer, the sessions, opening one, leaving', async () => {

@@ -81,6 +81,77 @@ test('one whose session cannot be opened for that ends with it', async () => {
   await assert.rejects(begin(client, { sessionId: 's', ended }).status, error);
 });
 
+/** What is on the screen once something is there. */
+async function until(stdout: PassThrough, wanted: RegExp): Promise<() => string> {
+  let screen = '';
+  stdout.on('data', (part) => {
+    screen += String(part);
+  });
+  while (!wanted.test(screen)) await once(stdout, 'data');
+  return () => screen;
+}
+
+/** A client whose session `s` is opened with what is still being said in it. */
+const openedWith = (answer: AsyncIterable<TurnEvent>) =>
+  ({
+    hearArrivals: () => undefined,
+    openSession: () =>
+      Promise.resolve({ session: { session_id: 's', name: 'Пошук' }, messages: [], answer }),
+    cancel: () => new Promise(() => undefined),
+  }) as unknown as ChatClient;
+
+const waiting = {
+  hearArrivals: () => undefined,
+  openSession: () => new Promise<never>(() => undefined),
+};
+
+const part = {
+  type: 'message.delta' as const,
+  session_id: 's',
+  turn_id: 't',
+  seq: 2,
+  text: 'Є дві',
+};
+
+async function* endless(): AsyncGenerator<TurnEvent> {
+  yield part;
+  await new Promise(() => undefined);
+}
+
+async function* lost(): AsyncGenerator<TurnEvent> {
+  yield await Promise.resolve(part);
+  throw new ChatError('answer_lost', 'the answer was lost: retry it');
+}
+
+test('who waits for a session, or for an answer in it, may leave', async () => {
+  const opening = begin(waiting, { sessionId: 's' });
+  await once(opening.stdout, 'data');
+  opening.stdin.write('\u0003');
+  assert.equal(await opening.status, 130);
+
+  for (const [keys, left] of [
+    ['/quit\n', 0],
+    ['\u0004', 0],
+    ['\u0003\u0003', 130],
+  ] as const) {
+    const { stdin, stdout, status } = begin(openedWith(endless()), { sessionId: 's' });
+    await until(stdout, /Є дві/);
+    stdin.write(keys);
+    assert.equal(await status, left);
+  }
+});
+
+test('an answer that was lost ends no conversation, and a session that is refused does', async () => {
+  const { stdin, stdout, status } = begin(openedWith(lost()), { sessionId: 's' });
+  await until(stdout, /the answer was lost: retry it[^]*> /);
+  stdin.write('/quit\n');
+  assert.equal(await status, 0);
+
+  const error = refusal(404, 'session_not_found');
+  const refused = { hearArrivals: () => undefined, openSession: () => Promise.reject(error) };
+  await assert.rejects(begin(refused, { sessionId: 's' }).status, error);
+});
+
 /**
  * What `/undo`, given so many times, asks for, and what is shown about it, where steps named `one` and `two` changed the
  * memory before.
@@ -113,15 +184,11 @@ async function undone(times: number, undo: (stepId: string) => ChatError | undef
     },
   } as unknown as ChatClient;
   const { stdin, stdout, status } = begin(client);
-  let screen = '';
-  stdout.on('data', (part) => {
-    screen += String(part);
-  });
   stdin.write('Що є?\n');
-  while (!/Добре\.[^]*> /.test(screen)) await once(stdout, 'data');
+  const screen = await until(stdout, /Добре\.[^]*> /);
   stdin.write(`${'/undo\n'.repeat(times)}/quit\n`);
   assert.equal(await status, 0);
-  const lines = stripVTControlCharacters(screen)
+  const lines = stripVTControlCharacters(screen())
     .split(/\r?\n/u)
     .filter((line) => /remembered|forgotten|nothing/i.test(line))
     .map((line) => line.replace(/^> /u, ''));

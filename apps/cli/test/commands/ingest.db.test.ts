@@ -41,7 +41,7 @@ const collector = await startCollector();
 type Ended = { status: number | null; lines: string[]; stderr: string };
 
 /** Runs `oselya ingest` in a folder of its own. */
-function begin(args: string[], { url = collector, key = '', input = '' } = {}) {
+function begin(args: string[], { url = collector, key = '', input = '', endsInput = true } = {}) {
   const child = spawn(process.execPath, [BIN, 'ingest', ...args], {
     cwd: folder,
     env: {
@@ -57,7 +57,9 @@ function begin(args: string[], { url = collector, key = '', input = '' } = {}) {
   child.stdout.on('data', (chunk) => (stdout += String(chunk)));
   child.stderr.on('data', (chunk) => (stderr += String(chunk)));
   child.stdin.on('error', () => undefined);
-  child.stdin.end(input);
+  after(() => child.kill('SIGKILL'));
+  child.stdin.write(input);
+  if (endsInput) child.stdin.end();
   const ended = once(child, 'close').then(([status]): Ended => ({
     status,
     lines: stdout.split('\n').slice(0, -1),
@@ -199,6 +201,29 @@ test('Ctrl-C ends a run that waits, and the next one goes on', async () => {
   );
 });
 
+test('Ctrl-C while the last records are on their way stops nothing, and the load has ended', async () => {
+  const count = 3;
+  const allSent = Promise.withResolvers<void>();
+  let requests = 0;
+  const { url } = await startServer(async () => {
+    requests += 1;
+    if (requests === count) {
+      child.kill('SIGINT');
+      // The signal is there before the answers are.
+      setTimeout(allSent.resolve, 100);
+    }
+    await allSent.promise;
+    return { status: 202, body: { raw_id: 1, status: 'pending' } };
+  });
+  const file = write('last.jsonl', jsonl(count));
+  const { child, ended } = begin([file, '--source', 'last'], { url });
+  const { status, lines, stderr } = await ended;
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(lines, [
+    '3 records were read: 3 accepted, 0 already known, 0 refused, 0 failed.',
+  ]);
+});
+
 test('the limit of the source is waited for', async () => {
   const url = await startCollector({ COLLECTOR_INGEST_PER_MINUTE: '5' });
   const { child, ended } = begin([write('limit.jsonl', jsonl(12)), '--source', 'limited'], { url });
@@ -263,7 +288,7 @@ test('CSV of another shape: mapped columns, a list, a comma as decimal mark, the
   assert.equal(status, 1);
   assert.deepEqual(lines, [
     "line 4: must have required property 'description'",
-    'line 5: price must be number',
+    'line 5: price must be number (1,200 may be 1200 or 1.2: write 1200, or at most two decimals)',
     'line 6: has 2 cells, but the header has 5',
     'No fields of a payload, and so kept in its attributes: стан',
     '5 records were read: 2 accepted, 0 already known, 3 refused, 0 failed.',
@@ -343,8 +368,9 @@ test('of two records of one listing the later one is stored later', async () => 
 
 test('API keys: none is told once, and one of the scope sends', async () => {
   const url = await startCollector({ COLLECTOR_AUTH: 'required' });
-  const file = write('keys.jsonl', jsonl(30));
-  const without = await ingest([file, '--source', 'keys'], { url });
+  // Whoever writes into the pipe has nothing more to say for now.
+  const piped = { url, input: jsonl(3), endsInput: false };
+  const without = await ingest(['-', '--format', 'jsonl', '--source', 'keys'], piped);
   assert.equal(without.status, 1);
   assert.match(
     without.stderr,
@@ -355,6 +381,7 @@ test('API keys: none is told once, and one of the scope sends', async () => {
     /0 accepted, 0 already known, 0 refused, 0 failed, \d+ not sent/,
   );
   const { key } = await createApiKeys(database).create({ name: 'loader', scopes: ['ingest'] });
+  const file = write('keys.jsonl', jsonl(30));
   const sent = await ingest([file, '--source', 'keys'], { url, key });
   assert.equal(sent.status, 0, sent.stderr);
   assert.equal((await stored('keys')).length, 30);
@@ -363,7 +390,11 @@ test('API keys: none is told once, and one of the scope sends', async () => {
 const failures: [name: string, args: string[], said: RegExp][] = [
   ['no such file', ['none.csv'], /none\.csv cannot be read: there is no such file/],
   ['a folder', ['.', '--format', 'csv'], /it is a folder/],
-  ['the file itself', ['a.csv', '--rejected', 'a.csv'], /is the file that is read/],
+  [
+    'the file itself by another name',
+    ['a.csv', '--rejected', './a.csv'],
+    /is the file that is read/,
+  ],
 ];
 for (const [name, args, said] of failures) {
   test(`${name}: status 1 and one line`, async () => {
@@ -372,6 +403,7 @@ for (const [name, args, said] of failures) {
     assert.equal(status, 1, stderr);
     assert.match(stderr, said);
     assert.equal(stderr.trim().split('\n').length, 1, stderr);
+    assert.equal(readFileSync(join(folder, 'a.csv'), 'utf8'), 'external_id,description\n');
   });
 }
 

@@ -130,10 +130,18 @@ async function run(args: string[], more: Record<string, string>) {
 
 const server = await startServer({ rooms: 3, model: 'three-rooms' });
 
+/** Asserts that a command said which database it took, where that was not named. */
+function assertTold({ stderr }: { stderr: string }): void {
+  const told = `DATABASE_URL is not set: the embedded database in ${env.DATA_DIR} is used.\n`;
+  assert.equal(stderr.includes(told), url === undefined, stderr);
+}
+
 test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on from there', async () => {
-  assert.deepEqual(oselya(['backfill-embeddings']).lines, [
+  const upToDate = oselya(['backfill-embeddings']);
+  assert.deepEqual(upToDate.lines, [
     `0 of ${LISTINGS} listings were embedded, ${LISTINGS} were up to date.`,
   ]);
+  assertTold(upToDate);
   const dry = await run(['backfill-embeddings', '--dry-run'], server.variables);
   const { status, lines, stderr } = await dry.end();
   assert.equal(status, 0, stderr);
@@ -177,6 +185,7 @@ function numberIn(lines: readonly string[], pattern: RegExp): number {
 
 test('reprocess --pictures: there are none; and it is told what it may not be used with', () => {
   const { status, lines, stderr } = oselya(['reprocess', '--pictures', '--yes']);
+  assertTold({ stderr });
   assert.deepEqual(
     [status, lines],
     [

@@ -26,6 +26,7 @@ const cases: [name: string, expected: Expected, facts: Facts, tally: [number, nu
   ['a choice in another case', { deal_type: 'sale' }, { deal_type: 'Sale' }, [0, 1, 1]],
   ['phones by their digits', { phones: ['+380001'] }, { phones: ['+380 (00) 1'] }, [1, 0, 0]],
   ['one of two phones, and another', { phones: ['1', '2'] }, { phones: ['2', '3'] }, [1, 1, 1]],
+  ['one of two phones, twice', { phones: ['12', '3'] }, { phones: ['12', '1 2'] }, [1, 0, 1]],
   ['no phones', { phones: [] }, { phones: [] }, [0, 0, 0]],
 ];
 for (const [name, expected, facts, [right, wrong, missed]] of cases) {

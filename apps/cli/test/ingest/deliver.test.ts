@@ -68,16 +68,29 @@ for (const [status, outcome] of standings) {
   });
 }
 
+/** A limit that asks for so long a wait. */
+const limited = (asked: string): Played => ({
+  status: 429,
+  headers: { 'retry-after': asked },
+  body: PROBLEM,
+});
+
 test('a limit is waited for as long as it says, however often', async () => {
-  const limited: Played = { status: 429, headers: { 'retry-after': '57' }, body: PROBLEM };
   const { result, held, received, retries } = await send([
-    ...Array.from({ length: 20 }, () => limited),
+    ...Array.from({ length: 20 }, () => limited('57')),
     ACCEPTED,
   ]);
   assert.deepEqual(result, { outcome: 'accepted' });
   assert.deepEqual(held, Array(20).fill(57_000));
   assert.equal(received.length, 21);
   assert.equal(retries[0], 'the collector answered 429: The disk is full');
+});
+
+test('a limit that asks for no wait, or for one that is over by our clock, is waited for a second', async () => {
+  const past = 'Sun, 06 Nov 1994 08:49:37 GMT';
+  const { result, held } = await send([limited('0'), limited(past), limited('0.2'), ACCEPTED]);
+  assert.deepEqual(result, { outcome: 'accepted' });
+  assert.deepEqual(held, [1000, 1000, 1000]);
 });
 
 test('a limit of a day ends the run, and says what to do', async () => {

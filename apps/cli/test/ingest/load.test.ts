@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import type { Delivery } from '../../src/ingest/deliver.ts';
 import { emptyReport, load } from '../../src/ingest/load.ts';
 import type { Row } from '../../src/ingest/row.ts';
+import { describeRun, keepName } from '../../src/ingest/summary.ts';
 
 type Settings = {
   rows: Row[];
+  /** What comes after them. */
+  more?: (gone: AbortSignal) => Promise<Row>;
   deliver?: (payload: Record<string, unknown>, key: string) => Promise<Delivery>;
   dryRun?: boolean;
   keyPrefix?: string;
@@ -16,6 +20,7 @@ const accepted = () => Promise.resolve<Delivery>({ outcome: 'accepted' });
 
 async function run({
   rows,
+  more,
   deliver = accepted,
   dryRun = false,
   keyPrefix = 'load',
@@ -25,8 +30,10 @@ async function run({
   const told: string[] = [];
   const rejected: [number, string][] = [];
   const keys: string[] = [];
+  const gone = new AbortController();
   async function* read() {
     for (const row of rows) yield await Promise.resolve(row);
+    if (more !== undefined) yield await more(gone.signal);
   }
   let failure: unknown;
   await load(
@@ -44,9 +51,10 @@ async function run({
           rejected.push([row.line, reason]);
           await Promise.resolve();
         },
-        [Symbol.asyncDispose]: () => Promise.resolve(),
+        end: () => Promise.resolve(),
       },
       signal: signal ?? new AbortController().signal,
+      gone,
       tell: (line) => told.push(line),
       onProgress: () => undefined,
     },
@@ -99,6 +107,28 @@ test('each record is counted by what became of it; bad ones are told and kept, w
   ]);
   assert.deepEqual(new Set(rejected.map(([line]) => line)), new Set([3, 4, 5, 6, 7]));
   assert.equal(keys.length, 5);
+});
+
+test('a value that may be two is told with how to write it, beside what else is wrong', async () => {
+  const { told } = await run({
+    rows: [
+      row(1, { price: '52.000', rooms: -1 }),
+      row(2, { price: '1,234' }),
+      row(3, { area_total: '47,125', currency: '1.200' }),
+      row(4, { external_id: 1e21 }),
+    ],
+  });
+  assert.deepEqual(told, [
+    'line 1: price must be number (52.000 may be 52000 or 52: write 52000, or at most two decimals); rooms must be >= 0',
+    'line 2: price must be number (1,234 may be 1234 or 1.234: write 1234, or at most two decimals)',
+    told[2],
+    'line 4: external_id must be string (put it in quotes, so that no digit is lost)',
+  ]);
+  assert.match(
+    told[2] ?? '',
+    /area_total must be number \(47,125 may be 47125 or 47\.125: write 47125, or at most two decimals\)/,
+  );
+  assert.doesNotMatch(told[2] ?? '', /1\.200/);
 });
 
 test('a key is of the load, the place and the content', async () => {
@@ -173,6 +203,14 @@ test('a hundred bad records are told, and all are counted and kept', async () =>
   assert.match(told.at(-1) ?? '', /--rejected/);
 });
 
+test('of the names that are no fields so many are kept as are told, and one more', () => {
+  const attributes = new Set<string>();
+  for (let nth = 0; nth < 1000; nth += 1) keepName(attributes, `key ${nth}`);
+  assert.equal(attributes.size, 21);
+  const [told] = describeRun(emptyReport().counts, { dryRun: true, attributes });
+  assert.match(told ?? '', /: key 0, .*, key 19, …$/);
+});
+
 test('a stopped run, and one that cannot go on, end after what is on its way', async () => {
   const controller = new AbortController();
   const stopped = await run({
@@ -192,4 +230,27 @@ test('a stopped run, and one that cannot go on, end after what is on its way', a
   });
   assert.ok(hopeless.failure instanceof Error && hopeless.failure.message === 'no key');
   assert.equal(hopeless.report.counts.accepted, 0);
+});
+
+/** Waits for a record that does not come. */
+async function waitForMore(gone: AbortSignal): Promise<never> {
+  await once(gone, 'abort');
+  gone.throwIfAborted();
+  return assert.fail();
+}
+
+test('what stands in the way of all ends a reading that waits for more', async () => {
+  const hopeless = await run({
+    rows: rows(2),
+    more: waitForMore,
+    deliver: () => Promise.reject(new Error('no key')),
+  });
+  assert.ok(hopeless.failure instanceof Error && hopeless.failure.message === 'no key');
+  const failing = await run({
+    rows: rows(5),
+    more: waitForMore,
+    deliver: () => Promise.resolve({ outcome: 'failed', reason: 'down' }),
+  });
+  assert.equal(failing.report.isGivenUp, true);
+  assert.equal(failing.failure, undefined);
 });

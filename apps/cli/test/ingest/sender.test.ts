@@ -25,6 +25,7 @@ test('at most so many are on their way, and those of one listing one after anoth
             await scheduler.schedule(Promise.resolve());
             done.push(record);
           },
+          onFailure: assert.fail,
         });
         const sending = (async () => {
           for (const [nth, listing] of listings.entries()) await sender.send({ listing, nth });
@@ -42,7 +43,8 @@ test('at most so many are on their way, and those of one listing one after anoth
   );
 });
 
-test('what makes one stop the run is thrown at the next, and at the end', async () => {
+test('what makes one stop the run is told at once, and thrown at the next, and at the end', async () => {
+  let told = 0;
   const sender = createSender<number>({
     parallel: 3,
     listingOf: String,
@@ -50,6 +52,7 @@ test('what makes one stop the run is thrown at the next, and at the end', async 
       if (nth === 1) throw new Error('no key');
       await Promise.resolve();
     },
+    onFailure: () => (told += 1),
   });
   await sender.send(0);
   await sender.send(1);
@@ -57,4 +60,5 @@ test('what makes one stop the run is thrown at the next, and at the end', async 
     for (let nth = 2; nth < 10; nth += 1) await sender.send(nth);
   }, /no key/);
   await assert.rejects(sender.end(), /no key/);
+  assert.equal(told, 1);
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { createReadStream } from 'node:fs';
 import { test } from 'node:test';
+import { openRows } from '../../src/ingest/open-rows.ts';
 import { decodeText } from '../../src/ingest/text.ts';
 import { pieces } from './rows.ts';
 
@@ -42,4 +44,23 @@ test('what is not of the encoding is told with its line and what to do', async (
     decode('\u0000', 'utf-16le'),
     /is not utf-16le text .*another with --encoding/,
   );
+});
+
+test('what fails while it is read is told with its name', async () => {
+  for (const format of ['csv', 'jsonl'] as const) {
+    const { rows } = await openRows({
+      path: '-',
+      format,
+      encoding: 'utf-8',
+      delimiter: undefined,
+      onColumns: () => undefined,
+      // As the shell hands a folder over: `oselya ingest - < folder`.
+      stdin: createReadStream(import.meta.dirname),
+      signal: new AbortController().signal,
+    });
+    await assert.rejects(
+      Array.fromAsync(rows),
+      /^CommandError: standard input cannot be read: it is a folder$/,
+    );
+  }
 });

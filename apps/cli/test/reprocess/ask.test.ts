@@ -7,7 +7,8 @@ import { ask } from '../../src/reprocess/ask.ts';
 /** Asks somebody who types this, and gives also what they saw. */
 async function asked(typed: string) {
   const [stdin, stderr] = [new PassThrough(), new PassThrough()];
-  const answer = ask('Write 4 listings?', undefined, { stdin, stderr });
+  const how = { takeBack: undefined, onInterrupt: assert.fail };
+  const answer = ask('Write 4 listings?', how, { stdin, stderr });
   stdin.end(typed);
   const isYes = await answer;
   stderr.end();
@@ -24,8 +25,31 @@ test('a yes is a yes, and all else is a no, the end of the input too', async () 
 
 test('a question is taken back with its signal, and that is a no', async () => {
   const stop = new AbortController();
-  const io = { stdin: new PassThrough(), stderr: new PassThrough() };
-  const answer = ask('Write 4 listings?', stop.signal, io);
+  const how = { takeBack: stop.signal, onInterrupt: assert.fail };
+  const answer = ask('Write 4 listings?', how, {
+    stdin: new PassThrough(),
+    stderr: new PassThrough(),
+  });
   stop.abort();
   assert.equal(await answer, false);
+});
+
+test('Ctrl-C is a no, and told, whether or not it takes the question back', async () => {
+  for (const takesBack of [true, false]) {
+    const stop = new AbortController();
+    let interrupts = 0;
+    const stdin = new PassThrough();
+    const how = {
+      takeBack: takesBack ? stop.signal : undefined,
+      onInterrupt() {
+        interrupts += 1;
+        stop.abort();
+      },
+    };
+    const stderr = Object.assign(new PassThrough(), { isTTY: true });
+    const answer = ask('Write 4 listings?', how, { stdin, stderr });
+    stdin.write('\u0003');
+    assert.equal(await answer, false);
+    assert.equal(interrupts, 1);
+  }
 });

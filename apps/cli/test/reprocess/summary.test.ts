@@ -56,7 +56,7 @@ test('what was written is counted, and what stayed as it was', () => {
   const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
   assert.deepEqual(describeWritten({ ...emptySummary(), written }), [
     '11 listings were written.',
-    '  6 of them the model failed on afterwards: the lines above say why',
+    '  6 of them the model failed on afterwards: the lines above say why; oselya backfill-embeddings makes their embeddings',
     '  4 have another payload meanwhile, and were left alone',
     '  3 are back in the queue, for a worker',
     '  2 could not be written, and are as they were: the lines above say why',

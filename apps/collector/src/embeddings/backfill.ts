@@ -6,6 +6,7 @@ import {
   addEmbeddingCosts,
   type Candidate,
   countListings,
+  type Filling,
   listCandidates,
   storeEmbeddings,
 } from './repository.ts';
@@ -15,6 +16,9 @@ import { embedTogether, isOfText } from './together.ts';
 
 /** How many listings are looked at together. */
 const PAGE = 256;
+
+/** What every embedding model takes: one that refuses this takes nothing. */
+const PLAIN_TEXT = 'Two rooms in Lviv';
 
 /** What a backfill has done so far. */
 export type BackfillReport = {
@@ -44,8 +48,8 @@ export type BackfillOptions = {
  * a run that was ended, however it was, is gone on with by another. Workers may run meanwhile, and so may
  * another backfill. What each listing cost is added to its payload's, also where the model failed.
  * Specification 001, Behaviour rules, 5; Contract 1.
- * @throws ModelError where the server fails after the client's attempts, or refuses each text of a batch:
- *   then it is not the texts.
+ * @throws ModelError where the server fails after the client's attempts, or refuses each text of a batch
+ *   and a plain one too: then it is not the texts.
  */
 export async function backfillEmbeddings(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
@@ -54,7 +58,10 @@ export async function backfillEmbeddings(
   const report: BackfillReport = { checked: 0, outdated: 0, embedded: 0, changed: 0, failed: [] };
   const total = await countListings(db);
 
-  /** Embeds the listings and stores what became of them. */
+  /**
+   * Embeds the listings and stores what became of them.
+   * @throws What kept some of them from being embedded and is not of their texts, once the others are stored.
+   */
   async function fill(listings: readonly Outdated[]): Promise<void> {
     const wanted = listings.map(({ id, text }) => {
       const cost = createModelCost();
@@ -63,21 +70,34 @@ export async function backfillEmbeddings(
     const results = await embedTogether(model, wanted);
     const costs = wanted.map(({ listingId, cost }) => ({ listingId, usage: cost.usage() }));
     await addEmbeddingCosts(db, costs);
-    const errors = results.filter((result) => result instanceof Error);
-    const [first] = errors;
-    const isServers = errors.length === results.length && results.length > 1;
-    if (first !== undefined && (isServers || !isOfText(first))) throw first;
-    const fillings = listings.flatMap(({ id, hash }, index) => {
+    // What the runs before have left may be nothing but texts that are refused.
+    if (results.every(isOfText)) await model.embed([PLAIN_TEXT], { signal });
+    const fillings: Filling[] = [];
+    let refused = 0;
+    let failure: Error | undefined;
+    for (const [index, { id, hash }] of listings.entries()) {
       const result = results[index];
       if (result === undefined) throw new Error('A text has neither a vector nor an error');
-      if (!(result instanceof Error)) return [{ listingId: id, hash, ...result }];
-      report.failed.push({ listingId: id, reason: result.message });
-      return [];
-    });
-    if (fillings.length === 0) return;
-    const stored = await storeEmbeddings(db, fillings);
+      if (!(result instanceof Error)) {
+        fillings.push({ listingId: id, hash, ...result });
+      } else if (isOfText(result)) {
+        refused += 1;
+        report.failed.push({ listingId: id, reason: result.message });
+      } else {
+        failure ??= result;
+      }
+    }
+    const stored = fillings.length === 0 ? 0 : await storeEmbeddings(db, fillings);
     report.embedded += stored;
     report.changed += fillings.length - stored;
+    count(fillings.length + refused);
+    if (failure !== undefined) throw failure;
+  }
+
+  function count(outdated: number): void {
+    report.checked += outdated;
+    report.outdated += outdated;
+    onProgress(report, total);
   }
 
   for await (const page of pages(db)) {
@@ -86,14 +106,12 @@ export async function backfillEmbeddings(
     for (let start = 0; start < outdated.length; start += MAX_TEXTS_PER_REQUEST) {
       const batch = outdated.slice(start, start + MAX_TEXTS_PER_REQUEST);
       try {
-        if (!dryRun) await fill(batch);
+        if (dryRun) count(batch.length);
+        else await fill(batch);
       } catch (error) {
         if (signal.aborted) return report;
         throw error;
       }
-      report.checked += batch.length;
-      report.outdated += batch.length;
-      onProgress(report, total);
     }
     onProgress(report, total);
     if (signal.aborted) return report;

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type ModelClient, ModelError } from '@oselya/model';
-import { backfillEmbeddings, type BackfillOptions } from '../../src/embeddings/backfill.ts';
+import {
+  backfillEmbeddings,
+  type BackfillOptions,
+  type BackfillReport,
+} from '../../src/embeddings/backfill.ts';
 import { DIMENSIONS, openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness } from '../support/pipeline.ts';
@@ -193,23 +197,59 @@ test('a run that the model ends has cost what it has', async () => {
   );
 });
 
-test('a text that the model refuses is named, and the others are filled in', async () => {
+const tooLong = () => new ModelError('MODEL_REJECTED', 'The text is too long.');
+
+/** Whether one of the texts is of the listing of this number. */
+const isOf = (texts: readonly string[], nth: number) =>
+  texts.some((text) => text.startsWith(`Квартира ${nth}\n`));
+
+test('texts that the model refuses are named, and the others are filled in, however often it is given', async () => {
   const model = renamedModel((texts) => {
-    if (texts.some((text) => text.startsWith('Квартира 7\n'))) {
-      throw new ModelError('MODEL_REJECTED', 'The text is too long.');
-    }
+    if (isOf(texts, 7) || isOf(texts, 9)) throw tooLong();
   });
-  const report = await backfill(model);
-  assert.equal(report.embedded, LISTINGS - 1);
+  const first = await backfill(model);
+  assert.equal(first.embedded, LISTINGS - 2);
+  const second = await backfill(model);
+  assert.deepEqual([second.checked, second.outdated, second.embedded], [LISTINGS, 2, 0]);
+  assert.deepEqual(second.failed, first.failed);
   assert.deepEqual(
-    report.failed.map(({ reason }) => reason),
-    ['The text is too long.'],
+    second.failed.map(({ reason }) => reason),
+    ['The text is too long.', 'The text is too long.'],
   );
 });
 
+for (const [name, code, ends] of [
+  ['is ended', 'MODEL_ABORTED', (stop: AbortController) => stop.abort()],
+  ['loses its server', 'MODEL_UNREACHABLE', () => undefined],
+] as const) {
+  test(`a run that ${name} while texts go one by one keeps what was embedded, and names only what was refused`, async () => {
+    const stop = new AbortController();
+    const model = renamedModel((texts) => {
+      if (texts.length > 1 || model.batches.length === 2) throw tooLong();
+      if (model.batches.length === 3) return;
+      ends(stop);
+      throw new ModelError(code, 'gone');
+    });
+    const progress: Readonly<BackfillReport>[] = [];
+    const ended = backfill(model, {
+      signal: stop.signal,
+      onProgress: (report) => progress.push({ ...report, failed: [...report.failed] }),
+    });
+    if (code === 'MODEL_UNREACHABLE') await assert.rejects(ended, { code });
+    else assert.deepEqual(await ended, progress.at(-1));
+    const { checked, outdated, embedded, failed } = progress.at(-1) ?? assert.fail();
+    assert.deepEqual([checked, outdated, embedded], [2, 2, 1]);
+    assert.deepEqual(
+      failed.map(({ reason }) => reason),
+      ['The text is too long.'],
+    );
+    assert.equal(await countBy('renamed'), 1);
+  });
+}
+
 for (const [name, code, requests] of [
   ['a server that fails', 'MODEL_UNREACHABLE', 1],
-  ['a model that refuses every text of a batch', 'MODEL_REJECTED', 65],
+  ['a model that refuses every text of a batch, and a plain one', 'MODEL_REJECTED', 66],
 ] as const) {
   test(`${name} ends the run`, async () => {
     const model = renamedModel(() => {
