@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { vacuum } from './vacuum.sql.ts';
 
 /** All of them are read by `analyze`, so that the statistics, and with them the plans, are always the same. */
 const LISTINGS = 20_000;
@@ -52,7 +53,7 @@ export async function fillChanges(pool: pg.Pool): Promise<void> {
   await pool.query(`set local synchronous_commit = on;
     update listing_changes set position = nextval('listing_changes_positions')
     where id <= (select max(id) - 100 from listing_changes)`);
-  await pool.query('vacuum analyze listing_changes');
+  await vacuum(pool, 'listing_changes');
 }
 
 /** Has the addresses of all these listings asked, a second after one another, and the payloads known that made them. */
@@ -61,8 +62,7 @@ export async function fillChecks(pool: pg.Pool): Promise<void> {
     select source_slug, external_id, id from property_listings`);
   await pool.query(`insert into listing_checks (listing_id, checked_at)
     select id, now() - id * interval '1 second' from property_listings`);
-  // What is found on an index alone depends on how much of a table is known to be visible.
   for (const table of ['property_listings', 'listing_payloads', 'listing_checks']) {
-    await pool.query(`vacuum analyze ${table}`);
+    await vacuum(pool, table);
   }
 }

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { vacuum } from './vacuum.sql.ts';
 
 /**
  * Fills the queue: 200 sources, one of which has half of 20,000 pending payloads, and 40 in progress; and twice as many
@@ -26,5 +27,5 @@ export async function fillQueue(pool: pg.Pool): Promise<void> {
     from generate_series(1, 40000) as n
     cross join lateral (select now() - n * interval '1 minute' as ended_at) as time
     order by n desc`);
-  await pool.query('vacuum analyze raw_data');
+  await vacuum(pool, 'raw_data');
 }
