@@ -1,10 +1,5 @@
 import { createReadStream } from 'node:fs';
-import {
-  type EndpointRecord,
-  InvalidInventoryError,
-  maskRecord,
-  readRecords,
-} from '@oselya/inventory';
+import type { EndpointRecord } from '@oselya/inventory';
 import { Type } from 'typebox';
 import { defineTool, ToolError } from './tool.ts';
 
@@ -35,6 +30,8 @@ export const lookupEndpoint = (inventoryFile: string | undefined) =>
       if (inventoryFile === undefined) {
         throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
       }
+      // Loaded by the first who looks something up: it is a tenth of what a start loads, and few do.
+      const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
       const wanted = words.toLowerCase().split(/\s+/u).filter(Boolean);
       const found: EndpointRecord[] = [];
       let total = 0;

@@ -1,5 +1,6 @@
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler';
 import type { FastifyServerOptions } from 'fastify';
+import { late } from './late.ts';
 import { createValidatorCompiler } from './validator.ts';
 
 type CompilersFactory = NonNullable<
@@ -8,15 +9,23 @@ type CompilersFactory = NonNullable<
 
 /**
  * What compiles the schemas of a server's requests and answers. Fastify asks for compilers anew for each scope
- * that adds schemas, and for every answer of every route, most of which read the same: compiling them was
- * most of a server's start. So what reads the same is compiled once in a process. Schemas come from the code
- * alone, which bounds what is kept.
+ * that adds schemas, and for every answer of every route, most of which read the same. So what reads the same is compiled
+ * once in a process, when a request or an answer is the first to need it. Schemas come from the code alone, which bounds
+ * what is kept.
  */
 export const compilersFactory = {
   buildValidator: pooled(createValidatorCompiler),
-  buildSerializer: pooled(SerializerSelector()),
+  buildSerializer: pooled(createSerializerCompiler),
   // Fastify's types describe another shape than what it calls.
 } as unknown as CompilersFactory;
+
+function createSerializerCompiler(...scope: Parameters<ReturnType<typeof SerializerSelector>>) {
+  const compile = late(() => SerializerSelector()(...scope));
+  return (part: Parameters<ReturnType<typeof compile>>[0]) => {
+    const serialize = late(() => compile()(part));
+    return (value: unknown) => serialize()(value);
+  };
+}
 
 /** A builder of compilers that compiles each schema once for each set of shared schemas and each part of a request. */
 function pooled<Shared, Options, Part extends { schema?: unknown; httpPart?: unknown }, Compiled>(

@@ -2,6 +2,7 @@ import { Ajv, type AnySchemaObject, type Options, type ValidateFunction } from '
 import formats from 'ajv-formats';
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
+import { late } from './late.ts';
 
 /**
  * Of what holds more values than this the first error is told, not all: a megabyte of them can break half a
@@ -41,23 +42,24 @@ function createCompile(shared: readonly AnySchemaObject[], options: Options) {
     formats.default(ajv);
     return ajv.addSchema([...shared]);
   };
-  const first = open(false);
-  const all = open(true);
-  return (schema: TSchema) => withBoundedErrors(first.compile(schema), () => all.compile(schema));
+  const first = late(() => open(false));
+  const all = late(() => open(true));
+  return (schema: TSchema) =>
+    withBoundedErrors(
+      late(() => first().compile(schema)),
+      late(() => all().compile(schema)),
+    );
 }
 
-/**
- * Stops at the first error, and looks for the others only where they cannot be many.
- * @param compileAll Gives what finds all errors; called once it is needed.
- */
-function withBoundedErrors(first: ValidateFunction, compileAll: () => ValidateFunction) {
-  let all: ValidateFunction | undefined;
+/** Stops at the first error, and looks for the others only where they cannot be many. */
+function withBoundedErrors(first: () => ValidateFunction, all: () => ValidateFunction) {
   const validate: { (value: unknown): boolean; errors: ValidateFunction['errors'] } = (value) => {
-    const isRight = first(value);
-    validate.errors = first.errors;
+    const validateFirst = first();
+    const isRight = validateFirst(value);
+    validate.errors = validateFirst.errors;
     if (!isRight && !holdsMoreThan(MOST_VALUES, value)) {
-      all ??= compileAll();
-      if (!all(value)) validate.errors = all.errors;
+      const validateAll = all();
+      if (!validateAll(value)) validate.errors = validateAll.errors;
     }
     return isRight;
   };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compilersFactory } from '../../src/http/compilers.ts';
+import { makeAll } from '../../src/http/late.ts';
 
 type Compile = (part: { schema: object; httpPart?: string }) => (value: unknown) => unknown;
 const { buildValidator, buildSerializer } = compilersFactory as unknown as Record<
@@ -31,6 +32,11 @@ test('a number may be text in an address, and not in a body, with the same schem
   const schema = { type: 'object', properties: { limit: { type: 'integer' } } };
   assert.equal(compile({ schema, httpPart: 'body' })({ limit: '2' }), false);
   assert.equal(compile({ schema, httpPart: 'querystring' })({ limit: '2' }), true);
+});
+
+test('what cannot be compiled is found without a request', () => {
+  buildValidator({})({ schema: { $ref: 'nowhere' }, httpPart: 'body' });
+  assert.throws(makeAll, /nowhere/);
 });
 
 test('serializers differ with their options', () => {
