@@ -35,16 +35,12 @@ export async function exportOwnData(
     memory: objectText({
       summary: summary ?? null,
       facts: list((after: string | undefined) =>
-        listFactsOf(db, { userId, after, limit: PAGE }).then((facts) =>
-          facts.map((fact) => ({ ...fact, position: fact.id })),
-        ),
+        placedBy('id', listFactsOf(db, { userId, after, limit: PAGE })),
       ),
     }),
     sessions: list(
       (after: string | undefined) =>
-        listSessionsOf(db, { userId, after, limit: PAGE }).then((sessions) =>
-          sessions.map((session) => ({ ...session, position: session.session_id })),
-        ),
+        placedBy('session_id', listSessionsOf(db, { userId, after, limit: PAGE })),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, reach });
@@ -56,9 +52,7 @@ export async function exportOwnData(
       (saved) => ({ ...saved, found: hitsOf(db, saved.id, { userId }) }),
     ),
     audit: list((after: number | undefined) =>
-      listAudit(db, { userId, beforeId: after }, PAGE - 1).then((lines) =>
-        lines.map((line) => ({ ...line, position: line.id })),
-      ),
+      placedBy('id', listAudit(db, { userId, beforeId: after }, PAGE - 1)),
     ),
   });
   // The only stream of all: the error of one within it, while nobody waits for its next row, would end the process.
@@ -70,9 +64,7 @@ type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
 function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): JsonText {
   return list((after: number | undefined) =>
-    listHits(db, { searchId, reach, after, limit: PAGE }).then((hits) =>
-      hits.map((hit) => ({ ...hit, position: hit.listing_id })),
-    ),
+    placedBy('listing_id', listHits(db, { searchId, reach, after, limit: PAGE })),
   );
 }
 
@@ -85,15 +77,21 @@ function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string
     steps: list((before: number | undefined) => listSteps(db, { sessionId, before, limit: PAGE })),
     files: list(
       (after: string | undefined) =>
-        listFiles(db, { sessionId, reach, after, limit: PAGE }).then((files) =>
-          files.map((file) => ({ ...file, position: file.name })),
-        ),
+        placedBy('name', listFiles(db, { sessionId, reach, after, limit: PAGE })),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, reach });
         return { name, ...file, content_base64: found ? base64Text(found.content) : null };
       },
     ),
   };
+}
+
+/** Rows that have their position in one of their columns. */
+async function placedBy<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
+  key: Key,
+  rows: Promise<Row[]>,
+): Promise<(Row & { position: Row[Key] })[]> {
+  return (await rows).map((row) => ({ ...row, position: row[key] }));
 }
 
 /**

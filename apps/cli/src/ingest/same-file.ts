@@ -10,12 +10,15 @@ export function isSameFile(one: string | number | undefined, other: string): boo
   return first !== undefined && first === second;
 }
 
-/** What tells a file from all others, whatever it is called; undefined where there is none. */
+/** What tells a file from all others, whatever it is called; undefined where none can be found. */
 function identityOf(file: string | number | undefined): string | undefined {
   if (file === undefined) return undefined;
-  const found =
-    typeof file === 'number'
-      ? fstatSync(file, { bigint: true })
-      : statSync(file, { bigint: true, throwIfNoEntry: false });
-  return found?.isFile() ? `${found.dev}:${found.ino}` : undefined;
+  try {
+    const look = { bigint: true } as const;
+    const found = typeof file === 'number' ? fstatSync(file, look) : statSync(file, look);
+    return found.isFile() ? `${found.dev}:${found.ino}` : undefined;
+  } catch {
+    // Whoever opens it says why.
+    return undefined;
+  }
 }

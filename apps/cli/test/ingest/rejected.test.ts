@@ -67,6 +67,7 @@ test('a file is the same by whatever name, and what is none is the same as nothi
     [file, join(folder, 'missing.jsonl')],
     [join(folder, 'missing.jsonl'), join(folder, 'missing.jsonl')],
     [folder, folder],
+    [file, join(folder, 'x'.repeat(300))],
     [undefined, file],
   ] as const) {
     assert.equal(isSameFile(one, other), false, `${one} ${other}`);
