@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../database/tables.ts';
 import { ofListing } from './payloads.sql.ts';
 import type { Provenance } from './provenance.ts';
@@ -13,28 +13,19 @@ export function findListing(db: Kysely<Tables>, listingId: number) {
     .executeTakeFirst();
 }
 
-/** What was worked out about a listing beside its own columns; undefined where it has not been yet. */
-export async function findEnrichments(
+/** Where a listing's facts come from; undefined where that was never recorded. */
+export async function findProvenance(
   db: Kysely<Tables>,
   listingId: number,
-): Promise<{
-  pricePerM2: number | undefined;
-  provenance: (Omit<Provenance, 'raw_id'> & { raw_id: number | null }) | undefined;
-}> {
-  const rows = await db
+): Promise<(Omit<Provenance, 'raw_id'> & { raw_id: number | null }) | undefined> {
+  const row = await db
     .selectFrom('listing_enrichments')
-    .select(['kind', 'value'])
+    // Only the pipeline writes it.
+    .select(sql<Provenance>`value`.as('provenance'))
     .where('listing_id', '=', listingId)
-    .where('kind', 'in', ['price_per_m2', 'provenance'])
-    .execute();
-  const values = new Map(rows.map(({ kind, value }) => [kind, value]));
-  // Each kind has the form in which the pipeline wrote it.
-  const price = values.get('price_per_m2') as { value: number } | undefined;
-  const provenance = values.get('provenance') as Provenance | undefined;
-  return {
-    pricePerM2: price?.value,
-    provenance: provenance && { ...provenance, raw_id: await findKeptPayload(db, listingId) },
-  };
+    .where('kind', '=', 'provenance')
+    .executeTakeFirst();
+  return row && { ...row.provenance, raw_id: await findKeptPayload(db, listingId) };
 }
 
 /** The last payload that said what a listing says; null once it was removed. */

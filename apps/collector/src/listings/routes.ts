@@ -5,9 +5,10 @@ import { listDuplicates } from '../duplicates/index.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId } from '../schemas/ids.ts';
 import { presentListing } from './present.ts';
+import { pricePerArea } from './price-per-area.ts';
 import {
   findListing,
-  findEnrichments,
+  findProvenance,
   listImages,
   listingExists,
   listSnapshots,
@@ -50,12 +51,12 @@ export function listingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void
       const row = await findListing(db, id);
       if (row === undefined) throw problem('listing_not_found');
       const { duplicate_group, ...listing } = row;
-      const { pricePerM2 = null, provenance = null } = await findEnrichments(db, id);
+      const provenance = await findProvenance(db, id);
       const duplicates = await listDuplicates(db, id, MAX_DUPLICATES);
       return {
         ...presentListing(listing),
-        price_per_m2: pricePerM2,
-        provenance,
+        price_per_m2: pricePerArea(listing) ?? null,
+        provenance: provenance ?? null,
         duplicate_group,
         duplicates,
       };

@@ -2,7 +2,7 @@ import type { Payload } from '../payload/schema.ts';
 import { type Extracted, extractionPrompt } from './extraction.ts';
 import type { Facts } from './facts.ts';
 import { mergeFacts } from './merge.ts';
-import { pricePerArea } from './price-per-area.ts';
+import { pricePerArea } from '../listings/price-per-area.ts';
 import { byRule, type Provenance } from '../listings/provenance.ts';
 
 /** The facts of a payload and of what the model read out of it, and where each of them comes from. */

@@ -121,3 +121,15 @@ async function tokens(): Promise<{ input: number; output: number }> {
   }
   return sum;
 }
+
+test('what a square metre costs follows from what is shown beside it, whatever was written since', async () => {
+  const { listing_id: id } = await processed(payloadOf({ price: 100_000, area_total: 50 }));
+  const shown = async (changes: object) => {
+    await db.updateTable('property_listings').set(changes).where('id', '=', Number(id)).execute();
+    const answer = await collector.get(`/api/v1/listings/${id}`);
+    return answer.json<Answer>().price_per_m2;
+  };
+  assert.equal(await shown({ price: 100_000 }), 2000);
+  assert.equal(await shown({ price: 4_100_000 }), 82_000);
+  assert.equal(await shown({ area_total: null }), null);
+});

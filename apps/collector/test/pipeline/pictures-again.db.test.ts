@@ -113,7 +113,7 @@ test('a picture whose host failed for a moment comes with a later payload that s
   assert.deepEqual(listing.model.calls, { chat: 1, embed: 1 }, 'the text was read before');
   const images = { stored: 2, failed: 1, room_types: { kitchen: 2 } };
   assert.deepEqual(await enrichmentsOf(listing.listingId), { ...before, images });
-  assert.ok(before['price_per_m2']);
+  assert.ok(before['provenance']);
 
   await listing.nextDay();
   assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);

@@ -7,14 +7,7 @@ import type { ListingState } from '../listing-state.ts';
 /** What a payload makes of a listing's row, and where that comes from. */
 export type Upsert = {
   row: ListingState & { city_key: string | null; search_text: string };
-  enrichments: UpsertEnrichments;
-};
-
-/** What is worked out of the row's own figures, and is written with it so that neither is ever without the other. */
-export type UpsertEnrichments = {
   provenance: Provenance;
-  /** Missing where the row has no price or no area. */
-  price_per_m2?: { value: number; currency: string | null };
 };
 
 /**
@@ -29,7 +22,7 @@ export type UpsertEnrichments = {
 export async function upsertListing(
   db: Kysely<Tables>,
   job: Job,
-  { row, enrichments }: Upsert,
+  { row, provenance }: Upsert,
 ): Promise<number | undefined> {
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
@@ -68,15 +61,10 @@ export async function upsertListing(
       union
       select listing.id from current, property_listings as listing
       where listing.source_slug = ${job.sourceSlug} and listing.external_id = ${job.externalId}),
-    enriched as (
+    traced as (
       insert into listing_enrichments (listing_id, kind, value)
-      select made.id, enrichment.key, enrichment.value
-      from made, jsonb_each(${JSON.stringify(enrichments)}::jsonb) as enrichment
-      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now()),
-    unpriced as (
-      delete from listing_enrichments using made
-      where listing_id = made.id and kind = 'price_per_m2'
-        and ${enrichments.price_per_m2 === undefined}::boolean)
+      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
     select exists (select from claim) as held, (select id from made) as id`.execute(db);
   const stored = rows[0];
   if (stored === undefined || !stored.held) throw new LeaseLostError(job);
