@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-export { makeAll } from './http/late.ts';
+export { compileAll } from './http/late.ts';
 
 /** Below what systems give to whoever asks for any port: Linux from 32768, others from 49152. */
 const PORTS = { from: 20_000, below: 32_000 };

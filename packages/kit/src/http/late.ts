@@ -17,7 +17,10 @@ export function late<Made>(make: () => Made): () => Made {
   return get;
 }
 
-/** Makes all that nobody has asked for yet: a test finds a schema so that cannot be compiled, before a request does. */
-export function makeAll(): void {
+/**
+ * Compiles all that nobody has asked for yet, for a test: it finds what cannot be compiled before a request does.
+ * @throws What the first of them throws.
+ */
+export function compileAll(): void {
   for (const get of waiting) get();
 }

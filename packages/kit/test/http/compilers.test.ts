@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compilersFactory } from '../../src/http/compilers.ts';
-import { makeAll } from '../../src/http/late.ts';
+import { compileAll } from '../../src/http/late.ts';
 
 type Compile = (part: { schema: object; httpPart?: string }) => (value: unknown) => unknown;
 const { buildValidator, buildSerializer } = compilersFactory as unknown as Record<
@@ -36,7 +36,7 @@ test('a number may be text in an address, and not in a body, with the same schem
 
 test('what cannot be compiled is found without a request', () => {
   buildValidator({})({ schema: { $ref: 'nowhere' }, httpPart: 'body' });
-  assert.throws(makeAll, /nowhere/);
+  assert.throws(compileAll, /nowhere/);
 });
 
 test('serializers differ with their options', () => {
