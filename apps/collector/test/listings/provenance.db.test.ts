@@ -125,7 +125,7 @@ async function tokens(): Promise<{ input: number; output: number }> {
 test('what a square metre costs follows from what is shown beside it, whatever was written since', async () => {
   const { listing_id: id } = await processed(payloadOf({ price: 100_000, area_total: 50 }));
   const shown = async (changes: object) => {
-    await db.updateTable('property_listings').set(changes).where('id', '=', Number(id)).execute();
+    await db.updateTable('property_listings').set(changes).where('id', '=', id).execute();
     const answer = await collector.get(`/api/v1/listings/${id}`);
     return answer.json<Answer>().price_per_m2;
   };
