@@ -3,19 +3,10 @@ import { beforeEach, test } from 'node:test';
 import { openDigestStage, sorted } from './stage.ts';
 
 const stage = await openDigestStage();
-const { db, feed, told } = stage;
+const { add, db, feed, told } = stage;
 const sid = await stage.signIn('u-olena');
 const reader = stage.reader();
 await reader.pass();
-let next = 1;
-
-/** A new listing, with an id that no other test has. */
-function add(facts: Parameters<typeof feed.add>[1] = {}): number {
-  const id = next;
-  next += 1;
-  feed.add(id, facts);
-  return id;
-}
 
 /** Changes a search as its owner does. */
 async function change(searchId: string, payload: object): Promise<void> {

@@ -10,7 +10,6 @@ import { openDigestStage, sorted } from './stage.ts';
 const stage = await openDigestStage();
 const { db, feed, told } = stage;
 await stage.signIn('u-olena');
-let next = 1;
 
 beforeEach(async () => {
   feed.faultOf = () => undefined;
@@ -25,10 +24,7 @@ beforeEach(async () => {
 
 /** Listings come, which every search for Lviv is to tell of once. */
 function add(count: number): number[] {
-  const ids = Array.from({ length: count }, (_, index) => next + index);
-  next += count;
-  for (const id of ids) feed.add(id);
-  return ids;
+  return Array.from({ length: count }, () => stage.add());
 }
 
 /** How far the feed has been read. */

@@ -10,16 +10,13 @@ const stage = await openDigestStage();
 const { db, feed, model, told } = stage;
 const reader = stage.reader();
 await reader.pass();
-let next = 1;
 
 /** The listings that a digest names. */
 const numbersIn = ({ message }: Arrived): number[] =>
   Array.from(message.content.matchAll(/№ (\d+)/g), ([, id]) => Number(id));
 
 async function found(): Promise<number> {
-  const id = next;
-  next += 1;
-  feed.add(id);
+  const id = stage.add();
   await stage.later();
   await reader.pass();
   return id;
@@ -78,9 +75,7 @@ for (const [how, lose] of Object.entries(losses)) {
     await stage.signIn('u-lesia', KEEPER);
     const { sessionId } = await stage.keep('u-lesia');
     const first = await found();
-    const second = next;
-    next += 1;
-    feed.add(second);
+    const second = stage.add();
     await reader.pass();
     await stage.later();
     await stage.whileAsked(reader.tell, async () => {

@@ -9,19 +9,10 @@ import { until } from '../helpers/until.ts';
 import { openDigestStage, sorted } from './stage.ts';
 
 const stage = await openDigestStage();
-const { db, feed, model, told } = stage;
+const { add, db, feed, model, told } = stage;
 const olena = { url: stage.url, sid: await stage.signIn('u-olena') };
 const reader = stage.reader();
 await reader.pass();
-let next = 1;
-
-/** A new listing, with an id that no other test has. */
-function add(facts: Parameters<typeof feed.add>[1] = {}): number {
-  const id = next;
-  next += 1;
-  feed.add(id, facts);
-  return id;
-}
 
 /** Keeps a search that has told of one listing just now, so that what it finds next has to wait. */
 async function keep(search: object) {

@@ -19,9 +19,18 @@ export async function openDigestStage() {
   const stage = await openStage({ COLLECTOR_URL: feed.url });
   const { db } = stage;
 
+  let next = 1;
   return {
     ...stage,
     feed,
+
+    /** A new listing, with an id that no other test has. */
+    add: (facts: Parameters<typeof feed.add>[1] = {}): number => {
+      const id = next;
+      next += 1;
+      feed.add(id, facts);
+      return id;
+    },
 
     /**
      * A process that reads and tells when it is told to; the sockets of the stage's app are another one's.
