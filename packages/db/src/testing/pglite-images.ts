@@ -48,8 +48,8 @@ async function make(migrations: readonly MigrateOptions[]): Promise<Blob> {
   const lite = await PGlite.create({ extensions: { vector } });
   const pool = new pg.Pool(Object.assign({ max: 1 }, createPgConfig(lite)));
   for (const options of migrations) await migrate({ pool }, options);
-  await pool.query(`update pg_database set datistemplate = false, datallowconn = true`);
   // Two thirds of the files, which nobody uses, and each process that loads the image would write.
+  await pool.query('update pg_database set datistemplate = false');
   await pool.query('drop database template0');
   await pool.query('drop database template1');
   await pool.end();

@@ -3,7 +3,7 @@ import type { Tables } from '../../database/tables.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
 
 /** What is known of a listing's pictures together: how many there are, and of what rooms. */
-export type Pictures = { stored: number; failed: number; room_types: Record<string, number> };
+export type PictureSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
 /** A listing's pictures: the bytes of each, and what was seen on it. */
 export function listPictures(
@@ -23,11 +23,11 @@ export function listPictures(
  * @returns Whether the listing is still what this job made of it: else nothing is written.
  * @throws LeaseLostError.
  */
-export async function replacePictures(
+export async function writePictureSummary(
   db: Kysely<Tables>,
   job: Fence,
   listingId: number,
-  pictures: Pictures | null,
+  pictures: PictureSummary | null,
 ): Promise<boolean> {
   const { rows } = await sql<{ is_current: boolean }>`
     with claim as materialized (${heldListing(job)}),
