@@ -1,18 +1,23 @@
 import { rule, stem, whole } from './patterns.ts';
 import type { DealType } from './types.ts';
 
+/** The kinds of deal that words offer outright; a daily rent is a rent with more words. */
+type Offered = 'sale' | 'rent';
+
 /** Words that say outright what is offered. The first of them in a text decides. */
-const OFFERS: [DealType, RegExp][] = [
+const OFFERS: [Offered, RegExp][] = [
   [
     'sale',
     whole(
       String.raw`прода(?:м|ю|є|єця|єтся|еться|ємо|емо|ем|ються|ється|еться|ется|ются|ж|жа|жу|жи|же|єм|ємся|но|дим)|на продаж|пропонується до продажу|обмін|обміняю|обміняємо|обмен|обменяю|меняю|(?:for|on) sale|selling|sale|to sell|we sell`,
+      'gu',
     ),
   ],
   [
     'rent',
     whole(
       String.raw`зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|єм|ча|но|ються|сться)|сда(?:м|ю|ется|ем|ется|ча|ются|ётся|єтся|єм|еться)|оренда|оренду|оренди|оренді|аренда|аренду|аренды|аренде|(?:for|to) (?:rent|let)|rent(?:al|als|ing)?|to let|lease|long[- ]term|sublet(?:ting)?|довгострок\p{L}+|довготривал\p{L}+|долгосроч\p{L}+|(?:на )?(?:тривалий термін|длительный срок)|помісячно|помесячно`,
+      'gu',
     ),
   ],
 ];
@@ -45,11 +50,36 @@ const PAID_FOR_GOOD = stem(
   String.raw`розстроч|розтерм|рассроч|іпотек|ипотек|єоселя|еоселя|mortgage|instal?lments?`,
 );
 
-function firstOffer(text: string): DealType | null {
+const DEAL = String.raw`(?:оренд|аренд|здач|сдач|прода|обмін|обмен|rent|sale|lease)\p{L}*`;
+
+/** Deals that a text denies: "оренда не цікавить", "не здається", "not for rent". */
+const DENIED = whole(
+  String.raw`${DEAL} (?:\p{L}+ )?(?:не|is not|not) (?:цікав|интерес|розгляда|рассматрива|пропон|предлаг|потріб|нуж|interest|consider|offered|possible)\p{L}*|(?:не|без|not for|no) (?:для |на |в )?(?:${DEAL}|зда[юєм]\p{L}*|сда[юе]\p{L}*)`,
+  'gu',
+);
+
+/** A building that is finished then, "здача 3 квартал 2026", is not let. */
+const COMPLETION = rule(
+  String.raw`(?<!\p{L})[зс]да\p{L}+ [^.;\n]{0,30}?(?:[еэ]ксплуатац|(?:\d|[iі]{1,3}|iv|перш|друг|трет|четверт|перв|втор)\p{L}{0,4}-? ?\p{L}{0,3} ?(?:квартал|кв\.? ?(?=20\d\d)))|(?<!\p{L})[зс]дач\p{L}* [^.;\n]{0,30}?20\d\d`,
+  'gu',
+);
+
+/** The text without the deals that it does not offer. */
+const withoutDenied = (text: string): string => text.replace(DENIED, ' ').replace(COMPLETION, ' ');
+
+function firstOffer(text: string): Offered | null {
   const found = OFFERS.map(([deal, pattern]) => ({ deal, at: text.search(pattern) }))
     .filter(({ at }) => at >= 0)
     .toSorted((a, b) => a.at - b.at);
   return found[0]?.deal ?? null;
+}
+
+/** The deal whose word stands last in a folded text, nearest to what follows; null without one. */
+export function lastOffer(text: string): Offered | null {
+  const found = OFFERS.flatMap(([deal, pattern]) =>
+    [...text.matchAll(pattern)].map(({ index }) => ({ deal, at: index })),
+  ).toSorted((a, b) => a.at - b.at);
+  return found.at(-1)?.deal ?? null;
 }
 
 /**
@@ -57,7 +87,7 @@ function firstOffer(text: string): DealType | null {
  * first say. "Подобово" and its like turn rent into daily rent, unless they are denied.
  */
 export function readDealType(foldedTitle: string, folded: string): DealType | null {
-  const offer = firstOffer(foldedTitle) ?? firstOffer(folded);
+  const offer = firstOffer(withoutDenied(foldedTitle)) ?? firstOffer(withoutDenied(folded));
   if (offer === 'sale') return 'sale';
   if (DAILY.test(folded.replace(NOT_DAILY, ' '))) return 'daily_rent';
   if (offer !== null) return offer;

@@ -1,5 +1,6 @@
 import { clean, fold } from './fold.ts';
 import { spellOutNumbers } from './numbers-in-words.ts';
+import { rule } from './patterns.ts';
 import { withoutPhones } from './phones.ts';
 
 /** A payload may hold 50,000 characters (Contract 4); the facts stand well before this. */
@@ -18,7 +19,13 @@ export type ListingText = {
   folded: string;
 };
 
-const forRules = (cleaned: string): string => spellOutNumbers(fold(withoutPhones(cleaned)));
+/** Writes "евродвушка" as "двушка" and "єтаж" as "этаж", so that the rules need one spelling. */
+const oneSpelling = (folded: string): string =>
+  folded.replace(EURO_FLAT, '').replaceAll('єтаж', 'этаж');
+const EURO_FLAT = rule(String.raw`(?<!\p{L})[єе]вро-?(?=(?:одн|дв|тр)\p{L})`, 'gu');
+
+const forRules = (cleaned: string): string =>
+  spellOutNumbers(oneSpelling(fold(withoutPhones(cleaned))));
 
 /** Prepares a title and description, either of which may be empty. */
 export function readText(rawTitle: string, rawDescription: string): ListingText {

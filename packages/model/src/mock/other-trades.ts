@@ -57,6 +57,11 @@ const AGENCY = stem(
 );
 const DEALS_LISTED = stem(String.raw`${DEALS}(?:,|/| та| і| и) ?${DEALS}`);
 
+/** "Построит дом под ключ" offers the building of a house, and no house. */
+const BUILDING = whole(
+  String.raw`(?:(?:по)?стро(?:ит|им|ю|ят)|(?:по|з)?буду(?:є|ємо|ю|ють)|зв(?:едемо|одимо)|we (?:will )?build)(?: \p{L}+){0,3} (?:дом|будин|кот+едж|дач[уі]|бан[юі]|гараж|houses?|homes?)\p{L}*`,
+);
+
 /**
  * Which other trade a text is about, as an English sentence; null when it is about none.
  *
@@ -66,6 +71,9 @@ const DEALS_LISTED = stem(String.raw`${DEALS}(?:,|/| та| і| и) ?${DEALS}`);
 export function otherTrade(folded: string, offersProperty: boolean): string | null {
   if (GOODS.test(folded)) return 'The text promotes goods, not a property.';
   if (AGENCY.test(folded) && DEALS_LISTED.test(folded)) {
+    return 'The text advertises a service, not a property.';
+  }
+  if (BUILDING.test(folded) && !offersProperty) {
     return 'The text advertises a service, not a property.';
   }
   for (const [reason, terms, atLeast] of OTHER_TRADES) {

@@ -1,6 +1,7 @@
 import { rule } from './patterns.ts';
 import type { Amount } from './amounts.ts';
 import { readAmounts } from './amounts.ts';
+import { lastOffer } from './deal-type.ts';
 import {
   DAILY,
   LABELS,
@@ -78,10 +79,19 @@ function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
   return isRound && !isYear(amount) && !/[№#/-] ?$/u.test(before);
 }
 
+const SAID_AFTER = rule(String.raw`^[ (-]*(?:(?:for|за|на) )?\p{L}+`);
+
+/** Whether the words beside an amount name another deal than the one that is read. */
+function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
+  const named =
+    lastOffer(clauseBefore(amount)) ?? lastOffer(SAID_AFTER.exec(amount.after)?.[0] ?? '');
+  return deal !== null && named !== null && (named === 'sale') !== (deal === 'sale');
+}
+
 /** How well an amount serves as the price; 0 for none at all. */
 function score(amount: Amount, deal: DealType | null): number {
   const role = lastLabel(clauseBefore(amount));
-  if (role === 'other' || isNoPrice(amount, deal)) return 0;
+  if (role === 'other' || isNoPrice(amount, deal) || isForOtherDeal(amount, deal)) return 0;
   const fit = periodFit(amount, deal);
   const money = isMoney(amount);
   if (!money && !isBarePrice(amount, role, fit)) return 0;
