@@ -33,6 +33,8 @@ function words(text: string, toolName: string, told: object): string {
   const answer = mockAgent({
     system: SYSTEM,
     messages: [
+      said('Добрий день'),
+      { role: 'assistant', content: 'Добрий день.' },
       said(text),
       { role: 'assistant', content: '', toolCalls: [call] },
       { role: 'tool', toolCallId: 'c', toolName, content: JSON.stringify(told) },
@@ -75,6 +77,19 @@ for (const [text, name, input] of requests) {
   });
 }
 
+/** A conversation in which a question was answered by a search. */
+const searched = (text: string, input: object, found: object = {}): ChatMessage[] => [
+  said(text),
+  { role: 'assistant', content: '', toolCalls: [{ id: 'c', name: 'search_listings', input }] },
+  {
+    role: 'tool',
+    toolCallId: 'c',
+    toolName: 'search_listings',
+    content: JSON.stringify(found),
+  },
+  { role: 'assistant', content: 'Ось.' },
+];
+
 const wishes = [
   'двокімнатна квартира у Львові до 15000 грн',
   'двухкомнатная квартира во Львове до 15000 грн',
@@ -89,18 +104,66 @@ for (const text of wishes) {
       { query: text, city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
     ]);
     const input = search?.[1] as object;
-    const before: ChatMessage[] = [
-      said(text),
-      { role: 'assistant', content: '', toolCalls: [{ id: 'c', name: 'search_listings', input }] },
-      { role: 'tool', toolCallId: 'c', toolName: 'search_listings', content: '{}' },
-      { role: 'assistant', content: 'Ось.' },
-    ];
+    const before = searched(text, input);
     const less = ['search_listings', { ...input, price_max: 13_500 }];
     for (const word of ['дешевше', 'дешевле', 'cheaper']) {
       assert.deepEqual(callFor(word, before), less);
     }
   });
 }
+
+const ASKED = 'оренда двокімнатної квартири у Львові до 15000 грн';
+
+const followUps: readonly [string, object][] = [
+  ['а в Києві?', { city: 'Київ', price_max: 15_000, rooms_min: 2 }],
+  ['а в Одессе?', { city: 'Одеса', price_max: 15_000, rooms_min: 2 }],
+  ['до 20000 грн', { city: 'Львів', price_max: 20_000, rooms_min: 2 }],
+  ['трикімнатні', { city: 'Львів', price_max: 15_000, rooms_min: 3, rooms_max: 3 }],
+  ['дешевше, а в Києві?', { city: 'Київ', price_max: 13_500, rooms_min: 2 }],
+];
+
+for (const [text, kept] of followUps) {
+  test(`“${text}” changes the search before it and keeps the rest`, () => {
+    const before = searched(ASKED, callFor(ASKED)?.[1] as object);
+    const [name, input] = callFor(text, before) ?? [];
+    assert.equal(name, 'search_listings');
+    assert.partialDeepStrictEqual(input, {
+      ...kept,
+      deal_type: 'rent',
+      property_type: 'apartment',
+    });
+  });
+}
+
+test('a new wish, thanks and a search without a budget are no changes of the budget', () => {
+  const before = searched(ASKED, callFor(ASKED)?.[1] as object);
+  assert.deepEqual(callFor('будинок в Одесі', before)?.[1], {
+    query: 'будинок в Одесі',
+    property_type: 'house',
+    city: 'Одеса',
+  });
+  assert.equal(callFor('дякую', before), undefined);
+  const unlimited = searched(
+    'квартира у Львові',
+    { query: 'квартира', city: 'Львів' },
+    {
+      listings: [{ price: 12_000 }, { price: 10_000 }, {}],
+    },
+  );
+  assert.deepEqual(callFor('дешевше', unlimited)?.[1], {
+    query: 'квартира',
+    city: 'Львів',
+    price_max: 9_000,
+  });
+});
+
+test('it says once in a conversation that it is the mock, in its language', () => {
+  assert.match(reply('Привіт, як справи?').text ?? '', /пробна модель[^]*MODEL_MODE=openai/);
+  assert.match(reply('Привет, что ты умеешь?').text ?? '', /пробная модель/);
+  assert.match(reply('Hello, what can you do?').text ?? '', /mock model/);
+  const later = reply('Привіт, як справи?', { before: searched(ASKED, {}) }).text ?? '';
+  assert.doesNotMatch(later, /пробна модель/);
+});
 
 /** What it says where it asks for no tool. */
 const help = (text: string, tools = ALL) => reply(text, { tools }).text ?? '';

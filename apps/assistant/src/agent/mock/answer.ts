@@ -62,8 +62,8 @@ function endpoints(value: unknown): string {
   return records.map(({ id, exposure, url }) => `- ${id} (${exposure}) ${url ?? ''}`).join('\n');
 }
 
-/** What a tool told; one that was cut off is no JSON any more. */
-function parse(content: string): Readonly<Record<string, unknown>> {
+/** Parses the result of a tool; a shortened result is no JSON and counts as empty. */
+export function parse(content: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(content) as Readonly<Record<string, unknown>>;
   } catch {

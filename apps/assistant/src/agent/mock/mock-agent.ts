@@ -1,7 +1,7 @@
 import { type ChatMessage, type MockAgent, readWish, type Reply, type Wish } from '@oselya/model';
 import { SUMMARY_SYSTEM } from '../summarize.ts';
 import { TITLE_SYSTEM } from '../title.ts';
-import { answerFrom } from './answer.ts';
+import { answerFrom, parse } from './answer.ts';
 import { answerLanguage, phrases } from './phrases.ts';
 
 const SIMILAR = /(?:схож\p{L}*|похож\p{L}*|like|similar)\D{0,20}#?(\d+)/iu;
@@ -16,8 +16,8 @@ const ENDPOINT = /endpoint|ендпоінт|эндпоинт|сервіс|сер
 const CHEAPER_BY = 0.9;
 
 /**
- * How the mock talks: by rules that read the last message, ask for the tool that serves it, and put what it
- * gave into words. Equal conversations get equal answers.
+ * Answers by rules: they read the last message, ask for the tool that serves it, and put its result into words.
+ * The first answer of a conversation says that the mock gives it. Equal conversations get equal answers.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const asked = messages.findLastIndex(({ role }) => role === 'user');
@@ -26,12 +26,17 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
   const wish = readWish(text);
   const say = phrases[answerLanguage(wish.language)];
+  const before = messages.slice(0, asked);
+  const isFirst = before.every(({ role }) => role !== 'user');
+  const answer = (words: string): Reply => ({
+    text: isFirst ? `${words}\n\n${say.isMock}` : words,
+  });
   const results = messages.slice(asked).filter((message) => message.role === 'tool');
-  if (results.length > 0) return { text: answerFrom(results, say) };
+  if (results.length > 0) return answer(answerFrom(results, say));
 
-  const call = callFor(text, { wish, system, messages: messages.slice(0, asked) });
-  if (call === undefined) return { text: FORGET.test(text) ? say.nothingToForget : say.help };
-  if (!tools.includes(call.name)) return { text: say.help };
+  const call = callFor(text, { wish, system, messages: before });
+  if (call === undefined) return answer(FORGET.test(text) ? say.nothingToForget : say.help);
+  if (!tools.includes(call.name)) return answer(say.help);
   // The same question gets the same id.
   return { toolCalls: [{ id: `call-${asked}-${call.name}`, ...call }] };
 };
@@ -52,40 +57,58 @@ function callFor(
     return { name: 'similar_listings', input: { listing_id: Number(similar) } };
   const listing = DETAILS.exec(text)?.[1];
   if (listing !== undefined) return { name: 'get_listing', input: { listing_id: Number(listing) } };
-  if (CHEAPER.test(text)) return cheaper(messages);
-  if (wish.namesProperty || wish.city !== null) return search(text, wish);
-  if (ENDPOINT.test(text))
-    return { name: 'lookup_endpoint', input: { words: endpointWords(text) } };
+  const isEndpoint = ENDPOINT.test(text);
+  const search = isEndpoint ? undefined : followUp(text, wish, messages);
+  if (search !== undefined) return { name: 'search_listings', input: search };
+  if (wish.namesProperty || wish.city !== null) {
+    return { name: 'search_listings', input: { query: cutQuery(text), ...filtersOf(wish) } };
+  }
+  if (isEndpoint) return { name: 'lookup_endpoint', input: { words: endpointWords(text) } };
   return undefined;
 }
 
-/** A wish for a property as a search: what filters say stands in filters. */
-function search(text: string, wish: Wish): Call {
-  const { deal_type, property_type, city, price, rooms, area_total } = wish;
+type Search = { query: string; price_max?: number };
+
+const cutQuery = (text: string): string => text.trim().slice(0, 512);
+
+/** The filters that say what is wished for. */
+function filtersOf({ deal_type, property_type, city, price, rooms, area_total }: Wish): object {
   return {
-    name: 'search_listings',
-    input: {
-      query: text.trim().slice(0, 512),
-      ...(deal_type !== null && { deal_type }),
-      ...(property_type !== null && { property_type }),
-      ...(city !== null && { city }),
-      ...(price !== null && { price_max: price }),
-      ...(rooms !== null && { rooms_min: rooms, rooms_max: rooms }),
-      ...(area_total !== null && { area_min: area_total }),
-    },
+    ...(deal_type !== null && { deal_type }),
+    ...(property_type !== null && { property_type }),
+    ...(city !== null && { city }),
+    ...(price !== null && { price_max: price }),
+    ...(rooms !== null && { rooms_min: rooms, rooms_max: rooms }),
+    ...(area_total !== null && { area_min: area_total }),
   };
 }
 
-/** The last search of the conversation with a lower price. */
-function cheaper(messages: readonly ChatMessage[]): Call | undefined {
-  const searches = messages.flatMap((message) =>
-    message.role === 'assistant' ? (message.toolCalls ?? []) : [],
+/**
+ * The last search of the conversation with the changes that a short message asks for: "дешевше", "а в Києві?",
+ * "трикімнатну". A message that names a kind of property together with a city is a search of its own.
+ */
+function followUp(text: string, wish: Wish, messages: readonly ChatMessage[]): Search | undefined {
+  const last = messages
+    .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
+    .findLast(({ name }) => name === 'search_listings')?.input as Search | undefined;
+  if (last === undefined || (wish.namesProperty && wish.city !== null)) return undefined;
+  const changes = filtersOf(wish);
+  if (!CHEAPER.test(text)) {
+    if (Object.keys(changes).length === 0) return undefined;
+    return { ...last, ...changes, query: cutQuery(`${last.query} ${text}`) };
+  }
+  const price = last.price_max ?? lowestPrice(messages);
+  return { ...last, ...(price !== undefined && { price_max: price * CHEAPER_BY }), ...changes };
+}
+
+/** The lowest price among the listings that the last search gave. */
+function lowestPrice(messages: readonly ChatMessage[]): number | undefined {
+  const found = messages.findLast(
+    (message) => message.role === 'tool' && message.toolName === 'search_listings',
   );
-  const last = searches.findLast(({ name }) => name === 'search_listings');
-  if (last === undefined) return undefined;
-  const input = last.input as { price_max?: number };
-  if (input.price_max === undefined) return { name: last.name, input };
-  return { name: last.name, input: { ...input, price_max: input.price_max * CHEAPER_BY } };
+  const { listings = [] } = parse(found?.content ?? '{}') as { listings?: { price?: number }[] };
+  const prices = listings.flatMap(({ price }) => (price === undefined ? [] : [price]));
+  return prices.length === 0 ? undefined : Math.min(...prices);
 }
 
 function remember(said: string, wish: Wish): Call {

@@ -5,6 +5,8 @@ export type AnswerLanguage = 'uk' | 'ru' | 'en';
 
 /** What the mock says, in one language. */
 export type Phrases = {
+  /** Said once in a conversation. */
+  isMock: string;
   help: string;
   nothing: string;
   found: (shown: number, total: string) => string;
@@ -20,6 +22,8 @@ export type Phrases = {
 
 export const phrases: Record<AnswerLanguage, Phrases> = {
   uk: {
+    isMock:
+      'Відповідає пробна модель: вона знає лише прості правила. Справжню модель вмикає MODEL_MODE=openai (docs/models.md).',
     help: 'Напишіть, що шукаєте: місто, оренда чи купівля, скільки кімнат і який бюджет. Наприклад: «двокімнатна у Львові до 15000 грн».',
     nothing: 'За цими умовами нічого не знайшлося. Спробуйте інший бюджет чи район.',
     found: (shown, total) => `Знайшлося ${total}, показую ${shown}:`,
@@ -33,6 +37,8 @@ export const phrases: Record<AnswerLanguage, Phrases> = {
     floor: (floor) => `поверх ${floor}`,
   },
   ru: {
+    isMock:
+      'Отвечает пробная модель: она знает только простые правила. Настоящую модель включает MODEL_MODE=openai (docs/models.md).',
     help: 'Напишите, что ищете: город, аренда или покупка, сколько комнат и какой бюджет. Например: «двухкомнатная во Львове до 15000 грн».',
     nothing: 'По этим условиям ничего не нашлось. Попробуйте другой бюджет или район.',
     found: (shown, total) => `Нашлось ${total}, показываю ${shown}:`,
@@ -46,6 +52,8 @@ export const phrases: Record<AnswerLanguage, Phrases> = {
     floor: (floor) => `этаж ${floor}`,
   },
   en: {
+    isMock:
+      'The mock model answers: it knows simple rules only. MODEL_MODE=openai turns a real model on (docs/models.md).',
     help: 'Say what you look for: the town, to rent or to buy, how many rooms, and your budget. For example: "two rooms in Lviv up to 15000 UAH".',
     nothing: 'Nothing was found under these conditions. Try another budget or district.',
     found: (shown, total) => `${total} found, here are ${shown}:`,
