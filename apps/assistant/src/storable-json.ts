@@ -25,3 +25,17 @@ function mended(value: unknown): string {
 export function storable(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
+
+/**
+ * Whether a value is a text that comes back from the database as it went in: PostgreSQL stores no NUL,
+ * and a lone surrogate is no character in UTF-8. An empty text is not.
+ */
+export function isStorable(value: unknown, maxLength: number): value is string {
+  return (
+    typeof value === 'string' &&
+    value !== '' &&
+    value.length <= maxLength &&
+    !value.includes('\0') &&
+    value.isWellFormed()
+  );
+}

@@ -15,6 +15,7 @@ export { createIdentityMetrics, type IdentityMetrics } from './metrics.ts';
 export { cachedAccess, readOwnAccount } from './own-account.sql.ts';
 export { ownSignInRoutes } from './own-sign-ins-routes.ts';
 export { sweepPendingLogins } from './pending-logins.sql.ts';
+export { parseProviderJson, readProviderId } from './provider/user-id.ts';
 export { type RevocationQueue } from './revocation-queue.ts';
 export { identityRoutes } from './routes.ts';
 export { pageAnswer, userMembers } from './schemas.ts';

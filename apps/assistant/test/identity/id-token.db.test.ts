@@ -72,6 +72,14 @@ test('an ID token that the provider signed signs in', async () => {
   assert.equal((await browser.get('/auth/me')).statusCode, 200);
 });
 
+test('an ID token names a user whose id is a number elsewhere as text', async () => {
+  provider.idToken = () => key.sign({ ...claims(), sub: '78' });
+  provider.user = { id: 78, email: 'olena@example.test' };
+  const browser = new Browser(app);
+  assert.equal((await browser.signIn(provider)).statusCode, 302);
+  assert.equal((await browser.get('/auth/me')).json().id, '78');
+});
+
 for (const algorithm of ['PS256', 'ES256', 'ES384', 'EdDSA']) {
   test(`so does one with ${algorithm}, where discovery says so`, async () => {
     const lenient = await signedBy(['RS256', algorithm]);

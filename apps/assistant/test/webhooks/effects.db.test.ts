@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
 import { openReceiver } from './receiver.ts';
 import { post, send, standardHeaders } from './sender.ts';
 
-const { app, second, db, signInAs, ledger, audit, sessions, cached } = await openReceiver();
+const receiver = await openReceiver();
+const { app, second, db, provider, signInAs, signedIn, expire } = receiver;
+const { ledger, audit, sessions, cached } = receiver;
 
 const state = async () => ({ sessions: await sessions(), cached: await cached() });
 
@@ -80,11 +83,26 @@ for (const [name, body] of [
   });
 }
 
-test('a user who is a number is the user of that number', async () => {
-  await signInAs('42');
-  await send(app, { event: 'user.blocked', user_id: 42 });
-  assert.deepEqual(await sessions(), []);
-});
+for (const member of ['sub', 'id']) {
+  for (const id of ['78', '12345678901234567890']) {
+    test(`a user with the number ${id} as ${member} is one user everywhere`, async () => {
+      const email = '"email":"olena@example.test"';
+      const body = `{"${member}":${id},${email}}`;
+      provider.faults.set('userinfo', { status: 200, body });
+      const browser = await signedIn(app);
+      assert.equal((await browser.get('/auth/me')).json().id, id);
+      await expire(browser);
+      assert.equal((await browser.get('/auth/me')).json().id, id, 'after a refresh');
+      await sql`update user_auth_sessions set user_checked_at = null`.execute(db);
+      provider.faults.set('userinfo', { status: 200, body: `{"sub":"${id}",${email}}` });
+      assert.equal((await browser.get('/auth/me')).json().id, id, 'written as text');
+      assert.deepEqual(await sessions(), [id]);
+      const event = `{"event":"user.blocked","user_id":${id}}`;
+      assert.equal((await post(app, event, standardHeaders(event))).statusCode, 200);
+      assert.deepEqual(await sessions(), []);
+    });
+  }
+}
 
 test('who was signed out by a webhook is 401, on every process', async () => {
   const browser = await signInAs('u-1');

@@ -15,6 +15,7 @@ import { ProviderError, toProviderError } from './provider-error.ts';
 import { createReachability } from './reachability.ts';
 import { createTransport } from './transport.ts';
 import { readUserData } from './user-data.ts';
+import { parseProviderJson } from './user-id.ts';
 
 /** What the provider gives for a code or a refresh token. */
 export type Tokens = {
@@ -157,7 +158,7 @@ function toTokens(answer: {
 
 async function readJson(response: Response): Promise<unknown> {
   try {
-    return await response.json();
+    return parseProviderJson(await response.text());
   } catch {
     throw new ProviderError('unavailable', 'userinfo answered with something else than JSON');
   }

@@ -1,7 +1,9 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { User } from '../../access/user.ts';
+import { isStorable } from '../../storable-json.ts';
 import { NoEmailError, ProviderError } from './provider-error.ts';
+import { readProviderId } from './user-id.ts';
 
 /** Where the user data says who may do what. Contract 1. */
 type UserDataRules = {
@@ -14,8 +16,8 @@ type UserDataRules = {
 
 const MAX_SLUGS = 1000;
 
-/** OpenID Connect Core §2 for an id, RFC 5321 §4.5.3.1 for an email; names and slugs are shorter. */
-const MAX_CHARACTERS = { id: 255, email: 320, name: 255, slug: 255 };
+/** RFC 5321 §4.5.3.1 for an email; names and slugs are shorter. */
+const MAX_CHARACTERS = { email: 320, name: 255, slug: 255 };
 
 const slugs = Type.Array(Type.String(), { maxItems: MAX_SLUGS });
 const accessEntry = Type.Object({
@@ -30,13 +32,14 @@ const NO_ACCESS: Access = { roles: [], permissions: [] };
  * Reads the answer of the provider's `userinfo`. Access data that is missing or malformed gives the
  * role `user` and no permissions: it must never open anything. Contract 3, Identity provider.
  * A name or a slug that cannot be stored is left out.
+ * @param answer As `parseProviderJson` gives it.
  * @throws ProviderError `unavailable` where there is no id that can be stored, so no user, and NoEmailError
  * where there is no such email.
  */
 export function readUserData(answer: unknown, rules: UserDataRules): User {
-  const id = field(answer, 'sub') ?? field(answer, 'id');
+  const id = readProviderId(field(answer, 'sub') ?? field(answer, 'id'));
   const email = field(answer, 'email');
-  if (!isStorable(id, MAX_CHARACTERS.id)) {
+  if (id === undefined) {
     throw new ProviderError('unavailable', 'userinfo answered without a usable user id');
   }
   if (!isStorable(email, MAX_CHARACTERS.email)) throw new NoEmailError();
@@ -88,18 +91,4 @@ function readClaim(answer: unknown, path: string): readonly string[] {
 function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
   return Reflect.get(value, name);
-}
-
-/**
- * Whether a value is a text that comes back from the database as it went in: PostgreSQL stores no NUL,
- * and a lone surrogate is no character in UTF-8.
- */
-function isStorable(value: unknown, maxLength: number): value is string {
-  return (
-    typeof value === 'string' &&
-    value !== '' &&
-    value.length <= maxLength &&
-    !value.includes('\0') &&
-    value.isWellFormed()
-  );
 }

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { User } from '../../../src/access/user.ts';
 import { NoEmailError, ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { readUserData } from '../../../src/identity/provider/user-data.ts';
+import { parseProviderJson } from '../../../src/identity/provider/user-id.ts';
 
 const rules = {
   clientId: 'oselya',
@@ -96,6 +97,15 @@ for (const [name, answer, expected] of cases) {
   });
 }
 
+for (const member of ['sub', 'id']) {
+  for (const id of ['0', '78', '9007199254740993', '12345678901234567890']) {
+    test(`the number ${id} as ${member} is the id as text`, () => {
+      const answer = parseProviderJson(`{"${member}":${id},"email":"olena@example.test"}`);
+      assert.equal(readUserData(answer, rules).id, id);
+    });
+  }
+}
+
 test('claims can stand in for the list, by path or by a name with dots', () => {
   const claims = { ...rules, rolesClaim: 'realm.access.roles', permissionsClaim: 'scope' };
   const read = (more: object) => readUserData({ ...who, ...more }, claims);
@@ -122,7 +132,9 @@ for (const answer of [
   'u-1',
   {},
   { ...who, sub: '' },
-  { ...who, sub: 7 },
+  parseProviderJson('{"sub":7.5,"email":"olena@example.test"}'),
+  parseProviderJson('{"sub":1e3,"email":"olena@example.test"}'),
+  { ...who, sub: true },
   { ...who, sub: 'u-1\0' },
   { ...who, sub: 'u-\ud83d' },
   { ...who, sub: 'u'.repeat(256) },

@@ -1,0 +1,31 @@
+import { isStorable } from '../../storable-json.ts';
+
+/** An OpenID subject has 255 characters at most. OpenID Connect Core §2. */
+const MAX_CHARACTERS = 255;
+
+const INTEGER = /^-?\d{1,255}$/;
+
+/**
+ * Parses JSON of the provider and keeps each integer as it was written, as a bigint: a number beyond 2^53
+ * would be rounded, and so become the id of another user.
+ * @throws SyntaxError
+ */
+export function parseProviderJson(text: string): unknown {
+  return JSON.parse(text, exactInteger);
+}
+
+/** TypeScript does not know yet that revivers are given the source. */
+function exactInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
+  const source = context?.source ?? '';
+  return typeof value === 'number' && INTEGER.test(source) ? BigInt(source) : value;
+}
+
+/**
+ * Reads an id of the provider's: a text, or an integer of `parseProviderJson`, since some providers number
+ * their users.
+ * @returns The id as text; undefined where the value is neither, or cannot be stored.
+ */
+export function readProviderId(value: unknown): string | undefined {
+  const id = typeof value === 'bigint' ? value.toString() : value;
+  return isStorable(id, MAX_CHARACTERS) ? id : undefined;
+}
