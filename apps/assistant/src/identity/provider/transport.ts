@@ -4,22 +4,19 @@ import { ProviderError } from './provider-error.ts';
 /** Far more than any token or user data; an answer without end would fill the memory. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/** OAuth errors that say something about this service or the provider, not about grant or user. */
-const FAULTS = new Set([
-  'invalid_request',
-  'invalid_scope',
-  'invalid_client',
+/**
+ * The OAuth errors that reject a grant; every other answer says nothing about it. RFC 6749 §5.2 and
+ * §4.1.2.1, RFC 6750 §3.1.
+ */
+const GRANT_REJECTIONS = new Set([
+  'invalid_grant',
+  'access_denied',
+  'invalid_token',
   'unauthorized_client',
-  'insufficient_scope',
-  'unsupported_grant_type',
-  'server_error',
-  'temporarily_unavailable',
-  'slow_down',
 ]);
 
-/** What refuses a grant even where it explains nothing, and what says nothing about one whatever it explains. */
-const REFUSE_GRANT = new Set([400, 401, 403]);
-const NEVER_REFUSE = new Set([408, 425, 429]);
+/** Statuses of a server that is busy, whatever the body says. */
+const BUSY = new Set([408, 425, 429]);
 
 /**
  * Calls the identity provider. Gives answers that succeeded; the time and size of every call are
@@ -39,7 +36,7 @@ export function createTransport(timeoutMs: number): CustomFetch {
     } catch (error) {
       throw new ProviderError('unavailable', `${pathname} ${reason(error, timeoutMs)}`);
     }
-    if (!response.ok) throw failure({ pathname, method, response, body });
+    if (!response.ok) throw failure({ pathname, method, status: response.status, body });
     return new Response(body, {
       status: 200,
       headers: { 'content-type': response.headers.get('content-type') ?? 'application/json' },
@@ -62,47 +59,32 @@ async function readBounded(response: Response): Promise<string> {
 }
 
 /**
- * Tells a refusal from an outage. What is posted is a grant, any other request brings an access token. An
- * OAuth error about this service, or a page for people, is not what the provider thinks of a grant.
+ * Tells a refusal from an outage. A POST carries a grant, and only an OAuth error about it rejects it. Any
+ * other request carries an access token, which a 401 rejects whatever its body. All else can come from a
+ * gateway in front of the provider.
  */
 function failure({
   pathname,
   method,
-  response,
+  status,
   body,
 }: {
   pathname: string;
   method: string;
-  response: Response;
+  status: number;
   body: string;
 }): ProviderError {
-  const { status, headers } = response;
   const code = oauthError(body);
-  const isPage = headers.get('content-type')?.includes('html') === true;
-  const isFault = isPage || (code !== undefined && FAULTS.has(code));
-  const isRefusal =
-    method === 'POST' ? !isFault && refusesGrant(status, code) : refusesAccess(status, isFault);
+  const isRefusal = method === 'POST' ? rejectsGrant(status, code) : status === 401;
   return new ProviderError(
     isRefusal ? 'refused' : 'unavailable',
     [`${pathname} answered`, status, code].filter(Boolean).join(' '),
   );
 }
 
-/**
- * Whether it is a 4xx with an OAuth error about the grant (RFC 6749 §5.2), or a 400, 401 or 403 that explains
- * nothing. A 404 is more likely a proxy in front of a provider that is being restarted.
- */
-function refusesGrant(status: number, code: string | undefined): boolean {
-  if (code === undefined) return REFUSE_GRANT.has(status);
-  return status >= 400 && status < 500 && !NEVER_REFUSE.has(status);
-}
-
-/**
- * Whether it is a 401, whatever its body: some services write a page there, and nobody is signed out before
- * a refresh (Contract 3, Refresh). A 403 is one where it is no fault (RFC 6750 §3.1).
- */
-function refusesAccess(status: number, isFault: boolean): boolean {
-  return status === 401 || (status === 403 && !isFault);
+function rejectsGrant(status: number, code: string | undefined): boolean {
+  const isClientError = status >= 400 && status < 500 && !BUSY.has(status);
+  return isClientError && code !== undefined && GRANT_REJECTIONS.has(code);
 }
 
 /** The `error` of an OAuth answer, where it looks like a code: it goes to the log. */

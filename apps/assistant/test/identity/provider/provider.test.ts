@@ -83,55 +83,81 @@ test('an expiry beyond all calendars is cut to a year', async () => {
   assert.equal(tokens.expiresInSeconds, 31_536_000);
 });
 
-const faults: [ProviderError['kind'], Fault][] = [
-  ['refused', { status: 400, body: '{"error":"invalid_grant"}' }],
-  ['refused', { status: 401, body: '{"error":"invalid_token"}' }],
-  ['refused', { status: 400 }],
-  ['refused', { status: 401, headers: { 'www-authenticate': 'Bearer' } }],
-  ['refused', { status: 403, body: '{"detail":"blocked"}' }],
-  ['refused', { status: 401, body: '{"error":"Unauthorized"}' }],
-  ['unavailable', { status: 401, body: '{"error":"invalid_client"}' }],
-  ['unavailable', { status: 400, body: '{"error":"invalid_request"}' }],
-  ['unavailable', { status: 400, body: '{"error":"invalid_scope"}' }],
-  [
-    'unavailable',
-    { status: 403, body: '<p>Blocked</p>', headers: { 'content-type': 'text/html' } },
-  ],
-  ['unavailable', { status: 400, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
-  ['unavailable', { status: 400, body: '{"error":"temporarily_unavailable"}' }],
-  ['unavailable', { status: 404 }],
-  ['unavailable', { status: 408 }],
-  ['unavailable', { status: 429, body: '{"error":"invalid_grant"}' }],
-  ['unavailable', { status: 500, body: '{"error":"invalid_grant"}' }],
-  ['unavailable', { status: 503, headers: { 'retry-after': '1' } }],
-  ['unavailable', { status: 302, headers: { location: '/oauth/token' } }],
-  ['unavailable', { status: 204 }],
-  ['unavailable', { status: 200, body: 'null' }],
-  ['unavailable', { status: 200, body: '{"access_token":7}' }],
-  ['unavailable', { status: 200, body: '{"access_token":"a","token_type":"mac"}' }],
-  ['unavailable', { status: 200, body: '{"access_token":"a","refresh_token":7}' }],
-  ['unavailable', 'disconnect'],
+const page = { 'content-type': 'text/html' };
+const oauth = (status: number, error: string) => ({ status, body: JSON.stringify({ error }) });
+const GRANT_REJECTIONS = ['invalid_grant', 'access_denied', 'invalid_token', 'unauthorized_client'];
+
+const refused: Fault[] = GRANT_REJECTIONS.flatMap((error) => [
+  oauth(400, error),
+  oauth(401, error),
+  oauth(403, error),
+]);
+const unavailable: Fault[] = [
+  ...[408, 425, 429, 500, 502, 503].map((status) => oauth(status, 'invalid_grant')),
+  ...[400, 401, 403, 404, 405, 408, 410, 422, 429, 451, 500, 503].map((status) => ({ status })),
+  ...[
+    'invalid_request',
+    'invalid_client',
+    'invalid_scope',
+    'insufficient_scope',
+    'unsupported_grant_type',
+    'temporarily_unavailable',
+    'server_error',
+    'slow_down',
+    'not_found',
+    'rate_limit_exceeded',
+    'forbidden',
+    'Unauthorized',
+  ].flatMap((error) => [oauth(400, error), oauth(401, error), oauth(403, error)]),
+  oauth(404, 'not_found'),
+  oauth(405, 'method_not_allowed'),
+  oauth(451, 'unavailable_for_legal_reasons'),
+  { status: 403, body: '{"message":"Forbidden"}' },
+  { status: 403, body: '{"detail":"blocked"}' },
+  { status: 401, body: '{"error":{"code":"invalid_grant"}}' },
+  { status: 401, body: '["invalid_grant"]' },
+  { status: 401, headers: { 'www-authenticate': 'Bearer' } },
+  { status: 403, body: '<p>Blocked</p>', headers: page },
+  { status: 400, body: '<p>No</p>', headers: page },
+  { status: 503, headers: { 'retry-after': '1' } },
+  { status: 302, headers: { location: '/oauth/token' } },
+  { status: 204 },
+  { status: 200, body: 'null' },
+  { status: 200, body: '{"access_token":7}' },
+  { status: 200, body: '{"access_token":"a","token_type":"mac"}' },
+  { status: 200, body: '{"access_token":"a","refresh_token":7}' },
+  'disconnect',
 ];
+
+for (const [kind, faults] of [
+  ['refused', refused],
+  ['unavailable', unavailable],
+] as const) {
+  for (const fault of faults) {
+    test(`a refresh answered with ${JSON.stringify(fault)} is ${kind}`, async () => {
+      scripted.faults.set('token', fault);
+      await assert.rejects(provider.refresh('refresh'), failure(kind));
+    });
+  }
+}
 
 for (const [kind, fault] of [
   ['refused', { status: 401 }],
-  ['refused', { status: 401, body: '{"error":"invalid_client"}' }],
-  ['refused', { status: 401, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
-  ['refused', { status: 403 }],
-  ['unavailable', { status: 403, body: '{"error":"insufficient_scope"}' }],
-  ['unavailable', { status: 403, body: '<p>No</p>', headers: { 'content-type': 'text/html' } }],
-  ['unavailable', { status: 400 }],
-] satisfies [ProviderError['kind'], Fault][]) {
+  ['refused', oauth(401, 'invalid_token')],
+  ['refused', oauth(401, 'invalid_client')],
+  ['refused', { status: 401, body: '<p>No</p>', headers: page }],
+  ...[400, 403, 404, 405, 429, 451, 500].flatMap((status) => [
+    ['unavailable', { status }] as const,
+    ['unavailable', { status, body: '{"message":"Forbidden"}' }] as const,
+    ['unavailable', { status, body: '<p>No</p>', headers: page }] as const,
+    ...[...GRANT_REJECTIONS, 'insufficient_scope', 'rate_limit_exceeded'].map(
+      (error) => ['unavailable', oauth(status, error)] as const,
+    ),
+  ]),
+] satisfies (readonly [ProviderError['kind'], Fault])[]) {
   test(`user data answered with ${JSON.stringify(fault)} are ${kind}`, async () => {
     scripted.faults.set('userinfo', fault);
     await assert.rejects(provider.fetchUser('access'), failure(kind));
-  });
-}
-
-for (const [kind, fault] of faults) {
-  test(`a refresh answered with ${JSON.stringify(fault)} is ${kind}`, async () => {
-    scripted.faults.set('token', fault);
-    await assert.rejects(provider.refresh('refresh'), failure(kind));
   });
 }
 
