@@ -76,8 +76,12 @@ function note(log: FastifyRequest['log'], receipt: Receipt): void {
     return;
   }
   const { outcome, userId, sessionsEnded } = receipt;
-  const line = { event: eventLabel(receipt), outcome, user_id: userId };
-  log.info({ ...line, sessions_ended: sessionsEnded }, 'a webhook was accepted');
+  const line = { event: eventLabel(receipt), outcome };
+  if (outcome === 'user_missing') {
+    log.warn(line, 'a revocation names no user that can be read, and changed nothing');
+    return;
+  }
+  log.info({ ...line, user_id: userId, sessions_ended: sessionsEnded }, 'a webhook was accepted');
 }
 
 /** Who signed a body learns what is wrong with it; who did not learns nothing more. */

@@ -11,7 +11,7 @@ import {
 } from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { readEvent } from './event-body.ts';
-import { type Effect, effectOf } from './events.ts';
+import { type Effect, effectOf, rules } from './events.ts';
 import type { CountWebhook } from './metrics.ts';
 import { addWebhook, noteSessionsEnded } from './repository.ts';
 import type { SignatureRefusal, VerifySignature } from './signature.ts';
@@ -19,7 +19,8 @@ import type { SignatureRefusal, VerifySignature } from './signature.ts';
 /** What became of a webhook. */
 export type Receipt =
   | {
-      outcome: 'applied' | 'ignored' | 'duplicate';
+      /** `user_missing`: the event ends a user's sessions, and names no user that can be read. */
+      outcome: 'applied' | 'ignored' | 'user_missing' | 'duplicate';
       event: string | null;
       userId: string | null;
       sessionsEnded: number;
@@ -56,7 +57,7 @@ export function createWebhooks({
 
     const { name, userId, eventId } = event;
     const effect = effectOf(event);
-    const outcome = effect === undefined ? 'ignored' : 'applied';
+    const outcome = effect !== undefined ? 'applied' : ignoredAs(name);
     // Only what is signed can tell a repeated delivery from a new one. A signature over the body alone
     // signs no id of the delivery, and two equal bodies may well be two events: somebody is blocked,
     // unblocked and blocked again. Leaving the second one out would leave them in, while acting once too
@@ -69,7 +70,7 @@ export function createWebhooks({
         signature: verified.form,
         event: name,
         user_id: userId,
-        outcome,
+        outcome: effect === undefined ? 'ignored' : 'applied',
         body_sha256: createHash('sha256').update(body).digest('hex'),
       });
       if (id === undefined) {
@@ -89,6 +90,11 @@ export function createWebhooks({
     if (receipt.outcome !== 'refused') metrics.countEnded('webhook', receipt.sessionsEnded);
     return receipt;
   };
+}
+
+/** Every event of the table has an effect unless it lacks its user. */
+function ignoredAs(name: string | null): 'ignored' | 'user_missing' {
+  return name !== null && rules.has(name) ? 'user_missing' : 'ignored';
 }
 
 /** Gives the number of sessions that ended. */
