@@ -203,7 +203,10 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     },
     // Without the provider nobody signs in, but the process can still answer.
     async identity_provider() {
-      return { status: (await identity.provider.isReachable()) ? 'ok' : 'degraded' };
+      const reason = await identity.provider.findOutage();
+      if (reason === undefined) return { status: 'ok' };
+      const detail = `The identity provider does not answer (${reason}): check IDP_BASE_URL.`;
+      return { status: 'degraded', detail };
     },
   });
   maintain(app, { db, log, sweeps: sweepsOf(config) });

@@ -80,7 +80,13 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
   assert.equal(health.status, 200);
   assert.deepEqual(await health.json(), {
     status: 'degraded',
-    checks: { database: { status: 'ok' }, identity_provider: { status: 'degraded' } },
+    checks: {
+      database: { status: 'ok' },
+      identity_provider: {
+        status: 'degraded',
+        detail: 'The identity provider does not answer (bad port): check IDP_BASE_URL.',
+      },
+    },
   });
   const metrics = await (await fetch(`${running.url}/metrics`)).text();
   assert.match(metrics, /http_request_duration_seconds_count\{method="GET",route="\/health"/);

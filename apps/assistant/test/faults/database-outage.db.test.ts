@@ -50,6 +50,11 @@ test('without its database the assistant answers 503 and takes no cookie away', 
     assert.equal(answer.statusCode, 503, path);
     assert.ok(Number(answer.headers['retry-after']) > 0, path);
     if (path !== '/health') assert.equal(answer.json().code, 'unavailable');
+    else
+      assert.match(
+        answer.json().checks.database.detail,
+        /^The check failed \(\w+\); see the log\.$/,
+      );
     assert.deepEqual(browser.cookies, cookies);
   }
   assert.equal((await browser.get('/auth/me')).statusCode, 200);

@@ -139,7 +139,9 @@ test('a provider that is down signs nobody out, and sign-ins begin all the same'
   assertOutage(await browser.get('/auth/me', { app: nowhere }));
   assert.equal((await row(browser.sid))?.access_token_enc, before?.access_token_enc);
   assert.equal((await browser.get('/auth/login', { app: nowhere })).statusCode, 302);
-  assert.equal((await browser.get('/health', { app: nowhere })).json().status, 'degraded');
+  const { status, checks } = (await browser.get('/health', { app: nowhere })).json();
+  assert.equal(status, 'degraded');
+  assert.match(checks.identity_provider.detail, /does not answer \(bad port\): check IDP_BASE_URL/);
   assert.equal((await browser.get('/auth/me')).statusCode, 200);
 });
 

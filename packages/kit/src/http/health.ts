@@ -14,7 +14,8 @@ const ABORT_MS = 2000;
 /** When a check that did not stop is no longer waited for. */
 const GIVE_UP_MS = 3000;
 
-const DOWN: HealthReport = { status: 'down', detail: 'The check failed; see the log.' };
+/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`), which name nothing of the installation. */
+const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
 
 const reportSchema = (description: string, databaseStatus: 'ok' | 'down') =>
   Type.Object(
@@ -40,7 +41,7 @@ const liveSchema = Type.Object(
  * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the
  * process answers) and `/health/ready` (as `/health`, for load balancers). Contract 4, Health.
  * A check is told to stop after 2 s, and then says itself how bad that is. One that fails or is not
- * done after 3 s is down; why is in the log, since anybody may ask.
+ * done after 3 s is down; its `detail` has the error's code at most, and the log has the rest, since anybody may ask.
  */
 export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {
@@ -56,7 +57,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
       Object.entries(checks).map(async ([name, check]) => {
         const result = await run(check).catch((error: unknown) => {
           log.warn({ err: error, check: name }, 'health check failed');
-          return DOWN;
+          return { status: 'down', detail: detailOf(error) } as const;
         });
         return [name, result] as const;
       }),
@@ -93,9 +94,29 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   );
 }
 
+/** The reason of a failed check, as far as anybody may know it. */
+function detailOf(error: unknown): string {
+  if (error instanceof LateError) return error.message;
+  const code = rootCode(error);
+  return `The check failed${code === undefined ? '' : ` (${code})`}; see the log.`;
+}
+
+/** The code of the underlying cause of an error. */
+function rootCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const own =
+    'code' in error && PUBLIC_CODE.test(String(error.code)) ? String(error.code) : undefined;
+  return rootCode(error.cause) ?? own;
+}
+
+class LateError extends Error {}
+
 async function run(check: HealthChecks[string]): Promise<HealthReport> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('no answer within 3 s')), GIVE_UP_MS);
+  const timer = setTimeout(
+    () => late.reject(new LateError(`No answer within ${GIVE_UP_MS / 1000} s.`)),
+    GIVE_UP_MS,
+  );
   try {
     // Inside of a promise, also for a check that throws before it gives one.
     return await Promise.race([late.promise, Promise.try(check, AbortSignal.timeout(ABORT_MS))]);

@@ -27,17 +27,30 @@ test('a check that fails is down; why is in the log and not in the answer', asyn
     throws: () => {
       throw new Error('no socket');
     },
+    refused: () => {
+      const cause = Object.assign(new Error('connect 10.0.0.7:5432'), { code: 'ECONNREFUSED' });
+      throw Object.assign(new Error('away', { cause }), { code: 'DATABASE_UNREACHABLE' });
+    },
+    talks: () => {
+      throw Object.assign(new Error('no'), { code: 'user olena is unknown' });
+    },
   });
   const answer = await app.inject('/health');
   assert.equal(answer.statusCode, 503);
   assert.equal(answer.headers['retry-after'], '5');
   assert.equal(answer.json().checks.rejects.status, 'down');
   assert.equal(answer.json().checks.throws.status, 'down');
-  assert.doesNotMatch(answer.body, /10\.0\.0\.7|socket/);
+  const { rejects, refused, talks } = answer.json().checks;
+  assert.equal(rejects.detail, 'The check failed; see the log.');
+  assert.equal(refused.detail, 'The check failed (ECONNREFUSED); see the log.');
+  assert.equal(talks.detail, 'The check failed; see the log.');
+  assert.doesNotMatch(answer.body, /10\.0\.0\.7|socket|olena/);
   const logged = lines.map((line) => JSON.parse(line));
   assert.deepEqual(Object.fromEntries(logged.map((line) => [line.check, line.err.message])), {
     rejects: 'password of 10.0.0.7 refused',
     throws: 'no socket',
+    refused: 'away: connect 10.0.0.7:5432',
+    talks: 'no',
   });
 });
 
@@ -51,7 +64,10 @@ test('a check that does not answer is told to stop, and is down', async () => {
   });
   const answer = await app.inject('/health');
   await stopped.promise;
-  assert.equal(answer.json().checks.silent.status, 'down');
+  assert.deepEqual(answer.json().checks.silent, {
+    status: 'down',
+    detail: 'No answer within 3 s.',
+  });
 });
 
 test('a check whose peer hangs still says itself how bad that is', async () => {

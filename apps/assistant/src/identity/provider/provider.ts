@@ -51,8 +51,8 @@ export type Provider = {
   fetchUser(accessToken: string): Promise<User>;
   /** RFC 7009. Does nothing where the provider has no such endpoint. */
   revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
-  /** Whether anything answers at the provider's address; known for a second to all who ask. */
-  isReachable(): Promise<boolean>;
+  /** Why nothing answers at the provider's address; undefined where something does. Shared for a second. */
+  findOutage(): Promise<string | undefined>;
 };
 
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
@@ -139,7 +139,7 @@ export function createProvider(
         await measure('revoke', () => tokenRevocation(oauth, token, { token_type_hint: kind }));
       }),
 
-    isReachable: createReachability(config.IDP_BASE_URL),
+    findOutage: createReachability(config.IDP_BASE_URL),
   };
 }
 

@@ -5,29 +5,35 @@ const SHARED_MS = 1000;
 const TIMEOUT_MS = 2000;
 
 /**
- * Tells whether anything answers at an address. It is asked once a second at most; who asks meanwhile
- * shares the answer, also while it is on its way.
+ * Returns a function that gives the reason why nothing answers at an address, in a few words such as `ECONNREFUSED`,
+ * or undefined where something does. The address is asked once a second at most; calls meanwhile share the answer,
+ * also while it is on its way.
  * @param now Milliseconds, as of any moment.
  */
 export function createReachability(
   address: string,
   now: () => number = () => performance.now(),
-): () => Promise<boolean> {
-  let latest: { at: number; answer: Promise<boolean> } | undefined;
+): () => Promise<string | undefined> {
+  let latest: { at: number; answer: Promise<string | undefined> } | undefined;
   return () => {
     if (latest === undefined || now() - latest.at >= SHARED_MS) {
-      latest = { at: now(), answer: answers(address) };
+      latest = { at: now(), answer: outageOf(address) };
     }
     return latest.answer;
   };
 }
 
-async function answers(address: string): Promise<boolean> {
+async function outageOf(address: string): Promise<string | undefined> {
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     await fetch(address, { method: 'HEAD', redirect: 'manual', signal });
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'TimeoutError') {
+      return `no answer within ${TIMEOUT_MS / 1000} s`;
+    }
+    // fetch says only that it failed; the system's code is in its cause.
+    const { cause } = error as { cause?: NodeJS.ErrnoException };
+    return cause?.code ?? cause?.message ?? 'the connection failed';
   }
 }

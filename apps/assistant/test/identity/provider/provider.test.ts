@@ -266,7 +266,7 @@ test('with discovery an ID token has to be right, and names the user', async () 
 });
 
 test('reachable is whoever answers anything', async () => {
-  assert.equal(await provider.isReachable(), true);
+  assert.equal(await provider.findOutage(), undefined);
   const nobody = configured({ IDP_BASE_URL: 'http://127.0.0.1:1' });
-  assert.equal(await nobody.isReachable(), false);
+  assert.equal(await nobody.findOutage(), 'bad port');
 });
