@@ -6,7 +6,7 @@ export type Namer = 'payload' | 'model';
 /** What our own code does to facts, or makes of them. The API's description names each. */
 export const RULES = {
   cleaned:
-    'written without white space around it, and without what is not kept: characters that cannot be ' +
+    'written on one line with single spaces, and without what is not kept: characters that cannot be ' +
     'stored, and entries of a list that are empty, repeated, too long or too many',
   lower_case: 'written in lower case',
   one_spelling: 'written in the one spelling that filters look for',

@@ -90,7 +90,7 @@ function ownFacts(extraction: ListingExtraction): Merged {
   return { facts, origins };
 }
 
-/** Trims text; what says nothing, such as an empty text, is missing. */
+/** Cleans texts; what says nothing, such as an empty text, is missing. */
 function clean(value: unknown): unknown {
   if (typeof value === 'string') return cleanText(value) || undefined;
   if (Array.isArray(value)) {

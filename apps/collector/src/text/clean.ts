@@ -3,9 +3,12 @@ const MAX_LIST = 100;
 /** Of a model's or a server's message: more would tell nobody more. */
 const MAX_MESSAGE = 1000;
 
-/** Text without white space around it and without what PostgreSQL cannot store, which models do write. */
+/**
+ * Returns a short text on one line: with single spaces between its words, none around it, and without what
+ * PostgreSQL cannot store. Sources and models write line breaks and NUL characters into any field.
+ */
 export function cleanText(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed().trim();
+  return text.replaceAll('\0', '').toWellFormed().replaceAll(/\s+/gu, ' ').trim();
 }
 
 /**

@@ -75,6 +75,27 @@ test('empty text of the source leaves the word to the model; property types are 
   assert.deepEqual(merge({ property_type: 'house' }, {}).origins['property_type'], fromPayload);
 });
 
+test('every short text is on one line, whoever wrote it', () => {
+  const written = ' вул.\r\n Довга,\t\u00A0 5\u2028';
+  const cleaned = 'вул. Довга, 5';
+  const keys = ['title', 'city', 'district', 'address', 'contact_name'] as const;
+  for (const key of keys) {
+    for (const [payload, extraction, of] of [
+      [{ [key]: written }, {}, 'payload'],
+      [{}, { [key]: written }, 'model'],
+    ] as const) {
+      const { facts, origins } = merge(payload, extraction);
+      assert.equal(facts[key], cleaned, key);
+      assert.deepEqual(origins[key], ruled('cleaned', of), key);
+    }
+  }
+  assert.equal(merge({ property_type: 'дом\n дача' }, {}).facts.property_type, 'дом дача');
+  assert.deepEqual(merge({ phones: ['+380 50\n123'] }, {}).facts.phones, ['+380 50 123']);
+  const { facts } = merge({}, { summary: 'Дві\nкімнати.', features: ['a\tb', 'a b'] });
+  assert.equal(facts.summary, 'Дві кімнати.');
+  assert.deepEqual(facts.features, ['a b']);
+});
+
 test('property types are in one spelling', () => {
   for (const [property_type, spelled, rule] of [
     ['Обʼєкт', "об'єкт", 'one_spelling'],

@@ -24,12 +24,15 @@ const DISTANCE = rule(
 /** "3к в Мелитополе не предлагать" says where the property is not. */
 const NOT_OFFERED_THERE = /^,? не (?:пропон|предлаг)/u;
 
-/** Villages are no part of the gazetteer; their word gives them away. Case is needed for names. */
-const NAME = String.raw`(\p{Lu}[\p{L}'-]+(?:\s(?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`;
+/**
+ * Villages are no part of the gazetteer; their word gives them away. Case is needed for names, and a name ends
+ * with its line.
+ */
+const NAME = String.raw`(\p{Lu}[\p{L}'-]+(?: (?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`;
 const VILLAGE = rule(
-  String.raw`(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village)\s?${NAME}`,
+  String.raw`(?:^|[\s,(])(?:с\.|село|селі|селе|смт\.?|сел\.|village of|village) ?${NAME}`,
 );
-const TOWN = rule(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of)\s?${NAME}`);
+const TOWN = rule(String.raw`(?:^|[\s,(])(?:м\.|місто|г\.|город|city of) ?${NAME}`);
 
 /** The canonical name of a city as someone wrote it, or what they wrote when it is not known. */
 export function canonicalCity(written: string): string {

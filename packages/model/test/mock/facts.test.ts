@@ -100,6 +100,8 @@ describe('places', () => {
     ['чи суми вистачить', null, null],
     ['у Сумах', 'Суми', null],
     ['ровно 10 минут', null, null],
+    ['Ділянка, с. Годовиця\nРівна ділянка', 'Годовиця', null],
+    ['Дом, м. Золотоноша\nДва поверхи', 'Золотоноша', null],
   ];
   for (const [text, city, district] of cases) {
     test(`${text} → ${city}, ${district}`, () => {

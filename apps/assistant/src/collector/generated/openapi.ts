@@ -817,7 +817,7 @@ export interface paths {
                                 fields: {
                                     [key: string]: {
                                         origin: "payload" | "model" | "rule";
-                                        /** @description `cleaned`, written without white space around it, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the one spelling that filters look for; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
+                                        /** @description `cleaned`, written on one line with single spaces, and without what is not kept: characters that cannot be stored, and entries of a list that are empty, repeated, too long or too many; `lower_case`, written in lower case; `one_spelling`, written in the one spelling that filters look for; `rounded`, rounded to two decimals; `shortened`, cut at its longest length; `not_valid`, left out, since it breaks a rule of payloads; `contradiction`, left out, since it contradicts another fact; `leap_second`, a leap second, taken for the second before it; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Whose value the rule changed or left out: payload or model. */
                                         of?: string;
