@@ -5,6 +5,7 @@ export type Namer = 'payload' | 'model';
 
 /** What our own code does to facts, or makes of them. The API's description names each. */
 export const RULES = {
+  plain_text: 'written without the tags and entities of HTML',
   cleaned:
     'written on one line with single spaces, and without what is not kept: characters that cannot be ' +
     'stored, and entries of a list that are empty, repeated, too long or too many',

@@ -4,6 +4,7 @@ import {
   type ModelCallEvent,
   type ModelClient,
 } from '@oselya/model';
+import { plainPayload } from '../payload/plain.ts';
 import type { Payload } from '../payload/schema.ts';
 import { readPrompt } from '../model/prompt.ts';
 
@@ -20,7 +21,7 @@ export const extractionPrompt = readPrompt('listing-extraction.v1', import.meta.
 
 /**
  * Asks the model whether a payload is a property listing, and in the same call what it says. The payload
- * goes as JSON data, never as a part of the instructions. Specification 001, Errors.
+ * goes as JSON data without markup, never as a part of the instructions. Specification 001, Errors.
  * @param options.observe Told of each request to the model.
  * @throws ModelError.
  */
@@ -33,7 +34,7 @@ export async function extractListing(
     operation: 'extract',
     ...listingExtraction,
     system: extractionPrompt.text,
-    data: payload,
+    data: plainPayload(payload),
     signal,
     observe,
   });

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Payload } from '../payload/schema.ts';
 import { instantOf } from '../payload/instant.ts';
+import { plainText } from '../payload/plain.ts';
 import { type FactKey, MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
 import type { Facts } from './facts.ts';
 
@@ -12,7 +13,7 @@ export function listingState(payload: Payload, facts: Facts) {
   return {
     url: payload.url ?? null,
     title: facts.title ?? null,
-    description: payload.description,
+    description: plainText(payload.description),
     summary: facts.summary ?? null,
     language: facts.language ?? null,
     deal_type: facts.deal_type ?? null,

@@ -1,6 +1,7 @@
 import type { ListingExtraction } from '@oselya/model';
 import { Value } from 'typebox/value';
 import { isLeapSecond } from '../payload/instant.ts';
+import { plainPayload } from '../payload/plain.ts';
 import { type Payload, PayloadSchema } from '../payload/schema.ts';
 import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
 import { cleanList, cleanText, cutText } from '../text/clean.ts';
@@ -19,25 +20,34 @@ const MAX_FEATURE = 100;
  * such as the ninth floor of five.
  */
 export function mergeFacts(payload: Payload, extraction: ListingExtraction): Merged {
+  const plain = plainPayload(payload);
   const known: Record<string, unknown> = {};
   const origins: Origins = {};
   for (const key of SOURCE_FACTS) {
     if (payload[key] !== undefined) origins[key] = { origin: 'payload' };
   }
+  origins['description'] = tracedThrough('payload', payload.description, [
+    ['plain_text', plain.description],
+  ]);
   if (isLeapSecond(payload.published_at ?? '')) {
     origins['published_at'] = byRule('leap_second', 'payload');
   }
   for (const key of SHARED_FACTS) {
-    const own = clean(payload[key]);
+    const own = clean(plain[key]);
     const value = own ?? clean(extraction[key]);
     const namer = own === undefined ? 'model' : 'payload';
     const named = own === undefined ? extraction[key] : payload[key];
+    const asText = own === undefined ? named : plain[key];
     if (value === undefined) continue;
     if (Value.Check(PayloadSchema.properties[key], value)) {
       const steps = keep(key, value);
       const kept = steps.at(-1)?.[1];
       if (kept !== '') known[key] = kept;
-      origins[key] = tracedThrough(namer, named, [['cleaned', value], ...steps]);
+      origins[key] = tracedThrough(namer, named, [
+        ['plain_text', asText],
+        ['cleaned', value],
+        ...steps,
+      ]);
     } else {
       origins[key] = byRule('not_valid', namer);
     }

@@ -29,8 +29,8 @@ import {
 import type { AgainInput } from './keep-completed.ts';
 import { isOfAll, walkListings } from './walk.ts';
 
-/** What the model reads out of a payload that could change with the prompt. */
-const READ_FACTS = [...SHARED_FACTS, ...MODEL_FACTS];
+/** The facts that can change when the same payload is read again. */
+const READ_FACTS = [...SHARED_FACTS, ...MODEL_FACTS, 'description'];
 
 /** A listing as the model reads its payload now, and what of it would change. */
 export type Reading = {

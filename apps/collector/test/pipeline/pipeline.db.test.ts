@@ -119,6 +119,41 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   assert.deepEqual(fields['price_per_m2'], { origin: 'rule', rule: 'price_by_area' });
 });
 
+test('a payload of HTML is read, stored and found as its text, and kept as it came', async () => {
+  const model = countedModel();
+  const asked: unknown[] = [];
+  const generateObject: typeof model.generateObject = (request) => {
+    asked.push(request.data);
+    return model.generateObject(request);
+  };
+  const payload = payloadOf({
+    title: 'Квартира &laquo;Люкс&raquo;',
+    description:
+      '<p>Продам двокімнатну квартиру у&nbsp;Львові</p><ul><li>Ціна 49&nbsp;900&nbsp;$</li><li>54&nbsp;м&sup2;</li></ul>',
+  });
+  const harness = createHarness(db, { model: { ...model, generateObject } });
+  const raw = await harness.process(payload);
+  assert.equal(raw.status, 'completed', JSON.stringify(raw.error));
+  const title = 'Квартира «Люкс»';
+  const description = 'Продам двокімнатну квартиру у Львові\nЦіна 49 900 $\n54 м²';
+  assert.deepEqual(asked, [{ ...payload, title, description }]);
+  const listing = await listingOf(db, payload);
+  assert.deepEqual(
+    [listing?.title, listing?.description, listing?.price, listing?.currency, listing?.area_total],
+    [title, description, 49_900, 'USD', 54],
+  );
+  assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
+  assert.deepEqual(raw.payload, payload);
+  const { fields } = (await enrichmentsOf(raw.listing_id))['provenance'] as Provenance;
+  const decoded = { origin: 'rule', rule: 'plain_text', of: 'payload' };
+  assert.deepEqual([fields['title'], fields['description']], [decoded, decoded]);
+  assert.deepEqual(outcomesOf(await harness.process(payload)), { load: 'unchanged' });
+  // The same text in other markup says nothing new of the listing.
+  const plain = await harness.process({ ...payload, title, description });
+  assert.equal(outcomesOf(plain)['validate'], 'done');
+  assert.equal((await snapshotsOf(db, raw.listing_id)).length, 1);
+});
+
 test('a payload that is no listing is invalid, with the reason', async () => {
   const payload = payloadOf({
     title: 'Ремонт телефонів',

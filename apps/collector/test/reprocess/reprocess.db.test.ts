@@ -98,6 +98,25 @@ test('what is written goes through the pipeline without another question to the 
   assert.deepEqual([name, requested_model, raw_id], ['better-2026', 'better', raw.id]);
 });
 
+test('a listing with the markup of its payload is brought up to date', async () => {
+  const payload = payloadOf({ description: '<p>Продам квартиру,</p><p>54&nbsp;м²</p>' });
+  const harness = createHarness(db);
+  await harness.process(payload);
+  const { description: html } = payload;
+  await db.updateTable('property_listings').set({ description: html, search_text: html }).execute();
+  await harness.process(payload);
+  assert.equal((await listingOf(db, payload))?.description, html, 'the payload says nothing new');
+  const reprocess = open(countedModel());
+  const [reading] = readings(await readAll(reprocess));
+  assert.ok(reading);
+  const plain = 'Продам квартиру,\n54 м²';
+  assert.deepEqual(reading.changes, { description: { from: html, to: plain } });
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+  const listing = await listingOf(db, payload);
+  assert.equal(listing?.description, plain);
+  assert.match(listing.search_text, /продам квартиру 54 м2/);
+});
+
 test('what the current prompt and model have read is not outdated', async () => {
   const harness = createHarness(db);
   for (const external_id of ['a', 'b', 'c']) await harness.process(payloadOf({ external_id }));
