@@ -178,8 +178,11 @@ test('an API key is made, listed without itself, and revoked once', () => {
     'lviv-doshka',
   ]);
   assert.equal(made.status, 0, made.stderr);
-  const [, key = '', id = ''] = /^(oselya_([0-9a-f]+)_\S+)$/m.exec(made.stdout) ?? [];
-  assert.ok(key);
+  // As `KEY=$(oselya api-key create …)` takes it.
+  const [, key = '', id = ''] = /^(oselya_([0-9a-f]+)_\S+)\n$/.exec(made.stdout) ?? [];
+  assert.ok(key, made.stdout);
+  assert.match(made.stderr, new RegExp(`This is key ${id}, shown this once`));
+  assert.ok(!made.stderr.includes(key));
   const listed = oselya(['api-key', 'list']).stdout;
   assert.match(
     listed,

@@ -11,7 +11,7 @@ type Scope = (typeof SCOPES)[number];
 
 /** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */
 export function addApiKeyCommand(program: Command, context: Context): void {
-  const { print } = context;
+  const { print, stderr } = context;
   const apiKey = program
     .command('api-key')
     .description("manage the collector's API keys")
@@ -26,7 +26,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
 
   apiKey
     .command('create')
-    .description('make a key and print it, this once')
+    .description('make a key and print it alone on standard output, this once')
     .argument('<name>', 'who or what uses the key')
     .addOption(
       new Option('--scope <scopes...>', 'what it may do').choices(SCOPES).default([...SCOPES]),
@@ -39,8 +39,10 @@ export function addApiKeyCommand(program: Command, context: Context): void {
           scopes: options.scope,
           ...(options.source === undefined ? {} : { sources: options.source }),
         });
-        print(`${key}\n\nThis is key ${id}, shown this once: only its hash is kept.`);
-        print(`Send it as  Authorization: Bearer ${key}`);
+        print(key);
+        stderr.write(
+          `This is key ${id}, shown this once: only its hash is kept. Send it as  Authorization: Bearer KEY\n`,
+        );
       });
     });
 
