@@ -57,13 +57,20 @@ export async function createApp(
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = operationPages(app, services);
 
-  const limit = (name: string, perMinute: number) =>
-    createRateLimit({ pool, table: 'rate_limits', name, perMinute });
+  const limit = (name: string, variable: MinuteLimit, what?: string) =>
+    createRateLimit({
+      pool,
+      table: 'rate_limits',
+      name,
+      perMinute: config[variable],
+      variable,
+      ...(what !== undefined && { what }),
+    });
   await app.register(
     async (api) => {
       guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? createApiKeys({ db }) : undefined);
       const ingestLimit = limitSources({
-        perSource: limit('ingest', config.COLLECTOR_INGEST_PER_MINUTE),
+        perSource: limit('ingest', 'COLLECTOR_INGEST_PER_MINUTE', 'payloads of one source'),
         newSources: limitNewSources(config, pool),
         isKnown: (source) => isKnownSource(db, source),
       });
@@ -85,15 +92,15 @@ export async function createApp(
         metrics,
       });
       listingRoutes(api, { db });
-      changeRoutes(api, { db, limit: limit('changes', config.COLLECTOR_FULLTEXT_PER_MINUTE) });
+      changeRoutes(api, { db, limit: limit('changes', 'COLLECTOR_FULLTEXT_PER_MINUTE') });
       imageRoutes(api, images);
       searchRoutes(api, {
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,
         limits: {
-          fulltext: limit('fulltext', config.COLLECTOR_FULLTEXT_PER_MINUTE),
-          similar: limit('similar', config.COLLECTOR_FULLTEXT_PER_MINUTE),
+          fulltext: limit('fulltext', 'COLLECTOR_FULLTEXT_PER_MINUTE'),
+          similar: limit('similar', 'COLLECTOR_FULLTEXT_PER_MINUTE'),
         },
         metrics,
       });
@@ -103,6 +110,9 @@ export async function createApp(
   );
   return app;
 }
+
+/** The variables of limits that count by the minute. */
+type MinuteLimit = 'COLLECTOR_INGEST_PER_MINUTE' | 'COLLECTOR_FULLTEXT_PER_MINUTE';
 
 /** How many sources one caller may bring into being a day; undefined for no limit. */
 function limitNewSources(
@@ -115,6 +125,7 @@ function limitNewSources(
     table: 'rate_limits',
     name: 'sources',
     perDay,
+    variable: 'COLLECTOR_NEW_SOURCES_PER_DAY',
     what: 'new sources for one API key, or address without one,',
   });
 }

@@ -77,7 +77,7 @@ export async function deliver(
       ? parseRetryAfter(answer.headers.get('retry-after'))
       : undefined;
     if (askedMs !== undefined && askedMs > LONGEST_HELD_BACK_MS) {
-      throw tooLong(reason, { askedMs, isLimit: isAnswer(answer) && answer.status === 429 });
+      throw tooLong(reason, askedMs);
     }
     if (isAnswer(answer) && answer.status === 429 && askedMs !== undefined) {
       heldBack += 1;
@@ -132,13 +132,9 @@ function settle(answer: HttpAnswer | UnreachableError, url: string): Delivery | 
   return { outcome: 'refused', reason: describe(answer) };
 }
 
-function tooLong(
-  reason: string,
-  { askedMs, isLimit }: { askedMs: number; isLimit: boolean },
-): CommandError {
+function tooLong(reason: string, askedMs: number): CommandError {
   const hours = Math.ceil(askedMs / 3_600_000);
-  const advice = isLimit ? 'raise COLLECTOR_NEW_SOURCES_PER_DAY of the collector, or ' : '';
-  return new CommandError(`${reason}: ${advice}give the command again in ${hours} hours`);
+  return new CommandError(`${reason}: give the command again in ${hours} hours`);
 }
 
 function isAnswer(answer: HttpAnswer | UnreachableError): answer is HttpAnswer {

@@ -231,7 +231,10 @@ test('the limit of the source is waited for', async () => {
   child.kill('SIGINT');
   const { status, stderr, lines } = await ended;
   assert.equal(status, 130);
-  assert.match(stderr, /429: No more than 5 of these requests a minute: wait for \d+ s/);
+  assert.match(
+    stderr,
+    /429: No more than 5 payloads of one source a minute: .* COLLECTOR_INGEST_PER_MINUTE/,
+  );
   assert.match(
     lines[0] ?? '',
     / 5 accepted, 0 already known, 0 refused, 0 failed, \d+ not sent\.$/,

@@ -105,7 +105,7 @@ test('a limit of a day ends the run, and says what to do', async () => {
     assert.ok(error instanceof CommandError);
     assert.equal(
       error.message,
-      'the collector answered 429: No more than 3 new sources a day: raise COLLECTOR_NEW_SOURCES_PER_DAY of the collector, or give the command again in 24 hours',
+      'the collector answered 429: No more than 3 new sources a day: give the command again in 24 hours',
     );
     return true;
   });

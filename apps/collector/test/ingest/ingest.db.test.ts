@@ -14,7 +14,13 @@ const unlimited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PE
 const limited = await startCollector(database, { ...quiet, COLLECTOR_INGEST_PER_MINUTE: '3' });
 
 type Accepted = { raw_id: number; status: string };
-type Problem = { code: string; status: number; errors?: { path: string }[]; request_id: string };
+type Problem = {
+  code: string;
+  status: number;
+  detail: string;
+  errors?: { path: string }[];
+  request_id: string;
+};
 
 const ingest = (body: unknown, headers?: Record<string, string>) =>
   unlimited.post('/api/v1/ingest', body, headers);
@@ -179,6 +185,10 @@ test('the rate is limited for each source; refused payloads are not counted', as
   const answer = await send('fast');
   assert.equal(answer.status, 429);
   assert.equal(answer.json<Problem>().code, 'rate_limited');
+  assert.match(
+    answer.json<Problem>().detail,
+    /^No more than 3 payloads of one source a minute: wait for \d+ s, then send it again, or raise COLLECTOR_INGEST_PER_MINUTE of the service\.$/,
+  );
   const wait = Number(answer.headers.get('retry-after'));
   assert.ok(wait >= 1 && wait <= 60, `${wait} s`);
   assert.equal((await send('slow')).status, 202);
@@ -216,7 +226,7 @@ test('a caller brings so many sources a day into being, on both routes, and send
   const answer = await first.send('made-up-3');
   assert.equal(answer.status, 429);
   assert.equal(answer.json<Problem>().code, 'rate_limited');
-  assert.match(answer.text, /No more than 2 new sources .* a day/);
+  assert.match(answer.text, /No more than 2 new sources .* a day: .*COLLECTOR_NEW_SOURCES_PER_DAY/);
   const wait = Number(answer.headers.get('retry-after'));
   assert.ok(wait > 3600 && wait <= 86_400, `${wait} s`);
   const made = await db

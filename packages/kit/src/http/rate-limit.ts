@@ -17,15 +17,17 @@ const SECONDS = { minute: 60, day: 86_400 } as const;
  * @param table Has the columns that rate-limiter-flexible writes: `key`, `points`, `expire`.
  * @param name Sets this limit's counts apart from those of others in the table.
  * @param perMinute Uses a minute, or `perDay`; 0 is no limit: nothing is counted.
- * @param what Is limited, for those who read the refusal.
+ * @param what Is limited, for the `detail` of the refusal.
+ * @param variable Sets the limit, for the same; without it the detail names none.
  */
 export function createRateLimit(
-  options: { pool: object; table: string; name: string; what?: string } & (
+  options: { pool: object; table: string; name: string; what?: string; variable?: string } & (
     | { perMinute: number }
     | { perDay: number }
   ),
 ): RateLimit {
-  const { pool, table, name, what = 'of these requests' } = options;
+  const { pool, table, name, what = 'of these requests', variable } = options;
+  const orRaise = variable === undefined ? '' : `, or raise ${variable} of the service`;
   const [most, time] =
     'perDay' in options
       ? ([options.perDay, 'day'] as const)
@@ -50,7 +52,7 @@ export function createRateLimit(
       }
       const headers = standing(most, refusal);
       throw commonProblem('rate_limited', {
-        detail: `No more than ${most} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again.`,
+        detail: `No more than ${most} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again${orRaise}.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
       });
     }
