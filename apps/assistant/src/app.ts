@@ -115,7 +115,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });
   guardRoutes(app, identity.currentUser);
   // Before the routes: a scope has the hooks that were there when it was made.
-  registerHttpMetrics(app, registry);
+  registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
   const loginLimit = limitLogins(config, database.pool);
   identityRoutes(app, { config, identity, loginLimit });

@@ -55,7 +55,7 @@ export async function createApp(
     refuseOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
-  const readQueue = operationPages(app, services);
+  const readQueue = operationPages(app, { ...services, metricsToken: config.METRICS_TOKEN });
 
   const limit = (name: string, variable: MinuteLimit, what?: string) =>
     createRateLimit({

@@ -5,7 +5,7 @@ import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } 
  * `invalid` or `failed`. Contract 2; docs/errors.md is made from this table.
  */
 export const errors = {
-  ...commonErrors,
+  // Before the common ones: its status stands for it in the routes' answers.
   unauthorized: {
     status: 401,
     title: 'API key needed',
@@ -13,6 +13,7 @@ export const errors = {
       'Send a valid API key as `Authorization: Bearer …`; `npx oselya api-key create` makes one.',
     retry: false,
   },
+  ...commonErrors,
   forbidden: {
     status: 403,
     title: 'Not allowed',

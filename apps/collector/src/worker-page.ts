@@ -29,7 +29,7 @@ export async function openWorkerPage(
       tags: [{ name: 'operations', description: 'For those who run it.' }],
     },
   });
-  operationPages(app, services);
+  operationPages(app, { ...services, metricsToken: config.METRICS_TOKEN });
   const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
   return { url, close: async () => app.close() };

@@ -35,6 +35,15 @@ test('a worker alone shows nothing unless it is told where', async () => {
   await worker.close();
 });
 
+test('a worker alone shows its metrics to holders of the token, where there is one', async () => {
+  const worker = await start({ COLLECTOR_WORKER_PORT: '0', METRICS_TOKEN: 'a-token-of-metrics' });
+  const read = (headers: Record<string, string>) => fetch(`${worker.url}/metrics`, { headers });
+  assert.equal((await read({})).status, 401);
+  assert.equal((await read({ authorization: 'Bearer a-token-of-metrics' })).status, 200);
+  assert.equal((await fetch(`${worker.url}/health`)).status, 200);
+  await worker.close();
+});
+
 test('a worker alone shows its health and how busy it is', async () => {
   const worker = await start({ COLLECTOR_WORKER_PORT: '0' });
   assert.ok(worker.url);

@@ -8,6 +8,12 @@ export const commonErrors = {
     advice: 'The request could not be read. Send well-formed HTTP with a well-formed JSON body.',
     retry: false,
   },
+  metrics_token_needed: {
+    status: 401,
+    title: 'Metrics need a token',
+    advice: 'Send METRICS_TOKEN as `Authorization: Bearer …`. It is missing or wrong.',
+    retry: false,
+  },
   not_found: {
     status: 404,
     title: 'Not found',

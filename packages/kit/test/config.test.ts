@@ -28,6 +28,7 @@ test('defaults fill what is not set, and an empty variable is not set', () => {
   assert.deepEqual(loadConfig(schema, { NEEDED: 'abc', PORT: '', SECURE: ' ' }), {
     DATA_DIR: 'var',
     LOG_LEVEL: 'info',
+    METRICS_TOKEN: '',
     PORT: 8000,
     SECURE: false,
     NAME: 'nobody',

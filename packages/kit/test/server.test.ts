@@ -40,7 +40,7 @@ const app = await createServer({
     securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'A key.' } },
   },
 });
-registerHttpMetrics(app, new Registry());
+registerHttpMetrics(app, new Registry(), { token: '' });
 let databaseStatus: 'ok' | 'degraded' | 'down' = 'ok';
 healthRoutes(app, { database: async () => ({ status: databaseStatus }) });
 app.post(
@@ -219,6 +219,36 @@ test('metrics count requests by route, not by path', async () => {
     /http_request_duration_seconds_count\{method="POST",route="\/pots\/:size",status="422"\}/,
   );
   assert.match(body, /process_resident_memory_bytes/);
+});
+
+test('metrics with a token are for those who send it', async () => {
+  const guarded = await createServer({
+    log,
+    bodyLimit: 200,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  after(() => guarded.close());
+  registerHttpMetrics(guarded, new Registry(), { token: 'a-token-of-metrics' });
+  for (const authorization of [
+    undefined,
+    '',
+    'Bearer',
+    'Bearer a-token-of-metric',
+    'Bearer a-token-of-metrics2',
+    'Basic a-token-of-metrics',
+    'a-token-of-metrics',
+  ]) {
+    const headers = authorization === undefined ? {} : { authorization };
+    const answer = await guarded.inject({ url: '/metrics', headers });
+    assert.equal(answer.statusCode, 401, authorization);
+    assert.equal(answer.json().code, 'metrics_token_needed');
+    assert.equal(answer.headers['www-authenticate'], 'Bearer');
+  }
+  for (const authorization of ['Bearer a-token-of-metrics', 'bearer a-token-of-metrics']) {
+    const answer = await guarded.inject({ url: '/metrics', headers: { authorization } });
+    assert.equal(answer.statusCode, 200);
+    assert.match(answer.body, /process_resident_memory_bytes/);
+  }
 });
 
 test('the OpenAPI document describes the routes and the problem', async () => {

@@ -21,6 +21,15 @@ async function figures(app: Awaited<ReturnType<typeof instance>>, name: string) 
   );
 }
 
+test('metrics are for holders of the token, where there is one', async () => {
+  const app = await instance({ METRICS_TOKEN: 'a-token-of-metrics' });
+  const { cookies } = await signedIn(app);
+  const request = { url: '/metrics', cookies: Object.fromEntries(cookies) };
+  assert.equal((await app.inject(request)).statusCode, 401);
+  const headers = { authorization: 'Bearer a-token-of-metrics' };
+  assert.equal((await app.inject({ ...request, headers })).statusCode, 200);
+});
+
 test('sign-ins are counted by their outcome', async () => {
   const app = await instance();
   await signedIn(app);

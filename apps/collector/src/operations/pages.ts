@@ -18,7 +18,7 @@ import { createHealthChecks } from './health.ts';
 
 /**
  * What whoever watches a process asks it for, on the API and on a worker alone: `GET /health`,
- * `/health/live`, `/health/ready` and `/metrics`. They need no key. Contract 4, Health and Metrics.
+ * `/health/live`, `/health/ready` and `/metrics`. They need no API key. Contract 4, Health and Metrics.
  * @returns How the queue stands, for others who show it.
  */
 export function operationPages(
@@ -30,11 +30,12 @@ export function operationPages(
     imageStore: StoreState;
     registry: Registry;
     log: Logger;
+    metricsToken: string;
   },
 ): ReadQueue {
   const { registry, model, disk, log } = deps;
   const { db } = deps.database;
-  registerHttpMetrics(app, registry);
+  registerHttpMetrics(app, registry, { token: deps.metricsToken });
   const queue = createQueueFigures({
     reads: queueReads(db),
     onError: (error) => log.warn({ err: error }, 'what has ended could not be counted'),

@@ -53,6 +53,14 @@ test('where API keys are required, each route wants its scope', async () => {
   assert.equal((await guarded.get(`/api/v1/raw/${foreignId}`, ingest)).status, 200);
 });
 
+test('metrics are for holders of the token, where there is one', async () => {
+  const app = await startCollector(database, { METRICS_TOKEN: 'a-token-of-metrics' });
+  assert.equal((await app.get('/metrics')).status, 401);
+  const headers = { authorization: 'Bearer a-token-of-metrics' };
+  assert.equal((await app.get('/metrics', headers)).status, 200);
+  await app.close();
+});
+
 test('the scope for a payload is that of its sender; a list of sources is about what is sent', async () => {
   const { raw_id: rawId } = (
     await guarded.post('/api/v1/ingest', payloadOf({ source_slug: 'theirs' }), await key('ingest'))

@@ -21,6 +21,12 @@ export const commonConfig = {
     LEVELS.map((level) => Type.Literal(level)),
     { default: 'info' },
   ),
+  METRICS_TOKEN: Type.String({
+    default: '',
+    pattern: '^(|[A-Za-z0-9._~+/=-]{16,})$',
+    description: 'must have at least 16 of the characters A-Z a-z 0-9 . _ ~ + / = -',
+    writeOnly: true,
+  }),
 };
 
 /** What servers behind a reverse proxy read, to know their callers' addresses. */

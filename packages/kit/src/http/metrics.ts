@@ -1,5 +1,7 @@
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
+import { commonProblem } from '../common-errors.ts';
 
 const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -9,8 +11,13 @@ const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 /**
  * Measures every request into `http_request_duration_seconds{method,route,status}`, adds the
  * process's own figures, and serves the registry at `GET /metrics`. Contract 4, Metrics.
+ * @param token METRICS_TOKEN, which readers send as `Authorization: Bearer`; empty where anybody may read.
  */
-export function registerHttpMetrics(app: FastifyInstance, registry: Registry): void {
+export function registerHttpMetrics(
+  app: FastifyInstance,
+  registry: Registry,
+  { token }: { token: string },
+): void {
   collectDefaultMetrics({ register: registry });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   const duration = new Histogram({
@@ -32,7 +39,21 @@ export function registerHttpMetrics(app: FastifyInstance, registry: Registry): v
     schema: { hide: true },
     logLevel: 'warn',
   } as const;
-  app.get('/metrics', options, async (_request, reply) =>
-    reply.type(registry.contentType).send(await registry.metrics()),
-  );
+  const isReader = bearerCheck(token);
+  app.get('/metrics', options, async (request, reply) => {
+    if (!isReader(request.headers.authorization)) {
+      throw commonProblem('metrics_token_needed', { headers: { 'www-authenticate': 'Bearer' } });
+    }
+    return reply.type(registry.contentType).send(await registry.metrics());
+  });
+}
+
+/** Compares digests, so that the time tells nothing about the token. RFC 6750 §2.1. */
+function bearerCheck(token: string): (authorization: string | undefined) => boolean {
+  if (token === '') return () => true;
+  const expected = hash('sha256', token, 'buffer');
+  return (authorization = '') => {
+    const given = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
+    return timingSafeEqual(hash('sha256', given, 'buffer'), expected);
+  };
 }
