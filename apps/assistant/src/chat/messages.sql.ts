@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storable, storableJson } from '../storable-json.ts';
 import { type Message, messageColumns } from '../sessions/index.ts';
@@ -34,6 +35,7 @@ export async function insertMessage(
   return trx
     .insertInto('conversation_messages')
     .values({
+      id: randomUUID(),
       session_id: sessionId,
       turn_id: turnId,
       role,

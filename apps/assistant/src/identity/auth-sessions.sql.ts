@@ -85,6 +85,8 @@ export async function addSession(
       access_token_enc: session.accessTokenEnc,
       refresh_token_enc: session.refreshTokenEnc,
       expires_at: expiry(session.expiresInSeconds),
+      created_at: sql<Date>`now()`,
+      last_used_at: sql<Date>`now()`,
       user_checked_at: session.checked?.at ?? null,
       checked_generation: session.checked?.generation ?? null,
       user_agent: session.client.userAgent,

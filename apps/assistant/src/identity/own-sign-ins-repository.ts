@@ -47,7 +47,8 @@ export function listOwnSignIns(
     .select([
       publicId.as('id'),
       's.created_at as createdAt',
-      's.last_used_at as lastUsedAt',
+      // Rows that an older system inserts may lack it.
+      sql<Date>`coalesce(s.last_used_at, s.created_at)`.as('lastUsedAt'),
       sql<boolean>`coalesce(s.id = ${currentId}, false)`.as('isCurrent'),
       's.user_agent as userAgent',
       's.address',

@@ -20,7 +20,14 @@ export async function saveUser(
   const permissions = JSON.stringify(user.permissions);
   const created = await trx
     .insertInto('svc_users')
-    .values({ id, email, display_name, ...(isCurrent(0) && { role, permissions }) })
+    .values({
+      id,
+      email,
+      display_name,
+      ...(isCurrent(0) ? { role, permissions } : { role: 'user', permissions: '[]' }),
+      created_at: sql<Date>`now()`,
+      updated_at: sql<Date>`now()`,
+    })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .returning('access_generation as generation')
     .executeTakeFirst();

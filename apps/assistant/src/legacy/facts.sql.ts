@@ -75,11 +75,11 @@ async function deleteLosers(trx: Transaction<Tables>, userId: string): Promise<L
       where memory_facts.id = rivals.id and rank > 1
       returning rivals.category, rivals.key, owner, survivor_owner
     )
-    select coalesce(category, '') as category, key,
+    select coalesce(category, '') as category, coalesce(key, '') as key,
       count(*) filter (where owner is null) as "legacyDeleted",
       bool_or(owner is not null) as "isOwnDeleted",
       bool_or(survivor_owner is not null) as "isOwnKept"
-    from lost group by category, key order by category, key`.execute(trx);
+    from lost group by lost.category, lost.key order by lost.category, lost.key`.execute(trx);
   return rows;
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { isWithin } from '../access/within.sql.ts';
 import type { Reach } from '../access/reach.ts';
@@ -28,7 +29,7 @@ const factColumns = [
   'id',
   'user_id',
   categoryColumn.as('category'),
-  'key',
+  sql<string>`coalesce(memory_facts.key, '')`.as('key'),
   sql<string>`coalesce(memory_facts.value, '')`.as('value'),
   'source_session_id',
   'created_at',
@@ -151,7 +152,14 @@ export async function writeFact(
   const { userId, sourceSessionId, ...rest } = fact;
   return trx
     .insertInto('memory_facts')
-    .values({ ...rest, user_id: userId, source_session_id: sourceSessionId })
+    .values({
+      ...rest,
+      id: randomUUID(),
+      user_id: userId,
+      source_session_id: sourceSessionId,
+      created_at: sql<Date>`now()`,
+      updated_at: sql<Date>`now()`,
+    })
     .onConflict((conflict) =>
       conflict.columns(['user_id', 'category', 'key']).doUpdateSet((eb) => ({
         value: eb.ref('excluded.value'),
@@ -172,6 +180,7 @@ export async function restoreFact(
     .insertInto('memory_facts')
     .values({
       ...rest,
+      id: randomUUID(),
       user_id: userId,
       source_session_id: origin.source_session_id,
       created_at: sql<Date>`${origin.created_at}::timestamptz`,

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { newestFirst } from '../newest-first.sql.ts';
@@ -131,7 +132,15 @@ export function insertSession(
 ): Promise<SessionSummary> {
   return db
     .insertInto('conversation_sessions')
-    .values({ user_id: userId, profile_id: profileId, name })
+    .values({
+      id: randomUUID(),
+      user_id: userId,
+      profile_id: profileId,
+      name,
+      pinned: false,
+      created_at: sql<Date>`now()`,
+      last_active: sql<Date>`now()`,
+    })
     .returning(summaryColumns)
     .executeTakeFirstOrThrow();
 }

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { connect } from '@oselya/db';
+import { connect, migrate } from '@oselya/db';
 import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger, type Server } from '@oselya/kit';
 import { type KyselyPlugin, sql } from 'kysely';
@@ -16,14 +16,18 @@ export type TestAssistant = Awaited<ReturnType<typeof openAssistant>>;
 /**
  * The assistant for one test file: a database, a scripted provider, and as many instances of the app
  * as a test asks for. On PostgreSQL each instance has connections of its own.
+ * @param existing SQL of tables that the database has before the first migration.
  */
-export async function openAssistant(env: Record<string, string> = {}) {
-  const database = await openTestDatabase<Tables>([
-    {
-      component: 'assistant',
-      folder: fileURLToPath(new URL('../../migrations', import.meta.url)),
-    },
-  ]);
+export async function openAssistant(env: Record<string, string> = {}, existing?: string) {
+  const migrations = {
+    component: 'assistant',
+    folder: fileURLToPath(new URL('../../migrations', import.meta.url)),
+  };
+  const database = await openTestDatabase<Tables>(existing === undefined ? [migrations] : []);
+  if (existing !== undefined) {
+    await database.pool.query(existing);
+    await migrate(database, migrations);
+  }
   const provider = await startScriptedProvider();
   const lines: string[] = [];
 

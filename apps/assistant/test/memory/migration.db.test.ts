@@ -6,7 +6,7 @@ import { migrateDatabase } from '../../src/main.ts';
 import { writeFact } from '../../src/memory/repository.ts';
 import type { Tables } from '../../src/tables.ts';
 
-test('the tables of an older system keep their rows, of doubles the newest, with their times unknown', async () => {
+test('the tables of an older system keep their rows, of doubles the newest, with unknown times', async () => {
   const database = await openTestDatabase<Tables>();
   const { db } = database;
   await sql`
@@ -17,7 +17,7 @@ test('the tables of an older system keep their rows, of doubles the newest, with
   await sql`
     insert into memory_facts (id, user_id, category, key, value, created_at) values
       ('double-1', 'u-1', 'c', 'a', 'v', null), ('double-2', 'u-1', 'c', 'a', 'v', null),
-      ('older', 'u-1', 'c', 'b', 'v', null), ('newer', 'u-1', 'c', 'b', 'v', '2020-01-01'),
+      ('older', 'u-1', 'c', 'b', 'v', null), ('newer', 'u-1', 'c', 'b', 'v', '2020-01-01Z'),
       ('legacy-1', null, 'c', 'a', 'v', null), ('legacy-2', null, 'c', 'a', 'v', null)`.execute(db);
   await sql`
     create table memory_summaries (id text primary key, user_id text, summary text not null)`.execute(
@@ -40,7 +40,7 @@ test('the tables of an older system keep their rows, of doubles the newest, with
     { id: 'double-2', updated_at: null },
     { id: 'legacy-1', updated_at: null },
     { id: 'legacy-2', updated_at: null },
-    { id: 'newer', updated_at: null },
+    { id: 'newer', updated_at: new Date('2020-01-01') },
   ]);
   const summaries = await db
     .selectFrom('memory_summaries')
