@@ -3,9 +3,78 @@ import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
 import { compileAll } from '@oselya/kit/testing';
+import { definedModelSchemas } from '@oselya/model/testing';
 
 test('every schema of a request or an answer can be compiled, which a server does when it needs it', async () => {
   await assistant.openapi();
   await collector.openapi();
   assert.doesNotThrow(compileAll);
+});
+
+/** What llama.cpp, vLLM, Ollama and the strict mode of OpenAI all know: docs/models.md, What is sent. */
+const KEYWORDS = {
+  scalar: ['type', 'description'],
+  enum: ['type', 'enum', 'description'],
+  array: ['type', 'items', 'description'],
+  object: ['type', 'properties', 'required', 'additionalProperties', 'description'],
+};
+
+/** Gives where a schema says what some server does not know, as paths. */
+function* faultsOf(schema: unknown, path: string): Generator<string> {
+  const { type, items, properties = {}, ...rest } = schema as Record<string, unknown>;
+  const [name, ...others] = [type].flat();
+  const kind = 'enum' in rest ? 'enum' : name === 'array' || name === 'object' ? name : 'scalar';
+  const unknown = Object.keys(schema as object).filter((key) => !KEYWORDS[kind].includes(key));
+  if (unknown.length > 0) yield `${path}: ${unknown.join(', ')}`;
+  const types = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
+  if (
+    !types.includes(String(name)) ||
+    others.some((other) => other !== 'null') ||
+    others.length > 1
+  )
+    yield `${path}: type ${String(type)}`;
+  if (kind === 'enum') {
+    const allowed = (value: unknown) =>
+      typeof value === 'string' || (value === null && others.length === 1);
+    if (name !== 'string' || ![rest.enum].flat().every(allowed)) yield `${path}: enum`;
+  }
+  if (kind === 'array') yield* faultsOf(items, `${path}[]`);
+  if (kind !== 'object') return;
+  const keys = Object.keys(properties as object);
+  if (rest.additionalProperties !== false) yield `${path}: additionalProperties`;
+  if (JSON.stringify(rest.required) !== JSON.stringify(keys)) yield `${path}: required`;
+  for (const key of keys) {
+    yield* faultsOf((properties as Record<string, unknown>)[key], `${path}.${key}`);
+  }
+}
+
+test('every schema that models are sent is in the subset that all servers know', async () => {
+  await assistant.openapi();
+  await collector.openapi();
+  const defined = [...definedModelSchemas()];
+  const names = defined.map(([name]) => name);
+  for (const name of ['listing_extraction', 'image_description', 'remember_fact', 'read_file']) {
+    assert.ok(names.includes(name), `${name} is not among ${names.join(', ')}`);
+  }
+  assert.deepEqual(
+    defined.flatMap(([name, schema]) => [...faultsOf(schema, name)]),
+    [],
+  );
+});
+
+test('what some server does not know is found', () => {
+  const string = { type: 'string' };
+  const object = { type: 'object', additionalProperties: false };
+  const faulty = {
+    pattern: { ...string, pattern: '^a$' },
+    bounds: { type: 'array', items: { ...string, maxLength: 5 } },
+    union: { anyOf: [string, { type: 'null' }] },
+    types: { type: ['string', 'number'] },
+    literal: { const: 'a' },
+    optional: { ...object, properties: { a: string }, required: [] },
+    open: { type: 'object', properties: {}, required: [] },
+  };
+  for (const [name, schema] of Object.entries(faulty)) {
+    assert.notDeepEqual([...faultsOf(schema, name)], [], name);
+  }
 });

@@ -1,4 +1,4 @@
-import type { TSchema } from 'typebox';
+import type { ModelSchema } from './model-schema.ts';
 
 /** What a model asked to have done. */
 export type ToolCall = {
@@ -19,7 +19,7 @@ export type ChatMessage =
 export type ToolDefinition = {
   name: string;
   description: string;
-  input: TSchema;
+  input: ModelSchema;
 };
 
 /** A conversation as a model sees it. */

@@ -1,4 +1,5 @@
 /** The language-model client: OpenAI-compatible servers and a deterministic mock. */
+export { defineAnswer, type ModelAnswer } from './answers/answer.ts';
 export { imageDescription } from './answers/image-description.ts';
 export { listingExtraction, type ListingExtraction } from './answers/listing-extraction.ts';
 export type { ChatPart } from './chat/answer-parts.ts';
@@ -18,5 +19,6 @@ export { MODEL_ERRORS, ModelError, type ModelErrorCode } from './errors.ts';
 export type { ModelClientOptions } from './options.ts';
 export type { BreakerState, BreakerView } from './resilience/breaker.ts';
 export { readWish, type Wish } from './mock/index.ts';
+export { defineModelSchema, type ModelSchema } from './model-schema.ts';
 export type { ObjectRequest } from './structured/generate-object.ts';
 export { createUsage, type Tokens, type Usage } from './usage.ts';

@@ -14,4 +14,5 @@ export {
   type Play,
   type ReceivedRequest,
 } from './testing/model-server.ts';
+export { definedModelSchemas } from './model-schema.ts';
 export { chunk, streamed, toolCallChunk, writeEvent } from './testing/stream.ts';

@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
 import {
   createModelClient,
+  defineAnswer,
   ModelError,
   type ModelCallEvent,
   type ModelClient,
@@ -56,6 +57,9 @@ export const Flat = Type.Object({
   price: Type.Union([Type.Number(), Type.Null()]),
 });
 
+/** The answer of that schema. */
+export const flatAnswer = defineAnswer({ schemaName: 'flat', schema: Flat, maxOutputTokens: 200 });
+
 /** A valid answer to it. */
 export const FLAT = '{"city":"Львів","price":52000}';
 
@@ -63,8 +67,7 @@ export const FLAT = '{"city":"Львів","price":52000}';
 export function ask(client: ModelClient, signal?: AbortSignal) {
   return client.generateObject({
     operation: 'extract',
-    schemaName: 'flat',
-    schema: Flat,
+    ...flatAnswer,
     system: 'Read the facts of the flat.',
     data: { description: 'Квартира у Львові, 52 000 $' },
     signal,
@@ -75,6 +78,10 @@ const ChatBody = Type.Object({
   model: Type.String(),
   messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() })),
   response_format: Type.Optional(Type.Unknown()),
+  max_tokens: Type.Optional(Type.Unknown()),
+  stream_options: Type.Optional(Type.Unknown()),
+  tool_choice: Type.Optional(Type.Unknown()),
+  tools: Type.Optional(Type.Array(Type.Unknown())),
 });
 
 /** Reads the body of a chat request. */

@@ -4,7 +4,7 @@ import type { ModelCallEvent, Usage } from '../src/index.ts';
 import { createUsage } from '../src/usage.ts';
 import { embeddings } from '../src/testing.ts';
 import { chat, failure } from './server-answers.ts';
-import { ask, Flat, FLAT, failsWith, startScene } from './test-client.ts';
+import { ask, FLAT, failsWith, flatAnswer, startScene } from './test-client.ts';
 
 /** The sum of what was reported, as a caller may keep it. */
 function summed(events: readonly ModelCallEvent[]): Usage {
@@ -28,7 +28,7 @@ suite('what a call cost', () => {
   test('is told request by request to whoever makes the call, also when it fails', async (t) => {
     const { client, events } = await startScene(t, [chat.ollama('nonsense')]);
     const own: ModelCallEvent[] = [];
-    const question = { schemaName: 'flat', schema: Flat, system: 'Read.', data: null };
+    const question = { ...flatAnswer, system: 'Read.', data: null };
     await failsWith(
       client.generateObject({ ...question, operation: 'extract', observe: (e) => own.push(e) }),
       'MODEL_INVALID_OUTPUT',

@@ -29,7 +29,11 @@ export const listingFilters = {
   area_min: amount('square metres in all'),
   area_max: amount('square metres in all'),
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: MOST_LISTINGS, description: 'how many, 5 without it' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: MOST_LISTINGS,
+      description: `how many, up to ${MOST_LISTINGS}; 5 without it`,
+    }),
   ),
 };
 

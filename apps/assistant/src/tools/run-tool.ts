@@ -75,7 +75,8 @@ export function createToolBox({
   ): Promise<ToolResult> {
     const tool = byName.get(call.name);
     if (tool === undefined) return refused(`there is no tool ${shorten(call.name)} here`);
-    const faults = tool.faultsOf(call.input);
+    const input = withoutNulls(call.input);
+    const faults = tool.faultsOf(input);
     if (faults.length > 0) return refused(`its input is not valid: ${faults.join('; ')}`);
     if (tool.changesMemory && hasReadData) {
       return refused(
@@ -91,7 +92,7 @@ export function createToolBox({
           return refused(`it needs ${permission}`);
         }
       }
-      const running = tool.run(call.input, { user, sessionId, signal: ending, ...told });
+      const running = tool.run(input, { user, sessionId, signal: ending, ...told });
       const output = await (tool.changesMemory ? running : unlessAborted(ending, running));
       const { data, kept = data, summary, changes = [] } = output;
       return {
@@ -117,11 +118,18 @@ export function createToolBox({
   return {
     title: (call) => {
       const tool = byName.get(call.name);
-      if (tool === undefined || tool.faultsOf(call.input).length > 0) return shorten(call.name);
-      return tool.title(call.input);
+      const input = withoutNulls(call.input);
+      if (tool === undefined || tool.faultsOf(input).length > 0) return shorten(call.name);
+      return tool.title(input);
     },
     run,
   };
+}
+
+/** An input without its null keys: optional keys are nullable in the schema that models are sent. */
+function withoutNulls(input: unknown): unknown {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return input;
+  return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));
 }
 
 /** What comes of work, for as long as a signal lets it be waited for: some work minds no signal. */

@@ -1,3 +1,4 @@
+import { defineModelSchema, type ToolDefinition } from '@oselya/model';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission } from '../access/permissions.ts';
@@ -61,6 +62,8 @@ export type Tool<Input extends TSchema = TSchema> = {
 
 /** A tool that has been defined, with the check of its input. */
 export type DefinedTool = Tool & {
+  /** The tool as the model is sent it. */
+  definition: ToolDefinition;
   /** What is wrong with an input, in words; nothing where it is valid. */
   faultsOf: (input: unknown) => string[];
 };
@@ -75,6 +78,11 @@ export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedToo
   const checked = tool as unknown as Tool;
   return {
     ...checked,
+    definition: {
+      name: tool.name,
+      description: tool.description,
+      input: defineModelSchema(tool.name, tool.input),
+    },
     faultsOf: (input: unknown): string[] =>
       validator
         .Errors(input)

@@ -47,5 +47,5 @@ export function createTools({
 
 /** What the model is told of tools. */
 export function toDefinitions(tools: readonly DefinedTool[]): ToolDefinition[] {
-  return tools.map(({ name, description, input }) => ({ name, description, input }));
+  return tools.map(({ definition }) => definition);
 }

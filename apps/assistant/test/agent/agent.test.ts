@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
-import type { ChatPart, ChatRequest } from '@oselya/model';
+import { type ChatPart, type ChatRequest, defineModelSchema } from '@oselya/model';
+import { Type } from 'typebox';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
 
 /** What a round of the model says: words, how many tokens it says they were, and tools that it asks for with an input. */
 type Round = { words?: string[]; tokens?: number | null; tools?: number; input?: object };
 
-const LOOK = { name: 'look', description: 'Looks.', input: {} };
+const LOOK = {
+  name: 'look',
+  description: 'Looks.',
+  input: defineModelSchema('look', Type.Object({})),
+};
 
 /** Has an agent answer by rounds as they are written; what it was asked and what happened. */
 async function answer(

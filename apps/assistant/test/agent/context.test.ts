@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { defineModelSchema } from '@oselya/model';
+import { Type } from 'typebox';
 import fc from 'fast-check';
 import { buildContext as build, countRecent, sharesOf } from '../../src/agent/context.ts';
 import { estimateRequest, estimateTokens } from '../../src/agent/estimate.ts';
@@ -74,7 +76,8 @@ test('what the assistant used takes room too', () => {
 test('tools, files and a summary take room too', () => {
   const messages = [message('a')];
   const plain = buildContext({ messages }).tokenEstimate;
-  const tools = [{ name: 'look', description: 'x'.repeat(400), input: {} }];
+  const input = defineModelSchema('look', Type.Object({}));
+  const tools = [{ name: 'look', description: 'x'.repeat(400), input }];
   assert.ok(buildContext({ messages, tools }).tokenEstimate > plain + 100);
   const files = [{ name: 'x'.repeat(200), media_type: 'image/png', size_bytes: 5 }];
   assert.ok(buildContext({ messages, files }).tokenEstimate > plain + 50);

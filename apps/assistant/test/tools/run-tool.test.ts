@@ -51,6 +51,42 @@ async function hang({ signal }: ToolContext): Promise<ToolOutput> {
   return { data: 'too late', summary: 'too late' };
 }
 
+test('null stands for an optional key that is left out, and bounds are checked here', async () => {
+  const inputs: unknown[] = [];
+  const tool = defineTool({
+    name: 'search_listings',
+    description: 'A test.',
+    input: Type.Object(
+      { query: Type.String({ maxLength: 5 }), limit: Type.Optional(Type.Integer({ maximum: 10 })) },
+      { additionalProperties: false },
+    ),
+    isData: true,
+    changesMemory: false,
+    title: ({ limit = 'all' }) => `Testing ${limit}`,
+    run: async (input) => {
+      inputs.push(input);
+      return { data: 'ok', summary: 'ok' };
+    },
+  });
+  const box = createToolBox({
+    tools: [tool],
+    sessionId: 's',
+    currentUser: isUser,
+    log: { warn: () => undefined },
+  });
+  const { signal } = new AbortController();
+  const call = (input: object) => ({ id: '1', name: tool.name, input });
+  const runWith = (input: object) =>
+    box.run(call(input), { hasReadData: false, signal, noteChange, outputBytes: Infinity });
+  assert.equal((await runWith({ query: 'flat', limit: null })).status, 'done');
+  assert.deepEqual(inputs, [{ query: 'flat' }]);
+  assert.equal(box.title(call({ query: 'flat', limit: null })), 'Testing all');
+  const faulty = [{ query: null, limit: null }, { query: 'too long' }, { query: '', limit: 11 }];
+  for (const input of faulty) {
+    assert.match((await runWith(input)).summary, /its input is not valid/);
+  }
+});
+
 test('a tool that takes too long is stopped, and that is what the model and the person are told', async () => {
   const limits = { ...toolLimits, ms: 50 };
   const results = [

@@ -16,7 +16,7 @@ import type { Thumbnails } from './thumbnails.ts';
 import { createAskForPicture } from './trials.ts';
 
 /** Its version is recorded with every description, so that one made with an older prompt can be told. */
-export const descriptionPrompt = readPrompt('image-description.v1', import.meta.url);
+export const descriptionPrompt = readPrompt('image-description.v2', import.meta.url);
 
 const MAX_DESCRIPTION = 2000;
 

@@ -17,7 +17,7 @@ export type Extracted = {
 };
 
 /** Its version is recorded with every listing, so that one made with an older prompt can be told. */
-export const extractionPrompt = readPrompt('listing-extraction.v1', import.meta.url);
+export const extractionPrompt = readPrompt('listing-extraction.v2', import.meta.url);
 
 /**
  * Asks the model whether a payload is a property listing, and in the same call what it says. The payload

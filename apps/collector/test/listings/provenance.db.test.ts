@@ -39,7 +39,7 @@ test('every fact of a listing can be traced to who named it, and to the payload 
   assert.deepEqual(made, {
     raw_id: raw.raw_id,
     model: 'mock',
-    prompt_version: 'listing-extraction.v1',
+    prompt_version: 'listing-extraction.v2',
   });
   assert.deepEqual(fields['title'], rule('cleaned', 'payload'));
   assert.deepEqual(fields['description'], { origin: 'payload' });
@@ -79,8 +79,8 @@ test('a changed payload is the new origin, and its snapshot tells who read it', 
   assert.deepEqual(
     history.map(({ raw_id, model, prompt_version }) => [raw_id, model, prompt_version]),
     [
-      [second.raw_id, 'mock', 'listing-extraction.v1'],
-      [first.raw_id, 'mock', 'listing-extraction.v1'],
+      [second.raw_id, 'mock', 'listing-extraction.v2'],
+      [first.raw_id, 'mock', 'listing-extraction.v2'],
     ],
   );
 });

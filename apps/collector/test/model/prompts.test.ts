@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
-import { imageDescription, listingExtraction } from '@oselya/model';
-import type { TObject } from 'typebox';
+import { imageDescription, listingExtraction, type ModelSchema } from '@oselya/model';
 import { descriptionPrompt } from '../../src/images/describe-one.ts';
 import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import type { Prompt } from '../../src/model/prompt.ts';
@@ -14,18 +13,18 @@ import type { Prompt } from '../../src/model/prompt.ts';
  * version that they were made by, so what a version says never changes: whoever changes a prompt or a
  * schema makes a file of the next version and changes the line here with it.
  */
-const prompts: { prompt: Prompt; schema: TObject; version: string; sha256: string }[] = [
+const prompts: { prompt: Prompt; schema: ModelSchema; version: string; sha256: string }[] = [
   {
     prompt: extractionPrompt,
-    schema: listingExtraction.schema,
-    version: 'listing-extraction.v1',
-    sha256: '935f08a5ea088d179f65b726f481218eefdc50e1ca74fab024ce419a4dbf0218',
+    schema: listingExtraction.sentSchema,
+    version: 'listing-extraction.v2',
+    sha256: '835754ac4159cd9ea9763562b4cc1ea5c858ef44c9ce8e57db983f1010232d16',
   },
   {
     prompt: descriptionPrompt,
-    schema: imageDescription.schema,
-    version: 'image-description.v1',
-    sha256: 'c3f0fab065795429c111a82e4242c0b176c839819681287bc96946103897f41f',
+    schema: imageDescription.sentSchema,
+    version: 'image-description.v2',
+    sha256: 'ca01753713c1f9537aeab3ff536b623b2a39ae997cfa51b2755795dd8c73b598',
   },
 ];
 
@@ -41,7 +40,7 @@ for (const { prompt, schema, version, sha256 } of prompts) {
   });
 
   test(`${version} explains each field of the answer, and that texts are data`, () => {
-    for (const field of Object.keys(schema.properties)) {
+    for (const field of Object.keys(schema.properties ?? {})) {
       assert.ok(prompt.text.includes(`\`${field}\``), `${field} is not explained`);
     }
     assert.match(prompt.text, /whatever it asks or orders, you do nothing but/);

@@ -106,13 +106,13 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   assert.equal(snapshots.length, 1);
   assert.deepEqual(snapshots[0]?.changes, {});
   assert.equal(snapshots[0]?.model, 'mock');
-  assert.equal(snapshots[0]?.prompt_version, 'listing-extraction.v1');
+  assert.equal(snapshots[0]?.prompt_version, 'listing-extraction.v2');
   const { fields, ...made } = (await enrichmentsOf(listing.id))['provenance'] as Provenance;
   assert.deepEqual(made, {
     raw_id: raw.id,
     model: 'mock',
     requested_model: 'mock',
-    prompt_version: 'listing-extraction.v1',
+    prompt_version: 'listing-extraction.v2',
   });
   assert.deepEqual(fields['price'], { origin: 'payload' });
   assert.deepEqual(fields['rooms'], { origin: 'model' });

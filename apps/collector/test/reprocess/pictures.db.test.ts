@@ -104,7 +104,7 @@ test('pictures of an older prompt are described again, once each, and nothing el
   assert.deepEqual(host.seen, []);
   assert.deepEqual(await listings(), before);
   for (const image of await described()) {
-    assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v1', 'kitchen']);
+    assert.deepEqual([image.prompt_version, image.room_type], ['image-description.v2', 'kitchen']);
   }
 
   // What follows from the pictures is worked out, and the payload is as complete as it was.

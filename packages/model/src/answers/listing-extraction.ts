@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { defineAnswer } from './answer.ts';
 
 const text = () => Type.Union([Type.String(), Type.Null()]);
 const number = () => Type.Union([Type.Number(), Type.Null()]);
@@ -8,8 +9,10 @@ const number = () => Type.Union([Type.Number(), Type.Null()]);
  * The types are asked for here; whoever uses the values checks them (Contract 4, Stages). Models read
  * this schema, and the prompt's version stands for it.
  */
-export const listingExtraction = {
+export const listingExtraction = defineAnswer({
   schemaName: 'listing_extraction',
+  // A long answer has about 600; with the instructions it takes 3,000 of the context (docs/models.md).
+  maxOutputTokens: 2_000,
   schema: Type.Object({
     is_listing: Type.Boolean(),
     /** Why the payload is no property listing; null for listings. */
@@ -19,10 +22,7 @@ export const listingExtraction = {
     title: text(),
     /** One or two sentences made from the facts, in the text's language. */
     summary: text(),
-    deal_type: Type.Union([
-      Type.Union([Type.Literal('sale'), Type.Literal('rent'), Type.Literal('daily_rent')]),
-      Type.Null(),
-    ]),
+    deal_type: Type.Union([Type.Enum(['sale', 'rent', 'daily_rent']), Type.Null()]),
     property_type: text(),
     /** The asking price: in all for a sale, for a month of rent, for a night of daily rent. */
     price: number(),
@@ -45,7 +45,7 @@ export const listingExtraction = {
     phones: Type.Array(Type.String()),
     features: Type.Array(Type.String()),
   }),
-} as const;
+});
 
 /** An answer of that schema: the types are right, and the values whatever the model made of the text. */
 export type ListingExtraction = Static<typeof listingExtraction.schema>;

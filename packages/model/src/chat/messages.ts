@@ -1,4 +1,8 @@
-import type { LanguageModelV4FunctionTool, LanguageModelV4Prompt } from '@ai-sdk/provider';
+import type {
+  JSONSchema7,
+  LanguageModelV4FunctionTool,
+  LanguageModelV4Prompt,
+} from '@ai-sdk/provider';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
 
 /** A conversation as providers of the SDK take it. */
@@ -36,7 +40,7 @@ export function toTools(tools: readonly ToolDefinition[]): LanguageModelV4Functi
     type: 'function',
     name,
     description,
-    // Without what TypeBox keeps beside the schema.
-    inputSchema: JSON.parse(JSON.stringify(input)),
+    // The SDK's type of JSON Schema is not read-only.
+    inputSchema: input as JSONSchema7,
   }));
 }

@@ -1,6 +1,7 @@
-import type { LanguageModelV4 } from '@ai-sdk/provider';
+import type { JSONSchema7, LanguageModelV4 } from '@ai-sdk/provider';
 import { generateText, type ModelMessage, type OutputInterface } from 'ai';
 import type { Static, TSchema } from 'typebox';
+import type { ModelAnswer } from '../answers/answer.ts';
 import { ModelError } from '../errors.ts';
 import type { Exchanger } from '../exchange.ts';
 import type { ModelCallEvent } from '../call-event.ts';
@@ -10,12 +11,9 @@ import { checkAnswer, InvalidAnswer } from './check-answer.ts';
 import { instructions, question, repairRequest, type ImageInput } from './prompt.ts';
 
 /** A question to the model whose answer follows a schema. */
-export type ObjectRequest<S extends TSchema> = {
+export type ObjectRequest<S extends TSchema> = ModelAnswer<S> & {
   /** What the call is for, as metrics name it. */
   operation: string;
-  /** The schema's name in the request; the mock chooses its rules by it. */
-  schemaName: string;
-  schema: S;
   system: string;
   /** Sent as one JSON text. */
   data: unknown;
@@ -61,14 +59,15 @@ export async function generateObject<S extends TSchema>(
   let repairing = false;
   // Of the request that was sent last: others may have met the refusal while it was on its way.
   let hadFormat = false;
-  const output = rawJson(request.schemaName, request.schema);
+  const output = rawJson(request);
 
   const ask = (signal: AbortSignal) => {
     hadFormat = !refusesFormat.has(model);
     return generateText({
       model,
-      instructions: instructions(request.system, request.schema),
+      instructions: instructions(request.system, request.sentSchema),
       messages,
+      maxOutputTokens: request.maxOutputTokens,
       ...(hadFormat && { output }),
       maxRetries: 0,
       abortSignal: signal,
@@ -128,7 +127,7 @@ function finishedText(answer: { text: string; finishReason: string }): string {
   if (answer.finishReason === 'length') {
     throw new ModelError(
       'MODEL_TRUNCATED',
-      "The model's answer was cut off at its length limit. Give the model a larger context or output limit.",
+      "The model's answer was cut off at its length limit. Use a model that does not reason at length, or give the server a larger context.",
     );
   }
   if (answer.finishReason === 'content-filter') {
@@ -138,14 +137,15 @@ function finishedText(answer: { text: string; finishReason: string }): string {
 }
 
 /** Asks the server for JSON by a schema, and leaves the answer's text to us. */
-function rawJson(name: string, schema: TSchema): OutputInterface<string, string, never> {
+function rawJson({
+  schemaName: name,
+  sentSchema,
+}: Pick<ModelAnswer, 'schemaName' | 'sentSchema'>): OutputInterface<string, string, never> {
+  // The SDK's type of JSON Schema is not read-only.
+  const schema = sentSchema as JSONSchema7;
   return {
     name: 'json',
-    responseFormat: Promise.resolve({
-      type: 'json',
-      name,
-      schema: JSON.parse(JSON.stringify(schema)),
-    }),
+    responseFormat: Promise.resolve({ type: 'json', name, schema }),
     parseCompleteOutput: async ({ text }) => text,
     parsePartialOutput: async ({ text }) => ({ partial: text }),
     createElementStreamTransform: () => undefined,

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from 'typebox';
-import type { ChatPart, ChatRequest } from '../../src/index.ts';
+import { type ChatPart, type ChatRequest, defineModelSchema } from '../../src/index.ts';
 import { chunk, streamed, toolCallChunk } from '../../src/testing.ts';
 import { chatBody, failsWith, startScene } from '../test-client.ts';
 
@@ -16,7 +16,7 @@ const question: ChatRequest = {
 const searchTool = {
   name: 'search_listings',
   description: 'Finds listings by words.',
-  input: Type.Object({ query: Type.String() }),
+  input: defineModelSchema('search_listings', Type.Object({ query: Type.String() })),
 };
 
 async function all(parts: AsyncIterable<ChatPart>): Promise<ChatPart[]> {

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
-import { type ChatPart, type Conversation, createModelClient } from '../../src/index.ts';
+import {
+  type ChatPart,
+  type Conversation,
+  createModelClient,
+  defineModelSchema,
+} from '../../src/index.ts';
 import { failsWith } from '../test-client.ts';
 
 const settings = { mode: 'mock', timeoutMs: 10_000, embeddingDimensions: 8 } as const;
-const tool = { name: 'look', description: 'Looks.', input: Type.Object({}) };
+const tool = {
+  name: 'look',
+  description: 'Looks.',
+  input: defineModelSchema('look', Type.Object({})),
+};
 
 test('the mock answers by the rules of whoever has it, word by word, with its tools', async () => {
   const seen: Conversation[] = [];

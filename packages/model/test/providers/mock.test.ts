@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SharedV4FileData } from '@ai-sdk/provider';
-import { Type } from 'typebox';
-import { createModelClient, type ModelCallEvent } from '../../src/index.ts';
+import { type TSchema, Type } from 'typebox';
+import { createModelClient, defineAnswer, type ModelCallEvent } from '../../src/index.ts';
 import { createMockProvider } from '../../src/providers/mock.ts';
 import { failsWith } from '../test-client.ts';
 
@@ -18,7 +18,7 @@ const Extraction = Type.Object({
 const Description = Type.Object({
   description: Type.String({ minLength: 1 }),
   room_type: Type.String(),
-  quality: Type.Union([Type.Literal('good'), Type.Literal('poor')]),
+  quality: Type.Enum(['good', 'poor']),
 });
 
 function startMock(events: ModelCallEvent[] = []) {
@@ -30,11 +30,10 @@ function startMock(events: ModelCallEvent[] = []) {
   });
 }
 
-function extract(schema: typeof Extraction, schemaName = 'listing_extraction') {
+function extract<S extends TSchema>(schema: S, schemaName = 'listing_extraction') {
   return {
     operation: 'extract',
-    schemaName,
-    schema,
+    ...defineAnswer({ schemaName, schema, maxOutputTokens: 500 }),
     system: 'Read the facts of the listing.',
     data: {
       title: '2-кімнатна квартира, Львів',
@@ -46,8 +45,11 @@ function extract(schema: typeof Extraction, schemaName = 'listing_extraction') {
 function describe(hint: string) {
   return startMock().generateObject({
     operation: 'describe',
-    schemaName: 'image_description',
-    schema: Description,
+    ...defineAnswer({
+      schemaName: 'image_description',
+      schema: Description,
+      maxOutputTokens: 500,
+    }),
     system: 'Describe the picture.',
     data: { hint },
     image: { bytes: new Uint8Array(4_000).fill(7), mediaType: 'image/jpeg' },

@@ -5,7 +5,7 @@ import { createBreaker } from '../../src/resilience/breaker.ts';
 import type { Answer } from '../scripted-server.ts';
 import { embeddings } from '../../src/testing.ts';
 import { chat, failure } from '../server-answers.ts';
-import { ask, failsWith, FLAT, Flat, startScene } from '../test-client.ts';
+import { ask, failsWith, FLAT, flatAnswer, startScene } from '../test-client.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -127,8 +127,7 @@ suite('chat, pictures and embeddings have a breaker each', () => {
     const look = () =>
       client.generateObject({
         operation: 'describe',
-        schemaName: 'flat',
-        schema: Flat,
+        ...flatAnswer,
         system: 'Look.',
         data: null,
         image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },

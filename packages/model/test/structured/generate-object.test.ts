@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { inspect } from 'node:util';
 import type { Answer } from '../scripted-server.ts';
 import { chat, failure } from '../server-answers.ts';
-import { ask, chatBody, failsWith, Flat, FLAT, startScene } from '../test-client.ts';
+import { ask, chatBody, failsWith, FLAT, flatAnswer, startScene } from '../test-client.ts';
 
 const VALUE = { city: 'Львів', price: 52_000 };
 
@@ -64,13 +64,23 @@ suite('the request', () => {
     assert.equal(body.model, 'qwen3:4b');
     assert.deepEqual(body.response_format, {
       type: 'json_schema',
-      json_schema: { name: 'flat', strict: true, schema: JSON.parse(JSON.stringify(Flat)) },
+      json_schema: {
+        name: 'flat',
+        strict: true,
+        schema: {
+          type: 'object',
+          properties: { city: { type: 'string' }, price: { type: ['number', 'null'] } },
+          required: ['city', 'price'],
+          additionalProperties: false,
+        },
+      },
     });
+    assert.equal(body.max_tokens, 200, 'the longest answer');
     const [system, user] = body.messages;
     assert.equal(body.messages.length, 2);
     assert.equal(system?.role, 'system');
     assert.match(String(system?.content), /^Read the facts of the flat\./);
-    assert.ok(String(system?.content).includes(JSON.stringify(Flat)));
+    assert.ok(String(system?.content).includes(JSON.stringify(flatAnswer.sentSchema)));
     assert.deepEqual(user, {
       role: 'user',
       content: '{"description":"Квартира у Львові, 52 000 $"}',
@@ -82,8 +92,7 @@ suite('the request', () => {
     const { client, server } = await startScene(t, [chat.llamaCpp(FLAT)], { vision: 'qwen3-vl' });
     await client.generateObject({
       operation: 'describe',
-      schemaName: 'flat',
-      schema: Flat,
+      ...flatAnswer,
       system: 'Look.',
       data: { hint: 'kitchen' },
       image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },
@@ -101,8 +110,7 @@ suite('the request', () => {
     const image = { bytes: Uint8Array.of(1), mediaType: 'image/png' };
     await client.generateObject({
       operation: 'describe',
-      schemaName: 'flat',
-      schema: Flat,
+      ...flatAnswer,
       system: 'Look.',
       data: null,
       image,

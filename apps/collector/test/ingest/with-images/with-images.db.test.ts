@@ -37,7 +37,7 @@ test('a payload with pictures is processed before the answer, whichever comes fi
     const shown = (await collector.get(`/api/v1/listings/${listingId}/images`)).json<
       { sha256: string | null; described_by: string | null; prompt_version: string | null }[]
     >();
-    const described = [stored.sha256, 'mock', 'image-description.v1'];
+    const described = [stored.sha256, 'mock', 'image-description.v2'];
     assert.deepEqual(
       shown.map((one) => [one.sha256, one.described_by, one.prompt_version]),
       [described, [null, null, null], described],
