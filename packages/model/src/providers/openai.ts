@@ -52,6 +52,8 @@ function openServer(server: ServerAddress) {
     baseURL: baseUrl,
     ...(apiKey === undefined ? {} : { apiKey }),
     supportsStructuredOutputs: true,
+    // Streams count no tokens unless asked to (`stream_options.include_usage`).
+    includeUsage: true,
     fetch: transport.fetch,
   });
   return {

@@ -95,6 +95,13 @@ test('a model asks for a tool, and goes on with what the tool answered', async (
   assert.match(JSON.stringify(sent), /call-1.*2 found/s);
 });
 
+test('the tokens of a stream are asked for', async (t) => {
+  const scene = await start(t, [chunk({ content: 'Так' }), stop]);
+  await all(scene.client.streamChat(question));
+  const { stream_options: options } = chatBody(scene.server.requests[0]);
+  assert.deepEqual(options, { include_usage: true });
+});
+
 test('what a model wrote for a tool is read; nothing is an empty object, what is no JSON stays text', async (t) => {
   const written = ['', '  ', '{"query":', 'Львів', '[1]'];
   const calls = written.map((input, index) =>
