@@ -53,5 +53,5 @@ export function isReadByNow(
 export function refusalOf({ extraction }: Extracted): string | undefined {
   return extraction.is_listing
     ? undefined
-    : (extraction.reason ?? 'The model found no property listing in the payload.');
+    : extraction.reason?.trim() || 'The model found no property listing in the payload.';
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
-import { startModelServer } from '@oselya/model/testing';
-import { extractionPrompt, extractListing } from '../../src/pipeline/extraction.ts';
+import { LISTING, startModelServer } from '@oselya/model/testing';
+import { extractionPrompt, extractListing, refusalOf } from '../../src/pipeline/extraction.ts';
 import { payloadOf } from '../support/payload.ts';
 
 type Asked = { messages: { role: string; content: unknown }[] };
@@ -35,4 +35,14 @@ test('a payload goes to the model as JSON data, whatever it says', async () => {
   assert.equal(ordering?.[0], harmless[0], 'the instructions are the same for every payload');
   assert.ok(String(ordering?.[0]).startsWith(extractionPrompt.text));
   assert.equal(ordering?.[1], JSON.stringify(payloads[1]), 'the payload is one JSON text');
+});
+
+test('a rejection without a reason gets one', () => {
+  const read = { model: 'test', requestedModel: 'test' };
+  for (const reason of [null, '', ' \n']) {
+    const extraction = { ...LISTING, is_listing: false, reason };
+    assert.match(refusalOf({ ...read, extraction }) ?? '', /found no property listing/);
+  }
+  const extraction = { ...LISTING, is_listing: false, reason: ' A wanted ad.' };
+  assert.equal(refusalOf({ ...read, extraction }), 'A wanted ad.');
 });
