@@ -9,7 +9,7 @@ import { openWindow } from './window.ts';
 
 /** What one answer may use. */
 export type AgentLimits = {
-  /** Calls of the model; the last of them is made without tools, so that it answers. */
+  /** Calls of the model; in the last of them it may call no tool, so that it answers. */
   rounds: number;
   /** Tools that are run, over all rounds. Of one round so many calls are kept at most, whether they are run or refused. */
   toolCalls: number;
@@ -72,12 +72,16 @@ export async function* runAgent({
   let hasReadData = false;
   let hasText = false;
   let toolsRun = 0;
+  let ignoresChoice = false;
   let tokensLeft = limits.outputTokens;
   const window = openWindow({ request, contextTokens, outputTokens: tokensLeft });
 
   for (let round = 1; ; round += 1) {
-    const isLast = round === limits.rounds || toolsRun >= limits.toolCalls;
-    const next = { ...request, messages, tools: isLast ? [] : request.tools };
+    const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
+    // With the tools that it may not call the request begins as those before it, which servers have in their cache.
+    const next: typeof request = { ...request, messages };
+    if (ignoresChoice) next.tools = [];
+    else if (isLast) next.toolChoice = 'none';
     const mostTokens = Math.min(tokensLeft, window.roomBeside(next));
     if (mostTokens < 1) throw problem('answer_too_long');
     const stream = model.streamChat({
@@ -94,6 +98,11 @@ export async function* runAgent({
     hasText ||= text !== '';
     tokensLeft -= tokens;
     if (isCut) throw problem('answer_too_long');
+    // Ollama reads no `tool_choice`: a model that calls a tool all the same is asked once more without any.
+    if (isLast && calls.length > 0 && !hasText && !ignoresChoice && tokensLeft > 0) {
+      ignoresChoice = true;
+      continue;
+    }
     // A model that asks for tools which it was not given has nothing more to say.
     if (calls.length === 0 || isLast) {
       if (!hasText) throw problem('model_failed', { detail: 'It answered nothing. Try again.' });

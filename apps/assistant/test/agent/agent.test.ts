@@ -133,21 +133,27 @@ test('a question that leaves no room for an answer is not asked, and who asked i
   assert.equal(longer.code, 'message_too_long');
 });
 
-test('an answer has eight rounds: in the last one the model has no tools, and no call of it is run', async () => {
+test('an answer has eight rounds: in the last one the model may call no tool, and no call of it is run', async () => {
   const asking = Array.from({ length: 7 }, () => ({ tools: 1 }));
   const last = { words: ['Enough.'], tools: 1 };
   const { asked, text, code, toolsRun } = await answer([...asking, last, { words: ['More.'] }]);
   assert.deepEqual(
-    asked.map(({ tools }) => tools?.length),
-    [1, 1, 1, 1, 1, 1, 1, 0],
+    asked.map(({ tools, toolChoice = 'auto' }) => [tools?.length, toolChoice]),
+    [...Array.from({ length: 7 }, () => [1, 'auto']), [1, 'none']],
   );
   assert.deepEqual([text, code, toolsRun], ['Enough.', undefined, 7]);
 });
 
+test('a model that calls a tool in spite of the choice is asked once more, without tools', async () => {
+  const rounds = Array.from({ length: 8 }, () => ({ tools: 1 }));
+  const { asked, text, toolsRun } = await answer([...rounds, { words: ['Enough.'] }]);
+  assert.deepEqual([asked.length, asked[8]?.tools, text, toolsRun], [9, [], 'Enough.', 7]);
+});
+
 test('an answer that has said nothing when its rounds are over has failed', async () => {
-  const rounds = Array.from({ length: 9 }, () => ({ tools: 1 }));
+  const rounds = Array.from({ length: 10 }, () => ({ tools: 1 }));
   const { asked, code } = await answer(rounds);
-  assert.deepEqual([asked.length, code], [8, 'model_failed']);
+  assert.deepEqual([asked.length, code], [9, 'model_failed']);
 });
 
 test('sixteen tools are run for one answer, however many are asked for at once', async () => {
@@ -161,8 +167,8 @@ test('sixteen tools are run for one answer, however many are asked for at once',
   assert.match(JSON.stringify(asked.at(-1)?.messages.at(-1)), /at most 16 tools/);
   // It is told, and asked to answer with what it has.
   assert.deepEqual(
-    asked.map(({ tools }) => tools?.length),
-    [1, 1, 0],
+    asked.map(({ toolChoice = 'auto' }) => toolChoice),
+    ['auto', 'auto', 'none'],
   );
 });
 
@@ -171,8 +177,8 @@ test('of a round as many calls are kept as an answer may run, and the model is t
     outputTokens: 4000,
   });
   assert.deepEqual([statuses.length, text], [16, 'Done.']);
-  const { messages = [], tools } = asked.at(-1) ?? {};
-  assert.deepEqual([messages.length, tools], [1 + 1 + 16, []]);
+  const { messages = [], toolChoice } = asked.at(-1) ?? {};
+  assert.deepEqual([messages.length, toolChoice], [1 + 1 + 16, 'none']);
   const [, calling] = messages;
   assert.equal(calling?.role === 'assistant' && calling.toolCalls?.length, 16);
   const told = messages.filter(({ content }) => content.includes('left out'));

@@ -16,6 +16,8 @@ export type ChatRequest = {
   system: string;
   messages: readonly ChatMessage[];
   tools?: readonly ToolDefinition[] | undefined;
+  /** `none`: the tools are sent, as in the requests before, and none may be called. */
+  toolChoice?: 'auto' | 'none' | undefined;
   /** The longest answer. */
   maxOutputTokens?: number | undefined;
   signal?: AbortSignal | undefined;
@@ -49,9 +51,10 @@ export type OpenAnswer = {
  */
 export async function openAnswer(
   { chatModel, address, timeoutMs, observe }: OpenAnswerDeps,
-  { operation, model, system, messages, tools = [], maxOutputTokens, signal }: ChatRequest,
+  { operation, model, system, messages, tools = [], ...request }: ChatRequest,
   context: CallContext,
 ): Promise<OpenAnswer> {
+  const { toolChoice = 'auto', maxOutputTokens, signal } = request;
   const report = openReport(operation, observe);
   const ending = new AbortController();
 
@@ -70,7 +73,7 @@ export async function openAnswer(
     // Without the SDK's `streamText`: ADR 0004.
     const { stream } = await chat.doStream({
       prompt: toPrompt(system, messages),
-      ...(tools.length > 0 && { tools: toTools(tools), toolChoice: { type: 'auto' } }),
+      ...(tools.length > 0 && { tools: toTools(tools), toolChoice: { type: toolChoice } }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
     });

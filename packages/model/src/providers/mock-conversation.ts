@@ -7,11 +7,15 @@ import { countWords } from '../count-words.ts';
 import type { ChatMessage, Conversation, Reply, ToolCall } from '../conversation.ts';
 
 /** The conversation in what the SDK hands to a model. */
-export function conversationIn({ prompt, tools = [] }: LanguageModelV4CallOptions): Conversation {
+export function conversationIn({
+  prompt,
+  tools = [],
+  toolChoice,
+}: LanguageModelV4CallOptions): Conversation {
   return {
     system: prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : [])).join('\n'),
     messages: prompt.flatMap(toMessages),
-    tools: tools.map(({ name }) => name),
+    tools: toolChoice?.type === 'none' ? [] : tools.map(({ name }) => name),
   };
 }
 

@@ -102,6 +102,17 @@ test('the tokens of a stream are asked for', async (t) => {
   assert.deepEqual(options, { include_usage: true });
 });
 
+test('tools that may not be called are sent as in the requests before', async (t) => {
+  const scene = await start(t, [stop], [stop]);
+  const asked = { ...question, tools: [searchTool] };
+  await all(scene.client.streamChat(asked));
+  await all(scene.client.streamChat({ ...asked, toolChoice: 'none' }));
+  const [before, last] = scene.server.requests.map(chatBody);
+  assert.deepEqual([before?.tool_choice, last?.tool_choice], ['auto', 'none']);
+  assert.equal(before?.tools?.length, 1);
+  assert.deepEqual(last?.tools, before?.tools);
+});
+
 test('what a model wrote for a tool is read; nothing is an empty object, what is no JSON stays text', async (t) => {
   const written = ['', '  ', '{"query":', 'Львів', '[1]'];
   const calls = written.map((input, index) =>
