@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import { hasPermission, type Permission } from './permissions.ts';
-import type { User } from './user.ts';
+import type { KnownUser, User } from './user.ts';
 
 /** What the guard can answer on every route that is not public, for `problemAnswers` beside what the route itself can. */
 export const guardRefusals = [
@@ -23,6 +23,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set on routes that are not public, before their handlers run. See `signedIn`. */
     user: User | null;
+    /** The generation of cached access that the user was resolved under. */
+    generation: number;
   }
 }
 
@@ -30,13 +32,36 @@ declare module 'fastify' {
  * Guards all routes of `app`, closed by default: each has to say in `config.access` who may use it,
  * and one that does not stops the start. Only the kit's own routes, which say that they are
  * `operational`, are open to anybody without. Specification 000, Permission check rules.
- * @param currentUser Gives who sent a request; it may throw a problem of its own.
+ * Requests that change something are held against the user twice: before their bodies are read, and again
+ * before their handlers run, since a body can take long.
+ * @param currentUser Resolves the user of a request, or makes sure that a `known` one still holds; it may
+ * throw a problem of its own.
  */
 export function guardRoutes(
   app: FastifyInstance,
-  currentUser: (request: FastifyRequest, reply: FastifyReply) => Promise<User | undefined>,
+  currentUser: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    known?: KnownUser,
+  ) => Promise<KnownUser | undefined>,
 ): void {
   app.decorateRequest('user', null);
+  app.decorateRequest('generation', 0);
+
+  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { access = 'signed-in' } = request.routeOptions.config;
+    if (access === 'public') return;
+    const { user, generation } = request;
+    const current = await currentUser(
+      request,
+      reply,
+      user === null ? undefined : { user, generation },
+    );
+    if (current === undefined) throw problem('not_signed_in');
+    checkAccess(current.user, access);
+    request.user = current.user;
+    request.generation = current.generation;
+  }
 
   app.addHook('onRoute', (route) => {
     const { method, url, config } = route;
@@ -52,16 +77,17 @@ export function guardRoutes(
     // There is no route, so there is nothing to guard.
     if (url === undefined) return;
     if (config.operational === true) return;
-    const { access = 'signed-in' } = config;
-    if (access === 'public') return;
-    const user = await currentUser(request, reply);
-    if (user === undefined) throw problem('not_signed_in');
-    checkAccess(user, access);
-    request.user = user;
+    await admit(request, reply);
     // What one user is answered is nobody else's, and on this machine nobody's after signing out.
-    void reply.header('cache-control', 'no-store');
+    if (request.user !== null) void reply.header('cache-control', 'no-store');
+  });
+
+  app.addHook('preHandler', async (request, reply) => {
+    if (request.user !== null && changesSomething(request)) await admit(request, reply);
   });
 }
+
+const changesSomething = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
 
 /**
  * Holds what somebody asks for against who they are, for routes and socket messages alike.

@@ -13,3 +13,6 @@ export type User = {
   role: Role;
   permissions: string[];
 };
+
+/** A user as resolved, with the generation of cached access that held then: another one has other rights. */
+export type KnownUser = { user: User; generation: number };

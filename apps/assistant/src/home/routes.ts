@@ -21,14 +21,14 @@ export function homeRoutes(
       },
     },
     async (request, reply) => {
-      const user = await identity.currentUser(request, reply);
+      const known = await identity.currentUser(request, reply);
       return (
         reply
           .header('cache-control', 'no-store')
           // Without a referrer browsers send `Origin: null` with a form, which is no origin of ours.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
-          .send(homePage(user, baseUrl))
+          .send(homePage(known?.user, baseUrl))
       );
     },
   );

@@ -1,11 +1,11 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { User } from '../access/user.ts';
+import type { KnownUser, User } from '../access/user.ts';
 import type { Tables } from '../tables.ts';
 import { type AuthSession, noteUse } from './auth-sessions.sql.ts';
 import type { EndRefused } from './end-refused.ts';
-import { findSession, type SessionRules } from './find-session.sql.ts';
-import { isRefusal, outageAsProblem } from './provider/provider-error.ts';
+import { findGeneration, findSession, type SessionRules } from './find-session.sql.ts';
+import { isRefusal, outageAsProblem, providerUnavailable } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import { singleFlight } from './single-flight.ts';
@@ -25,17 +25,28 @@ type CurrentUserOptions = {
 
 /** How a session was resolved: `unreadable` rows are kept, since the right key would read them. */
 export type Resolution =
-  | { status: 'signed-in'; user: User }
+  | ({ status: 'signed-in' } & KnownUser)
   | { status: 'unknown' }
   | { status: 'unreadable' };
 
 /**
- * Resolves a session to its user: finds the row, decrypts the access token, refreshes it when it has
- * expired, fetches the user's data unless it is fresh enough, and keeps the user record current. It
- * knows nothing of HTTP, so whatever carries the cookie can use it. Where nothing changed it takes one
- * statement, and one more once a minute or with each fetch that may be reused. Specification 000,
- * Per-request resolution; Contract 3, User data.
- * @returns A function that throws `provider_unavailable` when the provider does not answer.
+ * Resolves a session to its user, from the value of its cookie.
+ * @param known What it was resolved to before: where neither the session nor the generation has changed
+ * since, that is given back after one statement.
+ */
+export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
+
+/** How often user data is fetched for one request while the user's access is cleared meanwhile. */
+const MAX_FETCHES = 5;
+
+/**
+ * Makes the function that resolves sessions: it finds the row, decrypts the access token, refreshes it when
+ * it has expired, fetches the user's data unless it is fresh enough, and keeps the user record current. It
+ * knows nothing of HTTP, so that routes and sockets use it alike. When the provider has answered it looks at
+ * the row and the generation again: a revocation that came meanwhile holds for the request in flight.
+ * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
+ * @returns A function that throws `provider_unavailable` when the provider does not answer, or the access
+ * is cleared again and again while it does.
  */
 export function createCurrentUser({
   db,
@@ -45,17 +56,37 @@ export function createCurrentUser({
   refresh,
   endRefused,
   rules,
-}: CurrentUserOptions) {
+}: CurrentUserOptions): ResolveSession {
   const share = singleFlight<User>();
 
-  async function resolve(sessionId: string): Promise<User | undefined> {
-    const found = await findSession(db, sessionId, rules);
-    if (found === undefined) return undefined;
-    if (found.isUserFresh && !found.isAccessTokenExpired && found.cachedUser !== undefined) {
-      await tokens.checkAccessToken(found);
-      if (found.isLastUseOld) await noteUse(db, sessionId);
-      return readCachedUser(found.userId, found.cachedUser);
+  async function resolve(sessionId: string): Promise<KnownUser | undefined> {
+    for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
+      const found = await findSession(db, sessionId, rules);
+      if (found === undefined) return undefined;
+      if (found.isUserFresh && !found.isAccessTokenExpired && found.cachedUser !== undefined) {
+        await tokens.checkAccessToken(found);
+        if (found.isLastUseOld) await noteUse(db, sessionId);
+        const user = readCachedUser(found.userId, found.cachedUser);
+        return { user, generation: found.accessGeneration };
+      }
+      const fetched = await fetchFor(found);
+      if (fetched === undefined) return undefined;
+      const generation = await findGeneration(db, sessionId, rules);
+      if (generation === undefined) return undefined;
+      if (generation === fetched.generation) return fetched;
     }
+    throw providerUnavailable();
+  }
+
+  /** What is known already, where it still holds. */
+  async function resolveAgain(sessionId: string, known: KnownUser): Promise<KnownUser | undefined> {
+    const generation = await findGeneration(db, sessionId, rules);
+    if (generation === undefined) return undefined;
+    return generation === known.generation ? known : resolve(sessionId);
+  }
+
+  /** Asks the provider; gives nothing where the session has ended. */
+  async function fetchFor(found: AuthSession): Promise<KnownUser | undefined> {
     const session = found.isAccessTokenExpired ? await refresh(found) : found;
     if (session === undefined) return undefined;
     const isRenewed = session !== found;
@@ -63,7 +94,7 @@ export function createCurrentUser({
   }
 
   /** The provider refuses a token that it said was valid: one refresh may mend that. */
-  async function retry(session: AuthSession): Promise<User | undefined> {
+  async function retry(session: AuthSession): Promise<KnownUser | undefined> {
     const renewed = await refresh(session);
     if (renewed === undefined) return undefined;
     return (await identify(renewed)) ?? end(renewed);
@@ -74,7 +105,7 @@ export function createCurrentUser({
   }
 
   /** Gives nothing where the provider refuses the token, or names somebody else for it. */
-  async function identify(session: AuthSession): Promise<User | undefined> {
+  async function identify(session: AuthSession): Promise<KnownUser | undefined> {
     const user = await fetchUser(session);
     if (user === undefined || user.id !== session.userId) return undefined;
     await keepRecord(session, user);
@@ -84,7 +115,7 @@ export function createCurrentUser({
       const checked = { at: session.readAt, generation: session.accessGeneration };
       await noteUse(db, session.id, isReused ? checked : undefined);
     }
-    return user;
+    return { user, generation: session.accessGeneration };
   }
 
   async function keepRecord({ cachedUser, accessGeneration }: AuthSession, user: User) {
@@ -105,10 +136,12 @@ export function createCurrentUser({
     }
   }
 
-  return async (sessionId: string): Promise<Resolution> => {
+  return async (sessionId, known) => {
     try {
-      const user = await resolve(sessionId);
-      return user === undefined ? { status: 'unknown' } : { status: 'signed-in', user };
+      const current = await (known === undefined
+        ? resolve(sessionId)
+        : resolveAgain(sessionId, known));
+      return current === undefined ? { status: 'unknown' } : { status: 'signed-in', ...current };
     } catch (error) {
       if (!(error instanceof UnreadableTokenError)) throw error;
       log.error({ err: error }, 'a session cannot be read');

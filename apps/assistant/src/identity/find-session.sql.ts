@@ -28,6 +28,11 @@ type Row = {
   is_user_fresh: boolean;
 };
 
+/** A session by the value of its cookie ($1), unless its lifetime in days ($2) is over. */
+const LIVING_SESSION = `
+  from user_auth_sessions s left join svc_users u on u.id = s.user_id
+  where s.id = $1 and s.created_at > now() - make_interval(days => $2)`;
+
 /** Each request with a cookie runs it. */
 const statement = prepare<Row>(
   `select s.id, s.user_id, s.access_token_enc, s.refresh_token_enc, s.token_version,
@@ -39,8 +44,7 @@ const statement = prepare<Row>(
      now() as read_at,
      coalesce(s.checked_generation = u.access_generation
        and s.user_checked_at > now() - make_interval(secs => $3), false) as is_user_fresh
-   from user_auth_sessions s left join svc_users u on u.id = s.user_id
-   where s.id = $1 and s.created_at > now() - make_interval(days => $2)`,
+   ${LIVING_SESSION}`,
 );
 
 /** Finds a session by the value of its cookie, unless its lifetime is over. */
@@ -67,4 +71,18 @@ export async function findSession(
     readAt: row.read_at,
     isUserFresh: row.is_user_fresh,
   };
+}
+
+const generationStatement = prepare<{ generation: number }>(
+  `select coalesce(u.access_generation, 0) as generation ${LIVING_SESSION}`,
+);
+
+/** The generation of the cached access of a session's user; nothing where there is no such session any more. */
+export async function findGeneration(
+  db: Kysely<Tables>,
+  id: string,
+  { lifetimeDays }: SessionRules,
+): Promise<number | undefined> {
+  const [row] = await generationStatement(db, [id, lifetimeDays]);
+  return row?.generation;
 }

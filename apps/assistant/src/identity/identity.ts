@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
-import type { User } from '../access/user.ts';
+import type { KnownUser } from '../access/user.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { livingSessions } from './auth-sessions.sql.ts';
@@ -74,17 +74,19 @@ export function createIdentity({
   const cookies = createCookies(config);
 
   /**
-   * Who sends a request; nobody where its cookie is missing or not valid, in which case the answer
-   * clears it. Contract 3, Auth session.
+   * Resolves the user of a request; nothing where its cookie is missing or not valid, in which case the
+   * answer clears it. Contract 3, Auth session.
+   * @param known What the request was resolved to before.
    */
   async function currentUser(
     request: FastifyRequest,
     reply: FastifyReply,
-  ): Promise<User | undefined> {
+    known?: KnownUser,
+  ): Promise<KnownUser | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
-    const resolution = sessionId === null ? UNKNOWN : await resolve(sessionId);
-    if (resolution.status === 'signed-in') return resolution.user;
+    const resolution = sessionId === null ? UNKNOWN : await resolve(sessionId, known);
+    if (resolution.status === 'signed-in') return resolution;
     if (resolution.status === 'unknown') cookies.clearSession(reply);
     return undefined;
   }

@@ -1,7 +1,7 @@
 /** Who is signed in, as everybody else uses it. */
 
 export { sweepSessions } from './auth-sessions.sql.ts';
-export { type Resolution } from './current-user.ts';
+export { type Resolution, type ResolveSession } from './current-user.ts';
 export { createIdentity, type Identity } from './identity.ts';
 export {
   clearAccess,

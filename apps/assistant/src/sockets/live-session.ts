@@ -1,6 +1,6 @@
-import type { User } from '../access/user.ts';
+import type { KnownUser, User } from '../access/user.ts';
 import { problem } from '../errors.ts';
-import type { Resolution } from '../identity/index.ts';
+import type { Resolution, ResolveSession } from '../identity/index.ts';
 import type { SocketLimits } from './limits.ts';
 
 /** What a socket wants to hear of its auth session. */
@@ -12,7 +12,7 @@ export type Holder = {
 
 /** What the user of an auth session is known by. */
 export type LiveSessionDeps = {
-  resolve: (sessionId: string) => Promise<Resolution>;
+  resolve: ResolveSession;
   limits: Pick<SocketLimits, 'userMaxAgeMs' | 'userRetryMs'>;
   /** Told when it is over, before its sockets are. */
   onEnd: (session: LiveSession) => void;
@@ -23,7 +23,7 @@ export class LiveSession {
   readonly id: string;
   readonly #deps: LiveSessionDeps;
   readonly #holders = new Set<Holder>();
-  #user: User | undefined;
+  #known: KnownUser | undefined;
   /** When the last resolution that succeeded began, and what had been heard until then. */
   #checkedAt = -Infinity;
   #checkedHints = 0;
@@ -40,7 +40,7 @@ export class LiveSession {
 
   /** As resolved last, however long ago; undefined before the first time. */
   get user(): User | undefined {
-    return this.#user;
+    return this.#known?.user;
   }
 
   /** Whether its turn to be resolved again has come. */
@@ -57,12 +57,13 @@ export class LiveSession {
     // An entry of its own for each socket, whatever was given.
     const holder = { ...wishes };
     this.#holders.add(holder);
-    if (this.#user !== undefined) holder.onKnown(this.#user);
+    if (this.user !== undefined) holder.onKnown(this.user);
     return () => void this.#holders.delete(holder);
   }
 
   /**
-   * The user, as resolved at most `userMaxAgeMs` ago and after the last hint.
+   * The user, as resolved at most `userMaxAgeMs` ago. One statement makes sure that the session is there and
+   * the access has not been cleared: a notification of that may be late, or its connection broken.
    * @throws ProblemError `not_signed_in`; what resolving throws.
    */
   async current(): Promise<User> {
@@ -72,13 +73,16 @@ export class LiveSession {
       // That may have begun before what was heard last.
       if (this.#checkedHints < hints) await this.check();
     }
-    if (this.#isOver || this.#user === undefined) throw problem('not_signed_in');
-    return this.#user;
+    if (!this.#isOver && this.#known !== undefined) {
+      this.#take(await this.#deps.resolve(this.id, this.#known));
+    }
+    if (this.#isOver || this.#known === undefined) throw problem('not_signed_in');
+    return this.#known.user;
   }
 
   #isFresh(): boolean {
     const isOld = performance.now() - this.#checkedAt > this.#deps.limits.userMaxAgeMs;
-    return this.#user !== undefined && this.#checkedHints === this.#hints && !isOld;
+    return this.#known !== undefined && this.#checkedHints === this.#hints && !isOld;
   }
 
   /**
@@ -97,14 +101,17 @@ export class LiveSession {
     const hints = this.#hints;
     const began = performance.now();
     this.#dueAt = began + limits.userRetryMs;
-    const resolution = await resolve(this.id);
-    if (resolution.status !== 'signed-in') return this.end();
-    this.#user = resolution.user;
-    for (const { onKnown } of this.#holders) onKnown(resolution.user);
+    this.#take(await resolve(this.id));
     this.#checkedAt = began;
     this.#checkedHints = hints;
     // Where something was heard meanwhile its turn has been set by that.
     if (this.#hints === hints) this.#dueAt = began + limits.userMaxAgeMs * shareOfAge();
+  }
+
+  #take(resolution: Resolution): void {
+    if (resolution.status !== 'signed-in') return this.end();
+    this.#known = resolution;
+    for (const { onKnown } of this.#holders) onKnown(resolution.user);
   }
 
   /**

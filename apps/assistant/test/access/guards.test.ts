@@ -29,7 +29,10 @@ async function guarded(): Promise<Server> {
     },
   });
   after(() => app.close());
-  guardRoutes(app, async ({ headers }) => users[String(headers['x-user'])]);
+  guardRoutes(app, async ({ headers }) => {
+    const user = users[String(headers['x-user'])];
+    return user && { user, generation: 0 };
+  });
   return app;
 }
 

@@ -149,6 +149,8 @@ export async function createWorld({ db, provider }: TestAssistant, app: Server) 
       .digest('hex')
       .slice(0, 16),
     cookiesOf: (visitor: Visitor) => cookies.get(visitor) ?? {},
+    /** How the provider describes a visitor. */
+    accountOf: (visitor: keyof typeof accounts) => accounts[visitor],
     /** Puts everything back as it was, and gives the holder one permission. */
     async restore(holds: Permission | undefined): Promise<void> {
       const held = JSON.stringify(holds === undefined ? [] : [holds]);

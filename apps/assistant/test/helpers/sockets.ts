@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
 import type { User } from '../../src/access/user.ts';
 import { chatDefinitions } from '../../src/chat/client-messages.ts';
-import type { Resolution } from '../../src/identity/current-user.ts';
+import type { ResolveSession } from '../../src/identity/current-user.ts';
 import { isSocketHandshake } from '../../src/sockets/handshake.ts';
 import { type SocketLimits, socketLimits } from '../../src/sockets/limits.ts';
 import { type MessageTypes, publicMessage, userMessage } from '../../src/sockets/message-type.ts';
@@ -33,7 +33,11 @@ export class ScriptedIdentity {
   /** Kept waiting by each resolution. */
   gate: Promise<void> | undefined;
 
-  readonly resolve = async (sessionId: string): Promise<Resolution> => {
+  /** Without a generation of its own: what is known holds for as long as the session is there. */
+  readonly resolve: ResolveSession = async (sessionId, known) => {
+    if (known !== undefined) {
+      return this.users.has(sessionId) ? { status: 'signed-in', ...known } : { status: 'unknown' };
+    }
     this.resolutions += 1;
     this.inProgress += 1;
     this.most = Math.max(this.most, this.inProgress);
@@ -41,7 +45,9 @@ export class ScriptedIdentity {
     await this.gate;
     this.inProgress -= 1;
     if (this.failure !== undefined) throw this.failure;
-    return user === undefined ? { status: 'unknown' } : { status: 'signed-in', user };
+    return user === undefined
+      ? { status: 'unknown' }
+      : { status: 'signed-in', user, generation: 0 };
   };
 
   readonly living = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {

@@ -86,6 +86,15 @@ test('a message after a change is judged by a resolution after it', async () => 
   assert.deepEqual((await session.current()).permissions, ['svc.tools.use']);
 });
 
+test('a message after a sign-out is not acted on, also where no notification of it came', async () => {
+  const { identity, ended, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
+  const session = hold('a');
+  await session.current();
+  identity.users.clear();
+  await assert.rejects(session.current(), isProblem('not_signed_in'));
+  assert.deepEqual(ended, ['a']);
+});
+
 test('what was in flight when a change came does not count as after it', async () => {
   const { identity, users, hold } = liveUsers(['a'], { sweepIntervalMs: NEVER });
   const session = hold('a');

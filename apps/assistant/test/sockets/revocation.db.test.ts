@@ -195,6 +195,55 @@ test('a sign-out during the handshake is not missed', async (t) => {
   release();
 });
 
+const ofSession = { session_id: 's-1' };
+const changes = [
+  create,
+  { type: 'message.send', ...ofSession, text: 'Two rooms?' },
+  { type: 'message.retry', ...ofSession },
+  { type: 'memory.undo', ...ofSession, step_id: '00000000-0000-4000-8000-000000000000' },
+];
+
+for (const [name, receiver] of [
+  ['this process', here],
+  ['another process', there],
+] as const) {
+  for (const message of [...changes, { type: 'message.cancel', ...ofSession }]) {
+    test(`${message.type} in flight changes nothing when ${name} is told of a block`, async () => {
+      await db.deleteFrom('conversation_sessions').execute();
+      const browser = await signedIn(here, person('u-1', [...USE, 'svc.memory.read_own']));
+      const release = provider.holdNext('userinfo');
+      const { sid } = browser;
+      const socket = await SocketClient.open(url, { sid });
+      socket.send(message);
+      await until(() => provider.count('userinfo') === 1);
+      const answer = await send(receiver, { event: 'user.blocked', user_id: 'u-1' });
+      assert.equal(answer.statusCode, 200);
+      release();
+      assert.equal((await socket.closed).code, 4401);
+      assert.deepEqual(await db.selectFrom('conversation_sessions').select('id').execute(), []);
+    });
+  }
+
+  for (const message of changes) {
+    test(`${message.type} in flight has the new rights when ${name} is told of them`, async () => {
+      const browser = await signedIn(here, person('u-1', [...USE, 'svc.memory.read_own']));
+      const release = provider.holdNext('userinfo');
+      const { sid } = browser;
+      const socket = await SocketClient.open(url, { sid });
+      const outcome = socket.outcome(message);
+      await until(() => provider.count('userinfo') === 1);
+      const releaseAgain = provider.holdNext('userinfo');
+      await send(receiver, { event: 'client.roles_changed', user_id: 'u-1' });
+      release();
+      await until(() => provider.count('userinfo') === 2);
+      provider.user = person('u-1');
+      releaseAgain();
+      assert.equal(await outcome, 'permission_missing');
+      socket.socket.close();
+    });
+  }
+}
+
 test('a client that follows the rule does not come again after it is signed out', async () => {
   const browser = await signedIn(here, olena);
   const client = new ReconnectingClient(urls, { sid: browser.sid }, () => {});
