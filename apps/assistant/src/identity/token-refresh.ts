@@ -57,7 +57,7 @@ type Refreshed = { outcome: RefreshOutcome; session: AuthSession | undefined };
  *       ▼
  *   take lease ──no──▶ wait for the row ──▶ new version: use it
  *       │                      ├──▶ gone: signed out
- *      yes                     ├──▶ lease given back: the provider did not answer, 503
+ *      yes                     ├──▶ lease given back, or IDP_TIMEOUT_MS is over: 503
  *       ▼                      └──▶ lease ran out: its holder died, take it
  *   call provider ──▶ tokens: update the row where the version is still the same,
  *                 │           or have them revoked where the session is gone
@@ -84,15 +84,14 @@ export function createTokenRefresh({
 
   async function refresh(session: AuthSession): Promise<Refreshed> {
     await prepare();
-    const deadline = Date.now() + 2 * leaseMs;
-    while (Date.now() < deadline) {
+    const deadline = performance.now() + limits.providerTimeoutMs;
+    for (;;) {
       const leaseEnd = Date.now() + leaseMs;
       const lease = await takeRefreshLease(db, session, leaseMs);
       if (lease !== undefined) return redeem(session, lease, leaseEnd);
       const winner = await waitForWinner(session, deadline);
       if (winner !== 'abandoned') return { outcome: 'waited', session: winner };
     }
-    throw providerUnavailable();
   }
 
   async function prepare(): Promise<void> {
@@ -103,22 +102,19 @@ export function createTokenRefresh({
     }
   }
 
+  /** @throws `provider_unavailable` at the deadline: the holder of the lease is slow, or died with it. */
   async function waitForWinner(
     session: AuthSession,
     deadline: number,
   ): Promise<AuthSession | undefined | 'abandoned'> {
-    for (
-      let delayMs = POLL_MS.first;
-      Date.now() < deadline;
-      delayMs = Math.min(delayMs * 2, POLL_MS.most)
-    ) {
+    for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.most)) {
       const current = await find(session.id);
       if (current === undefined || current.tokenVersion !== session.tokenVersion) return current;
-      if (current.refreshLease === 'none') throw providerUnavailable();
       if (current.refreshLease === 'abandoned') return 'abandoned';
-      await sleep(delayMs);
+      const leftMs = deadline - performance.now();
+      if (current.refreshLease === 'none' || leftMs <= 0) throw providerUnavailable();
+      await sleep(Math.min(delayMs, leftMs));
     }
-    throw providerUnavailable();
   }
 
   async function redeem(session: AuthSession, lease: string, leaseEnd: number): Promise<Refreshed> {

@@ -26,7 +26,12 @@ async function endLease(): Promise<void> {
  * @param wasTaken Whether the server goes through with the write of a client that is gone.
  */
 async function killBeforeWrite(wasTaken: boolean) {
-  const [victim, survivor] = await Promise.all([startProcess(assistant), startProcess(assistant)]);
+  // Far longer than these tests take, so that whoever waits for the lease goes on waiting.
+  const patient = { IDP_TIMEOUT_MS: '60000' };
+  const [victim, survivor] = await Promise.all([
+    startProcess(assistant, patient),
+    startProcess(assistant, patient),
+  ]);
   const browser = await signedIn(app);
   await expire(browser);
   const answer = provider.holdNext('token');
@@ -91,6 +96,30 @@ test('a process that was paused for longer than its lease changes nothing when i
 
 // Killing takes a process, and a process takes a database that it can reach.
 if (engine === 'postgres') {
+  test('a process that is killed while the provider is slow delays others no longer than its timeout', async () => {
+    const [victim, survivor] = await Promise.all([
+      startProcess(assistant),
+      startProcess(assistant, { IDP_TIMEOUT_MS: '500' }),
+    ]);
+    const browser = await signedIn(app);
+    await expire(browser);
+    provider.holdNext('token');
+    const failed = assert.rejects(send(victim, browser, me));
+    await until(() => provider.count('token') === 1);
+    await victim.kill();
+    await failed;
+    const held = await row(browser.sid);
+    const requests = Array.from({ length: 5 }, () => send(survivor, browser, me));
+    for (const { status, headers } of await Promise.all(requests)) {
+      assert.deepEqual([status, headers.get('retry-after')], [503, '5']);
+      assert.equal(headers.get('set-cookie'), null);
+    }
+    assert.equal(provider.count('token'), 1, 'nobody redeems while the first may be valid');
+    assert.deepEqual(await row(browser.sid), held);
+    await endLease();
+    assert.equal((await send(survivor, browser, me)).status, 200, 'the token was not spent');
+  });
+
   suite('a process that is killed between the answer of the provider and its write', () => {
     test('signs out cleanly where the refresh token is spent', async () => {
       const { browser, survivor } = await killBeforeWrite(false);
