@@ -92,7 +92,7 @@ const wrongUses: [string[], RegExp][] = [
   ],
   [['ingest', '--source', 'a'], /missing required argument 'file'/],
   [['ingest', 'a.csv', '--source', 'No Slug'], /source slug has/],
-  [['ingest', 'a.txt', '--source', 'a'], /add --format jsonl or --format csv: see oselya ingest/],
+  [['ingest', 'a.txt', '--source', 'a'], /add --format json, jsonl or csv: see oselya ingest/],
   [['ingest', '-', '--source', 'a'], /standard input does not tell the format/],
   [['ingest', '-', '--format', 'csv', '--source', 'a', '--rejected'], /add a path to --rejected/],
   [['ingest', 'a.csv', '--source', 'a', '--map', 'price'], /It is FIELD=COLUMN/],

@@ -6,7 +6,7 @@ import type { DelimiterName } from '../ingest/csv.ts';
 import type { Format, FORMATS as ReadFormats } from '../ingest/open-rows.ts';
 
 // Written out, so that --help need not load what reads files; the compiler holds both lists together.
-const FORMATS: typeof ReadFormats = ['jsonl', 'csv'];
+const FORMATS: typeof ReadFormats = ['json', 'jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 
 /** What the command was given, as it was read. */
@@ -38,6 +38,8 @@ Give the same command again after an interruption: within 20 hours it goes on wi
 and nothing is stored twice. After its end a file that is given again is another load: all records
 are sent, and the listings are as the file has them, also those that had another price meanwhile or
 were archived. What says nothing new costs no call to the model.
+The collector takes 60 records a minute of one source unless its COLLECTOR_INGEST_PER_MINUTE says
+otherwise (0 is no limit); the command waits. A file without records is an error.
 Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 wrong use,
 130 interrupted.
 ${help(
@@ -45,7 +47,7 @@ ${help(
   'Where that asks for API keys, set COLLECTOR_API_KEY to one with the scope ingest.',
 )}`,
     )
-    .argument('<file>', 'JSON lines or CSV; - is standard input')
+    .argument('<file>', 'a JSON array, JSON lines or CSV; - is standard input')
     .requiredOption('--source <slug>', 'the source of all of them', sourceSlug)
     .option(
       '--map <field=column>',
@@ -76,7 +78,7 @@ ${help(
     const format = options.format ?? formatOf(file);
     if (format === undefined) {
       command.error(
-        `the name of ${file === '-' ? 'standard input' : file} does not tell the format: add --format jsonl or --format csv`,
+        `the name of ${file === '-' ? 'standard input' : file} does not tell the format: add --format json, jsonl or csv`,
       );
     }
     if (options.rejected === true && file === '-') {

@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { oneLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
+import { checkMapping } from './check-mapping.ts';
 import { deliver } from './deliver.ts';
 import { beginLoad, fingerprintOf, type Load } from './kept-load.ts';
 import { emptyReport, load, type LoadReport } from './load.ts';
@@ -14,6 +15,7 @@ import { isSameFile } from './same-file.ts';
 import { showReading } from './show-reading.ts';
 import { type Counts, describeRun, keepName } from './summary.ts';
 import { createTellOnce } from './tell-once.ts';
+import type { ReadBytes } from './text.ts';
 import { createToPayload } from './to-payload.ts';
 
 /** Which file is sent, and where to. */
@@ -47,8 +49,12 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   const gone = new AbortController();
   const report = emptyReport();
   const attributes = new Set<string>();
-  const unseen = new Set(map.values());
-  const { size, rows, read } = await openRows({
+  const {
+    size,
+    name: fileName,
+    rows,
+    read,
+  } = await openRows({
     path: file,
     format: run.format,
     encoding: run.encoding,
@@ -66,17 +72,15 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
     onUnknown: (name) => keepName(attributes, name),
   });
   const pause = createPause();
-  const onRetry = createTellOnce((line) => {
+  const noteBelow = (line: string) => {
     progress.clear();
     note(line);
-  });
+  };
+  const onRetry = createTellOnce(noteBelow);
   let failure: unknown;
   try {
     const options = {
-      toPayload(fields: Record<string, unknown>) {
-        for (const column of unseen) if (Object.hasOwn(fields, column)) unseen.delete(column);
-        return toPayload(fields);
-      },
+      toPayload,
       deliver: (payload: object, key: string, stop: AbortSignal) =>
         deliver(payload, key, { collector, pause, signal: stop, onRetry }),
       dryRun,
@@ -90,8 +94,9 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
       },
       onProgress: (counts: Readonly<Counts>, end: number) => progress.update(counts, end),
     };
-    await load(rows, options, report);
+    await load(checkMapping(rows, map, noteBelow), options, report);
     if (!report.isGivenUp) progress.complete(report.counts);
+    if (report.counts.read === 0 && !signal.aborted) throw noRecords(fileName, run.format, read);
   } catch (error) {
     failure = error;
   }
@@ -101,8 +106,9 @@ export async function ingest(run: IngestRun, context: Context): Promise<void> {
   progress.stop();
   const isWhole = failure === undefined && !report.isGivenUp && report.counts.failed === 0;
   if (isWhole) await begun?.end();
-  for (const column of unseen) print(`No record has ${oneLine(column)}, which --map names.`);
-  for (const line of describeRun(report.counts, { dryRun, attributes })) print(line);
+  // Where nothing was read, the failure says all there is to say.
+  const isBegun = report.counts.read > 0 || failure === undefined;
+  for (const line of isBegun ? describeRun(report.counts, { dryRun, attributes }) : []) print(line);
   const next = begun?.isResumable ? 'it goes on where it stopped' : 'it begins anew';
   // Ctrl-C that came when all was sent has stopped nothing.
   conclude(report, { failure, isStopped: signal.aborted && !isWhole, next }, context);
@@ -151,6 +157,16 @@ function conclude(
   } else if (counts.refused + counts.failed + counts.unprocessed > 0) {
     exitWith(1);
   }
+}
+
+function noRecords(name: string, format: Format, read: Readonly<ReadBytes>): CommandError {
+  const reasons = {
+    csv: 'it names the columns and nothing more',
+    json: 'its array is empty',
+    jsonl: 'it has blank lines alone',
+  };
+  const reason = read.bytes === 0 ? 'it is empty' : reasons[format];
+  return new CommandError(`${name} has no records: ${reason}. Nothing was sent`);
 }
 
 function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string[]): void {

@@ -1,4 +1,4 @@
-import { badRow, type Place, type Row } from './row.ts';
+import { badRow, isRecord, type Place, type Row } from './row.ts';
 
 /**
  * The longest line that is looked at: a payload is at most 1 MiB, and its JSON may be written with six
@@ -25,13 +25,9 @@ function readLine({ line, end, content }: Line): Row {
     const reason = error instanceof Error ? error.message : String(error);
     return badRow({ line, end }, `is no JSON: ${reason}`, content);
   }
-  return isObject(value)
+  return isRecord(value)
     ? { line, end, fields: value }
     : badRow({ line, end }, 'is no JSON object', content);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 type Line = Place & { content: string; isComplete: boolean };

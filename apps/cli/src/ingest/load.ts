@@ -3,7 +3,7 @@ import { oneLine } from '../terminal.ts';
 import type { Delivery } from './deliver.ts';
 import { recordKey } from './record-key.ts';
 import type { Rejected } from './rejected.ts';
-import type { GoodRow, Row } from './row.ts';
+import { type GoodRow, placeOf, type Row } from './row.ts';
 import { createSender } from './sender.ts';
 import { type Counts, emptyCounts } from './summary.ts';
 import { adviceOn, type Made } from './to-payload.ts';
@@ -76,7 +76,7 @@ export async function load(
     outcome: 'unprocessed' | 'refused' | 'failed',
   ): Promise<void> {
     counts[outcome] += 1;
-    tellBad(`line ${row.line}: ${reason}`);
+    tellBad(`${placeOf(row)}: ${reason}`);
     await rejected.add(row, reason);
   }
 
@@ -84,7 +84,11 @@ export async function load(
     parallel: PARALLEL,
     listingOf: ({ payload }) => String(payload['external_id']),
     async deliver({ row, payload }) {
-      const delivery = await deliver(payload, recordKey(keyPrefix, row.line, payload), signal);
+      const delivery = await deliver(
+        payload,
+        recordKey(keyPrefix, row.index ?? row.line, payload),
+        signal,
+      );
       failedInRow = delivery.outcome === 'failed' ? failedInRow + 1 : 0;
       if ('reason' in delivery) {
         await reject(row, delivery.reason, delivery.outcome);

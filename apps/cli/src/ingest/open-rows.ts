@@ -4,12 +4,13 @@ import { addAbortSignal } from 'node:stream';
 import { CommandError } from '../command-error.ts';
 import type { Io } from '../context.ts';
 import { type DelimiterName, readCsv } from './csv.ts';
+import { readJsonArray } from './json-array.ts';
 import { readJsonLines } from './jsonl.ts';
 import type { Row } from './row.ts';
 import { decodeText, type ReadBytes } from './text.ts';
 
 /** What a file of records may be. */
-export const FORMATS = ['jsonl', 'csv'] as const;
+export const FORMATS = ['json', 'jsonl', 'csv'] as const;
 
 /** One of them. */
 export type Format = (typeof FORMATS)[number];
@@ -29,27 +30,34 @@ export type FileOptions = {
 
 /** The format that a file's name tells; undefined where it tells none. */
 export function formatOf(path: string): Format | undefined {
+  if (/\.json$/i.test(path)) return 'json';
   if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
   return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
 }
 
 /**
  * Opens a file of records, which are read as they are asked for: the memory does not grow with the file.
- * @returns Its size in bytes where that is known, the records, and how much has been read so far.
+ * @returns Its size in bytes where that is known, its name in messages, the records, and how much was read so far.
  * @throws CommandError where it cannot be read; while reading too.
  */
-export async function openRows(
-  options: FileOptions,
-): Promise<{ size: number | undefined; rows: AsyncIterable<Row>; read: Readonly<ReadBytes> }> {
+export async function openRows(options: FileOptions): Promise<{
+  size: number | undefined;
+  name: string;
+  rows: AsyncIterable<Row>;
+  read: Readonly<ReadBytes>;
+}> {
   const { path, format, encoding, delimiter, onColumns, stdin, signal } = options;
   const name = path === '-' ? 'standard input' : path;
   const size = path === '-' ? undefined : await sizeOf(path);
   const bytes = addAbortSignal(signal, path === '-' ? stdin : createReadStream(path));
   const read = { bytes: 0, utf8Bytes: 0 };
   const text = decodeText(readBytes(bytes, { name, signal }), { name, encoding }, read);
-  const rows =
-    format === 'csv' ? readCsv(text, { name, delimiter, onColumns }) : readJsonLines(text);
-  return { size, rows, read };
+  const readers = {
+    json: () => readJsonArray(text, name),
+    jsonl: () => readJsonLines(text),
+    csv: () => readCsv(text, { name, delimiter, onColumns }),
+  };
+  return { size, name, rows: readers[format](), read };
 }
 
 async function* readBytes(

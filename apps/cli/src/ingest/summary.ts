@@ -64,7 +64,11 @@ export function keepName(names: Set<string>, name: string): void {
 
 function describeAttributes(names: ReadonlySet<string>): string[] {
   if (names.size === 0) return [];
+  return [`No fields of a payload, and so kept in its attributes: ${listNames(names)}`];
+}
+
+/** Names that `keepName` kept, in one line. */
+export function listNames(names: ReadonlySet<string>): string {
   const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
-  const more = names.size > MAX_NAMES ? ', …' : '';
-  return [`No fields of a payload, and so kept in its attributes: ${shown}${more}`];
+  return names.size > MAX_NAMES ? `${shown}, …` : shown;
 }

@@ -1,4 +1,5 @@
 import { CommandError } from '../command-error.ts';
+import { describeMismatch, HEAD_BYTES } from './encoding.ts';
 
 /** What to read as text, and how. */
 export type TextOptions = {
@@ -14,8 +15,8 @@ export type ReadBytes = { bytes: number; utf8Bytes: number };
 /**
  * Decodes bytes as they come; a byte order mark is left out.
  * @param read Is counted up.
- * @throws CommandError at the first byte that is not of the encoding, with its line: text that is read
- *   by the wrong encoding would be stored as nonsense.
+ * @throws CommandError where the beginning is plainly of another encoding, or at the first byte that is not of this
+ *   one, with its line: text that is read by the wrong encoding would be stored as nonsense.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -34,7 +35,9 @@ export async function* decodeText(
       });
     }
   }
-  for await (const chunk of bytes) {
+  for await (const chunk of withWholeHead(bytes)) {
+    const mismatch = read.bytes === 0 ? describeMismatch(chunk, decoder.encoding) : undefined;
+    if (mismatch !== undefined) throw new CommandError(`${name} ${mismatch}`);
     last = chunk;
     const text = decode(chunk);
     line += countLines(text);
@@ -45,6 +48,22 @@ export async function* decodeText(
   last = new Uint8Array();
   const rest = decode();
   if (rest !== '') yield rest;
+}
+
+/** Joins the first chunks until there is enough to tell the encoding. */
+async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let head = Buffer.alloc(0);
+  let isWhole = false;
+  for await (const chunk of chunks) {
+    if (isWhole) {
+      yield chunk;
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    isWhole = head.length >= HEAD_BYTES;
+    if (isWhole) yield head;
+  }
+  if (!isWhole && head.length > 0) yield head;
 }
 
 function notText(name: string, encoding: string, line: number): string {

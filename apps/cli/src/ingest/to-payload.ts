@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PayloadSchema } from '@oselya/collector/payload';
 import type { TSchema } from 'typebox';
+import { isRecord } from './row.ts';
 import { describeAmbiguity, isNothing, type Kind, toValue } from './values.ts';
 
 /** The names of a payload's fields that a file may fill. */
@@ -67,7 +68,7 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
     }
     const own = payload['attributes'] ?? {};
     // What is no object is left for the schema to refuse.
-    if (others.length > 0 && isObject(own)) {
+    if (others.length > 0 && isRecord(own)) {
       const twice = others.filter(([name, value]) => differs(own, name, value));
       if (twice.length > 0) return { reason: twice.map(([name]) => givenTwice(name)).join('; ') };
       payload['attributes'] = Object.fromEntries([...others, ...Object.entries(own)]);
@@ -79,9 +80,6 @@ export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) 
 function ownValue(record: Record<string, unknown>, name: string): unknown {
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Whether an object has another value under a name. */
 const differs = (object: Record<string, unknown>, name: string, value: unknown): boolean =>

@@ -410,6 +410,75 @@ for (const [name, args, said] of failures) {
   });
 }
 
+// Each with a --map that names a column which the file would not have if it were read wrongly.
+const unread: [name: string, file: string, content: string | Uint8Array, said: RegExp][] = [
+  ['no byte', 'none.csv', '', /none\.csv is empty: the first line of CSV names the columns/],
+  ['blank lines', 'blank.jsonl', '\n  \n', /blank\.jsonl has no records: it has blank lines alone/],
+  ['nothing', 'none.jsonl', '', /none\.jsonl has no records: it is empty/],
+  [
+    'a header alone',
+    'head.csv',
+    'id,опис\n',
+    /has no records: it names the columns and nothing more/,
+  ],
+  ['an empty array', 'none.json', '[]', /none\.json has no records: its array is empty/],
+  [
+    'Windows-1251',
+    '1251.csv',
+    // "id,опис\n1,Гараж\n"
+    Buffer.from('69642ceeefe8f10a312cc3e0f0e0e60a', 'hex'),
+    /1251\.csv is not UTF-8 text \(line 1\): .* such as --encoding windows-1251/,
+  ],
+  [
+    'UTF-16',
+    'utf16.csv',
+    Buffer.from('\uFEFFid,опис\n1,Гараж\n', 'utf16le'),
+    /utf16\.csv is UTF-16 text: add --encoding utf-16le/,
+  ],
+];
+for (const [name, file, content, said] of unread) {
+  test(`a file with ${name} is told as that, in one line, and nothing else is`, async () => {
+    write(file, content);
+    const { status, lines, stderr } = await ingest([
+      file,
+      '--source',
+      'w',
+      '--map',
+      'description=опис',
+    ]);
+    assert.equal(status, 1);
+    assert.deepEqual(lines, []);
+    const told = stderr.split('\n').filter((line) => line.startsWith('oselya: '));
+    assert.equal(told.length, 1, stderr);
+    assert.match(told[0] ?? '', said);
+    assert.doesNotMatch(stderr, /--map|records were read/);
+  });
+}
+
+test('a JSON array is sent, also on one line, with equal records that have changed in between', async () => {
+  const [first, second] = [listing(1), listing(2)];
+  const file = write(
+    'array.json',
+    JSON.stringify([first, { ...first, price: 5 }, second, 7, first]),
+  );
+  const { status, lines, stderr } = await ingest([file, '--source', 'array']);
+  assert.equal(status, 1, stderr);
+  assert.deepEqual(lines, [
+    'record 4 (line 1): is no JSON object',
+    '5 records were read: 4 accepted, 0 already known, 1 refused, 0 failed.',
+  ]);
+  const prices = (await stored('array'))
+    .filter(({ external_id: id }) => id === first.external_id)
+    .map(({ payload }) => payload['price']);
+  assert.deepEqual(prices, [undefined, 5, undefined]);
+
+  const lost = write('lines.json', jsonl(2));
+  assert.match(
+    (await ingest([lost, '--source', 'array'])).stderr,
+    /begins with "\{": add --format jsonl/,
+  );
+});
+
 test('a column that is not there is told before anything is sent', async () => {
   const file = write('columns.csv', 'id,description\n1,Flat\n');
   const { status, stderr } = await ingest([file, '--source', 'columns', '--map', 'price=cost']);
@@ -420,5 +489,11 @@ test('a column that is not there is told before anything is sent', async () => {
   );
   const lines = write('columns.jsonl', jsonl(1));
   const told = await ingest([lines, '--source', 'columns', '--map', 'price=cost']);
-  assert.equal(told.lines[0], 'No record has cost, which --map names.');
+  assert.equal(told.status, 1);
+  assert.deepEqual(told.lines, []);
+  assert.equal(
+    told.stderr,
+    'oselya: no record has "cost" (--map price=cost): they have external_id, description\n',
+  );
+  assert.equal(await countStored('columns'), 0);
 });

@@ -160,7 +160,7 @@ const refusals: [name: string, answer: Played, said: string][] = [
   [
     'a limit of a day',
     { status: 429, headers: { 'retry-after': '86400' }, body: { title: 'No more sources.' } },
-    'the collector answered 429: No more sources: raise COLLECTOR_NEW_SOURCES_PER_DAY of the collector, or give the command again in 24 hours',
+    'the collector answered 429: No more sources: give the command again in 24 hours',
   ],
 ];
 for (const [name, answer, said] of refusals) {

@@ -46,6 +46,36 @@ test('what is not of the encoding is told with its line and what to do', async (
   );
 });
 
+const RECORDS = '{"external_id":"1","description":"Продам гараж у Луцьку"}\n';
+/** Latin letters alone, as some exports have them. */
+const LATIN = '{"external_id":"1","description":"Garage in Lutsk, 18 sq.m, 9500 USD"}\n';
+const utf16 = (text: string) => Buffer.from(text, 'utf16le');
+
+test('a text of another encoding than it is read by is named before anything of it is', async () => {
+  const swapped = utf16(`\uFEFF${RECORDS}`).swap16();
+  const all: [content: string | Uint8Array, encoding: string, said: RegExp][] = [
+    [utf16(`\uFEFF${RECORDS}`), 'utf-8', /a\.csv is UTF-16 text: add --encoding utf-16le$/],
+    [swapped, 'utf-8', /is UTF-16 text: add --encoding utf-16be$/],
+    [utf16(RECORDS), 'utf-8', /is UTF-16 text: add --encoding utf-16le$/],
+    [utf16(LATIN), 'windows-1251', /is UTF-16 text: add --encoding utf-16le$/],
+    [utf16(`\uFEFF${RECORDS}`), 'utf-16be', /is UTF-16 text: add --encoding utf-16le$/],
+    [RECORDS, 'windows-1251', /is UTF-8 text: leave --encoding out$/],
+    [`\uFEFF${RECORDS}`, 'koi8-u', /is UTF-8 text: leave --encoding out$/],
+    [LATIN, 'utf-16le', /is not utf-16le text: leave --encoding out for UTF-8, or name another$/],
+  ];
+  for (const [content, encoding, said] of all) {
+    for (const size of [7, 1000]) await assert.rejects(decode(content, encoding, size), said);
+  }
+  for (const [content, encoding] of [
+    [utf16(RECORDS), 'utf-16le'],
+    [utf16(`\uFEFF${RECORDS}`).swap16(), 'utf-16be'],
+    [LATIN, 'windows-1251'],
+    ['a\u0000b', 'utf-8'],
+  ] as const) {
+    assert.match((await decode(content, encoding)).text, /^(\{.*\}\n|a\0b)$/);
+  }
+});
+
 test('what fails while it is read is told with its name', async () => {
   for (const format of ['csv', 'jsonl'] as const) {
     const { rows } = await openRows({
