@@ -1,57 +1,141 @@
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
 import { preparedName } from './prepared.ts';
-import { databaseUnreachable } from './errors.ts';
+import { databaseUnreachable, isDatabaseOutage } from './errors.ts';
+
+/** Gives connections, and remembers when the server last answered on each. */
+type Connections = {
+  acquire(): Promise<pg.PoolClient>;
+  /** A connection on which the server has answered since a moment, if only by opening it; discards others. */
+  acquireAnsweredSince(moment: number): Promise<pg.PoolClient>;
+  noteAnswer(client: pg.PoolClient): void;
+};
 
 /**
  * The pool as Kysely gets it: a connection of which something else failed than what the server says of
  * a query is thrown away, not handed to the next one. After its time limit node-postgres gives up a
  * query but not the connection, which would then make everyone who gets it wait for the limit again.
  * Where the server was not reached or hung up, the error is a DatabaseError DATABASE_UNREACHABLE.
+ *
+ * A server that restarted has cut all idle connections, and the first query on each may be what finds that out. It is
+ * repeated once on another connection, where that is safe: the start of a transaction, and what the server
+ * accepts as a read. A write may have been committed, and is never repeated.
  */
 export function kyselyPool(pool: pg.Pool): PostgresPool {
-  return {
-    options: pool.options,
-    async connect() {
+  const answeredAt = new WeakMap<pg.PoolClient, number>();
+  pool.on('connect', (client) => connections.noteAnswer(client));
+  const connections: Connections = {
+    async acquire() {
       try {
-        return guarded(await pool.connect());
+        return await pool.connect();
       } catch (error) {
         throw databaseUnreachable(error);
       }
     },
+    async acquireAnsweredSince(moment) {
+      for (;;) {
+        const client = await connections.acquire();
+        if ((answeredAt.get(client) ?? 0) >= moment) return client;
+        client.release(true);
+      }
+    },
+    noteAnswer: (client) => void answeredAt.set(client, performance.now()),
+  };
+  return {
+    options: pool.options,
+    connect: async () => guarded(await connections.acquire(), connections),
     end: () => pool.end(),
   };
 }
 
-function guarded(client: pg.PoolClient): PostgresPoolClient {
+function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoolClient {
+  let client: pg.PoolClient | undefined;
   let failure: Error | undefined;
+  let isFirst = true;
   const fail = (error: Error): void => {
     failure ??= error;
   };
-  // While a connection is in use the pool does not listen, and an event `error` that nobody hears
-  // ends the process.
-  client.on('error', fail);
+  hold(acquired);
+
+  function hold(other: pg.PoolClient): void {
+    client = other;
+    failure = undefined;
+    // While a connection is in use the pool does not listen, and an unhandled event `error` ends the process.
+    client.on('error', fail);
+  }
+
+  function release(destroy?: boolean): void {
+    client?.removeListener('error', fail);
+    client?.release(failure ?? destroy);
+    client = undefined;
+  }
 
   async function query(text: string, parameters: readonly unknown[]): Promise<pg.QueryResult> {
-    if (failure !== undefined) throw asOutage(failure);
+    const name = preparedName(text);
+    const values = [...parameters];
+    const config = name === undefined ? { text, values } : { name, text, values };
+    const canRepeat = isFirst;
+    isFirst = false;
+    const askedAt = performance.now();
     try {
-      const name = preparedName(text);
-      const values = [...parameters];
-      return await client.query(name === undefined ? { text, values } : { name, text, values });
+      return await ask(config);
+    } catch (error) {
+      if (!canRepeat || !isCut(error)) throw asOutage(error);
+      // Of a failed repetition nothing is known that the first failure does not say: a write is among them.
+      return await repeat(config, askedAt).catch(() => {
+        throw asOutage(error);
+      });
+    }
+  }
+
+  async function ask(config: pg.QueryConfig): Promise<pg.QueryResult> {
+    if (failure !== undefined || client === undefined) throw failure ?? new Error('No connection');
+    try {
+      const result = await client.query(config);
+      connections.noteAnswer(client);
+      return result;
     } catch (error) {
       if (error instanceof Error && endsConnection(error)) fail(error);
-      throw asOutage(error);
+      throw error;
+    }
+  }
+
+  async function repeat(config: pg.QueryConfig, moment: number): Promise<pg.QueryResult> {
+    release();
+    hold(await connections.acquireAnsweredSince(moment));
+    if (BEGINS_TRANSACTION.test(config.text)) return ask(config);
+    try {
+      await ask({ text: 'begin read only' });
+      const result = await ask(config);
+      await ask({ text: 'commit' });
+      return result;
+    } catch (error) {
+      // The transaction ends with its connection.
+      fail(new Error('A query was not repeated', { cause: error }));
+      throw error;
     }
   }
 
   return {
     // Kysely's other form of it takes cursors, which it uses only where it is given their class.
     query: query as unknown as PostgresPoolClient['query'],
-    release(destroy) {
-      client.removeListener('error', fail);
-      client.release(failure ?? destroy);
-    },
+    release,
   };
+}
+
+const BEGINS_TRANSACTION = /^(begin|start transaction)\b/;
+
+/** node-postgres's error for a query that took too long, which would take as long again. */
+const QUERY_TIMEOUT = 'Query read timeout';
+
+/** Whether the connection of a query ended before its answer. */
+function isCut(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    endsConnection(error) &&
+    error.message !== QUERY_TIMEOUT &&
+    isDatabaseOutage(asOutage(error))
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { connect } from '@oselya/db';
-import { atEnd } from '@oselya/db/testing';
+import { atEnd, cutConnections } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
 import { sql } from 'kysely';
 import { createApp } from '../../src/app.ts';
@@ -77,6 +77,22 @@ async function endLeases(): Promise<void> {
 
 // What can be cut is a connection to a server; the embedded database is in the process.
 if (databaseUrl !== undefined) {
+  test('the first request after all connections were cut is answered, for each method', async () => {
+    const browser = await signedIn(app, person('u-1', { permissions: ['svc.memory.read_own'] }));
+    const fact = { url: '/memory/facts/home/rooms', payload: { value: '2' } };
+    for (const [method, url, status] of [
+      ['GET', '/auth/me', 200],
+      ['PUT', fact.url, 201],
+      ['GET', '/memory/facts', 200],
+      ['DELETE', fact.url, 200],
+    ] as const) {
+      cutConnections(databaseUrl);
+      const body = method === 'PUT' ? { payload: fact.payload } : {};
+      const answer = await browser.request(method, url, body);
+      assert.equal(answer.statusCode, status, `${method} ${url}: ${answer.body}`);
+    }
+  });
+
   const cuts: Record<string, (url: string) => Promise<Cut>> = {
     'a server that restarts': cutAtServer,
     'a network that breaks': cutOnTheWay,

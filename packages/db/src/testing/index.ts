@@ -7,6 +7,7 @@ import { pgliteImage } from './pglite-images.ts';
 import { createDatabase } from './postgres-templates.ts';
 
 export { atEnd } from './at-end.ts';
+export { cutConnections } from './cut-connections.ts';
 export { fillDataFolder } from './pglite-images.ts';
 
 /** A database that is one test file's alone. */
