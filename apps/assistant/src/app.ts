@@ -16,7 +16,7 @@ import { guardRoutes } from './access/guards.ts';
 import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
 import { createUserAdmin } from './admin/users.ts';
-import { checkInstructions, fixedLimits, openModel } from './agent/index.ts';
+import { checkInstructions, fixedLimits, openModel, probeTools } from './agent/index.ts';
 import { auditRoutes, sweepAudit } from './audit/index.ts';
 import { createChat } from './chat/chat.ts';
 import { chatLifecycle } from './chat/lifecycle.ts';
@@ -182,6 +182,11 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     isExclusive,
     listen: database.listen,
   });
+  let probe: ReturnType<typeof probeTools> | undefined;
+  app.addHook('onListen', async () => {
+    probe = probeTools(config, { model, tools, log });
+  });
+  app.addHook('onClose', () => probe?.close());
   digestLifecycle(app, {
     digests: createDigests({
       db,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 import { ConfigError, createLogger, StartError } from '@oselya/kit';
+import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
 import { asyncapi, errors, migrateDatabase, openapi, start } from '../src/main.ts';
@@ -135,4 +136,17 @@ test('so is the AsyncAPI document, with the version and the cookie', async () =>
 test('an error that can be retried says so', () => {
   assert.ok(errors.provider_unavailable.retry);
   assert.ok(!errors.not_signed_in.retry);
+});
+
+test('a start and its end wait for no model server, which is asked for a call of a tool', async () => {
+  const asked = Promise.withResolvers<string>();
+  const play = ({ path }: { path: string }) => {
+    asked.resolve(path);
+    return 'silence' as const;
+  };
+  await using server = await startModelServer(play, { playsProbes: true });
+  const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
+  const running = await start({ ...env, ...model }, { database, log });
+  assert.equal(await asked.promise, '/v1/chat/completions');
+  await running.close();
 });

@@ -6,8 +6,10 @@ import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './disk/gate.ts';
 import { startDuplicateSearch } from './duplicates/index.ts';
+import { controlPicture } from './images/index.ts';
 import { migrations } from './database/migrations.ts';
 import { openDatabase, type SharedDatabase } from './database/open.ts';
+import { probeModel } from './model/probe.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { measureWorker } from './operations/worker-metrics.ts';
 import { openWorkerPage, type WorkerPage } from './worker-page.ts';
@@ -62,6 +64,8 @@ export async function start(
   announceOpenAccess(services.log, config);
   // A start that is told that its port is in use has not begun any work.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
+  const image = config.COLLECTOR_WORKER ? controlPicture : undefined;
+  parts.push(probeModel(config, { ...services, image }).close);
   const running = opened.move();
   return { url, close: () => running.disposeAsync() };
 }
@@ -83,6 +87,7 @@ export async function startWorker(
   if (page !== undefined) opened.defer(page.close);
   await takeOver(services);
   opened.defer((await work(config, services)).close);
+  opened.defer(probeModel(config, { ...services, image: controlPicture }).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };
 }

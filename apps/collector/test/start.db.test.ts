@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import { POLL_MS } from '../src/queue/worker.ts';
 import { startCollector } from './support/collector.ts';
@@ -59,6 +60,24 @@ test('leases of a process that has ended are ended before the first request can 
   const exclusive = { ...database, db: watched, isExclusive: true };
   await using _ = await startCollector(exclusive, { COLLECTOR_PORT: String(port) });
   assert.deepEqual(asked, ['not listening']);
+});
+
+test('a start and its end wait for no model server', async () => {
+  const asked = Promise.withResolvers<void>();
+  const play = () => {
+    asked.resolve();
+    return 'silence' as const;
+  };
+  await using server = await startModelServer(play, { playsProbes: true });
+  const collector = await startCollector(database, {
+    MODEL_MODE: 'openai',
+    MODEL_BASE_URL: server.url,
+    MODEL_CHAT: 'm',
+    MODEL_EMBEDDING: 'e',
+  });
+  await asked.promise;
+  assert.equal((await collector.get('/health/live')).status, 200);
+  await collector.close();
 });
 
 test('a start rescues jobs of lost workers, and fails those that have had three attempts', async () => {

@@ -20,5 +20,6 @@ export type { ModelClientOptions } from './options.ts';
 export type { BreakerState, BreakerView } from './resilience/breaker.ts';
 export { readWish, type Wish } from './mock/index.ts';
 export { defineModelSchema, type ModelSchema } from './model-schema.ts';
+export { PROBE, type Probe, startProbes } from './probes.ts';
 export type { ObjectRequest } from './structured/generate-object.ts';
 export { createUsage, type Tokens, type Usage } from './usage.ts';

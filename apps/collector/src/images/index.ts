@@ -1,3 +1,4 @@
+export { controlPicture } from './control-picture.ts';
 export { isOutdated as isOutdatedPicture } from './descriptions.sql.ts';
 export { COPY_BITS, hammingDistance } from './fingerprint.ts';
 export { createImages, type Images } from './images.ts';

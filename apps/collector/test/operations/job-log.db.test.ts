@@ -69,6 +69,7 @@ const ended = (rawId: number) =>
   );
 
 test('every line of a job says which payload, and which request brought it', async () => {
+  await until('the probes', () => lines.filter(({ msg }) => msg.startsWith('Probed')).length === 2);
   lines.length = 0;
   // The server is away: the model client tries again, the stage fails, and the job goes back to the queue.
   server.state.up = false;

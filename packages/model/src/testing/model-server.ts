@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
+import { PROBE } from '../probes.ts';
 
 /** A request as it reached the server. */
 export type ReceivedRequest = {
@@ -38,10 +39,20 @@ export type ModelServer = {
   close: () => Promise<void>;
 } & AsyncDisposable;
 
-/** Starts a model server that plays what it is told, for tests and measurements. */
-export async function startModelServer(play: Play): Promise<ModelServer> {
+/**
+ * Starts a model server that plays what it is told, for tests and measurements.
+ * @param options.playsProbes Whether it is told the probes of a start too, and does not reject them.
+ */
+export async function startModelServer(
+  play: Play,
+  { playsProbes = false } = {},
+): Promise<ModelServer> {
   const server = createServer((incoming, response) => {
-    void (async () => perform(await play(await receive(incoming)), response))();
+    void (async () => {
+      const request = await receive(incoming);
+      const isRejected = !playsProbes && JSON.stringify(request.body).includes(PROBE);
+      perform(isRejected ? { status: 400, body: {} } : await play(request), response);
+    })();
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

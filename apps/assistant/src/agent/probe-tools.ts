@@ -1,0 +1,42 @@
+import type { Logger } from '@oselya/kit';
+import { type ModelClient, ModelError, PROBE, startProbes } from '@oselya/model';
+import type { Config } from '../config.ts';
+import { TOOLS } from '../profiles/profile.ts';
+import { toDefinitions, type Tools } from '../tools/tools.ts';
+
+/** Enough for a model that reasons a little before it calls a tool. */
+const MAX_TOKENS = 1_000;
+
+/**
+ * Asks in the background whether the chat model calls tools; the calls are not run. The mock is not asked.
+ * @returns What gives up the probe.
+ */
+export function probeTools(
+  config: Pick<Config, 'MODEL_MODE'>,
+  {
+    model,
+    tools,
+    log,
+  }: {
+    model: Pick<ModelClient, 'streamChat' | 'chatModel'>;
+    tools: Tools;
+    log: Pick<Logger, 'info' | 'warn'>;
+  },
+): { close: () => Promise<void> } {
+  async function ask(signal: AbortSignal): Promise<void> {
+    const parts = model.streamChat({
+      operation: 'probe',
+      system: `${PROBE} Search property listings with your tools.`,
+      messages: [{ role: 'user', content: 'Знайди двокімнатну квартиру у Львові.' }],
+      tools: toDefinitions(tools.of({ tools: [...TOOLS] }, { hasFiles: true })),
+      maxOutputTokens: MAX_TOKENS,
+      signal,
+    });
+    for await (const part of parts) if (part.type === 'tool_call') return;
+    const message = `MODEL_CHAT (${model.chatModel}) answered a search without calling a tool.`;
+    throw new ModelError('MODEL_INVALID_OUTPUT', message);
+  }
+  const advice = 'Set MODEL_CHAT to a model that calls tools: docs/models.md, The assistant.';
+  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', ask, advice }];
+  return startProbes(probes, log);
+}

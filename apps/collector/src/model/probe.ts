@@ -1,0 +1,46 @@
+import type { Logger } from '@oselya/kit';
+import { imageDescription, type ModelClient, PROBE, type Probe, startProbes } from '@oselya/model';
+import type { Config } from '../config.ts';
+
+/**
+ * Asks in the background whether the embeddings have the database's width and, where listings are processed, whether
+ * the vision model sees. The mock is not asked.
+ * @param options.image A JPEG to show; nothing where this process describes no images.
+ * @returns What gives up the probe in progress.
+ */
+export function probeModel(
+  config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,
+  {
+    model,
+    log,
+    image,
+  }: {
+    model: Pick<ModelClient, 'embed' | 'generateObject'>;
+    log: Pick<Logger, 'info' | 'warn'>;
+    image: (() => Promise<Uint8Array>) | undefined;
+  },
+): { close: () => Promise<void> } {
+  const probes: Probe[] = [
+    {
+      name: 'embeddings',
+      ask: (signal) => model.embed([PROBE], { signal }),
+      advice: 'Until then no listing is completed, and search by meaning fails.',
+    },
+  ];
+  if (image !== undefined && config.MODEL_VISION !== 'off') {
+    probes.push({
+      name: 'images',
+      ask: async (signal) =>
+        model.generateObject({
+          ...imageDescription,
+          operation: 'probe',
+          system: 'Describe the image.',
+          data: { hint: PROBE },
+          image: { bytes: await image(), mediaType: 'image/jpeg' },
+          signal,
+        }),
+      advice: 'Set MODEL_VISION to a model that sees, or MODEL_VISION=off.',
+    });
+  }
+  return startProbes(config.MODEL_MODE === 'mock' ? [] : probes, log);
+}
