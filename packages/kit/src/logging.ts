@@ -4,12 +4,31 @@ import { logFields } from './log-fields.ts';
 /** What the platform logs with. Contract 2. */
 export type Logger = PinoLogger;
 
-/** What PostgreSQL adds to an error: `detail` and `where` repeat the row, with its ids and texts. */
-const ROWS_IN_ERRORS = ['err.detail', 'err.where'];
+/**
+ * The fields of errors that lines have, beside message, stack, causes and errors within. Others may hold anything:
+ * the client of a connection with its keys, a row of a table, a request with people's texts.
+ */
+const ERROR_FIELDS = [
+  'code',
+  'status',
+  'severity',
+  'schema',
+  'table',
+  'column',
+  'constraint',
+  // Of OAuth 2.0 (RFC 6749 §5.2).
+  'error',
+  'error_description',
+] as const;
+
+/** A server's message may be a whole page, and what lies deeper than this in a field is left out. */
+const MAX_LENGTH = 10_000;
+const MAX_DEPTH = 5;
 
 /**
- * A logger that writes one JSON object a line to standard output, with the fields of the work that a line
- * belongs to (see `withLogFields`). Contract 2.
+ * Creates a logger that writes one JSON object a line to standard output, with the fields of the work that a line
+ * belongs to (see `withLogFields`). An error in any field is written with the fields that are known, and an instance
+ * of any other class by the name of its class. Contract 2.
  */
 export function createLogger(options: {
   level: string;
@@ -21,8 +40,44 @@ export function createLogger(options: {
     base: { service: options.service },
     timestamp: stdTimeFunctions.isoTime,
     mixin: logFields,
-    redact: { paths: ROWS_IN_ERRORS, remove: true },
-    formatters: { level: (label: string) => ({ level: label }) },
+    formatters: { level: (label: string) => ({ level: label }), log: formatFields },
+    // The formatter has done it; pino's own serializer copies every field of an error.
+    serializers: { err: (formatted: unknown) => formatted },
   };
   return options.destination === undefined ? pino(settings) : pino(settings, options.destination);
+}
+
+function formatFields(fields: object, depth = 0): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [key, formatValue(value, depth)]),
+  );
+}
+
+function formatValue(value: unknown, depth: number): unknown {
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
+  if (depth > MAX_DEPTH) return undefined;
+  if (value instanceof Error) return formatError(value, depth);
+  if (Array.isArray(value)) return value.map((one) => formatValue(one, depth + 1));
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null
+    ? formatFields(value, depth + 1)
+    : `[${value.constructor.name}]`;
+}
+
+function formatError(error: Error, depth: number): Record<string, unknown> {
+  const { name, message, stack = '', cause } = error;
+  const formatted: Record<string, unknown> = {
+    type: name === 'Error' ? error.constructor.name : name,
+    message: message.slice(0, MAX_LENGTH),
+    stack: stack.slice(0, MAX_LENGTH),
+  };
+  for (const key of ERROR_FIELDS) {
+    const value: unknown = Reflect.get(error, key);
+    if (typeof value === 'string') formatted[key] = value.slice(0, MAX_LENGTH);
+    if (typeof value === 'number') formatted[key] = value;
+  }
+  // A cause of another kind may be the answer of a server, with its tokens.
+  if (cause instanceof Error) formatted['cause'] = formatValue(cause, depth + 1);
+  if (error instanceof AggregateError) formatted['errors'] = formatValue(error.errors, depth + 1);
+  return formatted;
 }

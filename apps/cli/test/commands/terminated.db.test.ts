@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tables } from '@oselya/collector';
 import { openTestDatabase } from '@oselya/db/testing';
+import { freePort } from '@oselya/kit/testing';
 import { answerAlike, sameVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 
@@ -18,6 +20,8 @@ const NAME = 'to-be-terminated';
 /** For jobs in progress: enough for one that is answered at once, on a busy machine too. */
 const SHUTDOWN_SECONDS = 5;
 const PATIENCE_MS = 60_000;
+/** All that a line has of an error. */
+const LOGGED = new Set(['type', 'message', 'stack', 'code', 'severity', 'cause']);
 
 async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + PATIENCE_MS;
@@ -64,30 +68,34 @@ function run(role: string, env: Record<string, string>) {
 // The embedded database is within one process.
 if (process.env['TEST_DATABASE_URL'] !== undefined) {
   const { db, url = '' } = await openTestDatabase<Tables>();
+  const address = new URL(url);
+  address.searchParams.set('application_name', NAME);
+  const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+    DATABASE_URL: address.href,
+    DATA_DIR: folder,
+    EMBEDDING_DIMENSIONS: String(DIMENSIONS),
+    MIN_FREE_DISK_MB: '0',
+    ASSISTANT_PORT: '0',
+    COLLECTOR_PORT: '0',
+  };
 
   test('a collector and a worker that are terminated end the jobs that they can, and return the others', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'oselya-terminated-'));
-    after(() => rmSync(folder, { recursive: true }));
     const model = await startHeldModel();
     t.after(model.close);
-    const address = new URL(url);
-    address.searchParams.set('application_name', NAME);
-    const env = {
-      PATH: process.env['PATH'] ?? '',
-      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
-      DATABASE_URL: address.href,
-      DATA_DIR: folder,
+    const settings = {
+      ...env,
       MODEL_MODE: 'openai',
       MODEL_BASE_URL: model.url,
       MODEL_CHAT: 'chat',
       MODEL_EMBEDDING: 'embedding',
-      EMBEDDING_DIMENSIONS: String(DIMENSIONS),
-      MIN_FREE_DISK_MB: '0',
-      COLLECTOR_PORT: '0',
       COLLECTOR_WORKERS: '2',
       COLLECTOR_SHUTDOWN_SECONDS: String(SHUTDOWN_SECONDS),
     };
-    const collector = run('collector', env);
+    const collector = run('collector', settings);
     t.after(collector.kill);
     const listens = () => /Server listening at (http:[^"]+)/.exec(collector.said.text)?.[1];
     await until('the collector to listen', () => listens() !== undefined);
@@ -104,7 +112,7 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     };
     await ingest(['slow-1', 'stuck-1']);
     await until('its jobs to be held', () => model.state.held === 2);
-    const worker = run('worker', env);
+    const worker = run('worker', settings);
     t.after(worker.kill);
     await ingest(['slow-2', 'stuck-2']);
     await until('those of the worker too', () => model.state.held === 4);
@@ -136,5 +144,41 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
         select from pg_stat_activity where application_name = ${NAME}`.execute(db);
       return open.length === 0 && (await model.connections()) === 0;
     });
+  });
+
+  test('connections that the server cuts are logged without what their clients hold', async (t) => {
+    const settings = {
+      ...env,
+      SVC_AUTH_ENCRYPTION_KEY: randomBytes(32).toString('base64url'),
+      ASSISTANT_PORT: String(await freePort()),
+      COLLECTOR_PORT: String(await freePort()),
+      DEV_IDP_PORT: String(await freePort()),
+    };
+    for (const role of ['assistant', 'collector', 'dev']) {
+      const { said, kill, exitCode } = run(role, settings);
+      t.after(kill);
+      await until(`${role} to wait for notifications`, async () => {
+        const { rows } = await sql`
+          select from pg_stat_activity
+          where application_name = ${NAME} and state = 'idle' and query like 'listen%'`.execute(db);
+        return rows.length > 0;
+      });
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name = ${NAME}`.execute(db);
+      const lines = () =>
+        said.text.split('\n').filter((line) => line.includes('a database connection broke'));
+      await until(`${role} to notice`, () => lines().length > 0);
+      kill();
+      await exitCode();
+      for (const line of lines()) {
+        const { err } = JSON.parse(line) as { err: { message: string; code?: string } };
+        assert.deepEqual(
+          Object.keys(err).filter((key) => !LOGGED.has(key)),
+          [],
+        );
+      }
+      assert.match(lines().join(''), /"code":"57P01","severity":"FATAL"/);
+      assert.doesNotMatch(said.text, /secretKey|processID|connectionParameters|"query"/);
+    }
   });
 }
