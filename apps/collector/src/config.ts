@@ -5,13 +5,13 @@ import {
   httpAddress,
   integer,
   isLoopback,
-  list,
   loadConfig,
   modelConfig,
   secret,
   text,
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
+import { isAllowEntry } from './safe-fetch/index.ts';
 import { choice } from './schemas/common.ts';
 
 /** pgvector's index takes vectors of at most this width. */
@@ -50,7 +50,10 @@ export const configSchema = Type.Object({
   S3_ACCESS_KEY_ID: text(''),
   S3_SECRET_ACCESS_KEY: secret(),
   S3_FORCE_PATH_STYLE: flag(false),
-  SSRF_ALLOW: list(),
+  SSRF_ALLOW: Type.Array(Type.Refine(Type.String(), isAllowEntry), {
+    default: [],
+    description: 'must be CIDR ranges, addresses and hosts, comma separated',
+  }),
   MIN_FREE_DISK_MB: integer({ default: 512 }),
 });
 

@@ -83,6 +83,7 @@ test('bad values are all named, never shown', () => {
       IMAGE_STORE: 'tape',
       EMBEDDING_DIMENSIONS: '4096',
       MODEL_BASE_URL: 'model.example',
+      SSRF_ALLOW: '10.0.0.0/8,10.0.0.0/33',
     }),
     [
       'COLLECTOR_AUTH',
@@ -91,8 +92,21 @@ test('bad values are all named, never shown', () => {
       'MODEL_BASE_URL',
       'EMBEDDING_DIMENSIONS',
       'IMAGE_STORE',
+      'SSRF_ALLOW',
     ],
   );
+});
+
+test('addresses that pictures may lead to are ranges, addresses and hosts', () => {
+  const allowed = ['127.0.0.0/31', '10.1.2.3', 'fd00::/8', '::1', 'media.internal'];
+  assert.deepEqual(readConfig({ SSRF_ALLOW: allowed.join(', ') }).SSRF_ALLOW, allowed);
+  for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
+    assert.deepEqual(broken({ SSRF_ALLOW: entry }), ['SSRF_ALLOW'], entry);
+    assert.throws(
+      () => readConfig({ SSRF_ALLOW: entry }),
+      (error: Error) => !error.message.includes(entry),
+    );
+  }
 });
 
 test('a bucket needs its names and keys, and each that is missing is named', () => {

@@ -1,5 +1,4 @@
 import dns from 'node:dns/promises';
-import { StartError } from '@oselya/kit';
 import ipaddr from 'ipaddr.js';
 import { FetchError } from './fetch-error.ts';
 import { isGlobalAddress } from './global-address.ts';
@@ -21,7 +20,6 @@ export type CheckAddress = (url: URL) => Promise<ResolvedAddress[]>;
  * of the host global or allowed. A host with one bad address among good ones is refused. Connect to the
  * returned addresses, not to the name again: its answer may change. Contract 4, Images.
  * @param allow SSRF_ALLOW: CIDR ranges, addresses and host names that may be asked beside.
- * @throws StartError for an entry of `allow` that is none of these.
  */
 export function createAddressCheck(options: {
   allow: readonly string[];
@@ -75,6 +73,11 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   return addresses;
 }
 
+/** Tells whether a text may be an entry of SSRF_ALLOW. */
+export function isAllowEntry(text: string): boolean {
+  return readRange(text) !== undefined || /^[\w.-]+$/.test(text);
+}
+
 type Range = ReturnType<typeof ipaddr.parseCIDR>;
 
 function readAllowList(entries: readonly string[]): { hosts: Set<string>; ranges: Range[] } {
@@ -83,9 +86,7 @@ function readAllowList(entries: readonly string[]): { hosts: Set<string>; ranges
   for (const entry of entries) {
     const range = readRange(entry);
     if (range !== undefined) ranges.push(range);
-    else if (/^[\w.-]+$/.test(entry)) hosts.add(entry.toLowerCase());
-    else
-      throw new StartError('SSRF_ALLOW must be CIDR ranges, addresses and hosts, comma separated');
+    else hosts.add(entry.toLowerCase());
   }
   return { hosts, ranges };
 }

@@ -1,3 +1,3 @@
-export type { Lookup } from './address.ts';
+export { isAllowEntry, type Lookup } from './address.ts';
 export { type Answer, createSafeFetch, firstOf, type SafeFetch } from './fetch.ts';
 export { FetchError } from './fetch-error.ts';

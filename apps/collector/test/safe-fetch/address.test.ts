@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StartError } from '@oselya/kit';
 import { createAddressCheck } from '../../src/safe-fetch/address.ts';
 import { FetchError } from '../../src/safe-fetch/index.ts';
 
@@ -152,17 +151,5 @@ test('SSRF_ALLOW lets ranges, addresses and hosts through, and nothing beside th
     'media.internal.test',
   ]) {
     await assert.rejects(judge(new URL(`http://${host}/`)), FetchError, host);
-  }
-});
-
-test('a bad entry of SSRF_ALLOW stops the start, naming the variable and not the value', () => {
-  for (const entry of ['10.0.0.0/33', 'http://a.test', '10.0.0.0/', 'a b', '::/129']) {
-    assert.throws(
-      () => createAddressCheck({ allow: [entry] }),
-      (error) =>
-        error instanceof StartError &&
-        /SSRF_ALLOW/.test(error.message) &&
-        !error.message.includes(entry),
-    );
   }
 });
