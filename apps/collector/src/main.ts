@@ -81,7 +81,8 @@ export async function startWorker(
   const config = readConfig(env, { api: false });
   await mkdir(config.DATA_DIR, { recursive: true });
   await using opened = new AsyncDisposableStack();
-  const services = await openServices(config, shared);
+  const log = shared.log ?? createLogger({ level: config.LOG_LEVEL, service: 'worker' });
+  const services = await openServices(config, { ...shared, log });
   opened.defer(services.close);
   const page = await openPage(config, services);
   if (page !== undefined) opened.defer(page.close);
