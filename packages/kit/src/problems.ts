@@ -29,6 +29,8 @@ export type ProblemDetails = {
   errors?: readonly { path: string; message: string }[];
   /** Headers of the answer, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>;
+  /** Further members of the answer (RFC 9457 §3.2), such as the id of what the error is about. */
+  members?: Readonly<Record<string, unknown>>;
 };
 
 /** An error that is answered as `application/problem+json` (RFC 9457). Contract 2. */
@@ -40,6 +42,7 @@ export class ProblemError extends Error {
   readonly detail: string;
   readonly errors: readonly { path: string; message: string }[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  readonly members: Readonly<Record<string, unknown>>;
   /** The page's own detail stands for the advice only: what is said of one occurrence says more. */
   readonly page: { detail: string; button: ErrorPage['button'] };
 
@@ -52,6 +55,7 @@ export class ProblemError extends Error {
     this.detail = detail;
     this.errors = details.errors;
     this.headers = details.headers ?? {};
+    this.members = details.members ?? {};
     const { advice = detail, button } = definition.page ?? {};
     this.page = { detail: details.detail ?? advice, button };
   }

@@ -22,10 +22,11 @@ export type ProblemBody = Static<typeof problemSchema>;
 
 /** A problem as it is answered, over HTTP and sockets alike. Contract 2. */
 export function problemBody(
-  { code, title, status, detail, errors }: ProblemError,
+  { code, title, status, detail, errors, members }: ProblemError,
   requestId: string,
 ): ProblemBody {
   return {
+    ...members,
     type: `urn:oselya:error:${code}`,
     title,
     status,

@@ -541,7 +541,7 @@ export interface paths {
          *     COLLECTOR_UPLOADS forms at once, and is 503 `uploads_busy` past those.
          *
          *     The pipeline runs before the answer, so this can take minutes. A payload that ends
-         *     `invalid` is 422 with the reason. One that failed is 502 where the model did, 503 where it can be tried again
+         *     `invalid` is 422 with the reason. The problem of a payload that was stored has its `raw_id`. One that failed is 502 where the model did, 503 where it can be tried again
          *     at once (a stage took too long, the image store failed, or the process ended), and else 500; it has to be sent again,
          *     since its pictures are not kept. The same `Idempotency-Key` with the same payload and pictures within 24 hours gives
          *     the outcome of the earlier one, unless that one failed.

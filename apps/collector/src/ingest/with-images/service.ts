@@ -70,7 +70,7 @@ export function createProcessForm(deps: {
       // Whose end could not be written for an outage cannot be looked up for it either.
       if (!isDatabaseOutage(error) || (outcome !== 'lost' && outcome !== 'postponed')) throw error;
       const detail = `The database was away for too long: send the payload again (raw_id ${rawId}).`;
-      throw problem('interrupted', { detail, cause: error });
+      throw problem('interrupted', { detail, members: { raw_id: rawId }, cause: error });
     }
   };
 }
@@ -95,6 +95,7 @@ async function answer(
       if (unfinished === 'still_processing') throw notDone(rawId, unfinished);
       throw problem('interrupted', {
         detail: `The payload (raw_id ${rawId}) is back in the queue, and processed when what it needs is there.`,
+        members: { raw_id: rawId },
       });
     default:
       throw notDone(rawId, unfinished);
@@ -105,6 +106,7 @@ function notDone(rawId: number, code: 'lease_lost' | 'still_processing'): Error 
   return problem(code, {
     detail: `The payload (raw_id ${rawId}) is not done yet. Send the request again in a moment.`,
     headers: { 'retry-after': '5' },
+    members: { raw_id: rawId },
   });
 }
 
@@ -112,7 +114,10 @@ function notDone(rawId: number, code: 'lease_lost' | 'still_processing'): Error 
 function reasonOf(rawId: number, error: RawError | null): Error {
   const { code, message } = error ?? { code: 'internal_error', message: 'It failed.' };
   const known = isErrorCode(code) ? code : 'internal_error';
-  return problem(known, { detail: `${message} (raw_id ${rawId})` });
+  return problem(known, {
+    detail: `${message} (raw_id ${rawId})`,
+    members: { raw_id: rawId },
+  });
 }
 
 function isErrorCode(code: string): code is ErrorCode {

@@ -85,7 +85,7 @@ test('what is no property listing is 422 with the reason, and its pictures are n
   });
   const answer = await send(formOf(payload, [await pictureFile('maroon')]));
   assert.deepEqual([answer.status, answer.body.code], [422, 'not_a_listing']);
-  const rawId = Number(/raw_id (\d+)/.exec(answer.body.detail)?.[1]);
+  const { raw_id: rawId } = answer.body;
   const raw = await rawRecord(db, rawId);
   assert.equal(raw.status, 'invalid');
   const retry = await collector.post(`/api/v1/admin/raw/${rawId}/retry`);
@@ -199,6 +199,7 @@ async function failingModel(files: (typeof FILES)[number]): Promise<void> {
   const headers = { 'idempotency-key': 'failing' };
   const failed = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([failed.status, failed.body.code], [502, 'model_failed']);
+  assert.equal((await rawRecord(db, failed.body.raw_id)).status, 'failed');
   // The breaker opens in the midst of the second one.
   const cut = await sendForm(down.url, formOf(payload, files), headers);
   assert.deepEqual([cut.status, cut.body.code], [502, 'model_failed']);
