@@ -21,6 +21,13 @@ export const commonErrors = {
     retry: false,
     page: { advice: 'There is nothing at this address.' },
   },
+  method_not_allowed: {
+    status: 405,
+    title: 'Method not allowed',
+    advice: 'This address takes other methods. Use one that the header `Allow` lists.',
+    retry: false,
+    page: { advice: 'This address cannot be opened like this.' },
+  },
   request_too_slow: {
     status: 408,
     title: 'Request too slow',

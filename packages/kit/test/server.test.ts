@@ -129,6 +129,32 @@ for (const [name, send, status, code] of cases) {
   });
 }
 
+test('an address that takes other methods says which', async () => {
+  for (const [method, url, allow] of [
+    ['GET', '/pots/1', 'POST'],
+    ['HEAD', '/pots/1', 'POST'],
+    ['OPTIONS', '/pots/1?size=2', 'POST'],
+    ['DELETE', '/orders', 'POST'],
+    ['POST', '/page', 'GET, HEAD'],
+    ['PUT', '/health/live', 'GET, HEAD'],
+    ['POST', '/docs/static/index.html', 'GET, HEAD'],
+  ] as const) {
+    const answer = await app.inject({ method, url });
+    assert.deepEqual([answer.statusCode, answer.headers.allow], [405, allow], `${method} ${url}`);
+    if (method !== 'HEAD') assert.equal(answer.json().code, 'method_not_allowed');
+  }
+  for (const [method, url] of [
+    ['OPTIONS', '/cups'],
+    ['POST', '/orders/'],
+    ['POST', '/pots/1/lid'],
+    ['GET', '/docs/static/none.js'],
+  ] as const) {
+    const answer = await app.inject({ method, url });
+    assert.deepEqual([answer.statusCode, answer.headers.allow], [404, undefined], url);
+  }
+  assert.equal((await app.inject({ method: 'HEAD', url: '/page' })).statusCode, 200);
+});
+
 test('a scope with schemas of its own is as strict, and may refer to them', async () => {
   assert.equal((await post('/orders', { cups: 1 })).statusCode, 200);
   assert.equal((await post('/orders', { cups: '1' })).statusCode, 422);

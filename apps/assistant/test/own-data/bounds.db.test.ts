@@ -144,6 +144,6 @@ test('nobody is sent the head of an export, which would be made for nobody', asy
     method: 'HEAD',
     headers: { 'x-user': 'u-taras' },
   });
-  assert.equal(answer.status, 404);
+  assert.equal(answer.status, 405);
   assert.equal(await countAudits(), before);
 });

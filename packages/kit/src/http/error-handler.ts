@@ -20,9 +20,21 @@ export function handleError(
   return sendProblem(toProblem(error), request, reply);
 }
 
-/** Answers a request for an address that does not exist. */
-export function handleNotFound(request: FastifyRequest, reply: FastifyReply) {
-  return sendProblem(commonProblem('not_found'), request, reply);
+/**
+ * Answers a request without a route: its address does not exist, or takes other methods.
+ * @param allowed The methods that the address takes.
+ */
+export function handleNotFound(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  allowed: readonly string[],
+) {
+  // A route that has the method may have found nothing.
+  const isUnknown = allowed.length === 0 || allowed.includes(request.method);
+  const problem = isUnknown
+    ? commonProblem('not_found')
+    : commonProblem('method_not_allowed', { headers: { allow: allowed.join(', ') } });
+  return sendProblem(problem, request, reply);
 }
 
 function sendProblem(problem: ProblemError, request: FastifyRequest, reply: FastifyReply) {

@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
+import { rememberMethods } from './allowed-methods.ts';
 import { compilersFactory } from './compilers.ts';
 import { describeAnswers } from './describe-answers.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
@@ -91,7 +92,10 @@ export async function createServer(options: ServerOptions): Promise<Server> {
       reply,
     ),
   );
-  app.setNotFoundHandler(handleNotFound);
+  const methodsOf = rememberMethods(app, { maxParamLength: MAX_PARAM_LENGTH });
+  app.setNotFoundHandler((request, reply) =>
+    handleNotFound(request, reply, methodsOf(request.url)),
+  );
   app.addSchema(problemSchema);
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
   app.removeContentTypeParser('text/plain');
