@@ -4,6 +4,7 @@ export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export { SLOWEST_BODY } from './http/slow-body.ts';
+export { createJsonParser } from './http/json-parser.ts';
 export { createValidatorCompiler } from './http/validator.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
 export { type ProblemBody, problemBody, problemSchema } from './http/problem-body.ts';

@@ -155,6 +155,14 @@ test('an address that takes other methods says which', async () => {
   assert.equal((await app.inject({ method: 'HEAD', url: '/page' })).statusCode, 200);
 });
 
+test('a key that could change a prototype is rejected as what it is', async () => {
+  for (const body of ['{"name": {"__proto__": 1}}', '{"constructor": {"prototype": {}}}']) {
+    assert.match((await post('/pots/1', body)).json().detail, /has a key "__proto__"/);
+  }
+  const { detail } = (await post('/pots/1', '{"__proto__": 1')).json();
+  assert.match(detail, /not valid JSON/);
+});
+
 test('a scope with schemas of its own is as strict, and may refer to them', async () => {
   assert.equal((await post('/orders', { cups: 1 })).statusCode, 200);
   assert.equal((await post('/orders', { cups: '1' })).statusCode, 422);

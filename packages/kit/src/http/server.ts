@@ -11,6 +11,7 @@ import { compilersFactory } from './compilers.ts';
 import { describeAnswers } from './describe-answers.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { iconRoute } from './icon.ts';
+import { createJsonParser } from './json-parser.ts';
 import { answerMalformedHttp } from './malformed-http.ts';
 import { nameRetryTime } from './name-retry-time.ts';
 import { problemSchema } from './problem-body.ts';
@@ -99,6 +100,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addSchema(problemSchema);
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
   app.removeContentTypeParser('text/plain');
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
   app.addHook('onRequest', refuseSlowBody);
   app.addHook('onRequest', passOverUndeclaredBody);
   app.addHook('onSend', nameRetryTime);

@@ -1,4 +1,4 @@
-import { describeErrors, type Server } from '@oselya/kit';
+import { createJsonParser, describeErrors, ProblemError, type Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { problem } from '../../errors.ts';
@@ -16,12 +16,13 @@ const schema = Type.Ref('PayloadSchema');
 
 /** @param app Knows `PayloadSchema`. */
 export function createReadMetadata(app: Server): ReadMetadata {
-  const parse = app.getDefaultJsonParser('error', 'error');
+  const parse = createJsonParser(app);
 
   return async (request, content) => {
     const value = await new Promise<unknown>((resolve, reject) => {
-      void parse(request, content.toString(), (cause, parsed) => {
+      parse(request, content.toString(), (cause, parsed) => {
         if (cause === null) resolve(parsed);
+        else if (cause instanceof ProblemError) reject(cause);
         else reject(problem('malformed_request', { detail: NO_JSON, cause }));
       });
     });
