@@ -45,10 +45,12 @@ export function ingestRoutes(
   app.post(
     '/ingest',
     {
-      config: { scope: 'ingest' },
+      config: { scope: 'ingest', acceptsCompressed: true },
       schema: {
         tags: ['ingest'],
         summary: 'Take a payload in; a worker processes it later',
+        description:
+          'The body may be compressed, with `Content-Encoding` `gzip`, `deflate` or `br`; decompressed it is at most 1 MiB.',
         headers: ingestHeaders,
         body: Type.Unsafe<Payload>(Type.Ref('PayloadSchema')),
         response: {
@@ -97,10 +99,12 @@ export function ingestRoutes(
   );
 }
 
-/** How many bytes a request has brought; one that was sent in chunks does not say. */
+/** Returns the size of a body in bytes; the header says less of one that is compressed, and nothing of one in chunks. */
 function sizeOf({ headers, body }: FastifyRequest): number {
-  const { 'content-length': length } = headers;
-  return length === undefined ? Buffer.byteLength(JSON.stringify(body)) : Number(length);
+  const { 'content-length': length, 'content-encoding': encoding } = headers;
+  return length === undefined || encoding !== undefined
+    ? Buffer.byteLength(JSON.stringify(body))
+    : Number(length);
 }
 
 const REFUSED = [400, ...CHANGE_REFUSALS, 'idempotency_conflict', 413, 415, 422, 429] as const;

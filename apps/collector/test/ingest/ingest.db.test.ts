@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { sql } from 'kysely';
 import { createApiKeys } from '../../src/access/api-keys.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
@@ -56,6 +57,24 @@ test('a payload is accepted, stored and pending', async () => {
     .selectAll()
     .executeTakeFirst();
   assert.ok(source, 'the source came into being');
+});
+
+const sendCompressed = (body: object, path = '/api/v1/ingest') =>
+  fetch(unlimited.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    body: gzipSync(JSON.stringify(body)),
+  });
+
+test('a compressed payload is stored as it was before', async () => {
+  const payload = payloadOf({ description: 'Продам квартиру. '.repeat(2000) });
+  const answer = await sendCompressed(payload);
+  assert.equal(answer.status, 202);
+  const { raw_id: rawId } = (await answer.json()) as Accepted;
+  assert.deepEqual((await rawRecord(db, rawId)).payload, payload);
+  const large = { ...payload, attributes: { padding: ' '.repeat(1024 * 1024) } };
+  assert.equal((await sendCompressed(large)).status, 413);
+  assert.equal((await sendCompressed({ query: 'a' }, '/api/v1/search/fulltext')).status, 415);
 });
 
 test('a source that is there already stays, also for many at once', async () => {

@@ -8,6 +8,7 @@ import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
 import { rememberMethods } from './allowed-methods.ts';
 import { compilersFactory } from './compilers.ts';
+import { decompressBody } from './compressed-body.ts';
 import { describeAnswers } from './describe-answers.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
 import { iconRoute } from './icon.ts';
@@ -103,6 +104,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
   app.addHook('onRequest', refuseSlowBody);
   app.addHook('onRequest', passOverUndeclaredBody);
+  app.addHook('preParsing', decompressBody);
   app.addHook('onSend', nameRetryTime);
   app.addHook('onRequest', (request, reply, done) => {
     void reply.headers(securityHeaders).header('x-request-id', request.id);

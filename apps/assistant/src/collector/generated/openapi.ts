@@ -232,7 +232,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take a payload in; a worker processes it later */
+        /**
+         * Take a payload in; a worker processes it later
+         * @description The body may be compressed, with `Content-Encoding` `gzip`, `deflate` or `br`; decompressed it is at most 1 MiB.
+         */
         post: {
             parameters: {
                 query?: never;

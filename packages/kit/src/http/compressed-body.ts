@@ -1,0 +1,55 @@
+import { Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { preParsingHookHandler } from 'fastify';
+import { commonProblem } from '../common-errors.ts';
+
+// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether a body may be compressed; the limit of a body's size holds after it is decompressed. */
+    acceptsCompressed?: boolean;
+  }
+}
+
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+]);
+
+/**
+ * A hook that decompresses the body of a request where its route accepts that, and else rejects one that is encoded
+ * with 415. Fastify counts what comes out against the limit of the body, and stops there. RFC 9110 §8.4, §12.5.3.
+ */
+export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
+  const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+  const { schema, config } = request.routeOptions;
+  if (encoding === 'identity' || schema?.body === undefined) return done(null, payload);
+  const accepted = config.acceptsCompressed === true ? [...DECODERS.keys()] : ['identity'];
+  const createDecoder = accepted.includes(encoding) ? DECODERS.get(encoding) : undefined;
+  if (createDecoder === undefined) {
+    const allowed = accepted.join(', ');
+    const detail = `The header Content-Encoding is not accepted here; these encodings are: ${allowed}.`;
+    const headers = { 'accept-encoding': allowed };
+    return done(commonProblem('unsupported_media_type', { detail, headers }));
+  }
+  const decoder = createDecoder();
+  const decoded = Object.assign(Readable.from(readAll(decoder, encoding), { objectMode: false }), {
+    receivedEncodedLength: 0,
+  });
+  payload.on('data', (chunk: Buffer) => (decoded.receivedEncodedLength += chunk.length));
+  payload.once('error', (error) => decoder.destroy(error));
+  payload.pipe(decoder);
+  // After a body that was rejected, its rest is read, so that its sender gets the answer.
+  reply.raw.once('finish', () => payload.unpipe(decoder).resume());
+  done(null, decoded);
+};
+
+async function* readAll(decoder: Transform, encoding: string): AsyncGenerator<Buffer> {
+  try {
+    yield* decoder;
+  } catch (cause) {
+    const detail = `The body is not what its header Content-Encoding says: ${encoding}.`;
+    throw commonProblem('malformed_request', { detail, cause });
+  }
+}
