@@ -129,6 +129,8 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     db,
     verify: createVerifier({
       secret: config.IDP_WEBHOOK_SECRET,
+      oldSecrets: config.IDP_WEBHOOK_SECRETS_OLD,
+      isStandardOnly: config.IDP_WEBHOOK_STANDARD_ONLY,
       signatureHeader: config.IDP_WEBHOOK_SIGNATURE_HEADER,
     }),
     countWebhook: createWebhookMetrics(registry),

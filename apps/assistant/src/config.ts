@@ -76,6 +76,8 @@ export const configSchema = Type.Object({
   IDP_PERMISSIONS_CLAIM: text(''),
   IDP_USER_MAX_AGE_SECONDS: integer({ default: 0, max: 86_400 }),
   IDP_WEBHOOK_SECRET: secret(),
+  IDP_WEBHOOK_SECRETS_OLD: Type.Array(Type.String(), { default: [], writeOnly: true }),
+  IDP_WEBHOOK_STANDARD_ONLY: flag(false),
   IDP_WEBHOOK_SIGNATURE_HEADER: Type.String({
     default: 'x-webhook-signature',
     pattern: "^[\\w!#$%&'*+.^`|~-]{1,64}$",
@@ -198,12 +200,26 @@ const fittingAnswer: ConfigRule<typeof configSchema> = ({
   ];
 };
 
+/** Without a current secret every webhook is rejected, so an old one alone is a mistake. */
+const currentSecret: ConfigRule<typeof configSchema> = ({
+  IDP_WEBHOOK_SECRET: secret,
+  IDP_WEBHOOK_SECRETS_OLD: old = [],
+}) =>
+  secret === '' && old.length > 0
+    ? [['IDP_WEBHOOK_SECRET', 'is not set: IDP_WEBHOOK_SECRETS_OLD needs it']]
+    : [];
+
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
  */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const values = loadConfig(configSchema, env, [keptCookie, completeModel, fittingAnswer]);
+  const values = loadConfig(configSchema, env, [
+    keptCookie,
+    completeModel,
+    fittingAnswer,
+    currentSecret,
+  ]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {
     ...values,

@@ -44,6 +44,8 @@ test('the defaults are those of the specification and the contract', () => {
     IDP_TIMEOUT_MS: 5000,
     IDP_USER_MAX_AGE_SECONDS: 0,
     IDP_WEBHOOK_SECRET: '',
+    IDP_WEBHOOK_SECRETS_OLD: [],
+    IDP_WEBHOOK_STANDARD_ONLY: false,
     IDP_WEBHOOK_SIGNATURE_HEADER: 'x-webhook-signature',
     SVC_AUTH_ENCRYPTION_KEYS_OLD: [],
     SVC_AUTH_COOKIE_NAME: 'svc_auth_session',
@@ -160,6 +162,15 @@ for (const [variable, value, meaning] of [
     assert.equal(config[variable], meaning);
   });
 }
+
+test('an old secret of webhooks needs a current one', () => {
+  assert.throws(
+    () => read({ IDP_WEBHOOK_SECRETS_OLD: 'old' }),
+    (error) => error instanceof ConfigError && error.variables.includes('IDP_WEBHOOK_SECRET'),
+  );
+  const both = read({ IDP_WEBHOOK_SECRET: 'new', IDP_WEBHOOK_SECRETS_OLD: 'old, older' });
+  assert.deepEqual(both.IDP_WEBHOOK_SECRETS_OLD, ['old', 'older']);
+});
 
 test('a capitalised None is a contradiction without Secure as well', () => {
   assert.throws(

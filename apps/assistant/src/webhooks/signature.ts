@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 /** Why a webhook is not taken for the provider's. It is for the log: the sender does not learn it. */
 export type SignatureRefusal =
   | 'secret_not_set'
+  | 'standard_webhooks_only'
   | 'signature_missing'
   | 'signature_malformed'
   | 'signature_wrong'
@@ -45,32 +46,39 @@ const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
  * @param secret IDP_WEBHOOK_SECRET: its UTF-8 bytes are the key. Behind `whsec_` stands the key of
  * Standard Webhooks in base64. Its libraries take a secret without that prefix for base64 too, so that
  * one which can be that is tried both ways. Without a secret nothing is verified.
+ * @param oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier ones, which still verify.
+ * @param isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: the HMAC of the body alone does not count.
  * @param signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER, which holds the HMAC of the body alone. As soon as
  * another header of Standard Webhooks is there, that form is what counts.
  * @param now Milliseconds.
  */
 export function createVerifier({
   secret,
+  oldSecrets = [],
   signatureHeader,
+  isStandardOnly = false,
   now = Date.now,
 }: {
   secret: string;
+  oldSecrets?: readonly string[];
   signatureHeader: string;
+  isStandardOnly?: boolean;
   now?: () => number;
 }): VerifySignature {
   if (secret === '') return () => ({ refusal: 'secret_not_set' });
-  const bodyKey = Buffer.from(secret);
-  const standardKeys = readStandardKeys(secret);
+  const secrets = [secret, ...oldSecrets];
+  const bodyKeys = secrets.map((one) => Buffer.from(one));
+  const standardKeys = secrets.flatMap(readStandardKeys);
   const bodyHeader = signatureHeader.toLowerCase();
   const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
   function verifyBody(header: unknown, body: Uint8Array): ReturnType<VerifySignature> {
     if (header === undefined) return { refusal: 'signature_missing' };
+    if (isStandardOnly) return { refusal: 'standard_webhooks_only' };
     const given = typeof header === 'string' ? readSignature(header) : undefined;
     if (given === undefined) return { refusal: 'signature_malformed' };
-    const expected = createHmac('sha256', bodyKey).update(body).digest();
-    if (!timingSafeEqual(given, expected)) return { refusal: 'signature_wrong' };
-    return { form: 'hmac', deliveryId: null };
+    const isSigned = isOneOf([given], bodyKeys.map(hmacOf(body)));
+    return isSigned ? { form: 'hmac', deliveryId: null } : { refusal: 'signature_wrong' };
   }
 
   function verifyStandard(
@@ -87,22 +95,28 @@ export function createVerifier({
     if (!matches(SIGNATURES, signatures)) return { refusal: 'signature_malformed' };
     const skewSeconds = Math.abs(Math.floor(now() / 1000) - Number(timestamp));
     if (skewSeconds > TOLERANCE_SECONDS) return { refusal: 'timestamp_out_of_tolerance' };
-    const expected = standardKeys.map((key) =>
-      createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest(),
-    );
-    // Each is compared with each, so that the time does not tell which of them fits.
-    const fitting = readStandardSignatures(signatures).flatMap((given) =>
-      expected.filter((one) => timingSafeEqual(given, one)),
-    );
-    return fitting.length > 0
-      ? { form: 'standard', deliveryId: id }
-      : { refusal: 'signature_wrong' };
+    const expected = standardKeys.map(hmacOf(`${id}.${timestamp}.`, body));
+    const isSigned = isOneOf(readStandardSignatures(signatures), expected);
+    return isSigned ? { form: 'standard', deliveryId: id } : { refusal: 'signature_wrong' };
   }
 
   return (headers, body) =>
     standardHeaders.some((name) => headers[name] !== undefined)
       ? verifyStandard(headers, body)
       : verifyBody(headers[bodyHeader], body);
+}
+
+const hmacOf =
+  (...parts: (string | Uint8Array)[]) =>
+  (key: Buffer): Buffer => {
+    const hmac = createHmac('sha256', key);
+    for (const part of parts) hmac.update(part);
+    return hmac.digest();
+  };
+
+/** Compares each with each, so that the time does not tell which of them fits. */
+function isOneOf(given: readonly Buffer[], expected: readonly Buffer[]): boolean {
+  return given.flatMap((one) => expected.filter((it) => timingSafeEqual(one, it))).length > 0;
 }
 
 /**

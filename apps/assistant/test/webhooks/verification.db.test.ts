@@ -33,6 +33,32 @@ for (const [name, headers] of [
   });
 }
 
+test('during a rotation the old secrets verify too, and no others', async () => {
+  const rotating = await instance({
+    IDP_WEBHOOK_SECRET: 'the next secret',
+    IDP_WEBHOOK_SECRETS_OLD: `another, whsec_${Buffer.alloc(24, 7).toString('base64')}`,
+  });
+  const statusOf = async (headers: Record<string, string>) =>
+    (await post(rotating, BODY, headers)).statusCode;
+  for (const secret of ['the next secret', 'another']) {
+    const bodyAlone = { 'x-webhook-signature': hmac(BODY, secret).toString('hex') };
+    assert.equal(await statusOf(bodyAlone), 200, secret);
+    assert.equal(await statusOf(standardHeaders(BODY, { key: Buffer.from(secret) })), 200, secret);
+  }
+  assert.equal(await statusOf(standardHeaders(BODY, { key: Buffer.alloc(24, 7) })), 200);
+  assert.equal(await statusOf(hmacHeaders(BODY)), 400);
+  assert.equal(await statusOf(standardHeaders(BODY)), 400);
+});
+
+test('where only Standard Webhooks count, an HMAC of the body is 400', async () => {
+  const strict = await instance({ IDP_WEBHOOK_STANDARD_ONLY: 'true' });
+  lines.length = 0;
+  const answer = await post(strict, BODY, hmacHeaders(BODY));
+  assert.equal(answer.json().code, 'webhook_not_verified');
+  assert.ok(lines.some((line) => line.includes('"reason":"standard_webhooks_only"')));
+  assert.equal((await post(strict, BODY, standardHeaders(BODY))).statusCode, 200);
+});
+
 test('without a secret every webhook is 400', async () => {
   const unset = await instance({ IDP_WEBHOOK_SECRET: '' });
   const empty = { 'x-webhook-signature': hmac(BODY, '').toString('hex') };
