@@ -21,6 +21,9 @@ const KEY_RULE =
 
 const COOKIE_NAME = "^[\\w!#$%&'*+.^`|~-]{1,64}$";
 
+/** RFC 6749 §3.3. */
+const SCOPE = '[\\x21\\x23-\\x5b\\x5d-\\x7e]+';
+
 /** Browsers keep no cookie longer. */
 const MAX_COOKIE_DAYS = 400;
 
@@ -68,6 +71,11 @@ export const configSchema = Type.Object({
   ),
   IDP_ADMIN_ROLE_SLUG: text('svc_admin'),
   IDP_DISCOVERY: flag(false),
+  IDP_SCOPES: Type.String({
+    default: 'openid email profile roles permissions',
+    pattern: `^${SCOPE}( ${SCOPE})*$`,
+    description: 'must be scopes with a space between them, such as openid email offline_access',
+  }),
   IDP_AUTHORIZE_PATH: endpoint('/oauth/authorize'),
   IDP_TOKEN_PATH: endpoint('/oauth/token'),
   IDP_USERINFO_PATH: endpoint('/oauth/userinfo'),
@@ -209,6 +217,12 @@ const currentSecret: ConfigRule<typeof configSchema> = ({
     ? [['IDP_WEBHOOK_SECRET', 'is not set: IDP_WEBHOOK_SECRETS_OLD needs it']]
     : [];
 
+/** Without it the provider's answer is not OpenID Connect's, by which it would be judged. */
+const openIdScope: ConfigRule<typeof configSchema> = ({ IDP_DISCOVERY, IDP_SCOPES = '' }) =>
+  IDP_DISCOVERY === true && !IDP_SCOPES.split(' ').includes('openid')
+    ? [['IDP_SCOPES', 'must contain openid: IDP_DISCOVERY=true needs it']]
+    : [];
+
 /**
  * Reads the assistant's configuration.
  * @throws ConfigError naming every bad variable with its rule, never its value.
@@ -219,6 +233,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     completeModel,
     fittingAnswer,
     currentSecret,
+    openIdScope,
   ]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {

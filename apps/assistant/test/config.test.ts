@@ -35,6 +35,7 @@ test('the defaults are those of the specification and the contract', () => {
     IDP_REDIRECT_URI: 'http://127.0.0.1:8000/auth/callback',
     IDP_ADMIN_ROLE_SLUG: 'svc_admin',
     IDP_DISCOVERY: false,
+    IDP_SCOPES: 'openid email profile roles permissions',
     IDP_AUTHORIZE_PATH: '/oauth/authorize',
     IDP_TOKEN_PATH: '/oauth/token',
     IDP_USERINFO_PATH: '/oauth/userinfo',
@@ -129,6 +130,8 @@ for (const [variable, value] of [
   ['IDP_REDIRECT_URI', 'https://oselya.example/auth/callback#x'],
   ['IDP_TOKEN_PATH', 'https://id.example/token'],
   ['IDP_TIMEOUT_MS', '0'],
+  ['IDP_SCOPES', 'openid  email'],
+  ['IDP_SCOPES', 'openid "email"'],
   ['METRICS_TOKEN', 'fifteen letters'],
   ['METRICS_TOKEN', 'too-short'],
   ['IDP_CLIENT_AUTH', 'none'],
@@ -162,6 +165,14 @@ for (const [variable, value, meaning] of [
     assert.equal(config[variable], meaning);
   });
 }
+
+test('discovery needs the scope openid', () => {
+  assert.throws(
+    () => read({ IDP_DISCOVERY: 'true', IDP_SCOPES: 'email openid2' }),
+    (error) => error instanceof ConfigError && error.variables.includes('IDP_SCOPES'),
+  );
+  assert.equal(read({ IDP_SCOPES: 'email' }).IDP_SCOPES, 'email');
+});
 
 test('an old secret of webhooks needs a current one', () => {
   assert.throws(

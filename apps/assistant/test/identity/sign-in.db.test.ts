@@ -40,6 +40,18 @@ test('login sends the browser to the provider with exactly these parameters', as
   assert.equal(code_challenge, expected);
 });
 
+test('login asks for the configured scopes, and for consent where offline access is one', async () => {
+  const asked = async (scopes: string) => {
+    const other = await instance({ IDP_SCOPES: scopes });
+    const { headers } = await other.inject('/auth/login');
+    const { searchParams } = new URL(String(headers.location));
+    return [searchParams.get('scope'), searchParams.get('prompt')];
+  };
+  assert.deepEqual(await asked('openid email'), ['openid email', null]);
+  const offline = 'openid email offline_access';
+  assert.deepEqual(await asked(offline), [offline, 'consent']);
+});
+
 test('the cookie that ties a sign-in to its browser is short-lived, and not for scripts', async () => {
   const { cookies } = await new Browser(app).get('/auth/login');
   assert.deepEqual(

@@ -58,8 +58,6 @@ export type Provider = {
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 
-const SCOPE = 'openid email profile roles permissions';
-
 /** The identity provider as Contract 3 describes it, or any OpenID provider with IDP_DISCOVERY. */
 export function createProvider(
   config: Config,
@@ -68,6 +66,7 @@ export function createProvider(
     measure = unmeasured,
   }: { transport?: CustomFetch; measure?: MeasureRequest } = {},
 ): Provider {
+  const isOffline = config.IDP_SCOPES.split(' ').includes('offline_access');
   const getClient = createClient(config, { transport, measure });
   const rules = {
     clientId: config.IDP_CLIENT_ID,
@@ -91,7 +90,9 @@ export function createProvider(
       call(async ({ oauth }) => {
         const url = buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
-          scope: SCOPE,
+          scope: config.IDP_SCOPES,
+          // OpenID Connect Core §11: else providers leave `offline_access` out.
+          ...(isOffline && { prompt: 'consent' }),
           state,
           code_challenge: await calculatePKCECodeChallenge(codeVerifier),
           code_challenge_method: 'S256',
