@@ -113,6 +113,7 @@ export const configSchema = Type.Object({
     { default: 'lax' },
   ),
   SVC_AUTH_COOKIE_MAX_AGE_DAYS: integer({ default: 30, min: 1, max: MAX_COOKIE_DAYS }),
+  SVC_AUTH_IDLE_DAYS: integer({ default: 0, max: MAX_COOKIE_DAYS }),
   LOGIN_PER_MINUTE: integer({ default: 600 }),
   SOCKETS_PER_USER: integer({ default: 20, min: 1 }),
   SOCKETS_PER_ADDRESS: integer({ default: 200, min: 1 }),
@@ -210,10 +211,10 @@ const fittingAnswer: ConfigRule<typeof configSchema> = ({
 
 /** Without a current secret every webhook is rejected, so an old one alone is a mistake. */
 const currentSecret: ConfigRule<typeof configSchema> = ({
-  IDP_WEBHOOK_SECRET: secret,
+  IDP_WEBHOOK_SECRET: current,
   IDP_WEBHOOK_SECRETS_OLD: old = [],
 }) =>
-  secret === '' && old.length > 0
+  current === '' && old.length > 0
     ? [['IDP_WEBHOOK_SECRET', 'is not set: IDP_WEBHOOK_SECRETS_OLD needs it']]
     : [];
 

@@ -53,6 +53,7 @@ test('the defaults are those of the specification and the contract', () => {
     SVC_AUTH_COOKIE_SECURE: false,
     SVC_AUTH_COOKIE_SAMESITE: 'lax',
     SVC_AUTH_COOKIE_MAX_AGE_DAYS: 30,
+    SVC_AUTH_IDLE_DAYS: 0,
     ANDROID_APP_PACKAGE: 'app.oselya.android',
     LOGIN_PER_MINUTE: 600,
     SOCKETS_PER_USER: 20,

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { alive, type Lifetime } from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import type { Hit, ListingFacts } from './changes.ts';
 
@@ -20,21 +21,20 @@ const isDue = sql<boolean>`(saved_searches.told_at is null
 
 /**
  * Whether the user of a search is signed in somewhere.
- * @param lifetimeDays Of sign-ins.
+ * @param lifetime Of sign-ins.
  */
-const isSignedIn = (lifetimeDays: number) => sql<boolean>`exists (select from user_auth_sessions
-  where user_id = saved_searches.user_id
-    and created_at > now() - make_interval(days => ${lifetimeDays}))`;
+const isSignedIn = (lifetime: Lifetime) => sql<boolean>`exists (select from user_auth_sessions s
+  where s.user_id = saved_searches.user_id and ${alive(lifetime)})`;
 
 /**
  * Searches that have something to tell, and may by the time of their last digest, of users who are signed in
  * somewhere.
- * @param lifetimeDays Of sign-ins.
+ * @param lifetime Of sign-ins.
  * @param after The id of the last search of the page before.
  */
 export async function dueSearches(
   db: Kysely<Tables>,
-  { lifetimeDays, after, limit }: { lifetimeDays: number; after: string; limit: number },
+  { lifetime, after, limit }: { lifetime: Lifetime; after: string; limit: number },
 ): Promise<DueSearch[]> {
   const { rows } = await sql<DueSearch>`
     select saved_searches.id, saved_searches.user_id, saved_searches.session_id,
@@ -46,7 +46,7 @@ export async function dueSearches(
       and saved_searches.session_id is not null and ${isDue}
       and exists (select from saved_search_hits
         where search_id = saved_searches.id and told_at is null)
-      and ${isSignedIn(lifetimeDays)}
+      and ${isSignedIn(lifetime)}
     order by saved_searches.id limit ${limit}`.execute(db);
   return rows;
 }
@@ -58,13 +58,13 @@ export type Heading = { name: string; query: string };
  * Locks a search that may tell what it has to, in the transaction of the digest: nothing that it finds meanwhile is
  * taken for told.
  * @param search.sessionId Where it is going to be told.
- * @param search.lifetimeDays Of sign-ins.
+ * @param search.lifetime Of sign-ins.
  * @returns With the rights of its user, to whom it may not be told without them. Nothing where the search was deleted,
  *   paused, moved or told meanwhile, or its user signed out.
  */
 export function lockDue(
   trx: Transaction<Tables>,
-  { id, sessionId, lifetimeDays }: { id: string; sessionId: string; lifetimeDays: number },
+  { id, sessionId, lifetime }: { id: string; sessionId: string; lifetime: Lifetime },
 ): Promise<(Heading & CachedRights) | undefined> {
   return trx
     .selectFrom('saved_searches')
@@ -75,7 +75,7 @@ export function lockDue(
     .where('saved_searches.session_id', '=', sessionId)
     .where('saved_searches.paused', '=', false)
     .where(isDue)
-    .where(isSignedIn(lifetimeDays))
+    .where(isSignedIn(lifetime))
     .forUpdate('saved_searches')
     .executeTakeFirst();
 }

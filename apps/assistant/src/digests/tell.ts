@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { Announce } from '../chat/announce.ts';
 import { type Collector, CollectorError } from '../collector/client.ts';
-import { readPermissions, readRole } from '../identity/index.ts';
+import { type Lifetime, readPermissions, readRole } from '../identity/index.ts';
 import type { Tables } from '../tables.ts';
 import { LeaseLostError, type Patience } from './ask-collector.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
@@ -36,7 +36,7 @@ export type TellDeps = {
   /** See {@link MOST_WAITED_SECONDS}. */
   mostWaitedSeconds?: number | undefined;
   /** How long a sign-in lasts. */
-  lifetimeDays: number;
+  lifetime: Lifetime;
   metrics: DigestMetrics;
   log: Pick<Logger, 'warn'>;
 };
@@ -56,12 +56,12 @@ export async function tellDue(
   signal: AbortSignal,
   onBusy: (sessionId: string) => void,
 ): Promise<void> {
-  const { db, lifetimeDays, log, mostWaitedSeconds: secondsLeft = MOST_WAITED_SECONDS } = deps;
+  const { db, lifetime, log, mostWaitedSeconds: secondsLeft = MOST_WAITED_SECONDS } = deps;
   const looking = { ...deps, patience: { secondsLeft } };
   let after = '';
   let isCollectorThere = true;
   for (;;) {
-    const due = await dueSearches(db, { lifetimeDays, after, limit: BATCH });
+    const due = await dueSearches(db, { lifetime, after, limit: BATCH });
     for (const search of due.filter(mayHear)) {
       signal.throwIfAborted();
       if (search.is_answering) {
@@ -100,11 +100,11 @@ async function isLookedAtAgain(
   }
 }
 
-async function tell({ announce, lifetimeDays, metrics }: TellDeps, search: DueSearch) {
+async function tell({ announce, lifetime, metrics }: TellDeps, search: DueSearch) {
   const { id, user_id: userId, session_id: sessionId } = search;
   let listings = 0;
   const outcome = await announce({ userId, sessionId }, async (trx) => {
-    const locked = await lockDue(trx, { id, sessionId, lifetimeDays });
+    const locked = await lockDue(trx, { id, sessionId, lifetime });
     if (locked === undefined || !mayHear(locked)) return undefined;
     const waiting = await takeWaiting(trx, { id, limit: SHOWN_LISTINGS });
     if (waiting === undefined) return undefined;

@@ -33,9 +33,20 @@ export type SealedTokens = {
   expiresInSeconds: number | undefined;
 };
 
+/** How long sign-ins last: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
+export type Lifetime = {
+  lifetimeDays: number;
+  /** How long one lasts that is not used; 0 is no limit. */
+  idleDays: number;
+};
+
 /** The lifetime of the cookie holds here as well: a copied cookie does not outlive it. */
-export const alive = (lifetimeDays: number) =>
-  sql<boolean>`s.created_at > now() - make_interval(days => ${lifetimeDays})`;
+export const alive = ({ lifetimeDays, idleDays }: Lifetime) => {
+  const isYoung = sql<boolean>`s.created_at > now() - make_interval(days => ${lifetimeDays})`;
+  if (idleDays === 0) return isYoung;
+  return sql<boolean>`(${isYoung}
+    and coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays}))`;
+};
 
 /** When an access token expires; null where the provider did not say. */
 export const expiry = (seconds: number | undefined) =>
@@ -45,21 +56,21 @@ export const expiry = (seconds: number | undefined) =>
 export async function livingSessions(
   db: Kysely<Tables>,
   ids: readonly string[],
-  lifetimeDays: number,
+  lifetime: Lifetime,
 ): Promise<Set<string>> {
   const { rows } = await sql<{ id: string }>`
     select s.id from user_auth_sessions s
-    where s.id = any(${ids}) and ${alive(lifetimeDays)}`.execute(db);
+    where s.id = any(${ids}) and ${alive(lifetime)}`.execute(db);
   return new Set(rows.map(({ id }) => id));
 }
 
 /** Deletes sessions whose lifetime is over, which nobody can use any more. */
 export const sweepSessions =
-  (lifetimeDays: number): Sweep =>
+  (lifetime: Lifetime): Sweep =>
   (limit) =>
     sql`
     delete from user_auth_sessions where id in (
-      select s.id from user_auth_sessions s where not ${alive(lifetimeDays)}
+      select s.id from user_auth_sessions s where not ${alive(lifetime)}
       limit ${limit} for update skip locked
     )`;
 

@@ -1,11 +1,10 @@
 import { prepare } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { AuthSession } from './auth-sessions.sql.ts';
+import type { AuthSession, Lifetime } from './auth-sessions.sql.ts';
 
 /** How a session is looked up. */
-export type SessionRules = {
-  lifetimeDays: number;
+export type SessionRules = Lifetime & {
   /** How old user data may be; with 0 it is never fresh. IDP_USER_MAX_AGE_SECONDS. */
   userMaxAgeSeconds: number;
 };
@@ -28,10 +27,11 @@ type Row = {
   is_user_fresh: boolean;
 };
 
-/** A session by the value of its cookie ($1), unless its lifetime in days ($2) is over. */
+/** A session by the value of its cookie ($1), unless its lifetime ($2) or its time without use ($3) is over, in days. */
 const LIVING_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
-  where s.id = $1 and s.created_at > now() - make_interval(days => $2)`;
+  where s.id = $1 and s.created_at > now() - make_interval(days => $2)
+    and ($3 = 0 or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => $3))`;
 
 /** Each request with a cookie runs it. */
 const statement = prepare<Row>(
@@ -43,7 +43,7 @@ const statement = prepare<Row>(
      coalesce(s.last_used_at < now() - interval '1 minute', true) as is_last_use_old,
      now() as read_at,
      coalesce(s.checked_generation = u.access_generation
-       and s.user_checked_at > now() - make_interval(secs => $3), false) as is_user_fresh
+       and s.user_checked_at > now() - make_interval(secs => $4), false) as is_user_fresh
    ${LIVING_SESSION}`,
 );
 
@@ -51,9 +51,9 @@ const statement = prepare<Row>(
 export async function findSession(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays, userMaxAgeSeconds }: SessionRules,
+  { lifetimeDays, idleDays, userMaxAgeSeconds }: SessionRules,
 ): Promise<AuthSession | undefined> {
-  const [row] = await statement(db, [id, lifetimeDays, userMaxAgeSeconds]);
+  const [row] = await statement(db, [id, lifetimeDays, idleDays, userMaxAgeSeconds]);
   if (row === undefined) return undefined;
   const { email, display_name, role, permissions } = row;
   const hasUser = email !== null && role !== null && permissions !== null;
@@ -81,8 +81,8 @@ const generationStatement = prepare<{ generation: number }>(
 export async function findGeneration(
   db: Kysely<Tables>,
   id: string,
-  { lifetimeDays }: SessionRules,
+  { lifetimeDays, idleDays }: SessionRules,
 ): Promise<number | undefined> {
-  const [row] = await generationStatement(db, [id, lifetimeDays]);
+  const [row] = await generationStatement(db, [id, lifetimeDays, idleDays]);
   return row?.generation;
 }

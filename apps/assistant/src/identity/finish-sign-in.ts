@@ -4,7 +4,13 @@ import type { User } from '../access/user.ts';
 import { recordAudit } from '../audit/index.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import { addSession, type ClientNote, deleteSession, livingSessions } from './auth-sessions.sql.ts';
+import {
+  addSession,
+  type ClientNote,
+  deleteSession,
+  type Lifetime,
+  livingSessions,
+} from './auth-sessions.sql.ts';
 import { randomId } from './ids.ts';
 import {
   invalidatedSince,
@@ -33,7 +39,7 @@ type FinishSignInOptions = {
   tokens: SessionTokens;
   revocations: Pick<RevocationQueue, 'add'>;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
-  lifetimeDays: number;
+  lifetime: Lifetime;
 };
 
 /** Who comes back from the provider: the browser's session until now, and what its owner knows it by. */
@@ -81,7 +87,7 @@ export function createFinishSignIn({
   tokens,
   revocations,
   metrics,
-  lifetimeDays,
+  lifetime,
 }: FinishSignInOptions) {
   async function finish(
     login: PendingLogin,
@@ -179,7 +185,7 @@ export function createFinishSignIn({
       // It was stored after all where the answer to that was lost.
       await db.transaction().execute((trx) => endAll(trx, [sessionId], 'sign_in_failed'));
       const ids = earlier.filter((id) => id !== null);
-      if ((await livingSessions(db, ids, lifetimeDays)).size > 0) return;
+      if ((await livingSessions(db, ids, lifetime)).size > 0) return;
       // No row has them: the place is only for the vault.
       const nowhere = { id: randomId(), userId: '' };
       revocations.add([{ ...nowhere, ...(await tokens.seal(redeemed, nowhere)) }]);

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { KnownUser } from '../access/user.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
-import { livingSessions } from './auth-sessions.sql.ts';
+import { type Lifetime, livingSessions } from './auth-sessions.sql.ts';
 import { createCookies } from './cookies.ts';
 import { createCurrentUser, type Resolution } from './current-user.ts';
 import { createEndRefused } from './end-refused.ts';
@@ -24,6 +24,12 @@ import { createTokenVault, decodeKey } from './token-vault.ts';
 /** Sign-in, sign-out, and who sends a request. */
 export type Identity = ReturnType<typeof createIdentity>;
 
+/** How long sign-ins last, as configured. */
+export const lifetimeOf = (config: Config): Lifetime => ({
+  lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
+  idleDays: config.SVC_AUTH_IDLE_DAYS,
+});
+
 const UNKNOWN: Resolution = { status: 'unknown' };
 
 /** Puts the parts of identity together: what the rest of the assistant uses of it. */
@@ -38,8 +44,8 @@ export function createIdentity({
   log: Logger;
   metrics: IdentityMetrics;
 }) {
-  const lifetimeDays = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS;
-  const rules = { lifetimeDays, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
+  const lifetime = lifetimeOf(config);
+  const rules = { ...lifetime, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
   const provider = createProvider(config, { measure: metrics.measureRequest });
   const tokens = createSessionTokens(
     createTokenVault(
@@ -69,7 +75,7 @@ export function createIdentity({
     tokens,
     revocations,
     metrics,
-    lifetimeDays,
+    lifetime,
   });
   const cookies = createCookies(config);
 
@@ -96,11 +102,11 @@ export function createIdentity({
     cookies,
     currentUser,
     resolve,
-    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetimeDays),
+    living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetime),
     revocations,
     signIn: createSignIn({ db, provider, finish, metrics }),
     terminalSignIns: createTerminalSignIns({ db, log }),
     signOut: createSignOut({ db, log, revoke, metrics }),
-    ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetimeDays }),
+    ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetime }),
   };
 }

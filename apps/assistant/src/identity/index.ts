@@ -1,8 +1,8 @@
 /** Who is signed in, as everybody else uses it. */
 
-export { sweepSessions } from './auth-sessions.sql.ts';
+export { alive, type Lifetime, sweepSessions } from './auth-sessions.sql.ts';
 export { type Resolution, type ResolveSession } from './current-user.ts';
-export { createIdentity, type Identity } from './identity.ts';
+export { createIdentity, type Identity, lifetimeOf } from './identity.ts';
 export {
   clearAccess,
   endAllSessions,

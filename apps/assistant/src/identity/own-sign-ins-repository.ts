@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { alive, type EndedSession, endedColumns } from './auth-sessions.sql.ts';
+import { alive, type EndedSession, endedColumns, type Lifetime } from './auth-sessions.sql.ts';
 
 /** A sign-in as its owner sees it. */
 export type OwnSignIn = {
@@ -29,13 +29,13 @@ export function listOwnSignIns(
   {
     userId,
     currentId,
-    lifetimeDays,
+    lifetime,
     limit,
     after,
   }: {
     userId: string;
     currentId: string | null;
-    lifetimeDays: number;
+    lifetime: Lifetime;
     limit: number;
     after: SignInPosition | undefined;
   },
@@ -43,7 +43,7 @@ export function listOwnSignIns(
   let query = db
     .selectFrom('user_auth_sessions as s')
     .where('s.user_id', '=', userId)
-    .where(alive(lifetimeDays))
+    .where(alive(lifetime))
     .select([
       publicId.as('id'),
       's.created_at as createdAt',
@@ -68,12 +68,12 @@ export function listOwnSignIns(
 /** Deletes a living sign-in of a user by its public id, and gives what it held; nothing where there is none. */
 export function deleteOwnSignIn(
   trx: Transaction<Tables>,
-  { userId, id, lifetimeDays }: { userId: string; id: string; lifetimeDays: number },
+  { userId, id, lifetime }: { userId: string; id: string; lifetime: Lifetime },
 ): Promise<EndedSession | undefined> {
   return trx
     .deleteFrom('user_auth_sessions as s')
     .where('s.user_id', '=', userId)
-    .where(alive(lifetimeDays))
+    .where(alive(lifetime))
     .where(publicId, '=', id)
     .returning(endedColumns)
     .executeTakeFirst();

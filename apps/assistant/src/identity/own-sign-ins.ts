@@ -2,6 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { recordAudit } from '../audit/index.ts';
 import type { Tables } from '../tables.ts';
+import type { Lifetime } from './auth-sessions.sql.ts';
 import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
 import {
@@ -21,20 +22,20 @@ export function createOwnSignIns({
   log,
   revoke,
   metrics,
-  lifetimeDays,
+  lifetime,
 }: {
   db: Kysely<Tables>;
   log: Logger;
   revoke: Revocation;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
-  lifetimeDays: number;
+  lifetime: Lifetime;
 }) {
   return {
     /** The living sign-ins of a user, newest first, and one more than `limit` where there are more. */
     list: (
       userId: string,
       page: { currentId: string | null; limit: number; after: SignInPosition | undefined },
-    ): Promise<OwnSignIn[]> => listOwnSignIns(db, { userId, lifetimeDays, ...page }),
+    ): Promise<OwnSignIn[]> => listOwnSignIns(db, { userId, lifetime, ...page }),
 
     /**
      * Ends a sign-in of a user, and revokes its tokens at the provider as signing out does.
@@ -45,7 +46,7 @@ export function createOwnSignIns({
       { id, currentId }: { id: string; currentId: string | null },
     ): Promise<'current' | 'another' | undefined> {
       const ended = await db.transaction().execute(async (trx) => {
-        const row = await deleteOwnSignIn(trx, { userId, id, lifetimeDays });
+        const row = await deleteOwnSignIn(trx, { userId, id, lifetime });
         if (row === undefined) return undefined;
         const details = { sign_in: id };
         await recordAudit(trx, { action: 'sign_in_ended', actorId: userId, userId, details });

@@ -59,6 +59,10 @@ test('who is blocked, and so signed in nowhere, hears nothing; signed in again t
     where user_id = 'u-taras'`.execute(db);
   await reader.pass();
   assert.deepEqual(await told(sessionId), [[first]], 'a sign-in that is over is none');
+  await sql`update user_auth_sessions set created_at = now(), last_used_at = now() - interval '8 days'
+    where user_id = 'u-taras'`.execute(db);
+  await reader.pass();
+  assert.deepEqual(await told(sessionId), [[first]], 'nor is one that is idle');
   await stage.signIn('u-taras', KEEPER);
   await reader.pass();
   assert.deepEqual(await told(sessionId), [[first], [second]]);

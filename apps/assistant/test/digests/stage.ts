@@ -65,7 +65,7 @@ export async function openDigestStage() {
           await onOutcome(outcome);
           return outcome;
         },
-        lifetimeDays: 30,
+        lifetime: { lifetimeDays: 30, idleDays: 7 },
         searchesAtOnce,
         mostWaitedSeconds,
         metrics: createDigestMetrics(registry),

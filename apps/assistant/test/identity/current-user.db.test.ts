@@ -170,6 +170,27 @@ test('the lifetime of a session holds on the server too', async () => {
   assert.notEqual(await row(sid), undefined, 'it counts no more, swept out or not');
 });
 
+test('a session that is not used ends after SVC_AUTH_IDLE_DAYS, one that is used does not', async () => {
+  const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
+  const browser = await signedIn(idling);
+  const lastUsed = (age: string) =>
+    sql`update user_auth_sessions set created_at = now() - interval '20 days',
+      last_used_at = now() - ${age}::interval where id = ${browser.sid}`.execute(db);
+  await lastUsed('6 days 23 hours');
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  await lastUsed('1 hour');
+  assert.equal((await browser.get('/auth/sessions')).statusCode, 200);
+  await lastUsed('7 days');
+  assert.equal((await browser.get('/auth/me', { app })).statusCode, 200, 'off, it does not end');
+  await lastUsed('7 days');
+  const { sid } = browser;
+  const answer = await browser.get('/auth/me');
+  assert.equal(answer.statusCode, 401);
+  assert.ok(!browser.cookies.has('svc_auth_session'), 'its cookie is cleared');
+  browser.cookies.set('svc_auth_session', sid);
+  assert.equal((await browser.get('/auth/me')).statusCode, 401, 'asking is no use of it');
+});
+
 test('the time of last use is kept, to the minute', async () => {
   const browser = await signedIn(app);
   await sql`

@@ -42,7 +42,7 @@ function finishing({ on = db } = {}) {
     tokens,
     revocations: { add: (sessions) => void revoked.push(...sessions) },
     metrics: { countEnded: () => undefined },
-    lifetimeDays: 30,
+    lifetime: { lifetimeDays: 30, idleDays: 0 },
   });
   return { finish, revoked };
 }

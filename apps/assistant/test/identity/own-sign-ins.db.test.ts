@@ -70,6 +70,17 @@ test('a sign-in whose lifetime is over is neither listed nor ended', async () =>
   assert.equal(answer.statusCode, 404);
 });
 
+test('neither is one that was not used for as long as SVC_AUTH_IDLE_DAYS', async () => {
+  const idling = await instance({ SVC_AUTH_IDLE_DAYS: '7' });
+  const old = await signedIn(idling);
+  const browser = await signedIn(idling);
+  await sql`update user_auth_sessions set last_used_at = now() - interval '7 days'
+    where id = ${old.sid}`.execute(db);
+  assert.deepEqual(ids(await browser.get('/auth/sessions')), [publicId(browser)]);
+  const answer = await browser.request('DELETE', `/auth/sessions/${publicId(old)}`);
+  assert.equal(answer.statusCode, 404);
+});
+
 test('another own sign-in is ended: its row, its tokens and its sockets', async () => {
   const heard: string[] = [];
   const stop = await listen(USER_CHANNEL, (payload) => heard.push(payload));

@@ -40,13 +40,15 @@ test('login sends the browser to the provider with exactly these parameters', as
   assert.equal(code_challenge, expected);
 });
 
+/** The scopes and the prompt that an instance asks for. */
+async function asked(scopes: string) {
+  const other = await instance({ IDP_SCOPES: scopes });
+  const { headers } = await other.inject('/auth/login');
+  const { searchParams } = new URL(String(headers.location));
+  return [searchParams.get('scope'), searchParams.get('prompt')];
+}
+
 test('login asks for the configured scopes, and for consent where offline access is one', async () => {
-  const asked = async (scopes: string) => {
-    const other = await instance({ IDP_SCOPES: scopes });
-    const { headers } = await other.inject('/auth/login');
-    const { searchParams } = new URL(String(headers.location));
-    return [searchParams.get('scope'), searchParams.get('prompt')];
-  };
   assert.deepEqual(await asked('openid email'), ['openid email', null]);
   const offline = 'openid email offline_access';
   assert.deepEqual(await asked(offline), [offline, 'consent']);

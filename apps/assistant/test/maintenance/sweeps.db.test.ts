@@ -50,7 +50,7 @@ const kept: Record<string, Kept> = {
   },
   'auth sessions': {
     table: 'user_auth_sessions',
-    sweep: sweepSessions(30),
+    sweep: sweepSessions({ lifetimeDays: 30, idleDays: 0 }),
     ages: { over: '721 hours', kept: '719 hours' },
     add: (age, count) =>
       sql`insert into user_auth_sessions (id, user_id, access_token_enc, refresh_token_enc, created_at)
@@ -142,6 +142,14 @@ for (const [name, { table, sweep, ages, add }] of Object.entries(kept)) {
 test('of an answer that is being written all that was streamed stays, however long it takes', async () => {
   await addEvents({ status: 'running', age: '1 day', count: 3 });
   assert.equal(await runSweep(db, sweepEvents), 0);
+});
+
+test('auth sessions that were not used for long go too, where that ends them', async () => {
+  await kept['auth sessions']?.add('1 hour', 5);
+  await sql`update user_auth_sessions set last_used_at = now() - interval '3 days'
+    where id in (select id from user_auth_sessions limit 2)`.execute(db);
+  assert.equal(await runSweep(db, sweepSessions({ lifetimeDays: 30, idleDays: 0 })), 0);
+  assert.equal(await runSweep(db, sweepSessions({ lifetimeDays: 30, idleDays: 3 })), 2);
 });
 
 test('a server that begins to listen sweeps all of it', async () => {
