@@ -17,12 +17,18 @@ export async function* readJsonArray(
   let isBegun = false;
   let end = 0;
 
-  function* rowsOf(events: ReturnType<ArrayScanner['push']>): Generator<Row> {
+  function* valuesOf(events: ReturnType<ArrayScanner['push']>) {
     for (const event of events) {
       if (event.kind === 'problem') {
         throw unreadable(name, event.problem.position.line, event.problem.message);
       }
-      const { text: content, start, cut } = event.value;
+      if (event.kind === 'run') yield* event.run.rawValues();
+      else yield event.value;
+    }
+  }
+
+  function* rowsOf(events: ReturnType<ArrayScanner['push']>): Generator<Row> {
+    for (const { text: content, start, cut } of valuesOf(events)) {
       index += 1;
       const place = { line: start.line, end, index };
       const value = parseJson(content);

@@ -1,10 +1,10 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import { addParts } from './count-parts.ts';
 import { excerptAt } from './excerpt.ts';
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import { parseLocated } from '../json/located-parser.ts';
 import { type LocatedValue, placeOf } from '../json/located-value.ts';
 import { pointerTo } from '../json/pointer.ts';
+import { parseValue } from '../json/parsed-value.ts';
 import type { RawValue } from '../json/scan-event.ts';
 import { JsonSyntaxError } from '../json/syntax-error.ts';
 import { isEndpointRecord } from '../record.ts';
@@ -43,37 +43,66 @@ export type PropertyProblem = {
 /** Looks at each record, and says what else is wrong with it. */
 export type Inspect = (record: ReadRecord) => readonly PropertyProblem[];
 
-const NO_PROBLEMS: RecordProblem[] = [];
+const NONE: readonly never[] = [];
+
+const CLEAN: RecordCheck = { id: null, isPassable: true, problems: NONE };
+
+/** What is wrong with a parsed record, before it is known where that stands in its text. */
+export type Judged = {
+  value: unknown;
+  isRepeating: boolean;
+  errors: readonly ErrorObject[];
+  inspected: readonly PropertyProblem[];
+};
 
 /**
- * Checks the text of one record: JSON, repeated keys, schema, and what `inspect` finds. Records without
- * problems, which are nearly all, are parsed by `JSON.parse` alone; positions are looked for only in the
- * others.
+ * Judges a parsed record by the schema, and by what inspects it.
+ * @param isRepeating Whether its text has more keys than its value.
+ * @param inspection What inspects it, and what that is told beside the value.
+ * @returns Null where nothing is wrong, as with nearly all records.
  */
+export function judge(
+  value: unknown,
+  isRepeating: boolean,
+  inspection: { inspect: Inspect; index: number; position: Position } | undefined,
+): Judged | null {
+  const isValid = isEndpointRecord(value);
+  const errors = isEndpointRecord.errors ?? NONE;
+  let inspected: Judged['inspected'] = NONE;
+  if (inspection !== undefined) {
+    const { inspect, index, position } = inspection;
+    inspected = inspect({ value, isValid, index, position });
+  }
+  const isClean = isValid && !isRepeating && inspected.length === 0;
+  return isClean ? null : { value, isRepeating, errors, inspected };
+}
+
+/** Checks the text of one record: JSON, repeated keys, schema, and what `inspect` finds. */
 export function checkRecord(
   raw: RawValue,
   { what, index, inspect }: { what: 'file' | 'line'; index: number; inspect?: Inspect | undefined },
 ): RecordCheck {
-  const parsed = parse(raw);
+  const parsed = raw.parsed ?? (raw.cut === null ? parseValue(raw.text) : null);
   if (parsed === null) {
     const problem = syntaxProblemIn(raw, what);
     const isPassable = problem.code.startsWith('limit/');
     return { id: null, isPassable, problems: [{ ...problem, pointer: '' }] };
   }
-  const { value } = parsed;
-  const isValid = isEndpointRecord(value);
-  const parts = { strings: 0, containers: 0 };
-  addParts(value, parts);
-  const isRepeating = parts.strings !== raw.strings;
-  const id = ownString(value, 'id');
-  const schemaErrors = isEndpointRecord.errors ?? [];
-  const inspected = inspect?.({ value, isValid, index, position: raw.start }) ?? [];
-  if (isValid && !isRepeating && inspected.length === 0) {
-    return { id, isPassable: true, problems: NO_PROBLEMS };
-  }
+  const isRepeating = parsed.strings !== raw.strings;
+  const inspection = inspect && { inspect, index, position: raw.start };
+  const judged = judge(parsed.value, isRepeating, inspection);
+  return judged === null ? CLEAN : locate(judged, raw, what);
+}
+
+/** Finds where in its text a record is wrong. */
+export function locate(
+  { value, isRepeating, errors, inspected }: Judged,
+  raw: RawValue,
+  what: 'file' | 'line',
+): RecordCheck {
   const located = parseLocated(raw.text, contextOf(raw, what));
   const others = inOrder([
-    ...schemaProblems(raw.text, located, value, isValid ? [] : schemaErrors),
+    ...schemaProblems(raw.text, located, value, errors),
     ...inspected.map(({ key, mended, ...problem }) => ({
       ...problem,
       ...placeIn(raw.text, located, key, mended),
@@ -81,7 +110,7 @@ export function checkRecord(
     })),
   ]);
   const problems = isRepeating ? merged(repeatedKeyProblems(raw.text, located), others) : others;
-  return { id, isPassable: true, problems };
+  return { id: ownString(value, 'id'), isPassable: true, problems };
 }
 
 /** What is wrong with the text of a value that is no JSON, or that was cut. */
@@ -105,16 +134,6 @@ function offsetOf({ code }: Problem, { length }: string): number {
   return code === 'limit/depth' ? length - 1 : length;
 }
 
-/** Parses the text; null when it is no JSON or was cut. */
-export function parse(raw: RawValue): { value: unknown } | null {
-  if (raw.cut !== null) return null;
-  try {
-    return { value: JSON.parse(raw.text) };
-  } catch {
-    return null;
-  }
-}
-
 function contextOf({ start, enclosing, cut }: RawValue, what: 'file' | 'line') {
   return { start, what, enclosing, isCut: cut !== null };
 }
@@ -123,7 +142,7 @@ function schemaProblems(
   text: string,
   located: LocatedValue,
   value: unknown,
-  errors: ErrorObject[],
+  errors: readonly ErrorObject[],
 ): RecordProblem[] {
   // A value of the wrong type is none of the allowed values either; saying so once is enough.
   const mistyped = new Set(

@@ -1,5 +1,11 @@
-import { countClean } from './clean-run.ts';
-import { checkRecord, type Inspect, parse, syntaxProblemIn } from './check-record.ts';
+import {
+  checkRecord,
+  type Inspect,
+  judge,
+  locate,
+  type RecordCheck,
+  syntaxProblemIn,
+} from './check-record.ts';
 import type { Finding, Problem } from '../finding.ts';
 import { formatOf, type InventoryFormat } from '../input/format.ts';
 import { gunzip } from '../input/gunzip.ts';
@@ -8,6 +14,8 @@ import type { InventorySource } from '../input/source.ts';
 import { readUtf8 } from '../input/utf8.ts';
 import { ArrayScanner } from '../json/array-scanner.ts';
 import { LinesScanner } from '../json/lines-scanner.ts';
+import { parseValue } from '../json/parsed-value.ts';
+import type { Run } from '../json/run.ts';
 import type { RawValue, ScanEvent } from '../json/scan-event.ts';
 import { excerptAt, Surroundings } from './excerpt.ts';
 import { describe } from './schema-message.ts';
@@ -36,14 +44,13 @@ export class InventoryReader {
   readonly #scanner: ArrayScanner | LinesScanner;
   readonly #surroundings = new Surroundings();
 
-  constructor(source: InventorySource, { file, format, inspect }: ReaderOptions) {
+  constructor(source: InventorySource, options: ReaderOptions) {
+    const { format, inspect } = options;
     this.#source = source;
-    this.#file = file ?? pathOf(source) ?? '<input>';
+    this.#file = labelOf(source, options);
     this.#format = format ?? formatOf(this.#file);
     this.#inspect = inspect;
-    // Who looks at records wants each of them, and where it stands.
-    const takeRun = inspect === undefined ? this.#takeRun.bind(this) : undefined;
-    this.#scanner = this.#format === 'json' ? new ArrayScanner(takeRun) : new LinesScanner(takeRun);
+    this.#scanner = this.#format === 'json' ? new ArrayScanner() : new LinesScanner();
   }
 
   /** The findings of each piece of the source, until its end or until it cannot be read on. */
@@ -73,8 +80,14 @@ export class InventoryReader {
         yield this.#finding({ ...event.problem, ...this.#excerpt(piece, event.index) });
       } else if (event.kind === 'root') {
         yield this.#checkRoot(event.value);
+      } else if (event.kind === 'run') {
+        yield* this.#checkRun(event.run);
       } else {
-        yield* this.#checkRecord(event.value);
+        const index = this.#nextIndex();
+        const { what } = this.#scanner;
+        const check = checkRecord(event.value, { what, index, inspect: this.#inspect });
+        if (!check.isPassable && this.#format === 'json') this.isComplete = false;
+        yield* this.#findings(check, index);
       }
       if (!this.isComplete) return;
     }
@@ -84,21 +97,24 @@ export class InventoryReader {
     return { excerpt: this.#surroundings.at(piece, index) };
   }
 
-  #takeRun(run: Buffer, strings: number): boolean {
-    const count = countClean(run, strings, this.#format);
-    this.records += count ?? 0;
-    return count !== undefined;
+  *#checkRun(run: Run): Generator<Finding> {
+    const inspect = this.#inspect;
+    for (const record of run.records) {
+      const index = this.#nextIndex();
+      const { value, strings, written } = record;
+      const inspection = inspect && { inspect, index, position: run.positionOf(record) };
+      const judged = judge(value, strings !== written, inspection);
+      if (judged === null) continue;
+      yield* this.#findings(locate(judged, run.rawValueOf(record), this.#scanner.what), index);
+    }
   }
 
-  *#checkRecord(raw: RawValue): Generator<Finding> {
-    const recordIndex = this.records;
+  #nextIndex(): number {
     this.records += 1;
-    const { id, isPassable, problems } = checkRecord(raw, {
-      what: this.#scanner.what,
-      index: recordIndex,
-      inspect: this.#inspect,
-    });
-    if (!isPassable && this.#format === 'json') this.isComplete = false;
+    return this.records - 1;
+  }
+
+  *#findings({ id, problems }: RecordCheck, recordIndex: number): Generator<Finding> {
     const base = this.#format === 'json' ? `/${recordIndex}` : '';
     for (const { pointer, ...problem } of problems) {
       const place = { pointer: base + pointer, recordId: id, recordIndex };
@@ -107,7 +123,7 @@ export class InventoryReader {
   }
 
   #checkRoot(raw: RawValue): Finding {
-    const parsed = parse(raw);
+    const parsed = raw.cut === null ? parseValue(raw.text) : null;
     if (parsed === null) {
       this.isComplete = false;
       return this.#finding(syntaxProblemIn(raw, this.#scanner.what));
@@ -136,6 +152,7 @@ export class InventoryReader {
   }
 }
 
-function pathOf(source: InventorySource): string | undefined {
-  return typeof source === 'object' && 'path' in source ? source.path : undefined;
+/** How findings name a source. */
+export function labelOf(source: InventorySource, { file }: Pick<ReaderOptions, 'file'>): string {
+  return file ?? (typeof source === 'object' && 'path' in source ? source.path : '<input>');
 }

@@ -2,7 +2,8 @@ import type { Position, Problem } from '../finding.ts';
 import { BYTE_CLASSES, ByteClass, QUOTE } from './byte-class.ts';
 import { LineTracker } from './line-tracker.ts';
 import { PendingText } from './pending-text.ts';
-import type { RawValue, ScanEvent, Scanner, TakeRun } from './scan-event.ts';
+import { parseRun, Run } from './run.ts';
+import type { RawValue, ScanEvent, Scanner } from './scan-event.ts';
 import {
   beginsComment,
   NO_COMMENTS,
@@ -12,7 +13,6 @@ import {
   unexpected,
 } from './syntax-error.ts';
 import type { Opened } from './syntax-error.ts';
-import { tally } from './tally.ts';
 import { tooDeep, tooLarge, tooMany } from './limit-problem.ts';
 import { characterEnd, characterStart, ValueScanner } from './value-scanner.ts';
 
@@ -43,16 +43,11 @@ export class ArrayScanner implements Scanner {
   readonly #value = new ValueScanner(this.#lines);
   readonly #pending = new PendingText();
   readonly #enclosing: Opened[] = [];
-  readonly #takeRun: TakeRun | undefined;
   #place: Place = 'start';
   // Null between values.
   #valueStart: Position | null = null;
   // Whether the value was told as beyond a limit, and its end is waited for.
   #isSkipping = false;
-
-  constructor(takeRun?: TakeRun) {
-    this.#takeRun = takeRun;
-  }
 
   position(): Position {
     return this.#lines.end();
@@ -63,7 +58,7 @@ export class ArrayScanner implements Scanner {
     let index = 0;
     // Where the last record ended in this chunk; once a run has been tried, nobody asks any more.
     let recordEnd: number | null = null;
-    let isRunTried = this.#takeRun === undefined;
+    let isRunTried = false;
     while (index < bytes.length) {
       if (this.#valueStart === null) {
         const step = this.#stepBetween(bytes, index);
@@ -74,7 +69,7 @@ export class ArrayScanner implements Scanner {
         index = step;
         if (this.#valueStart !== null && recordEnd !== null && recordEnd > 0 && !isRunTried) {
           isRunTried = true;
-          index = this.#passRun(bytes, recordEnd, index);
+          index = yield* this.#run(bytes, recordEnd, index);
         }
       } else {
         const from = index;
@@ -143,18 +138,25 @@ export class ArrayScanner implements Scanner {
   }
 
   /**
-   * Passes the records that begin here, up to the last place of the chunk that looks as what is between the
+   * Gives the records that begin here, up to the last place of the chunk that looks as what is between the
    * record before and this one, with this one's first key: objects in records stand as near to one another.
-   * Gives the index after them, or the same one when the run was not taken.
+   * Returns the index after them, or the same one when they have to be read one by one.
    */
-  #passRun(bytes: Buffer, recordEnd: number, from: number): number {
+  *#run(bytes: Buffer, recordEnd: number, from: number): Generator<ScanEvent, number> {
     const separator = bytes.subarray(recordEnd - 1, firstKeyEnd(bytes, from));
     const end = bytes.lastIndexOf(separator) + 1;
-    if (this.#takeRun === undefined || end <= from) return from;
+    if (end <= from) return from;
     const run = bytes.subarray(from, end);
-    const { strings, newlines } = tally(run);
-    if (!this.#takeRun(run, strings)) return from;
-    this.#lines.skipTo(end, newlines);
+    const records = parseRun(run, separator, from - recordEnd + 1);
+    if (records === null) return from;
+    const parsed = new Run(records, {
+      bytes,
+      from,
+      lines: this.#lines,
+      enclosing: this.#enclosing,
+    });
+    yield { kind: 'run', run: parsed };
+    parsed.leave();
     this.#valueStart = null;
     this.#place = 'after-record';
     return end;

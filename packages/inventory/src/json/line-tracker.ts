@@ -41,7 +41,10 @@ export class LineTracker {
   /** Goes on to this index, past so many ends of lines. */
   skipTo(index: number, newlines: number): void {
     if (newlines === 0) return;
-    this.newLine(this.#bytes.lastIndexOf(NEWLINE, index - 1) + 1);
+    let lineStart = index;
+    // The last one is near: records rarely stand far behind the beginning of their line.
+    while (this.#bytes[lineStart - 1] !== NEWLINE) lineStart -= 1;
+    this.newLine(lineStart);
     this.#line += newlines - 1;
   }
 

@@ -1,7 +1,9 @@
 import type { Position, Problem } from '../finding.ts';
+import type { ParsedValue } from './parsed-value.ts';
+import type { Run } from './run.ts';
 import type { Opened } from './syntax-error.ts';
 
-/** The text of one value that a scanner has found, not parsed yet. */
+/** The text of one value that a scanner has found. */
 export type RawValue = {
   text: string;
   /** Where the text begins in the file. */
@@ -15,24 +17,21 @@ export type RawValue = {
    * say when nothing is wrong inside of the part that was read.
    */
   cut: Problem | null;
+  /** The value, where the scanner has parsed it and it is within the limits. */
+  parsed?: ParsedValue;
 };
 
 /**
  * - `record`: an item of the inventory.
+ * - `run`: several items that were parsed at once.
  * - `root`: a value in the place of the inventory's array.
  * - `problem`: something wrong between values, at an index of the chunk. Nothing follows it.
  */
 export type ScanEvent =
   | { kind: 'record'; value: RawValue }
+  | { kind: 'run'; run: Run }
   | { kind: 'root'; value: RawValue }
   | { kind: 'problem'; problem: Problem; index: number };
-
-/**
- * Takes a run of records at once, as they are written one after another, and tells whether it did. The run is
- * cut where records seem to end; if it is refused, for that or for anything else, they come one by one.
- * @param strings How many strings are written in it, keys included.
- */
-export type TakeRun = (records: Buffer, strings: number) => boolean;
 
 /** Cuts a text that comes in chunks of whole UTF-8 characters into the values it consists of. */
 export type Scanner = {

@@ -1,69 +1,127 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
+import type { ReadRecord } from '@oselya/inventory';
 import { ArrayScanner } from '../../src/json/array-scanner.ts';
-import { LinesScanner } from '../../src/json/lines-scanner.ts';
-import type { Scanner, TakeRun } from '../../src/json/scan-event.ts';
+import { MAX_RECORD_PARTS } from '../../src/limits.ts';
+import { almostJson } from '../support/almost-json.ts';
+import { inChunks, placeAt, validate, VALID_RECORD, withParts } from '../support/findings.ts';
 
-const RECORDS = Array.from({ length: 9 }, (_, index) => `{"id":"${index}","x":[{}]}`);
+const RECORD = JSON.stringify(VALID_RECORD);
+const withMember = (member: string) => `${RECORD.slice(0, -1)},${member}}`;
+const nested = (depth: number) => `"x":${'['.repeat(depth)}${']'.repeat(depth)}`;
 
-const array = (takeRun: TakeRun) => new ArrayScanner(takeRun);
-const lines = (takeRun: TakeRun) => new LinesScanner(takeRun);
-
-/** What a scanner offers as runs, and what it gives one by one, of a text in chunks. */
-function scan(create: (takeRun: TakeRun) => Scanner, chunks: string[], isTaken: boolean) {
-  const runs: string[] = [];
-  const scanner = create((run) => {
-    runs.push(run.toString());
-    return isTaken;
-  });
-  const events = chunks.flatMap((chunk) => [...scanner.push(Buffer.from(chunk))]);
-  events.push(...scanner.end());
-  const single = events.map((event) => (event.kind === 'problem' ? event : event.value.text));
-  return { runs, single, end: scanner.position() };
+/** The kinds of events that a scanner gives for records of an array. */
+function kindsIn(records: string): string[] {
+  const scanner = new ArrayScanner();
+  const events = scanner.push(Buffer.from(`[${RECORD},${records},${RECORD}]`));
+  return Array.from(events, (event) => event.kind);
 }
 
-for (const separator of [',', ', ', ',\n\t', ' ,\r\n']) {
-  test(`an array is offered as a run from its second record on, between ${JSON.stringify(separator)}`, () => {
-    const text = `[${RECORDS.join(separator)}]`;
-    const taken = scan(array, [text], true);
-    assert.deepEqual(taken.runs, [RECORDS.slice(1, -1).join(separator)]);
-    assert.deepEqual(taken.single, [RECORDS[0], RECORDS.at(-1)]);
-    const refused = scan(array, [text], false);
-    assert.deepEqual(refused, { ...taken, single: RECORDS });
-  });
+test('records between the first and the last one are read as one run', () => {
+  for (const records of [
+    RECORD,
+    [RECORD, withMember('"port":"443"'), '{"id":1}', withMember('"a":[],"a":1')].join(),
+    withMember(String.raw`"\"":"\\","x":"\\\"","y":["\u0022",{"":""}]`),
+    withMember('"__proto__":{"x":"id"},"toString":"","1":"я🏠"'),
+    withMember('"x":[{"a":1},{"a":2}]'),
+    withMember(nested(511)),
+  ]) {
+    assert.deepEqual(kindsIn(records), ['record', 'run', 'record'], records);
+  }
+});
+
+test('records whose borders are not certain are read one by one', () => {
+  for (const records of [
+    // The text between records stands in a record as well, and once less between records.
+    `${withMember('"x":[{"id":1},{"id":2}]')} ,${RECORD}`,
+    `${withMember('"x":{"y":[{"id":1},{"id":2}]}')}, ${RECORD}`,
+    `${RECORD} ,${RECORD}`,
+    `${RECORD},1`,
+    withMember(nested(512)),
+    withMember(nested(20_000)),
+  ]) {
+    assert.equal(kindsIn(records).includes('run'), false, records.slice(0, 300));
+  }
+  const large = kindsIn(withParts(MAX_RECORD_PARTS + 1));
+  assert.equal(large.includes('run'), false);
+});
+
+test('a key that may end a text begins no run', () => {
+  const odd = JSON.stringify({ ',': 'x', ...VALID_RECORD, notes: 'abc},{' });
+  const scanner = new ArrayScanner();
+  const events = scanner.push(Buffer.from(`[${[odd, odd, odd].join()}]`));
+  assert.deepEqual(
+    Array.from(events, (event) => event.kind),
+    ['record', 'record', 'record'],
+  );
+});
+
+const record = fc
+  .dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 })
+  .map((extra) => JSON.stringify({ ...VALID_RECORD, ...extra }));
+const layered = fc.constant(JSON.stringify({ ...VALID_RECORD, notes: 'я🏠' }, null, 2));
+const listed = fc.constant(withMember('"x":[{"id":1},{"id":2},{"id":3}]'));
+const faulty = fc.constantFrom('{"id":1}', withMember('"port":"я"'), withMember('"a":1,"a":2'));
+const oddRecord = almostJson(fc.constant({ port: 1, ...VALID_RECORD }));
+const texts = fc.array(
+  fc.oneof(
+    { weight: 10, arbitrary: record },
+    { weight: 3, arbitrary: layered },
+    { weight: 3, arbitrary: faulty },
+    { weight: 1, arbitrary: listed },
+    { weight: 1, arbitrary: oddRecord },
+  ),
+  { maxLength: 12 },
+);
+const separators = fc.constantFrom(',', ', ', ',\n  ', ' ,\r\n', ',\n\n');
+
+test('records, places and findings are those of reading record by record, in whatever layout and chunks', async () => {
+  const counts = { valid: 0, invalid: 0 };
+  await fc.assert(
+    fc.asyncProperty(
+      texts,
+      separators,
+      fc.constantFrom('json', 'jsonl'),
+      fc.array(fc.nat(), { maxLength: 3 }),
+      async (records, separator, format, cuts) => {
+        const isArray = format === 'json';
+        const lines = records.map((text) => text.replaceAll('\n', ''));
+        const text = isArray ? `[${records.join(separator)}]` : lines.join('\n');
+        const bytes = Buffer.from(text);
+        const read = async (ends: number[]) => {
+          const seen: ReadRecord[] = [];
+          const inspect = (one: ReadRecord) => {
+            seen.push(one);
+            return [];
+          };
+          const found = await validate(inChunks(bytes, ends), { format, inspect });
+          const alone = await validate(inChunks(bytes, ends), { format });
+          assert.deepEqual(alone, found);
+          return { seen, ...found, findings: found.findings.map(withoutExcerpt) };
+        };
+        const atOnce = await read(cuts.map((cut) => cut % (bytes.length + 1)));
+        // No chunk has two whole records, so none has a run.
+        const oneByOne = await read(
+          Array.from({ length: bytes.length / 40 }, (_, nth) => 40 * nth),
+        );
+        assert.deepEqual(atOnce, oneByOne);
+        for (const { position, index } of atOnce.findings.length === 0 && isArray
+          ? atOnce.seen
+          : []) {
+          const offset = 1 + records.slice(0, index).join(separator).length;
+          const at = index === 0 ? 1 : offset + separator.length;
+          assert.deepEqual(position, placeAt(text, at));
+        }
+        counts[atOnce.findings.length === 0 ? 'valid' : 'invalid'] += 1;
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+  assert.ok(counts.valid > 50 && counts.invalid > 50, JSON.stringify(counts));
+});
+
+/** Excerpts show what has come of the line. */
+function withoutExcerpt<T extends { excerpt?: unknown }>({ excerpt: _excerpt, ...finding }: T) {
+  return finding;
 }
-
-test('objects in records that stand as records do end no run', () => {
-  const records = RECORDS.map((record) => record.replace('[{}]', '[{"a":1},{"a":2}]'));
-  const { runs } = scan(array, [`[${records.join()}]`], true);
-  assert.deepEqual(runs, [records.slice(1, -1).join()]);
-});
-
-test('a word that ends with its chunk begins no run', () => {
-  const text = [',{"a":1}', '{"b":2} '];
-  const { runs, single } = scan(array, ['[1', text.join()], true);
-  assert.deepEqual(runs, []);
-  assert.deepEqual(single.slice(0, 3), ['1', '{"a":1}', '{"b":2}']);
-});
-
-test('each chunk of an array is offered from its second whole record on', () => {
-  const chunks = [`[${RECORDS.slice(0, 4).join()},{"id"`, `:4},${RECORDS.slice(4).join()}]`];
-  const { runs } = scan(array, chunks, true);
-  assert.deepEqual(runs, [RECORDS.slice(1, 4).join(), RECORDS.slice(4, -1).join()]);
-});
-
-test('whole lines are offered as a run, after the one that began in the chunk before', () => {
-  const chunks = [
-    `${RECORDS.slice(0, 4).join('\n')}\n{"id"`,
-    `:4}\n${RECORDS.slice(5).join('\r\n')}`,
-  ];
-  const taken = scan(lines, chunks, true);
-  assert.deepEqual(taken.runs, [
-    `${RECORDS.slice(0, 4).join('\n')}\n`,
-    `${RECORDS.slice(5, -1).join('\r\n')}\r\n`,
-  ]);
-  assert.deepEqual(taken.single, ['{"id":4}', RECORDS.at(-1)]);
-  const refused = scan(lines, chunks, false);
-  assert.deepEqual(refused.end, taken.end);
-  assert.equal(refused.single.length, RECORDS.length);
-});
