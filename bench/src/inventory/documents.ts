@@ -75,6 +75,7 @@ function recordOf(nth: number, { faulty }: Document): { text: string; fault?: Fa
     port: 8443,
     domain: host,
     service: 'shop',
+    auth: 'single sign-on',
     owner_host: `edge-${random.below(50)}`,
     purpose: random.pick(PURPOSES),
     source_of_truth: 'infrastructure/endpoints',

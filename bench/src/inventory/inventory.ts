@@ -6,13 +6,14 @@ import type { Context, Report } from '../suite.ts';
 import { type Document, documentText } from './documents.ts';
 import { reportText } from './report.ts';
 import { measureCommand, type Sample } from './sample.ts';
-import { jsonParse, oselya, peers, type Variant } from './variants.ts';
+import { jsonParse, lint, oselya, peers, type Variant } from './variants.ts';
 
 const MILLION = 1_000_000;
 
 /** In files, for all commands. */
 const FILES: readonly Document[] = [
   { records: MILLION, faulty: 0, format: 'json' },
+  { records: MILLION / 10, faulty: 0, format: 'json' },
   { records: MILLION, faulty: 0.01, format: 'json' },
   { records: MILLION, faulty: 1, format: 'json' },
 ];
@@ -44,7 +45,7 @@ export async function measureInventory(context: Context): Promise<Report> {
     const file = join(folder, 'inventory.json');
     await writeFile(file, documentText(document));
     for (let round = 1; round <= options.rounds; round += 1) {
-      for (const variant of orderOf(round, [jsonParse, oselya])) {
+      for (const variant of orderOf(round, [jsonParse, oselya, lint])) {
         await measure(variant, document, file, round);
       }
     }

@@ -12,16 +12,18 @@ export type Variant = {
 const moduleOf = (specifier: string) => fileURLToPath(import.meta.resolve(specifier));
 const SCHEMA = moduleOf('@oselya/inventory/endpoint.schema.json');
 
+const OSELYA = fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url));
+
 export const oselya: Variant = {
   name: 'oselya inventory validate',
-  args: (file) => [
-    fileURLToPath(new URL('../../../apps/cli/bin/oselya.js', import.meta.url)),
-    'inventory',
-    'validate',
-    '--format',
-    'json',
-    file,
-  ],
+  args: (file) => [OSELYA, 'inventory', 'validate', '--format', 'json', file],
+  errorMark: '"pointer":',
+};
+
+/** On a day on which no review of the documents is too long ago. */
+export const lint: Variant = {
+  name: 'oselya inventory lint',
+  args: (file) => [OSELYA, 'inventory', 'lint', '--today', '2026-10-01', '--format', 'json', file],
   errorMark: '"pointer":',
 };
 

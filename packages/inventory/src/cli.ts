@@ -22,7 +22,6 @@ const commands = new Map<string, Entry>([
     {
       usage: 'FILE...',
       summary: 'judge inventories by rules beyond the schema',
-      keepsNoRecords: true,
       load: async () => (await import('./command/lint.ts')).lint,
     },
   ],

@@ -132,8 +132,12 @@ export function withoutCredentials(written: string): string {
   return secrets.length === 0 ? bare : bare.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
+/** The signs without which there is no credential, as JSON may write them as well. */
+const MAY_HOLD_CREDENTIALS = /[@=]|\\u00(?:40|3d)/i;
+
 /** What kind of credential an address holds, as messages say it; null when it holds none. */
 export function credentialIn(written: string): string | null {
+  if (!MAY_HOLD_CREDENTIALS.test(written)) return null;
   const url = URL.parse(written);
   if (url !== null && url.password !== '') return 'a password';
   if (url !== null && url.username !== '') return 'a user name';
@@ -142,7 +146,7 @@ export function credentialIn(written: string): string | null {
 }
 
 function credentialRanges(text: string, { isId = false } = {}): Range[] {
-  if (!/[@=]|\\u00(?:40|3d)/i.test(text)) return [];
+  if (!MAY_HOLD_CREDENTIALS.test(text)) return [];
   const ranges: Range[] = [];
   for (const { 0: word, index } of text.matchAll(WORD)) {
     const found = [...userinfoRanges(word), ...secretRanges(word)];

@@ -9,6 +9,8 @@ export type Position = {
 /** Another place that helps to understand a finding, such as the first of two equal keys. */
 export type RelatedPlace = {
   message: string;
+  /** The label of its source, where that is another one. */
+  file?: string;
 } & Position;
 
 /** What every kind of finding is about. The codes are stable: tools may match on them. */

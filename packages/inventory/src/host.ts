@@ -1,9 +1,10 @@
+import { isIPv4 } from 'node:net';
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
 
 /** A host without the brackets that URLs put around IPv6 addresses. */
 export function withoutBrackets(host: string): string {
-  return host.replace(/^\[(.*)\]$/, '$1');
+  return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 
 /** A host as URLs have it: an IPv6 address in brackets. */
@@ -18,8 +19,13 @@ export function withBrackets(host: string): string {
  */
 export function canonicalHost(host: string): string {
   const plain = withoutBrackets(host.trim()).replace(/\.$/, '').toLowerCase();
-  if (ipaddr.IPv6.isValid(plain)) return ipaddr.IPv6.parse(plain).toString();
+  if (isIPv6(plain)) return ipaddr.IPv6.parse(plain).toString();
   return asciiHost(plain) || plain;
+}
+
+/** Whether two hosts are equal, however they are written. */
+export function isSameHost(one: string, other: string): boolean {
+  return one === other || canonicalHost(one) === canonicalHost(other);
 }
 
 /** A host with an international name in ASCII, as it is asked for (RFC 5890 §2.3.2.1); empty where that is no name. */
@@ -29,7 +35,12 @@ export function asciiHost(host: string): string {
 
 /** Whether a host, without brackets, is an IP address in its usual form; `1.2.3` and `0x7f.1` merely resemble one. */
 export function isIpAddress(host: string): boolean {
-  return ipaddr.IPv4.isValidFourPartDecimal(host) || ipaddr.IPv6.isValid(host);
+  return isIPv4(host) || isIPv6(host);
+}
+
+/** Guards `ipaddr.js`, which throws and catches an error for each text that is no address. */
+function isIPv6(host: string): boolean {
+  return host.includes(':') && ipaddr.IPv6.isValid(host);
 }
 
 /**

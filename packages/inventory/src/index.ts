@@ -19,6 +19,7 @@ export { runInventory } from './cli.ts';
 export type { InventoryIo } from './io.ts';
 export { keepHeapSmall } from './heap.ts';
 export type { Inspect, PropertyProblem, ReadRecord } from './check/check-record.ts';
+export { IdRegister } from './lint/id-register.ts';
 export { lintInventory } from './lint/lint.ts';
 export type { LintOptions } from './lint/lint.ts';
 export { CONFIG_SCHEMA, ConfigError, parseConfig } from './lint/config.ts';

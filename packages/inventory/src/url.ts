@@ -85,11 +85,11 @@ export function transportOf(protocol: string): Transport | undefined {
 }
 
 /** The protocol of an address, by its usual name. */
-export function schemeOf({ protocol }: URL): string {
+export function schemeOf({ protocol }: Pick<URL, 'protocol'>): string {
   return protocolName(protocol.slice(0, -1));
 }
 
 /** The port that an address names or means; undefined where nobody knows. */
-export function portOf(url: URL): number | undefined {
+export function portOf(url: Pick<URL, 'protocol' | 'port'>): number | undefined {
   return url.port === '' ? (PROTOCOLS.get(schemeOf(url))?.port ?? undefined) : Number(url.port);
 }

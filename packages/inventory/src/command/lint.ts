@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
+import { IdRegister } from '../lint/id-register.ts';
 import { lintInventory } from '../lint/lint.ts';
 import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
 import { checkFiles } from './check-files.ts';
@@ -47,10 +48,11 @@ export const lint: Command = {
     const files = await checkedFiles(positionals, values);
     const maxWarnings = wholeNumber('--max-warnings', 0, values['max-warnings']) ?? Infinity;
     const options = { config: await readConfig(values.config), today: dayOf(values.today) };
+    const ids = new IdRegister();
     const known = await knownFindings(values.baseline, values['update-baseline'] ?? false);
     if (values.fix) await fixFiles(files, context, options);
     const { exitStatus, results } = await checkFiles(files, context, (source, more) =>
-      lintInventory(source, { ...more, ...options, ignores: known.ignores }),
+      lintInventory(source, { ...more, ...options, ids, ignores: known.ignores }),
     );
     const note = await known.end(results);
     if (note !== null) context.tell(note);

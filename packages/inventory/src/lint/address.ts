@@ -1,6 +1,5 @@
 import ipaddr from 'ipaddr.js';
 import { hostIn, isIpAddress, withoutBrackets } from '../host.ts';
-import type { Fields } from './rule.ts';
 
 /** From where an address can be reached, as far as the address itself tells. */
 export type Reach = 'loopback' | 'private' | 'global';
@@ -41,8 +40,34 @@ export function mayBePublic(host: string): boolean {
   return EVERYWHERE.has(name) || (before.length > 0 && /\p{L}/u.test(last));
 }
 
-/** The host in `url`, as it is written there; undefined where there is none, or it cannot be read. */
-export function urlHostOf({ url }: Fields): string | undefined {
-  const address = url === undefined ? null : URL.parse(url);
-  return url === undefined || address === null ? undefined : hostIn(url, address);
+/** What rules ask of an address; `host` is as it is written there. */
+export type Address = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
+
+/** An address that the URL Standard takes as it is written: its host is no number and has no punycode to be checked. */
+const PLAIN =
+  /^((?:http|ws)s?:)\/\/((?:[a-z\d-]+\.)*[a-z-][a-z\d-]*)(?::([1-9]\d{0,3}))?(?:$|[/?#])/;
+
+let last: { written: string; address: Address | null } = { written: '', address: null };
+
+/** Reads an address; null where it is none. It keeps the last one, as several rules ask for that of a record. */
+export function readAddress(written: string): Address | null {
+  if (last.written !== written) last = { written, address: parseAddress(written) };
+  return last.address;
+}
+
+function parseAddress(written: string): Address | null {
+  const [, protocol, host, port = ''] = PLAIN.exec(written) ?? [];
+  if (protocol !== undefined && host !== undefined && !host.includes('xn--')) {
+    return { protocol, hostname: host, port, host };
+  }
+  const url = URL.parse(written);
+  // The parts of a URL are not its own properties.
+  return (
+    url && {
+      protocol: url.protocol,
+      hostname: url.hostname,
+      port: url.port,
+      host: hostIn(written, url),
+    }
+  );
 }

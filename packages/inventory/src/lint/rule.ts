@@ -2,6 +2,7 @@ import type { ReadRecord } from '../check/check-record.ts';
 import type { RelatedPlace, Severity } from '../finding.ts';
 import type { EndpointRecord } from '../record.ts';
 import type { Day } from '../day.ts';
+import type { IdRegister } from './id-register.ts';
 import type { LintCode } from '../rule-ids.ts';
 
 /** What a rule finds wrong with a property of a record; with the whole record when the key is empty. */
@@ -14,7 +15,7 @@ export type Found = {
 };
 
 /** Looks at the records of one inventory, one after another. */
-export type Look = (fields: Fields, record: ReadRecord) => Iterable<Found>;
+export type Look = (fields: Fields, record: ReadRecord) => readonly Found[];
 
 /**
  * The properties of a record that have the type that the schema gives them. What has another type is the
@@ -25,6 +26,10 @@ export type Fields = Readonly<Partial<EndpointRecord>>;
 /** What a rule is told before it looks at an inventory. */
 export type Context = {
   today: Day;
+  /** How findings name the inventory. */
+  file: string;
+  /** The ids of this inventory, and of those before it. */
+  ids: IdRegister;
 };
 
 /** One rule of the linter. */
@@ -59,7 +64,7 @@ export function defineRule<Options extends object = object>(rule: {
 export function simpleRule(
   code: LintCode,
   severity: Severity,
-  look: (fields: Fields) => Iterable<Found>,
+  look: (fields: Fields) => readonly Found[],
 ): Rule {
   return defineRule({ code, severity, begin: () => look });
 }

@@ -77,7 +77,7 @@ function resultOf(finding: Finding, pointer: string) {
     ],
     ...(related && {
       relatedLocations: related.map((place) => {
-        return { ...locationIn(file, place), message: { text: place.message } };
+        return { ...locationIn(place.file ?? file, place), message: { text: place.message } };
       }),
     }),
     ...(fix && { fixes: [fixOf(finding, fix)] }),

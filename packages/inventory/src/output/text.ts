@@ -25,7 +25,9 @@ export function textReporter({ showsExcerpts, isColored }: TextOptions): Reporte
     const tail = style('dim', `[${code}]`);
     const lines = [`${at} ${kind} ${visible(message)} ${tail}${visible(where(found))}`];
     for (const place of related) {
-      lines.push(visible(`  ${file}:${place.line}:${place.column}: note: ${place.message}`));
+      lines.push(
+        visible(`  ${place.file ?? file}:${place.line}:${place.column}: note: ${place.message}`),
+      );
     }
     if (showsExcerpts && excerpt !== undefined && excerpt.text.trim() !== '') {
       lines.push(style('dim', frame(line, excerpt)));

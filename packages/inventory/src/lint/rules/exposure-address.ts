@@ -1,10 +1,11 @@
 import { shorten } from '../../shorten.ts';
-import { mayBePublic, type Reach, reachOf, urlHostOf } from '../address.ts';
+import { mayBePublic, readAddress, type Reach, reachOf } from '../address.ts';
 import { type Fields, simpleRule } from '../rule.ts';
 
 /** Finds endpoints that are declared public at an address nobody else reaches, and the other way round. */
 export const exposureAddress = simpleRule('lint/exposure-address', 'warning', (fields) => {
   const { exposure } = fields;
+  if (exposure !== 'public' && exposure !== 'local') return [];
   const places = placesOf(fields);
   // The one that says most stands first.
   const known = places.find(({ reach }) => reach !== null);
@@ -28,7 +29,7 @@ type Place = { key: string; host: string; reach: Reach | null };
 /** Under what the endpoint is reached, as far as the record says: the host of its URL, its host, its domain. */
 function placesOf(fields: Fields): Place[] {
   const hosts: [string, string | undefined][] = [
-    ['url', urlHostOf(fields)],
+    ['url', readAddress(fields.url ?? '')?.host],
     ['host', fields.host],
     ['domain', fields.domain],
   ];

@@ -1,17 +1,20 @@
 import leven from 'leven';
 import { quoted } from '../../shorten.ts';
 import { KNOWN_KEYS } from '../fields.ts';
-import { simpleRule } from '../rule.ts';
+import { type Found, simpleRule } from '../rule.ts';
 
 /** Finds extra properties whose names are almost that of a known one that is missing. */
 export const likelyTypo = simpleRule('lint/likely-typo', 'warning', (fields) => {
-  const missing = KNOWN_KEYS.filter((key) => !Object.hasOwn(fields, key));
-  return Object.keys(fields).flatMap((key) => {
-    if (KNOWN_KEYS.includes(key)) return [];
-    const meant = missing.find((known) => isAlmost(key, known));
-    if (meant === undefined) return [];
-    return [{ key, message: `is ${quoted(key)} meant to be ${meant}?` }];
-  });
+  const found: Found[] = [];
+  for (const key in fields) {
+    if (KNOWN_KEYS.has(key)) continue;
+    const meant = KNOWN_KEYS.values().find(
+      (known) => !Object.hasOwn(fields, known) && isAlmost(key, known),
+    );
+    if (meant !== undefined)
+      found.push({ key, message: `is ${quoted(key)} meant to be ${meant}?` });
+  }
+  return found;
 });
 
 function isAlmost(key: string, known: string): boolean {

@@ -1,4 +1,4 @@
-import { type Day, daysBetween, readDay } from '../../day.ts';
+import { type Day, addDays, readDay } from '../../day.ts';
 import { quoted } from '../../shorten.ts';
 import { defineRule } from '../rule.ts';
 
@@ -9,12 +9,12 @@ import { defineRule } from '../rule.ts';
 export const reviewDate = defineRule({
   code: 'lint/review-date',
   severity: 'error',
-  begin:
-    (_, { today }) =>
-    ({ last_reviewed: written }) => {
+  begin(_, { today }) {
+    const tomorrow = addDays(today, 1);
+    return ({ last_reviewed: written }) => {
       if (written === undefined || written.trim() === '') return [];
       const day = readDay(written);
-      if (day !== null && daysBetween(today, day) <= 1) return [];
+      if (day !== null && day <= tomorrow) return [];
       const why =
         day === null
           ? 'is no day; write one that there is, as in 2026-11-20'
@@ -27,7 +27,8 @@ export const reviewDate = defineRule({
           ...(meant !== null && { mended: meant }),
         },
       ];
-    },
+    };
+  },
 });
 
 /** A day of which the year comes first is certain however it is written, as in 2026/1/5 or 2026.01.05. */

@@ -1,5 +1,5 @@
 import type { EndpointRecord } from '../../record.ts';
-import { daysBetween, readDay } from '../../day.ts';
+import { addDays, daysBetween, readDay } from '../../day.ts';
 import { defineRule } from '../rule.ts';
 
 type Options = {
@@ -8,6 +8,9 @@ type Options = {
   /** The same for endpoints of one exposure. */
   days_by_exposure: Partial<Record<EndpointRecord['exposure'], number>>;
 };
+
+/** Beyond this, the limit is compared by the age: not every number of days before today is a day. */
+const MAX_EXACT_DAYS = 36_500;
 
 const DAYS = { type: 'integer', minimum: 1 };
 
@@ -24,11 +27,12 @@ export const staleReview = defineRule<Options>({
       additionalProperties: false,
     },
   },
-  begin:
-    ({ days, days_by_exposure: byExposure }, { today }) =>
-    ({ last_reviewed: written, exposure }) => {
+  begin({ days, days_by_exposure: byExposure }, { today }) {
+    const oldest = addDays(today, -Math.min(days, ...Object.values(byExposure), MAX_EXACT_DAYS));
+    return ({ last_reviewed: written, exposure }) => {
       const day = written === undefined ? null : readDay(written);
-      if (day === null) return [];
+      // Most reviews are younger than every limit.
+      if (day === null || day >= oldest) return [];
       const age = daysBetween(day, today);
       const most = (exposure === undefined ? undefined : byExposure[exposure]) ?? days;
       if (age <= most) return [];
@@ -38,5 +42,6 @@ export const staleReview = defineRule<Options>({
           message: `the last review was ${age} days ago, and ${most} are allowed; look at the endpoint again and write today's date`,
         },
       ];
-    },
+    };
+  },
 });

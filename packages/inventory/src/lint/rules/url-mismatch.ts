@@ -1,4 +1,5 @@
-import { canonicalHost, hostIn } from '../../host.ts';
+import { isSameHost } from '../../host.ts';
+import { type Address, readAddress } from '../address.ts';
 import { quoted, shorten } from '../../shorten.ts';
 import { isScheme, portOf, protocolName, schemeOf } from '../../url.ts';
 import type { Found, Fields } from '../rule.ts';
@@ -8,11 +9,11 @@ import { simpleRule } from '../rule.ts';
 export const urlMismatch = simpleRule('lint/url-mismatch', 'error', (fields) => {
   const { url } = fields;
   if (url === undefined || url.trim() === '') return [];
-  const address = URL.parse(url);
+  const address = readAddress(url);
   // "host:port" reads as an address with the scheme "host".
   if (address === null || (address.hostname === '' && !url.includes('://')))
     return [noAddress(url)];
-  const host = hostIn(url, address);
+  const { host } = address;
   // The URL Standard allows braces in a host, and DNS has no such name: they stand for one that is not told.
   if (/[{}]/.test(host)) return [noAddress(url)];
   return [
@@ -29,8 +30,8 @@ function noAddress(url: string): Found {
 }
 
 /** Browsers and most other tools read a name that resembles an IPv4 address as one, and `%61` as a letter. */
-function rewrittenProblems(host: string, { hostname }: URL): Found[] {
-  if (canonicalHost(host) === canonicalHost(hostname)) return [];
+function rewrittenProblems(host: string, { hostname }: Address): Found[] {
+  if (isSameHost(host, hostname)) return [];
   const message = `url names the host ${shorten(host)}, which browsers take for ${shorten(hostname)}; write the one that is meant`;
   return [{ key: 'url', message }];
 }
@@ -38,8 +39,7 @@ function rewrittenProblems(host: string, { hostname }: URL): Found[] {
 function hostProblems(named: string, { host, domain }: Fields): Found[] {
   const others = [host, domain].filter((name) => name !== undefined && name.trim() !== '');
   if (named === '' || others.length === 0) return [];
-  const wanted = canonicalHost(named);
-  if (others.some((name) => canonicalHost(name ?? '') === wanted)) return [];
+  if (others.some((name) => isSameHost(name ?? '', named))) return [];
   const said = [
     ...(host === undefined ? [] : [`host is ${shorten(host)}`]),
     ...(domain === undefined ? [] : [`domain is ${shorten(domain)}`]),
@@ -49,7 +49,7 @@ function hostProblems(named: string, { host, domain }: Fields): Found[] {
   ];
 }
 
-function portProblems(address: URL, { port }: Fields): Found[] {
+function portProblems(address: Address, { port }: Fields): Found[] {
   const meant = portOf(address);
   if (port === undefined || meant === undefined || port === meant) return [];
   const how = address.port === '' ? `means port ${meant}, as it names none` : `names port ${meant}`;
@@ -60,7 +60,7 @@ function portProblems(address: URL, { port }: Fields): Found[] {
 const WEB = new Set(['http', 'https', 'ws', 'wss']);
 
 /** What is no scheme of addresses, such as `tcp` below them or `grpc` above, says nothing against one. */
-function protocolProblems(address: URL, { protocol = '' }: Fields): Found[] {
+function protocolProblems(address: Address, { protocol = '' }: Fields): Found[] {
   const scheme = schemeOf(address);
   const declared = protocolName(protocol);
   if (declared === scheme || !isScheme(declared) || !isScheme(scheme)) return [];
