@@ -4,6 +4,8 @@ export const LINT_RULES = {
   'lint/credentials-in-url': 'A user name, a password or a secret parameter stands in an address.',
   'lint/duplicate-id': 'Two records have the same id.',
   'lint/exposure-address': 'The declared exposure and the address contradict each other.',
+  'lint/host-name': 'A host or domain is neither a name nor an address by itself.',
+  'lint/ignore': 'A record silences a finding without a reason, or one that is not there.',
   'lint/likely-typo': 'The name of an extra property is almost that of a known one.',
   'lint/missing-owner': 'Nobody is named who runs the endpoint.',
   'lint/port-range': 'A port is none that can be listened on.',

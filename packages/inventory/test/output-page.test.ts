@@ -68,7 +68,15 @@ test('findings are printed as the page shows, and it names their fields', async 
     'inventory.json': inventory,
   });
   assert.deepEqual(found, JSON.parse(shown));
-  assertNamed(heading, found);
+  const silent = { lint_ignore: [{ rule: 'missing-owner', reason: 'nobody runs it' }] };
+  const rare = await printed('lint --format json --baseline known.json a.json b.json', {
+    'a.json': JSON.stringify([{ ...VALID_RECORD, ...silent }]),
+    'b.json': JSON.stringify([VALID_RECORD]),
+    'known.json':
+      '{"findings":[{"file":"b.json","code":"lint/missing-owner","record":"gateway","pointer":""}]}',
+  });
+  const names = new Set([...fieldsOf(found), ...fieldsOf(rare)]);
+  assert.deepEqual(fields(heading).toSorted(), [...names].toSorted());
 });
 
 test('differences are printed as the page shows, and it names their fields', async () => {

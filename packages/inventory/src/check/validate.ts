@@ -5,7 +5,7 @@ import { InventoryReader, type ReaderOptions } from './inventory-reader.ts';
 export type ValidateOptions = {
   /** Stops after so many errors; warnings are not counted. */
   maxErrors?: number;
-  /** Findings that are left out, and not counted. */
+  /** Findings that are left out, and counted as hidden. */
   ignores?: (finding: Finding) => boolean;
 } & ReaderOptions;
 
@@ -15,6 +15,10 @@ export type ValidationSummary = {
   records: number;
   /** False when reading stopped before the end: text that is no JSON, or `maxErrors`. */
   isComplete: boolean;
+  /** How many findings were left out; only where there were some. */
+  hidden?: number;
+  /** How many findings are silenced beside their records; only where there are some. */
+  silenced?: number;
 };
 
 /**
@@ -33,13 +37,20 @@ export async function* validateInventory(
   const { maxErrors = Infinity, ignores } = options;
   const reader = new InventoryReader(source, options);
   let errors = 0;
+  let hidden = 0;
+  const summary = (isComplete: boolean) => {
+    return { records: reader.records, isComplete, ...(hidden > 0 && { hidden }) };
+  };
   for await (const findings of reader.read()) {
     for (const finding of findings) {
-      if (ignores?.(finding)) continue;
+      if (ignores?.(finding)) {
+        hidden += 1;
+        continue;
+      }
       yield finding;
       if (finding.severity === 'error') errors += 1;
-      if (errors >= maxErrors) return { records: reader.records, isComplete: false };
+      if (errors >= maxErrors) return summary(false);
     }
   }
-  return { records: reader.records, isComplete: reader.isComplete };
+  return summary(reader.isComplete);
 }

@@ -66,7 +66,10 @@ function update(file: string, known: Baseline, found: Baseline): KnownFindings {
       await writeWhole(file, known.toString()).catch((error: unknown) => {
         throw writeFailureAsUsage(error, file);
       });
-      return `${count(found.size, 'finding')} written to ${file}`;
+      const errors = results.reduce((sum, result) => sum + result.errors, 0);
+      const left =
+        errors === 0 ? '' : `; ${count(errors, 'error')} cannot be put there: correct what is told`;
+      return `${count(found.size, 'finding')} written to ${file}${left}`;
     },
   };
 }

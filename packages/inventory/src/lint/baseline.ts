@@ -51,7 +51,9 @@ export class Baseline {
   /** @param folder Where its file is, or is to be. */
   constructor(folder: string, entries: readonly Entry[] = []) {
     this.#folder = folder;
-    for (const entry of entries) this.#entries.set(keyOf(entry), entry);
+    for (const entry of entries) {
+      if (isKept(entry.code)) this.#entries.set(keyOf(entry), entry);
+    }
   }
 
   get size(): number {
@@ -142,10 +144,13 @@ export function parseBaseline(text: string, file: string): Baseline {
   );
 }
 
-/** Only what concerns one record, and of that no text that is no JSON or was not read: what follows is unknown. */
+/** Only what concerns one record; the schema's errors never, nor text that was not read: what follows is unknown. */
 function canBeKnown({ code, recordIndex }: Finding): boolean {
-  const isUnread = /^(json|encoding|limit)\//.test(code) && code !== 'json/duplicate-key';
-  return recordIndex !== null && !isUnread;
+  return recordIndex !== null && isKept(code);
+}
+
+function isKept(code: string): boolean {
+  return code.startsWith('lint/') || code === 'json/duplicate-key';
 }
 
 function countOf({ count = 1 }: Entry): number {

@@ -8,6 +8,10 @@ export type FileResult = {
   records?: number;
   errors: number;
   warnings: number;
+  /** How many findings the baseline has; only where there are some. */
+  hidden?: number;
+  /** How many findings are silenced beside their records; only where there are some. */
+  silenced?: number;
   /** False when the file was not read to its end. */
   isComplete: boolean;
   /** Why the file could not be read. */

@@ -7,7 +7,7 @@ import { pageOf } from '../rule-ids.ts';
 import type { Reporter } from './reporter.ts';
 import { SarifLimits } from './sarif-limits.ts';
 import { jsonText } from './visible.ts';
-import { count, remembering } from './wording.ts';
+import { count, notShown, remembering } from './wording.ts';
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
@@ -39,11 +39,13 @@ export function sarifReporter(): Reporter {
       hasResults = true;
       return result;
     },
-    fileEnd({ file, reason }) {
-      if (reason !== undefined) {
-        const locations = [{ physicalLocation: { artifactLocation: { uri: uriOf(file) } } }];
-        notifications.push({ level: 'error', message: { text: reason }, locations });
-      }
+    fileEnd(result) {
+      const { file, reason } = result;
+      const locations = [{ physicalLocation: { artifactLocation: { uri: uriOf(file) } } }];
+      const notify = (level: string, text: string) =>
+        void notifications.push({ level, message: { text }, locations });
+      if (reason !== undefined) notify('error', reason);
+      for (const text of notShown(result)) notify('note', text);
       return '';
     },
     end(exitCode) {

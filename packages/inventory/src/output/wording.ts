@@ -38,9 +38,23 @@ export function closingLine(result: FileResult): string {
   if (status === 'unreadable') return `${file}: not readable`;
   const noted = warnings === 0 ? '' : `, ${count(warnings, 'warning')}`;
   const read = count(records, 'record');
-  if (status === 'valid') return `${file}: ${read}, valid${noted}`;
-  if (!isComplete) return `${file}: ${count(errors, 'error')}${noted}; stopped after ${read}`;
-  return `${file}: ${count(errors, 'error')}${noted} in ${read}`;
+  const rest = notShown(result)
+    .map((part) => `, ${part}`)
+    .join('');
+  if (status === 'valid') {
+    const verdict = result.hidden === undefined ? 'valid' : 'no new errors';
+    return `${file}: ${read}, ${verdict}${noted}${rest}`;
+  }
+  const of = isComplete ? ' in ' : '; stopped after ';
+  return `${file}: ${count(errors, 'error')}${noted}${of}${read}${rest}`;
+}
+
+/** How many findings of a file are not shown, and why. */
+export function notShown({ hidden = 0, silenced = 0 }: FileResult): string[] {
+  return [
+    ...(hidden === 0 ? [] : [`${count(hidden, 'known finding')} hidden`]),
+    ...(silenced === 0 ? [] : [`${count(silenced, 'finding')} silenced`]),
+  ];
 }
 
 /** A number with its noun in the singular or the plural. */

@@ -3,6 +3,8 @@ import { blankField } from './blank-field.ts';
 import { credentialsInUrl } from './credentials-in-url.ts';
 import { duplicateId } from './duplicate-id.ts';
 import { exposureAddress } from './exposure-address.ts';
+import { hostName } from './host-name.ts';
+import { ignore } from './ignore.ts';
 import { likelyTypo } from './likely-typo.ts';
 import { missingOwner } from './missing-owner.ts';
 import { portRange } from './port-range.ts';
@@ -17,6 +19,8 @@ export const rules: readonly Rule[] = [
   credentialsInUrl,
   duplicateId,
   exposureAddress,
+  hostName,
+  ignore,
   likelyTypo,
   missingOwner,
   portRange,
