@@ -499,6 +499,18 @@ create table terminal_sign_ins (
 );
 CREATE INDEX terminal_sign_ins_expires_at ON public.terminal_sign_ins USING btree (expires_at);
 
+create table token_revocations (
+  id bigint not null generated always as identity,
+  session_id text not null,
+  user_id text not null,
+  access_token_enc text not null,
+  refresh_token_enc text not null,
+  attempts integer not null default 0,
+  due_at timestamp with time zone not null default now(),
+  PRIMARY KEY (id)
+);
+CREATE INDEX token_revocations_due_at ON public.token_revocations USING btree (due_at);
+
 create table upkeep_turns (
   name text not null,
   taken_at timestamp with time zone not null default now(),

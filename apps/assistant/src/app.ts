@@ -111,6 +111,10 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const registry = new Registry();
   const metrics = createIdentityMetrics(registry);
   const identity = createIdentity({ config, db, log, metrics });
+  app.addHook('onListen', (done) => {
+    identity.revocations.start();
+    done();
+  });
   app.addHook('onClose', () => identity.revocations.close());
   await app.register(cookie);
   refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });

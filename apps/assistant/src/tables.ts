@@ -57,6 +57,15 @@ export type Tables = {
     user_agent: string | null;
     address: string | null;
   };
+  token_revocations: {
+    id: Numbered;
+    session_id: string;
+    user_id: string;
+    access_token_enc: string;
+    refresh_token_enc: string;
+    attempts: ColumnType<number, number | undefined, number>;
+    due_at: DefaultedTimestamp;
+  };
   pending_logins: {
     state: string;
     code_verifier: string;

@@ -71,6 +71,7 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
     'session_files',
     'svc_users',
     'terminal_sign_ins',
+    'token_revocations',
     'user_auth_sessions',
     'webhook_events',
   ]);

@@ -26,7 +26,7 @@ export function createUserAdmin({
   db: Kysely<Tables>;
   log: Logger;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
-  revocations: Pick<RevocationQueue, 'add'>;
+  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
 }) {
   return {
     /** Users by id, and one more than `limit` where there are more. */
@@ -63,6 +63,7 @@ export function createUserAdmin({
       const end = async (trx: Transaction<Tables>) => {
         if (!(await userExists(trx, userId))) throw problem('user_not_found');
         const sessions = await endSessions(trx, { userId });
+        await revocations.add(trx, sessions);
         const details = { sessions: sessions.length };
         await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId, details });
         return sessions;
@@ -74,7 +75,7 @@ export function createUserAdmin({
         { user_id: userId, sessions: ended.length },
         'an admin ended all sign-ins of a user',
       );
-      revocations.add(ended);
+      revocations.wake();
       return ended.length;
     },
   };

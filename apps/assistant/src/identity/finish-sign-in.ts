@@ -37,7 +37,7 @@ type FinishSignInOptions = {
   log: Logger;
   provider: Pick<Provider, 'prepare' | 'redeem' | 'fetchUser'>;
   tokens: SessionTokens;
-  revocations: Pick<RevocationQueue, 'add'>;
+  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
   lifetime: Lifetime;
 };
@@ -186,9 +186,10 @@ export function createFinishSignIn({
       await db.transaction().execute((trx) => endAll(trx, [sessionId], 'sign_in_failed'));
       const ids = earlier.filter((id) => id !== null);
       if ((await livingSessions(db, ids, lifetime)).size > 0) return;
-      // No row has them: the place is only for the vault.
+      // No session has them: the place is only for the vault.
       const nowhere = { id: randomId(), userId: '' };
-      revocations.add([{ ...nowhere, ...(await tokens.seal(redeemed, nowhere)) }]);
+      await revocations.add(db, [{ ...nowhere, ...(await tokens.seal(redeemed, nowhere)) }]);
+      revocations.wake();
     } catch (error) {
       log.warn(
         { err: error },

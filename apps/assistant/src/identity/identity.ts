@@ -55,7 +55,7 @@ export function createIdentity({
   );
   const providerTimeoutMs = config.IDP_TIMEOUT_MS;
   const revoke = createRevocation({ log, provider, tokens });
-  const revocations = createRevocationQueue({ revoke, log });
+  const revocations = createRevocationQueue({ db, revoke, log, providerTimeoutMs });
   const endRefused = createEndRefused({ db, log, metrics });
   const refresh = createTokenRefresh({
     db,
@@ -106,7 +106,7 @@ export function createIdentity({
     revocations,
     signIn: createSignIn({ db, provider, finish, metrics }),
     terminalSignIns: createTerminalSignIns({ db, log }),
-    signOut: createSignOut({ db, log, revoke, metrics }),
-    ownSignIns: createOwnSignIns({ db, log, revoke, metrics, lifetime }),
+    signOut: createSignOut({ db, log, revocations, metrics }),
+    ownSignIns: createOwnSignIns({ db, log, revocations, metrics, lifetime }),
   };
 }

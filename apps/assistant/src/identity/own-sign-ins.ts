@@ -11,7 +11,7 @@ import {
   type OwnSignIn,
   type SignInPosition,
 } from './own-sign-ins-repository.ts';
-import type { Revocation } from './token-revocation.ts';
+import type { RevocationQueue } from './revocation-queue.ts';
 
 /** What users do with their own sign-ins. Contract 3, Further endpoints. */
 export type OwnSignIns = ReturnType<typeof createOwnSignIns>;
@@ -20,13 +20,13 @@ export type OwnSignIns = ReturnType<typeof createOwnSignIns>;
 export function createOwnSignIns({
   db,
   log,
-  revoke,
+  revocations,
   metrics,
   lifetime,
 }: {
   db: Kysely<Tables>;
   log: Logger;
-  revoke: Revocation;
+  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
   lifetime: Lifetime;
 }) {
@@ -51,12 +51,13 @@ export function createOwnSignIns({
         const details = { sign_in: id };
         await recordAudit(trx, { action: 'sign_in_ended', actorId: userId, userId, details });
         await tellUserChanged(trx, userId);
+        await revocations.add(trx, [row]);
         return row;
       });
       if (ended === undefined) return undefined;
       metrics.countEnded('ended');
       log.info({ user_id: userId }, 'ended a sign-in');
-      await revoke(ended);
+      revocations.wake();
       return ended.id === currentId ? 'current' : 'another';
     },
   };

@@ -1,49 +1,102 @@
 import type { Logger } from '@oselya/kit';
-import type { EndedSession } from './auth-sessions.sql.ts';
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+import {
+  addRevocations,
+  claimRevocations,
+  type ClaimedRevocation,
+  deleteRevocation,
+} from './revocation-queue.sql.ts';
 import type { Revocation } from './token-revocation.ts';
 
-/** Calls to the provider in progress at once; the rest of it is for those who sign in. */
+/** Calls to the provider in progress at once; the rest of its capacity is for sign-ins. */
 const PARALLEL = 4;
 
-/** How many sessions wait at most; one holds a few kilobytes. */
-const MAX_WAITING = 10_000;
+/** Attempts at one session's tokens: the last is half an hour after the first, at the default timeout. */
+const MAX_ATTEMPTS = 6;
 
-/** Revokes the tokens of many ended sessions, without anybody waiting for it. */
+/** How often a process looks for what is due again, and for what a crashed process left. */
+const POLL_MS = 30_000;
+
+/** Revokes the tokens of ended sessions at the provider, while nobody waits for it. */
 export type RevocationQueue = ReturnType<typeof createRevocationQueue>;
 
 /**
- * A provider that is slow, or down, takes up to IDP_TIMEOUT_MS for each of the sessions that ended at
- * once. So whoever ended them is answered first, and their tokens are revoked a few at a time. It is a
- * courtesy to the provider: the sessions are gone from the database already, and the tokens with them.
- * What waits when the process ends is not revoked, nor what does not fit.
+ * Makes the queue. The tokens wait in the database, encrypted as before, so that they outlive the process
+ * that ended the session; any process revokes them. A provider that does not answer is asked again, after
+ * about a minute and then after twice as long each time, and given up after the last attempt: it is a
+ * courtesy, the session itself ended in the same transaction that added its tokens.
  */
-export function createRevocationQueue({ revoke, log }: { revoke: Revocation; log: Logger }) {
-  const waiting: EndedSession[] = [];
-  const working = new Set<Promise<void>>();
+export function createRevocationQueue({
+  db,
+  revoke,
+  log,
+  providerTimeoutMs,
+}: {
+  db: Kysely<Tables>;
+  revoke: Revocation;
+  log: Pick<Logger, 'warn'>;
+  providerTimeoutMs: number;
+}) {
+  // Discovery, keys and the call itself end before another process claims the row.
+  const retrySeconds = Math.max(60, (4 * providerTimeoutMs) / 1000);
+  const closing = new AbortController();
+  let isWoken = false;
+  let working: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  function wake(): void {
+    isWoken = true;
+    working ??= work();
+  }
 
   async function work(): Promise<void> {
-    for (let session = waiting.shift(); session !== undefined; session = waiting.shift()) {
-      await revoke(session);
+    while (isWoken && !closing.signal.aborted) {
+      isWoken = false;
+      try {
+        await revokeAllDue();
+      } catch (error) {
+        log.warn({ err: error }, 'the tokens of ended sessions could not be read, and wait');
+      }
+    }
+    working = undefined;
+  }
+
+  async function revokeAllDue(): Promise<void> {
+    while (!closing.signal.aborted) {
+      const claimed = await claimRevocations(db, { limit: PARALLEL, retrySeconds });
+      if (claimed.length === 0) return;
+      await Promise.all(claimed.map(handle));
+    }
+  }
+
+  async function handle(claimed: ClaimedRevocation): Promise<void> {
+    try {
+      const isSettled = await revoke(claimed);
+      const isLast = claimed.attempts >= MAX_ATTEMPTS;
+      if (isSettled || isLast) await deleteRevocation(db, claimed);
+      if (!isSettled && isLast)
+        log.warn('the tokens of an ended session are not revoked: given up');
+    } catch (error) {
+      log.warn({ err: error }, 'revoked tokens could not be deleted, and are revoked once more');
     }
   }
 
   return {
-    /** Takes sessions in; it never fails and does not wait. */
-    add(sessions: readonly EndedSession[]): void {
-      const room = MAX_WAITING - waiting.length;
-      waiting.push(...sessions.slice(0, room));
-      if (sessions.length > room) {
-        log.warn({ sessions: sessions.length - room }, 'too many ended sessions to revoke at once');
-      }
-      while (working.size < PARALLEL && waiting.length > 0) {
-        const worker = work().finally(() => working.delete(worker));
-        working.add(worker);
-      }
+    /** Adds the tokens of sessions, in the transaction that ends them; `wake` follows its commit. */
+    add: addRevocations,
+    /** Begins to revoke what is due; it does not wait for it. */
+    wake,
+    /** Revokes from now on also what other processes left. */
+    start(): void {
+      timer = setInterval(wake, POLL_MS).unref();
+      wake();
     },
     /** Begins nothing more, and waits for the calls in progress. */
     async close(): Promise<void> {
-      waiting.length = 0;
-      await Promise.all(working);
+      closing.abort();
+      clearInterval(timer);
+      await working;
     },
   };
 }

@@ -5,21 +5,18 @@ import { recordAudit } from '../audit/index.ts';
 import { deleteSession } from './auth-sessions.sql.ts';
 import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
-import type { Revocation } from './token-revocation.ts';
+import type { RevocationQueue } from './revocation-queue.ts';
 
-/**
- * Signs out: the session goes first, then the provider is told. One that does not answer delays the
- * answer for a while, and keeps nobody signed in.
- */
+/** Signs out: the session ends at once, and its tokens are revoked at the provider after the answer. */
 export function createSignOut({
   db,
   log,
-  revoke,
+  revocations,
   metrics,
 }: {
   db: Kysely<Tables>;
   log: Logger;
-  revoke: Revocation;
+  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
   metrics: Pick<IdentityMetrics, 'countEnded'>;
 }) {
   return async (sessionId: string): Promise<void> => {
@@ -29,11 +26,12 @@ export function createSignOut({
       const { userId } = ended;
       await recordAudit(trx, { action: 'signed_out', actorId: userId, userId });
       await tellUserChanged(trx, userId);
+      await revocations.add(trx, [ended]);
       return ended;
     });
     if (session === undefined) return;
     metrics.countEnded('signed_out');
     log.info({ user_id: session.userId }, 'signed out');
-    await revoke(session);
+    revocations.wake();
   };
 }

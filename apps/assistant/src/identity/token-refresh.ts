@@ -36,7 +36,7 @@ type TokenRefreshOptions = {
   provider: Provider;
   tokens: SessionTokens;
   endRefused: EndRefused;
-  revocations: Pick<RevocationQueue, 'add'>;
+  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
   metrics: Pick<IdentityMetrics, 'countRefresh'>;
   providerTimeoutMs: number;
   rules: SessionRules;
@@ -148,7 +148,8 @@ export function createTokenRefresh({
    */
   async function giveUp({ id, userId, readAt }: AuthSession, sealed: SealedTokens): Promise<void> {
     if (await hasSignedInSince(db, userId, readAt)) return;
-    revocations.add([{ id, userId, ...sealed }]);
+    await revocations.add(db, [{ id, userId, ...sealed }]);
+    revocations.wake();
   }
 
   /**

@@ -1,10 +1,14 @@
 import type { Logger } from '@oselya/kit';
 import type { EndedSession } from './auth-sessions.sql.ts';
+import { isRefusal, ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
-/** Revokes the tokens of a session that is deleted already. */
-export type Revocation = (session: EndedSession) => Promise<void>;
+/**
+ * Revokes the tokens of a session that is deleted already.
+ * @returns Whether that is settled; false where the provider did not answer, and may be asked again.
+ */
+export type Revocation = (session: EndedSession) => Promise<boolean>;
 
 /**
  * Tells the provider that the tokens of an ended session are of no more use, as far as it listens:
@@ -29,10 +33,14 @@ export function createRevocation({
       tokens.openRefreshToken(session).then((token) => revoke(token, 'refresh_token')),
       tokens.openAccessToken(session).then((token) => revoke(token, 'access_token')),
     ]);
+    let isSettled = true;
     for (const result of results) {
-      if (result.status === 'rejected') {
-        log.warn({ err: result.reason }, 'a token could not be revoked at the provider');
-      }
+      if (result.status === 'fulfilled') continue;
+      log.warn({ err: result.reason }, 'a token could not be revoked at the provider');
+      if (isOutage(result.reason)) isSettled = false;
     }
+    return isSettled;
   };
 }
+
+const isOutage = (error: unknown) => error instanceof ProviderError && !isRefusal(error);

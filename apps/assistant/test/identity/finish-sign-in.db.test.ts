@@ -40,7 +40,10 @@ function finishing({ on = db } = {}) {
       fetchUser: async () => userOf('u-olena'),
     },
     tokens,
-    revocations: { add: (sessions) => void revoked.push(...sessions) },
+    revocations: {
+      add: async (_db, sessions) => void revoked.push(...sessions),
+      wake: () => undefined,
+    },
     metrics: { countEnded: () => undefined },
     lifetime: { lifetimeDays: 30, idleDays: 0 },
   });

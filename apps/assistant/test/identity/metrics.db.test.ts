@@ -87,6 +87,8 @@ test('each request to the provider is measured, by what it asked for and how it 
   provider.faults.set('revoke', { status: 500 });
   await browser.post('/auth/logout');
   const name = 'assistant_provider_request_duration_seconds_count';
+  const revoked = '{operation="revoke",outcome="unavailable"}';
+  await until(async () => (await figures(app, name))[revoked] === 2);
   assert.deepEqual(await figures(app, name), {
     '{operation="token",outcome="ok"}': 1,
     '{operation="userinfo",outcome="ok"}': 2,

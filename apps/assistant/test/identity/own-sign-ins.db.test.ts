@@ -96,6 +96,7 @@ test('another own sign-in is ended: its row, its tokens and its sockets', async 
   assert.equal(await row(sid), undefined);
   assert.equal((await phone.get('/auth/me')).statusCode, 401);
   assert.equal((await laptop.get('/auth/me')).statusCode, 200);
+  await until(() => provider.revoked.length === 2);
   assert.deepEqual(provider.revoked.toSorted(), phoneTokens.toSorted());
   await until(() => heard.includes('u-1'));
   await stop();

@@ -204,6 +204,6 @@ test('user data that cannot be had at sign-in is 503, a refusal is 400', async (
   const unavailable = await outage.signIn(provider);
   assert.equal(unavailable.statusCode, 503);
   assert.equal(unavailable.headers['retry-after'], '5');
-  provider.faults.set('userinfo', { status: 403 });
+  provider.faults.set('userinfo', { status: 401 });
   assert.equal((await outage.signIn(provider)).statusCode, 400);
 });

@@ -73,7 +73,7 @@ test('those of one that another process overtook are not: the session goes on', 
 
 const refusals: Record<string, { arrange: () => void | Promise<void>; status: number }> = {
   'whom the provider refuses to describe': {
-    arrange: () => void provider.faults.set('userinfo', { status: 403 }),
+    arrange: () => void provider.faults.set('userinfo', { status: 401 }),
     status: 400,
   },
   'without an email': {
@@ -112,7 +112,7 @@ test('tokens of a sign-in that was revoked on its way are revoked', async () => 
 test('those of one that fails while the browser is signed in are not: its session may share their grant', async () => {
   const own = await instance();
   const browser = await signedIn(own);
-  provider.faults.set('userinfo', { status: 403 });
+  provider.faults.set('userinfo', { status: 401 });
   assert.equal((await browser.signIn(provider)).statusCode, 400);
   await own.close();
   assert.deepEqual(provider.revoked, []);
