@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events';
+import { namesOneHost } from '@oselya/kit';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import type { Provider } from 'oidc-provider';
 import { LoopbackServer } from './loopback.ts';
@@ -45,6 +46,10 @@ function logErrors(provider: Provider, log: FastifyBaseLogger): void {
 function refuseOtherHosts(app: FastifyInstance, issuer: string): void {
   const { host } = new URL(issuer);
   app.addHook('onRequest', (request, reply, done) => {
+    if (!namesOneHost(request.raw)) {
+      void reply.code(400).type('text/plain; charset=utf-8').send('Send one Host header.\n');
+      return;
+    }
     if (request.host === host) return done();
     reply
       .code(421)

@@ -77,6 +77,16 @@ describe('the server', () => {
     assert.match(await text(response), new RegExp(`answers at ${issuer} only`));
   });
 
+  test('rejects a request with several hosts', async (t) => {
+    const { issuer } = await startIdp(t);
+    const { host } = new URL(issuer);
+    const headers = ['host', host, 'host', host];
+    const call = request(new URL('/.well-known/openid-configuration', issuer), { headers });
+    call.end();
+    const [response] = await once(call, 'response');
+    assert.equal(response.statusCode, 400);
+  });
+
   test('lets the caller add routes before it listens', async (t) => {
     const issuer = await freeIssuer();
     const idp = await createDevIdp({ issuer, client });

@@ -2,6 +2,7 @@ export { commonConfig, modelConfig, proxyConfig } from './config/common.ts';
 export { flag, httpAddress, integer, list, secret, text } from './config/fields.ts';
 export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
 export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
+export { namesOneHost } from './http/one-host.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export { SLOWEST_BODY } from './http/slow-body.ts';
 export { createJsonParser } from './http/json-parser.ts';

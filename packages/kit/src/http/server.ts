@@ -15,6 +15,7 @@ import { iconRoute } from './icon.ts';
 import { createJsonParser } from './json-parser.ts';
 import { answerMalformedHttp } from './malformed-http.ts';
 import { nameRetryTime } from './name-retry-time.ts';
+import { namesOneHost, refuseSeveralHosts } from './one-host.ts';
 import { problemSchema } from './problem-body.ts';
 import { RequestLog } from './request-log.ts';
 import { securityHeaders } from './security-headers.ts';
@@ -65,7 +66,22 @@ export type ServerOptions = {
    * others are answered as if they had not asked for another protocol (RFC 9110 §7.8).
    */
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
+  /** How long connections may be slow or idle, {@link CONNECTION_LIMITS} by default. */
+  connectionLimits?: ConnectionLimits;
 };
+
+/** Limits of connections without a request in progress, in milliseconds. */
+type ConnectionLimits = {
+  /** From the first byte of a request, or from the connection's start, until its head is complete. */
+  headMs: number;
+  /** From the end of an answer to the next request; Node adds a second. */
+  idleMs: number;
+  /** How often `headMs` is checked. */
+  checkMs: number;
+};
+
+/** Connections with a slow head end within 30 s, idle ones within 60 s. */
+const CONNECTION_LIMITS: ConnectionLimits = { headMs: 25_000, idleMs: 58_000, checkMs: 5000 };
 
 /** More than Node reads of an address: how long a part of one may be is for its schema, whose answer says so. */
 const MAX_PARAM_LENGTH = 16 * 1024;
@@ -102,6 +118,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
   // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
   app.removeContentTypeParser('text/plain');
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
+  app.addHook('onRequest', refuseSeveralHosts);
   app.addHook('onRequest', refuseSlowBody);
   app.addHook('onRequest', passOverUndeclaredBody);
   app.addHook('preParsing', decompressBody);
@@ -117,13 +134,18 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 
 function createFastify(options: ServerOptions) {
   const { log, bodyLimit, trustedProxies = [], acceptsUpgrade = () => false } = options;
+  const { headMs, idleMs, checkMs } = options.connectionLimits ?? CONNECTION_LIMITS;
   // As the plain type, so that routes and plugins need not know which logger it is.
   const loggerInstance: FastifyBaseLogger = log;
-  // Node's limit for the head of a request holds, a minute; that for the whole request is off, for which see
-  // `refuseSlowBody`.
+  // Node's limit for the whole request is off: see `refuseSlowBody`.
   return fastify({
     loggerInstance,
-    http: { shouldUpgradeCallback: acceptsUpgrade },
+    http: {
+      headersTimeout: headMs,
+      connectionsCheckingInterval: checkMs,
+      shouldUpgradeCallback: (request) => namesOneHost(request) && acceptsUpgrade(request),
+    },
+    keepAliveTimeout: idleMs,
     logController: new RequestLog(),
     bodyLimit,
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,

@@ -141,7 +141,3 @@ test('a request that is whole has all the time for its answer, and is watched no
   assert.match(client.answer, /^HTTP\/1\.1 200 /);
   client.socket.destroy();
 });
-
-test("Node's own limit for the head of a request holds", () => {
-  assert.deepEqual([app.server.headersTimeout, app.server.requestTimeout], [60_000, 0]);
-});

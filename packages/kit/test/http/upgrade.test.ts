@@ -21,8 +21,10 @@ async function listening(acceptsUpgrade?: ServerOptions['acceptsUpgrade']): Prom
 }
 
 /** The status of a request that asks for another protocol. */
-async function statusOf(url: string, upgrade: string): Promise<number | undefined> {
-  const sent = request(`${url}/tea`, { headers: { connection: 'upgrade', upgrade } }).end();
+async function statusOf(url: string, upgrade: string, hosts = ['x']): Promise<number | undefined> {
+  const named = hosts.flatMap((host) => ['host', host]);
+  const headers = [...named, 'connection', 'upgrade', 'upgrade', upgrade];
+  const sent = request(`${url}/tea`, { headers }).end();
   const [answer] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')]);
   answer.destroy();
   return answer.statusCode;
@@ -39,4 +41,10 @@ test('it gets the protocol where that is accepted', async () => {
   const url = await listening(({ headers }) => headers.upgrade === 'cup');
   assert.equal(await statusOf(url, 'cup'), 101);
   assert.equal(await statusOf(url, 'h2c'), 200);
+});
+
+test('a request with several hosts gets no protocol, and is 400', async () => {
+  const url = await listening(() => true);
+  assert.equal(await statusOf(url, 'cup', ['a']), 101);
+  assert.equal(await statusOf(url, 'cup', ['a', 'a']), 400);
 });
