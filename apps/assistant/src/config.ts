@@ -261,6 +261,11 @@ export function unsafeSettings(config: Config): string[] {
   if (config.BASE_URL.startsWith('https:') && config.MODEL_MODE === 'mock') {
     warnings.push('BASE_URL is https and MODEL_MODE is mock: people talk to rules, not to a model');
   }
+  if (new URL(config.IDP_REDIRECT_URI).origin !== new URL(config.BASE_URL).origin) {
+    warnings.push(
+      'IDP_REDIRECT_URI is on another origin than BASE_URL: sign-ins end where the browser has no cookie of theirs, unless a proxy leads one to the other',
+    );
+  }
   if (isPlainHttp(config.IDP_BASE_URL)) {
     warnings.push('IDP_BASE_URL is http on another host: tokens travel there unencrypted');
   }

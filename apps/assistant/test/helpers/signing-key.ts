@@ -1,4 +1,5 @@
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
+import type { ScriptedProvider } from '../scripted-provider.ts';
 
 /** A key that signs ID tokens, and what its owner publishes of it. */
 export type SigningKey = {
@@ -12,5 +13,17 @@ export async function makeSigningKey(kid: string, alg = 'RS256'): Promise<Signin
   return {
     published: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' },
     sign: (claims) => new SignJWT(claims).setProtectedHeader({ alg, kid }).sign(privateKey),
+  };
+}
+
+/** Has a scripted provider give ID tokens of the user `u-1`, signed with a key that it publishes. */
+export async function giveIdTokens(
+  provider: Pick<ScriptedProvider, 'url' | 'client' | 'keys' | 'idToken'>,
+): Promise<void> {
+  const key = await makeSigningKey('k-1');
+  provider.keys = [key.published];
+  provider.idToken = () => {
+    const iat = Math.floor(Date.now() / 1000);
+    return key.sign({ iss: provider.url, aud: provider.client.id, sub: 'u-1', iat, exp: iat + 60 });
   };
 }

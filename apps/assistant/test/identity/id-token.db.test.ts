@@ -147,6 +147,7 @@ const misplaced: [name: string, wrong: JWTPayload][] = [
   ['that has expired', { exp: seconds() - 60 }],
   ['that does not expire', { exp: undefined }],
   ['that is not valid yet', { nbf: seconds() + 3600 }],
+  ['that was issued in the future', { iat: seconds() + 60, exp: seconds() + 120 }],
   ['with a nonce that nobody asked for', { nonce: 'n' }],
   ['about nobody', { sub: undefined }],
 ];
@@ -169,10 +170,21 @@ test('an ID token about somebody else than the user data is 400', async () => {
 
 test('a provider that publishes no keys can give no ID token', async () => {
   provider.metadata = { ...provider.metadata, jwks_uri: undefined };
-  const keyless = await instance({ IDP_DISCOVERY: 'true' });
-  await assertRefused(keyless);
+  await assertRefused(await instance({ IDP_DISCOVERY: 'true' }));
+});
+
+test('a clock that is ahead by seconds is no reason to reject an ID token', async () => {
+  provider.idToken = () => key.sign({ ...claims(), iat: seconds() + 20 });
+  assert.equal((await new Browser(app).signIn(provider)).statusCode, 302);
+});
+
+test('an answer without an ID token is 400 with discovery, and enough at a refresh', async () => {
+  const browser = await signedIn(app);
   provider.idToken = undefined;
-  assert.equal((await new Browser(keyless).signIn(provider)).statusCode, 302);
+  await assertRefused(app);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  assert.equal((await new Browser(plain).signIn(provider)).statusCode, 302);
 });
 
 test('new keys at the provider need no restart, and its old ones count no more', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { openAssistant } from '../helpers/assistant.ts';
+import { giveIdTokens } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';
 
 const { provider, instance, signedIn, expire } = await openAssistant();
@@ -99,6 +100,7 @@ test('each request to the provider is measured, by what it asked for and how it 
   const discovering = await instance({ IDP_DISCOVERY: 'true' });
   await discovering.inject('/auth/login');
   provider.publishMetadata();
+  await giveIdTokens(provider);
   await signedIn(discovering);
   assert.deepEqual(await figures(discovering, name), {
     '{operation="discovery",outcome="unavailable"}': 1,

@@ -56,9 +56,24 @@ export function createIdTokenCheck(
       fetchedAt = Date.now();
     },
     async verify(idToken) {
-      if (idToken !== undefined) await unlessUnusable(() => compactVerify(idToken, keys));
+      if (idToken === undefined) return;
+      await unlessUnusable(async () => {
+        const { payload } = await compactVerify(idToken, keys);
+        refuseFuture(JSON.parse(new TextDecoder().decode(payload)));
+      });
     },
   };
+}
+
+/** How far the provider's clock may be ahead, as for the expiry of ID tokens. OpenID Connect Core §3.1.3.7. */
+const CLOCK_TOLERANCE_SECONDS = 30;
+
+function refuseFuture({ iat }: { iat?: unknown }): void {
+  if (typeof iat !== 'number' || iat <= Date.now() / 1000 + CLOCK_TOLERANCE_SECONDS) return;
+  throw new ProviderError(
+    'unavailable',
+    'an ID token was issued in the future: set the clocks of this machine and of the provider',
+  );
 }
 
 async function refuse(idToken: string | undefined): Promise<void> {

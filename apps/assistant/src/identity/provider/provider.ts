@@ -110,6 +110,10 @@ export function createProvider(
         const tokens = await measure('token', () =>
           authorizationCodeGrant(oauth, answer, { pkceCodeVerifier: codeVerifier }),
         );
+        // Not at a refresh, whose answer need not have one: OpenID Connect Core §12.2.
+        if (config.IDP_DISCOVERY && tokens.id_token === undefined) {
+          throw new ProviderError('unavailable', 'the answer for the scope openid has no ID token');
+        }
         await idTokens.verify(tokens.id_token);
         return { ...toTokens(tokens), subject: tokens.claims()?.sub };
       }),

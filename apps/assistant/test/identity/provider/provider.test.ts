@@ -4,7 +4,7 @@ import type { CustomFetch } from 'openid-client';
 import { readConfig } from '../../../src/config.ts';
 import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { createProvider } from '../../../src/identity/provider/provider.ts';
-import { makeSigningKey } from '../../helpers/signing-key.ts';
+import { giveIdTokens, makeSigningKey } from '../../helpers/signing-key.ts';
 import { type Fault, OLENA, startScriptedProvider } from '../../scripted-provider.ts';
 
 const scripted = await startScriptedProvider();
@@ -233,6 +233,7 @@ test('with discovery the endpoints come from the provider, as soon as it answers
   const login = { state: 's', codeVerifier };
   await assert.rejects(discovered.authorizationUrl(login), failure('unavailable'));
   scripted.publishMetadata();
+  await giveIdTokens(scripted);
   const back = new URL(await scripted.authorize(await discovered.authorizationUrl(login)));
   const answer = { code: back.searchParams.get('code') ?? '', codeVerifier };
   await assert.rejects(
