@@ -15,20 +15,6 @@ in_root() {
     setpriv --reuid=postgres --regid=postgres --init-groups "$@"
 }
 
-# Prints the Debian mirror that apt uses on this machine, or nothing.
-debian_mirror() {
-  local uri
-  # shellcheck disable=SC2016 # apt-get expands these names itself
-  uri=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 2>/dev/null |
-    awk -F '|' '$1 == "Debian" && $2 == "Debian" && !found++ { print $3 }')
-  # Cloud images name a file that lists mirrors; debootstrap wants one of them.
-  if [[ $uri == mirror+file:* ]]; then
-    uri=${uri#mirror+file:}
-    uri=$(awk '/^[a-z]+:/ && !found++ { print $1 }' "${uri%/}")
-  fi
-  printf '%s\n' "$uri"
-}
-
 # apt-get update comes first, because a fresh container image has no package lists.
 install_debootstrap() {
   command -v apt-get >/dev/null || fail "$unsupported"

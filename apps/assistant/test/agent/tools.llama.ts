@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { ProblemError } from '@oselya/kit';
+import { createModelClient } from '@oselya/model';
+import { startLlamaServer } from '@oselya/model/testing/llama';
+import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
+import { createCollector } from '../../src/collector/client.ts';
+import { createFiles } from '../../src/files/index.ts';
+import { createMemory } from '../../src/memory/index.ts';
+import { TOOLS } from '../../src/profiles/profile.ts';
+import { createTools, toDefinitions } from '../../src/tools/tools.ts';
+
+// The model has random weights: what it says means nothing, how the server takes it is real.
+const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');
+after(server.close);
+const model = createModelClient({
+  mode: 'openai',
+  baseUrl: server.url,
+  chat: 'random',
+  embedding: false,
+  embeddingDimensions: 1,
+  timeoutMs: 60_000,
+  retry: { attempts: 1 },
+});
+after(() => model.close());
+
+// No tool is run, so that nothing is asked of a database.
+const db = undefined as never;
+const tools = createTools({
+  collector: createCollector({ url: 'http://127.0.0.1:9', apiKey: '' }),
+  memory: createMemory({ db }),
+  files: createFiles({ db }),
+  inventoryFile: undefined,
+}).of({ tools: [...TOOLS] }, { hasFiles: true });
+const definitions = toDefinitions(tools);
+const messages = [{ role: 'user', content: 'Знайди квартиру у Львові.' }] as const;
+
+type Completion = {
+  choices: {
+    finish_reason: string;
+    message: { tool_calls?: { function: { name: string; arguments: string } }[] };
+  }[];
+};
+
+/** Has the model call a tool, which the client leaves to its choice. */
+async function forceCall(definition: (typeof definitions)[number], seed: number) {
+  const { name, description, input: parameters } = definition;
+  const response = await fetch(`${server.url}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      messages,
+      tools: [{ type: 'function', function: { name, description, parameters } }],
+      tool_choice: 'required',
+      max_tokens: 1_500,
+      seed,
+    }),
+  });
+  const body = await response.text();
+  assert.equal(response.status, 200, body);
+  return (JSON.parse(body) as Completion).choices[0];
+}
+
+for (const definition of definitions) {
+  test(`the server makes a grammar of the input of ${definition.name}, which calls follow`, async () => {
+    let complete = 0;
+    for (let seed = 1; seed <= 4; seed += 1) {
+      const choice = await forceCall(definition, seed);
+      if (choice?.finish_reason !== 'tool_calls') continue;
+      for (const { function: call } of choice.message.tool_calls ?? []) {
+        complete += 1;
+        const input: unknown = JSON.parse(call.arguments);
+        assert.deepEqual(Object.keys(input as object), definition.input.required);
+      }
+    }
+    assert.ok(complete > 0, 'no call was complete');
+  });
+}
+
+test('questions with all tools are answered, some of them by calls', async () => {
+  let calls = 0;
+  for (let nth = 0; nth < 15; nth += 1) {
+    const request = { operation: 'chat', system: 'Help.', messages, tools: definitions };
+    const parts = model.streamChat({ ...request, maxOutputTokens: 1_000 });
+    for await (const part of parts) if (part.type === 'tool_call') calls += 1;
+  }
+  assert.ok(calls > 0, 'no tool was called');
+});
+
+test('the tokens of an answer are the server’s, and its limit holds', async () => {
+  for (const outputTokens of [20, 60]) {
+    const events: AgentEvent[] = [];
+    const refused = { status: 'failed', output: '{}', kept: '{}', summary: '' } as const;
+    const answering = runAgent({
+      model,
+      request: { system: 'Help.', messages, tools: definitions },
+      runTool: async () => ({ ...refused, isData: false, changes: [] }),
+      limits: { ...fixedLimits, outputTokens },
+      contextTokens: 8_192,
+      signal: new AbortController().signal,
+    });
+    try {
+      for await (const event of answering) events.push(event);
+    } catch (error) {
+      assert.ok(error instanceof ProblemError, String(error));
+      assert.ok(['answer_too_long', 'model_failed'].includes(error.code), error.message);
+    }
+    const text = events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+    assert.ok(text.length <= outputTokens * 16, `${text.length} characters`);
+  }
+});

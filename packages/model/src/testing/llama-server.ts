@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '@oselya/kit/testing';
+import { randomModel } from './random-model.ts';
+
+const COMMAND = join(import.meta.dirname, '../../../../scripts/llama-server');
+
+/** The first start downloads the packages. */
+const START_MS = 180_000;
+
+/** A server of llama.cpp with a model of random weights. */
+export type LlamaServer = { url: string; close: () => Promise<void> } & AsyncDisposable;
+
+/**
+ * Starts a server of llama.cpp on a free port of the loopback.
+ * @param args Arguments of `llama-server` beside the model and the address; with `--embeddings` it embeds.
+ * @throws Error with the end of its log when it does not answer.
+ */
+export async function startLlamaServer(...args: string[]): Promise<LlamaServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-llama-'));
+  const file = join(folder, 'model.gguf');
+  await writeFile(file, randomModel({ pooling: args.includes('--embeddings') }));
+  const port = await freePort();
+  const address = ['--host', '127.0.0.1', '--port', String(port)];
+  const all = ['-m', file, ...address, '--threads', '1', ...args];
+  const child = spawn(COMMAND, all, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let log = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      log = (log + text).slice(-4_000);
+    });
+  }
+  const exited = once(child, 'exit');
+  const close = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await exited;
+    await rm(folder, { recursive: true, force: true });
+  };
+  const url = `http://127.0.0.1:${port}`;
+  const deadline = Date.now() + START_MS;
+  while (!(await answers(`${url}/health`))) {
+    if (child.exitCode !== null || Date.now() > deadline) {
+      await close();
+      throw new Error(`llama-server does not answer:\n${log}`);
+    }
+    await sleep(50);
+  }
+  return { url: `${url}/v1`, close, [Symbol.asyncDispose]: close };
+}
+
+async function answers(url: string): Promise<boolean> {
+  const response = await fetch(url).catch(() => undefined);
+  return response?.ok ?? false;
+}

@@ -1,0 +1,165 @@
+import { type GgufValue, type Tensor, writeGguf } from './gguf.ts';
+
+/** The width of the random model, and so of its embeddings. */
+export const WIDTH = 64;
+const FEED_FORWARD = 128;
+const BLOCKS = 2;
+const HEADS = 4;
+const CONTEXT = 32_768;
+
+/** Begins and ends messages, ends the answer, and begins and ends the call of a tool. */
+const MARKS = ['<|begin|>', '<|end|>', '<tool_call>', '</tool_call>'];
+const END = MARKS.indexOf('<|end|>');
+
+/**
+ * Messages as many models read them: tools in the system message, calls as JSON between two marks.
+ * The server reads out of it how calls of tools look.
+ */
+const CHAT_TEMPLATE = `{%- if tools %}
+{{- '<|begin|>tools\\n' }}
+{%- for tool in tools %}
+{{- tool | tojson }}
+{{- '\\n' }}
+{%- endfor %}
+{{- 'A call: <tool_call>{"name": NAME, "arguments": INPUT}</tool_call><|end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+{{- '<|begin|>' + message.role + '\\n' }}
+{%- if message.content %}
+{{- message.content }}
+{%- endif %}
+{%- for call in message.tool_calls or [] %}
+{{- '<tool_call>{"name": "' + call.function.name + '", "arguments": ' }}
+{{- call.function.arguments | tojson }}
+{{- '}</tool_call>' }}
+{%- endfor %}
+{{- '<|end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|begin|>assistant\\n' }}
+{%- endif %}
+`;
+
+const isPrintable = (byte: number) =>
+  (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+
+/** Byte-level tokens are written as printable characters; this is the mapping that tokenizers of this kind share. */
+function byteCharacters(): string[] {
+  let next = 0x100;
+  return Array.from({ length: 256 }, (_, byte) =>
+    String.fromCodePoint(isPrintable(byte) ? byte : next++),
+  );
+}
+
+/** Words of the vocabulary, each made of the first and what follows, so that merges can be listed. */
+const WORDS = ['flat', 'room', 'rent', 'sale', 'price', 'city', 'true', 'false', 'null'];
+
+function vocabulary(): { tokens: string[]; merges: string[]; types: number[] } {
+  const tokens = [...MARKS, ...byteCharacters()];
+  const merges: string[] = [];
+  for (const word of WORDS) {
+    for (let length = 2; length <= word.length; length += 1) {
+      const token = word.slice(0, length);
+      if (tokens.includes(token)) continue;
+      tokens.push(token);
+      merges.push(`${word.slice(0, length - 1)} ${word.at(length - 1)}`);
+    }
+  }
+  // 3 is a control token, which is not written out; 4 is one of the user's own, which is; 1 is a normal one.
+  const types = tokens.map((token) => {
+    if (!MARKS.includes(token)) return 1;
+    return token.includes('tool') ? 4 : 3;
+  });
+  return { tokens, merges, types };
+}
+
+/** Numbers around 0 of a linear congruential generator: equal seeds give equal models. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 31 - 1;
+  };
+}
+
+/** How much likelier a token is than others, whatever was said, so that strings, lists and answers end. */
+const BIAS: Readonly<Record<string, number>> = {
+  '"': 1,
+  ']': 0.7,
+  '}': 0.7,
+  '<|end|>': 0.8,
+  '<tool_call>': 0.8,
+  // A number with an exponent of several digits is infinite.
+  e: -3,
+  E: -3,
+};
+
+/** What is no printable ASCII is all but left out: bytes at random are no UTF-8. */
+const biasOf = (token: string) => BIAS[token] ?? (/^[!-~]+$/.test(token) ? 0 : -3);
+
+const u32 = (value: number): GgufValue => ({ type: 'u32', value });
+
+/**
+ * Returns a language model of random weights as a GGUF file of 0.5 MB. What it says means nothing; a server treats
+ * it as any other model.
+ * @param options.pooling For a model that embeds: each text becomes the mean of its tokens.
+ */
+export function randomModel({ seed = 1, pooling = false } = {}): Buffer {
+  const random = randomNumbers(seed);
+  const { tokens, merges, types } = vocabulary();
+  const matrix = (name: string, inner: number, outer: number, scale = 1): Tensor => {
+    const data = new Float32Array(inner * outer).map(() => (random() * scale) / Math.sqrt(inner));
+    return { name, dimensions: [inner, outer], data };
+  };
+  const norm = (name: string): Tensor => ({
+    name,
+    dimensions: [WIDTH],
+    data: new Float32Array(WIDTH).fill(1),
+  });
+  const embedding = matrix('token_embd.weight', WIDTH, tokens.length, 4);
+  const output = matrix('output.weight', WIDTH, tokens.length, 2);
+  for (const [index, token] of tokens.entries()) {
+    // The first number is the same for all tokens, so that the output's first weight is a bias.
+    embedding.data[index * WIDTH] = 1;
+    output.data[index * WIDTH] = biasOf(token);
+  }
+  const blocks = Array.from({ length: BLOCKS }, (_, block) => {
+    const name = (part: string) => `blk.${block}.${part}.weight`;
+    return [
+      norm(name('attn_norm')),
+      ...['attn_q', 'attn_k', 'attn_v', 'attn_output'].map((part) =>
+        matrix(name(part), WIDTH, WIDTH),
+      ),
+      norm(name('ffn_norm')),
+      matrix(name('ffn_gate'), WIDTH, FEED_FORWARD),
+      matrix(name('ffn_up'), WIDTH, FEED_FORWARD),
+      matrix(name('ffn_down'), FEED_FORWARD, WIDTH),
+    ];
+  });
+  return writeGguf(
+    {
+      'general.architecture': { type: 'string', value: 'llama' },
+      'general.name': { type: 'string', value: 'random' },
+      'llama.context_length': u32(CONTEXT),
+      'llama.embedding_length': u32(WIDTH),
+      'llama.block_count': u32(BLOCKS),
+      'llama.feed_forward_length': u32(FEED_FORWARD),
+      'llama.attention.head_count': u32(HEADS),
+      'llama.attention.head_count_kv': u32(HEADS),
+      'llama.attention.layer_norm_rms_epsilon': { type: 'f32', value: 1e-5 },
+      'llama.rope.dimension_count': u32(WIDTH / HEADS),
+      // 1 is the mean.
+      ...(pooling && { 'llama.pooling_type': u32(1) }),
+      'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
+      'tokenizer.ggml.pre': { type: 'string', value: 'gpt-2' },
+      'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
+      'tokenizer.ggml.token_type': { type: 'i32s', value: types },
+      'tokenizer.ggml.merges': { type: 'strings', value: merges },
+      'tokenizer.ggml.bos_token_id': u32(0),
+      'tokenizer.ggml.eos_token_id': u32(END),
+      'tokenizer.ggml.add_bos_token': { type: 'bool', value: false },
+      'tokenizer.chat_template': { type: 'string', value: CHAT_TEMPLATE },
+    },
+    [embedding, ...blocks.flat(), norm('output_norm.weight'), output],
+  );
+}

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { Type } from 'typebox';
+import {
+  type ChatPart,
+  createModelClient,
+  defineAnswer,
+  defineModelSchema,
+  imageDescription,
+  listingExtraction,
+  type ModelClient,
+  type ModelClientOptions,
+  ModelError,
+} from '../src/index.ts';
+import { startLlamaServer, WIDTH } from '../src/testing/llama.ts';
+import { failsWith } from './test-client.ts';
+
+// The model has random weights: what it says means nothing, how the server takes it is real.
+const SLOT = 4_096;
+const [chat, embedder] = await Promise.all([
+  startLlamaServer('--ctx-size', String(2 * SLOT), '--parallel', '2', '--alias', 'random'),
+  startLlamaServer('--embeddings', '--pooling', 'mean', '--alias', 'random-embedder'),
+]);
+after(() => Promise.all([chat.close(), embedder.close()]));
+
+function clientOf(options: Partial<ModelClientOptions> = {}) {
+  const client = createModelClient({
+    mode: 'openai',
+    baseUrl: chat.url,
+    embeddingBaseUrl: embedder.url,
+    chat: 'random',
+    embedding: 'random-embedder',
+    embeddingDimensions: WIDTH,
+    timeoutMs: 60_000,
+    retry: { attempts: 1 },
+    ...options,
+  });
+  after(() => client.close());
+  return client;
+}
+const client = clientOf();
+
+const Small = Type.Object({
+  deal: Type.Union([Type.Enum(['sale', 'rent']), Type.Null()]),
+  rooms: Type.Union([Type.Number(), Type.Null()]),
+  isNew: Type.Boolean(),
+});
+const small = defineAnswer({ schemaName: 'small', schema: Small, maxOutputTokens: 1_000 });
+const question = { operation: 'test', system: 'Read.', data: { title: 'Квартира у Львові' } };
+
+async function all(parts: AsyncIterable<ChatPart>): Promise<ChatPart[]> {
+  const list: ChatPart[] = [];
+  for await (const part of parts) list.push(part);
+  return list;
+}
+
+/** How a call fails; nothing where it succeeds. */
+const reasonOf = (asked: Promise<unknown>) => asked.then(() => undefined, String);
+
+/** Waits for a call to be rejected for good, and gives the reason. */
+async function rejection(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    () => assert.fail('the call succeeded'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof ModelError && !error.retryable, String(error));
+  return error.message;
+}
+
+test('a grammar holds a small answer to its schema, without a repair', async () => {
+  for (let nth = 0; nth < 5; nth += 1) {
+    const { value, usage, model } = await client.generateObject({ ...question, ...small });
+    assert.deepEqual(Object.keys(value), ['deal', 'rooms', 'isNew']);
+    assert.equal(usage.calls, 1);
+    assert.ok((usage.inputTokens ?? 0) > 100 && (usage.outputTokens ?? 0) > 5, 'tokens');
+    assert.equal(model, 'random');
+  }
+});
+
+test('the server makes a grammar of the schema of listings, whose answers follow it or are cut off', async () => {
+  let followed = 0;
+  for (let nth = 0; nth < 5; nth += 1) {
+    const answer = await client
+      .generateObject({ ...question, ...listingExtraction })
+      .catch((error: unknown) => error);
+    if (answer instanceof Error) {
+      assert.match(answer.message, /cut off/);
+      continue;
+    }
+    followed += 1;
+    assert.equal((answer as { usage: { calls: number } }).usage.calls, 1, 'no repair');
+  }
+  assert.ok(followed > 0, 'no answer was complete');
+});
+
+test('an answer ends at its limit', async () => {
+  const endless = { ...listingExtraction, maxOutputTokens: 10 };
+  await failsWith(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
+});
+
+test('a server that reads text alone rejects an image with its reason, and goes on to chat', async () => {
+  const image = { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' };
+  const request = { ...question, ...imageDescription, image };
+  for (let nth = 0; nth < 6; nth += 1) {
+    const reason = await rejection(client.generateObject(request));
+    assert.match(reason, /image input is not supported/);
+  }
+  assert.equal(client.breaker.state, 'closed');
+  await client.generateObject({ ...question, ...small });
+});
+
+test('a question longer than the context is rejected with both sizes', async () => {
+  const data = 'слово '.repeat(SLOT);
+  const asked = client.generateObject({ ...question, ...small, data });
+  assert.match(await rejection(asked), /exceeds the available context size \(4096 tokens\)/);
+});
+
+test('embeddings come in order, of the model’s width, with their tokens', async () => {
+  const { vectors, usage } = await client.embed(['flat', 'room', 'flat']);
+  assert.deepEqual([vectors.length, vectors[0]?.length], [3, WIDTH]);
+  assert.deepEqual(vectors[0], vectors[2]);
+  assert.notDeepEqual(vectors[0], vectors[1]);
+  assert.ok((usage.inputTokens ?? 0) > 0);
+  const wide = clientOf({ embeddingDimensions: 384 });
+  const error = await failsWith(wide.embed(['flat']), 'MODEL_INVALID_OUTPUT');
+  assert.match(error.message, new RegExp(`of ${WIDTH} numbers, but EMBEDDING_DIMENSIONS is 384`));
+});
+
+test('a server that chats says that it embeds nothing', async () => {
+  const reason = await rejection(clientOf({ embeddingBaseUrl: chat.url }).embed(['flat']));
+  assert.match(reason, /does not support embeddings/);
+});
+
+test('a stream comes in parts, with its tokens, and ends at its limit', async () => {
+  const messages = [{ role: 'user', content: 'Привіт' }] as const;
+  const request = { operation: 'test', system: 'Help.', messages };
+  const parts = await all(client.streamChat({ ...request, maxOutputTokens: 3 }));
+  const end = parts.at(-1);
+  assert.ok(end?.type === 'end');
+  assert.ok(end.usage.outputTokens !== null && end.usage.outputTokens <= 3);
+  assert.ok((end.usage.inputTokens ?? 0) > 5);
+});
+
+test('a tool that may not be called stays in the prompt, which the cache then holds', async () => {
+  const input = defineModelSchema('look', Type.Object({ at: Type.Optional(Type.String()) }));
+  const tools = [{ name: 'look', description: 'Looks around.', input }];
+  const messages = [{ role: 'user', content: 'Подивись' }] as const;
+  const request = { operation: 'test', system: 'Help.', messages, tools, maxOutputTokens: 50 };
+  const read = async (toolChoice: 'auto' | 'none') => {
+    const end = (await all(client.streamChat({ ...request, toolChoice }))).at(-1);
+    return end?.type === 'end' ? end.usage.inputTokens : undefined;
+  };
+  const tokens = await read('auto');
+  assert.ok((tokens ?? 0) > 100);
+  assert.equal(await read('none'), tokens);
+});
+
+test('answers that share a context and exceed it fail with that reason, also in the midst of a stream', async () => {
+  const sizes = ['--ctx-size', '512', '--parallel', '4', '--kv-unified'];
+  await using shared = await startLlamaServer(...sizes);
+  const endless = defineAnswer({
+    schemaName: 'endless',
+    schema: Type.Object({ words: Type.Array(Type.Enum(['flat', 'room'])) }),
+    maxOutputTokens: 500,
+  });
+  const data = 'rent '.repeat(40);
+  const stream = {
+    operation: 'test',
+    system: 'Help.',
+    messages: [{ role: 'user', content: data }] as const,
+  };
+  for (const ask of [
+    (sharing: ModelClient) => sharing.generateObject({ ...question, ...endless, data }),
+    (sharing: ModelClient) => all(sharing.streamChat(stream)),
+  ]) {
+    const sharing = clientOf({ baseUrl: shared.url });
+    const reasons = await Promise.all(Array.from({ length: 8 }, () => reasonOf(ask(sharing))));
+    assert.ok(
+      reasons.some((reason) => /^ModelError: .*context size has been exceeded/i.test(reason ?? '')),
+      reasons.join('\n'),
+    );
+  }
+});
