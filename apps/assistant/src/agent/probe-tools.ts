@@ -36,7 +36,8 @@ export function probeTools(
     const message = `MODEL_CHAT (${model.chatModel}) answered a search without calling a tool.`;
     throw new ModelError('MODEL_INVALID_OUTPUT', message);
   }
-  const advice = 'Set MODEL_CHAT to a model that calls tools: docs/models.md, The assistant.';
+  const advice =
+    'The assistant needs a MODEL_CHAT that calls tools: docs/models.md, The assistant.';
   const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', ask, advice }];
   return startProbes(probes, log);
 }

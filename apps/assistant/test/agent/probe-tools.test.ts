@@ -72,5 +72,8 @@ test('a model that talks in place of a call is a line that names the setting', a
 test('a server that knows no tools is a line with its sentence', async (t) => {
   const body = { error: { message: 'talker does not support tools' } };
   const { line } = await probe(t, { status: 400, body });
-  assert.match(line, /^warn .*tools do not work\..*talker does not support tools.*Set MODEL_CHAT/);
+  assert.match(
+    line,
+    /^warn .*tools do not work\..*talker does not support tools.*needs a MODEL_CHAT/,
+  );
 });
