@@ -37,6 +37,9 @@ export const MAX_LEFT_OUT_LINES = 20;
 /** How many drafts one import makes; a range of ports has up to 65,535 in one line. */
 export const MAX_IMPORTED_RECORDS = 20_000;
 
+/** How many files one import includes, each as often as it is included. */
+export const MAX_INCLUDED_FILES = 1_000;
+
 /** How deep blocks and values may nest in a file that is imported. */
 export const MAX_IMPORT_DEPTH = 200;
 

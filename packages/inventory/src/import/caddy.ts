@@ -42,7 +42,9 @@ export function importCaddy(source: string): Import {
         leftOut.add(() => `line ${head.number}: ${shorten(address)} ${why}`);
         continue;
       }
-      found.push({ ...toFound(read), ...about });
+      const matched = read.path === '' ? '' : `Answers ${read.path} only.`;
+      const notes = [matched, about.notes].filter(Boolean).join(' ');
+      found.push({ ...toFound(read), ...about, notes });
       checkNumber(found.length);
     }
   }
@@ -175,17 +177,18 @@ const ADDRESS =
   /^(?:(?<given>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<written>\d{1,5}))?(?<path>\/.*)?$/iu;
 
 /**
- * `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else.
+ * `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else. The path is a matcher: it
+ * says which requests the site answers.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
 function readAddress(address: string, hasTls: boolean, ports: Ports): Address | null {
   const match = ADDRESS.exec(address);
   if (match === null || address === '') return null;
   const { given, host = '', written, path = '' } = match.groups ?? {};
-  // Without a host Caddy has nothing to get a certificate for, so that it is plain unless a directive names one.
+  // Without a host Caddy has nothing to get a certificate for: it is plain unless a directive or the port says else.
+  const isBare = host === '' && !hasTls && Number(written) !== ports.https;
   const isPlain =
-    given === 'http' ||
-    (given === undefined && (Number(written) === ports.http || (host === '' && !hasTls)));
+    given === 'http' || (given === undefined && (Number(written) === ports.http || isBare));
   const port = Number(written ?? (isPlain ? ports.http : ports.https));
   if (port < 1 || port > 65_535) return null;
   return { scheme: isPlain ? 'http' : 'https', host: host || undefined, port, written, path };
@@ -202,7 +205,7 @@ function toFound({ scheme, host, port, written, path }: Address): Found {
     exposure: place.exposure,
     url:
       named &&
-      `${scheme}://${named}${written === undefined || written === usual ? '' : `:${port}`}${path || '/'}`,
+      `${scheme}://${named}${written === undefined || written === usual ? '' : `:${port}`}/`,
     protocol: scheme,
     host: place.host,
     port,

@@ -1,4 +1,6 @@
-import { readDirectives } from './nginx-directives.ts';
+import type { Directive } from './nginx-directives.ts';
+
+import { AccessRules } from './nginx-access.ts';
 
 /** Directives of one level by their names, each with its first value. */
 export type Settings = Map<string, string>;
@@ -23,22 +25,25 @@ export function contextOf(name: string | undefined): Context | undefined {
  * The settings beside the servers of each context. They are for all of its servers, those that stand before them as
  * well, and so are looked for in a first reading.
  * https://nginx.org/en/docs/http/ngx_http_auth_basic_module.html#auth_basic
- * @throws ImportError as {@link readDirectives} does.
  */
-export function inheritedSettings(source: string): Map<Context, Settings> {
-  const all = new Map<Context, Settings>();
+export function inheritedSettings(
+  directives: Iterable<Directive | null>,
+): Map<Context, { settings: Settings; access: AccessRules }> {
+  const all = new Map<Context, { settings: Settings; access: AccessRules }>();
   let depth = 0;
   let top: string | undefined;
-  for (const directive of readDirectives(source)) {
+  for (const directive of directives) {
     if (directive === null) {
       depth -= 1;
       continue;
     }
     const { name, values, opens } = directive;
     const context = depth === 0 ? 'http' : contextOf(top);
-    if (depth <= 1 && context !== undefined && isSetting(name)) {
-      const settings = all.get(context) ?? new Map<string, string>();
-      all.set(context, settings.set(name, values[0] ?? ''));
+    if (depth <= 1 && context !== undefined) {
+      const found = all.get(context) ?? { settings: new Map(), access: new AccessRules() };
+      all.set(context, found);
+      if (isSetting(name)) found.settings.set(name, values[0] ?? '');
+      found.access.take(name, values[0] ?? '');
     }
     if (!opens) continue;
     if (depth === 0) top = name;

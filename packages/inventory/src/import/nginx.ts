@@ -1,6 +1,8 @@
 import { reachOf } from '../lint/address.ts';
 import { shorten } from '../shorten.ts';
 import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
+import { type Folder, IncludedFiles } from './included-files.ts';
+import { AccessRules } from './nginx-access.ts';
 import { type Directive, readDirectives } from './nginx-directives.ts';
 import { readListen } from './nginx-listen.ts';
 import { ServerNames } from './nginx-names.ts';
@@ -17,7 +19,7 @@ import { type Place, placeOf } from './place.ts';
 import { listed, Site } from './site.ts';
 
 /** A block that is open. */
-type Block = { name: string; place: string };
+type Block = { name: string; place: string; access: AccessRules };
 
 /** A `server` block, as far as it was read. */
 type Server = {
@@ -27,34 +29,61 @@ type Server = {
   listens: (readonly string[])[];
   names: ServerNames;
   settings: Settings;
+  access: AccessRules;
+  /** Whether a part of it lets in other addresses than those of private networks. */
+  hasWiderPart: boolean;
   site: Site;
 };
 
-/** What nginx serves: the `server` blocks, each of its addresses with its first name. */
-export function importNginx(source: string): Import {
-  const inherited = inheritedSettings(source);
+/**
+ * What nginx serves: the `server` blocks, each of its addresses with its first name.
+ * @param folder Where the files are that it includes; without one, each `include` is left out.
+ */
+export function importNginx(source: string, folder?: Folder): Import {
+  const filesIn = () => (folder === undefined ? undefined : new IncludedFiles(folder));
+  const inherited = inheritedSettings(directivesOf(source, filesIn(), new LeftOut()));
   const leftOut = new LeftOut();
   const found: Found[] = [];
   const blocks: Block[] = [];
   let server: Server | undefined;
-  for (const directive of readDirectives(source)) {
+  for (const directive of directivesOf(source, filesIn(), leftOut)) {
     if (directive === null) {
       if (server?.depth === blocks.length) {
-        const settings = new Map([...(inherited.get(server.context) ?? []), ...server.settings]);
-        addServer({ ...server, settings }, found, leftOut);
+        const outer = inherited.get(server.context);
+        const settings = new Map([...(outer?.settings ?? []), ...server.settings]);
+        const access = server.access.isEmpty ? (outer?.access ?? server.access) : server.access;
+        addServer({ ...server, settings, access }, found, leftOut);
         server = undefined;
       }
-      blocks.pop();
+      const block = blocks.pop();
+      // The rules of a part are for it alone.
+      if (server !== undefined && block !== undefined && !block.access.isEmpty) {
+        server.hasWiderPart ||= !block.access.isPrivate;
+        for (const sentence of block.access.sentences(block.place)) server.site.note(sentence);
+      }
       continue;
     }
     const { name, values, opens } = directive;
     if (name === 'include') leftOut.add(toldInclude(values[0] ?? '', server !== undefined));
     else if (server !== undefined) readDirective(directive, { server, blocks, leftOut });
     if (!opens) continue;
-    blocks.push({ name, place: values.join(' ') });
+    blocks.push({ name, place: values.join(' '), access: new AccessRules() });
     if (name === 'server') server ??= emptyServer(blocks);
   }
   return { found, leftOut };
+}
+
+/** The directives of a configuration, and in the place of each `include` those of its files where they are given. */
+function* directivesOf(
+  source: string,
+  files: IncludedFiles | undefined,
+  leftOut: LeftOut,
+): Generator<Directive | null> {
+  for (const directive of readDirectives(source)) {
+    const [pattern = ''] = directive?.values ?? [];
+    if (files === undefined || directive?.name !== 'include') yield directive;
+    else yield* files.read(pattern, leftOut, ({ text }) => directivesOf(text, files, leftOut));
+  }
 }
 
 function toldInclude(file: string, isInServer: boolean): () => string {
@@ -71,6 +100,8 @@ function emptyServer(blocks: readonly Block[]): Server {
     listens: [],
     names: new ServerNames(),
     settings: new Map(),
+    access: new AccessRules(),
+    hasWiderPart: false,
     site: new Site(),
   };
 }
@@ -82,6 +113,8 @@ function readDirective({ name, values }: Directive, { server, blocks, leftOut }:
   const [value = ''] = values;
   // Undefined for the server itself.
   const part = blocks.length === depth ? undefined : (blocks.at(-1)?.place ?? '');
+  const access = part === undefined ? server.access : blocks.at(-1)?.access;
+  if (access?.take(name, value)) return;
   if (name.endsWith('_pass')) site.passesTo(value);
   else if (part !== undefined && isSetting(name)) {
     const way = wayOf(name, value);
@@ -109,7 +142,9 @@ function addServer(server: Server, found: Found[], leftOut: LeftOut) {
   }
   const others = names.others();
   const also = others.size === 0 ? '' : `Also ${listed(others, ', ')}.`;
-  const notes = [also, site.notes()].filter(Boolean).join(' ');
+  // Where one way is enough, an address that is not allowed may come in by another.
+  const exposure = isAnyEnough || server.hasWiderPart ? undefined : server.access.exposure;
+  const notes = [also, ...server.access.sentences(), site.notes()].filter(Boolean).join(' ');
   const auth = site.auth();
   // A server may be asked for by its address.
   const place: Place = names.domain === undefined ? {} : placeOf(names.domain);
@@ -131,7 +166,8 @@ function addServer(server: Server, found: Found[], leftOut: LeftOut) {
       const shown = [host ?? place.host, port, protocol].join();
       if (seen.has(shown)) continue;
       seen.add(shown);
-      found.push({ ...toFound(server, place, { host, port, protocol }), auth, notes });
+      const one = toFound(server, place, { host, port, protocol });
+      found.push({ ...one, exposure: one.exposure ?? exposure, auth, notes });
       checkNumber(found.length);
     }
   }

@@ -6,6 +6,7 @@ export class Site {
   readonly #ways = new Set<string>();
   readonly #waysOfParts = new Set<string>();
   readonly #openParts = new Set<string>();
+  readonly #sentences = new Set<string>();
 
   /** Notes where it passes requests to. */
   passesTo(upstream: string): void {
@@ -29,6 +30,11 @@ export class Site {
     this.#waysOfParts.add(part === undefined ? `${what}.` : `${what} at ${part}.`);
   }
 
+  /** Notes a sentence of its own. */
+  note(sentence: string): void {
+    this.#sentences.add(sentence);
+  }
+
   /** Notes a part that asks for nothing, whatever the site does. */
   leavesOpen(part: string): void {
     this.#openParts.add(`No authentication at ${part}.`);
@@ -42,6 +48,7 @@ export class Site {
   /** Sentences on what else there is, the first ones of each kind. */
   notes(): string {
     return [
+      ...sentences(this.#sentences, (count) => `${count} more rules of access.`),
       ...sentences(this.#waysOfParts, (count) => `Authentication at ${count} more places.`),
       ...(this.#ways.size === 0
         ? []
