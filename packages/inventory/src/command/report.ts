@@ -2,7 +2,8 @@ import { basename } from 'node:path';
 import { maskCredentials, maskRecord } from '../credentials.ts';
 import type { EndpointRecord } from '../record.ts';
 import { csvReport } from '../report/csv.ts';
-import { htmlReport } from '../report/html.ts';
+import { htmlReport, isLarge } from '../report/html.ts';
+import { count } from '../output/wording.ts';
 import { markdownReport } from '../report/markdown.ts';
 import { choice, dayOf, parseArguments } from './arguments.ts';
 import type { Command } from './command.ts';
@@ -32,7 +33,7 @@ Exit status: 0 printed, 2 unreadable, invalid or wrong use.
 /** `oselya inventory report` (Contract 5). */
 export const report: Command = {
   help: HELP,
-  async run(argv, { io, out }) {
+  async run(argv, { io, out, tell }) {
     const { values, positionals } = parseArguments('report', argv, {
       format: { type: 'string' },
       title: { type: 'string' },
@@ -48,6 +49,11 @@ export const report: Command = {
     for await (const { value } of readInput(file, { io, format: inputFormat })) {
       // A report is for more people than the inventory.
       records.push(maskRecord(value));
+    }
+    if (format === 'html' && isLarge(records)) {
+      tell(
+        `${count(records.length, 'record')} make a page that is slow in browsers; --format csv has them for a spreadsheet`,
+      );
     }
     await out.writeAll(REPORTS[format](records, { title: maskCredentials(title), today }));
     return 0;

@@ -1,11 +1,19 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { html } from 'ghtml';
-import type { Day } from '../day.ts';
+import { type Day, readDay } from '../day.ts';
 import { visibleText } from '../output/visible.ts';
 import type { EndpointRecord } from '../record.ts';
 import { withoutCredentials } from '../credentials.ts';
-import { addressOf, type Count, EXPOSURES, ownerOf, reviewAge, summarize } from './summary.ts';
+import {
+  addressOf,
+  type Count,
+  EXPOSURES,
+  NO_OWNER,
+  ownerOf,
+  reviewAge,
+  summarize,
+} from './summary.ts';
 
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
 const SCRIPT = readFileSync(new URL('page/page.js', import.meta.url), 'utf8');
@@ -23,6 +31,19 @@ const ROWS = '<!-- rows -->';
 /** Properties that have columns of their own. */
 const SHOWN = new Set(['id', 'name', 'type', 'status', 'exposure', 'auth', 'last_reviewed']);
 
+/** With more records, browsers take seconds to open, sort and filter the page. */
+const MAX_QUICK_RECORDS = 5_000;
+
+/** What is said of a page with more. */
+const LARGE = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
+
+/** Whether the page of these records is slow in browsers. */
+export function isLarge(records: readonly EndpointRecord[]): boolean {
+  return records.length > MAX_QUICK_RECORDS;
+}
+
+const COMPARE = new Intl.Collator(undefined, { numeric: true }).compare;
+
 const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
 
 /**
@@ -34,7 +55,7 @@ export function* htmlReport(
   { title, today }: { title: string; today: Day },
 ): Generator<string> {
   const { byExposure, byOwner, byReview } = summarize(records, today);
-  const owners = byOwner.map(({ label }) => label).toSorted((a, b) => a.localeCompare(b));
+  const owners = byOwner.map(({ label }) => label).toSorted(COMPARE);
   const [head = '', tail = ''] = html`<!doctype html>
     <html lang="en">
       <head>
@@ -49,6 +70,7 @@ export function* htmlReport(
         <header>
           <h1>${visibleText(title)}</h1>
           <p>${countOf(records.length)} on <time datetime="${today}">${today}</time></p>
+          !${isLarge(records) ? html`<p class="warning">${LARGE}</p>` : ''}
         </header>
         <main>
           <section class="counts" aria-label="Counts">
@@ -122,9 +144,10 @@ function options(values: readonly string[]): string {
 function row(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
   const age = reviewAge(record, today);
-  // Records without a date stand where those stand that were never reviewed.
-  const sortsAs = age ?? 1_000_000;
-  return html`<tr data-exposure="${exposure}" data-owner="${ownerOf(record)}">
+  const owner = ownerOf(record);
+  // What is empty stands last, however the table is sorted.
+  const day = readDay(reviewed) ?? '';
+  return html`<tr data-exposure="${exposure}" data-owner="${owner}">
     <th scope="row">!${nameCell(record)}</th>
     <td data-sort="${EXPOSURES.indexOf(exposure)}">
       <span class="exposure ${exposure}">${exposure}</span>
@@ -132,11 +155,9 @@ function row(record: EndpointRecord, today: Day): string {
     <td>${type}</td>
     <td>${status}</td>
     <td>!${linked(addressOf(record))}</td>
-    <td>${ownerOf(record)}</td>
+    <td data-sort="${owner === NO_OWNER ? '' : owner}">${owner}</td>
     <td>${auth}</td>
-    <td data-sort="${sortsAs}">
-      ${reviewed}!${age === null ? '' : html` <small>${ago(age)}</small>`}
-    </td>
+    <td data-sort="${day}">${reviewed}!${age === null ? '' : html` <small>${ago(age)}</small>`}</td>
   </tr> `;
 }
 

@@ -37,12 +37,14 @@ const AGES: readonly { label: string; days: number }[] = [
   { label: 'up to a year ago', days: 365 },
   { label: 'longer ago', days: Infinity },
 ];
+const FUTURE = 'in the future';
 const NO_DAY = 'no readable date';
 
 /** Counts records by exposure, owner and age of the last review. */
 export function summarize(records: readonly EndpointRecord[], today: Day): Summary {
   const ages = records.map((record) => {
     const age = reviewAge(record, today);
+    if (age !== null && age < 0) return FUTURE;
     return age === null ? NO_DAY : (AGES.find(({ days }) => age <= days)?.label ?? NO_DAY);
   });
   return {
@@ -52,7 +54,7 @@ export function summarize(records: readonly EndpointRecord[], today: Day): Summa
       EXPOSURES,
     ),
     byOwner: counts(records.map(ownerOf)).toSorted((a, b) => b.count - a.count),
-    byReview: counts(ages, [...AGES.map(({ label }) => label), NO_DAY]),
+    byReview: counts(ages, [FUTURE, ...AGES.map(({ label }) => label), NO_DAY]),
   };
 }
 

@@ -75,12 +75,33 @@ test('columns sort by what they mean, by keyboard too', async () => {
   await page.getByRole('button', { name: 'Exposure' }).click();
   assert.equal((await names(page))[0], 'Shop');
   assert.equal(await header(page, 'Name').getAttribute('aria-sort'), null);
-  // The port in the address is a number, and who was never reviewed waits longest.
+  // The port in the address is a number, and what has no readable date stands last.
   await page.getByRole('button', { name: 'Address' }).click();
   assert.ok((await names(page)).join().includes('archive,backup'));
   await page.getByRole('button', { name: 'Last reviewed' }).click();
+  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  await page.getByRole('button', { name: 'Last reviewed' }).click();
   assert.deepEqual(await names(page), ['backup', 'gateway', 'Shop', 'archive']);
+  for (const column of ['Owner', 'Owner', 'Address', 'Address']) {
+    await page.getByRole('button', { name: column }).click();
+    const [last, before] = (await names(page)).toReversed();
+    const blank = column === 'Owner' ? ['backup', 'archive'] : ['Shop', 'gateway'];
+    assert.deepEqual([last, before].toSorted(), blank.toSorted(), column);
+  }
   await close();
+});
+
+test('letters follow one another as in the language of the reader', async () => {
+  const words = ['zebra', 'ängel', 'anka', 'nr 10', 'nr 9'].map((name) => record(name));
+  for (const [locale, sorted] of [
+    ['sv-SE', ['anka', 'nr 9', 'nr 10', 'zebra', 'ängel']],
+    ['de-DE', ['ängel', 'anka', 'nr 9', 'nr 10', 'zebra']],
+  ] as const) {
+    const { page, close } = await open(words, { locale });
+    await page.getByRole('button', { name: 'Name' }).click();
+    assert.deepEqual(await names(page), sorted, locale);
+    await close();
+  }
 });
 
 test('words, exposure and owner narrow it down together, and a reset shows all', async () => {

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EndpointRecord } from '@oselya/inventory';
+import { Readable } from 'node:stream';
+import { type EndpointRecord, runInventory } from '@oselya/inventory';
 import { toDay } from '../../src/day.ts';
 import { csvReport } from '../../src/report/csv.ts';
 import { htmlReport } from '../../src/report/html.ts';
+import { summarize } from '../../src/report/summary.ts';
 import { VALID_RECORD } from '../support/findings.ts';
+import { Collector } from '../support/transcript.ts';
 
 const today = toDay(new Date('2026-11-20'));
 
@@ -49,5 +52,45 @@ test('a page and a table leave joiners, and show what reorders text as escapes',
   for (const report of [htmlReport([record], { title: 'net', today }), csvReport([record])]) {
     const text = [...report].join('');
     assert.ok(text.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), text);
+  }
+});
+
+test('a page of more than 5,000 records says that it may be slow', () => {
+  const record: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
+  const pageOf = (length: number) =>
+    [
+      ...htmlReport(
+        Array.from({ length }, () => record),
+        { title: 'net', today },
+      ),
+    ].join('');
+  assert.doesNotMatch(pageOf(5_000), /may be slow/);
+  assert.match(pageOf(5_001), /more than 5,000 records and may be slow/);
+});
+
+test('a review in the future is counted as one', () => {
+  const reviews = ['2026-11-21', '2030-01-01', '2026-11-20', 'never'];
+  const records = reviews.map((day): EndpointRecord => {
+    return { ...VALID_RECORD, exposure: 'local', last_reviewed: day };
+  });
+  const { byReview } = summarize(records, today);
+  assert.deepEqual(
+    byReview.map(({ count }) => count),
+    [2, 1, 0, 0, 0, 1],
+  );
+  assert.equal(byReview[0]?.label, 'in the future');
+});
+
+test('the command says so too, for a page alone', async () => {
+  const records = Array.from({ length: 5_001 }, (_, id) => ({ ...VALID_RECORD, id: `${id}` }));
+  for (const [format, told] of [
+    ['html', /^oselya inventory report: 5001 records make a page that is slow/],
+    ['csv', /^$/],
+  ] as const) {
+    const [stdout, stderr] = [new Collector(), new Collector()];
+    const stdin = Readable.from([Buffer.from(JSON.stringify(records))]);
+    const io = { stdin, stdout, stderr, env: {} };
+    assert.equal(await runInventory(['report', '--format', format, '-'], io), 0);
+    assert.match(stderr.text, told);
   }
 });

@@ -27,14 +27,22 @@
     form.querySelector('output').textContent = `${shown} of ${rows.length} shown`;
   }
 
-  const compare = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' }).compare;
+  // The reader's languages say how letters follow one another, as і and й in Ukrainian.
+  const { compare } = new Intl.Collator([...navigator.languages], { numeric: true });
+
+  // What is empty stands last in either direction.
+  function compareRows(a, b, index, sign) {
+    const [one, other] = [sortKey(a, index), sortKey(b, index)];
+    if (one === '' || other === '') return Number(one === '') - Number(other === '');
+    return sign * compare(one, other);
+  }
 
   function sort(index, header) {
     const direction = header.ariaSort === 'ascending' ? 'descending' : 'ascending';
     for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
     header.ariaSort = direction;
     const sign = direction === 'ascending' ? 1 : -1;
-    body.append(...rows.toSorted((a, b) => sign * compare(sortKey(a, index), sortKey(b, index))));
+    body.append(...rows.toSorted((a, b) => compareRows(a, b, index, sign)));
   }
 
   [...table.tHead.rows[0].cells].forEach((header, index) => {
