@@ -40,8 +40,12 @@ export class LeftOut {
 
   /** @param tell Gives the line, which is not asked for when it is only counted. */
   add(tell: () => string): void {
-    if (this.lines.length < MAX_LEFT_OUT_LINES) this.lines.push(tell());
-    else this.more += 1;
+    if (this.lines.length === MAX_LEFT_OUT_LINES) this.more += 1;
+    else {
+      const line = tell();
+      // One include of a file may stand in each of many servers.
+      if (!this.lines.includes(line)) this.lines.push(line);
+    }
   }
 }
 

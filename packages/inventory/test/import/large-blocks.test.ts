@@ -90,8 +90,8 @@ test('blocks nest no deeper than the limit, and texts may be as long as the file
 
 test('what is left out is told up to a number of lines, and the rest counted', async () => {
   for (const [from, text] of [
-    ['nginx', 'include a.conf;\n'.repeat(500_000)],
-    ['caddy', `${'{$A} '.repeat(500_000)}{\n}\n`],
+    ['nginx', numbered((nth) => `include ${nth}.conf;\n`)],
+    ['caddy', `${numbered((nth) => `{$A${nth}} `)}{\n}\n`],
   ] as const) {
     const { stderr } = await importing(from, text);
     const lines = stderr.trimEnd().split('\n');
@@ -100,6 +100,15 @@ test('what is left out is told up to a number of lines, and the rest counted', a
     assert.match(lines.at(-2) ?? '', /left out: 499980 more$/);
   }
 });
+
+test('what is left out many times is told once', async () => {
+  const { stderr } = await importing('nginx', 'include a.conf;\n'.repeat(500_000));
+  assert.equal(stderr.match(/left out/g)?.length, 1);
+});
+
+function numbered(write: (nth: number) => string): string {
+  return Array.from({ length: 500_000 }, (_, nth) => write(nth)).join('');
+}
 
 test('drafts do not multiply a text', async () => {
   const long = 'x'.repeat(MAX_DRAFTS_CHARACTERS / 100);

@@ -84,9 +84,8 @@ test('columns sort by what they mean, by keyboard too', async () => {
   assert.deepEqual(await names(page), ['backup', 'gateway', 'Shop', 'archive']);
   for (const column of ['Owner', 'Owner', 'Address', 'Address']) {
     await page.getByRole('button', { name: column }).click();
-    const [last, before] = (await names(page)).toReversed();
-    const blank = column === 'Owner' ? ['backup', 'archive'] : ['Shop', 'gateway'];
-    assert.deepEqual([last, before].toSorted(), blank.toSorted(), column);
+    const blank = column === 'Owner' ? ['archive', 'backup'] : ['gateway', 'Shop'];
+    assert.deepEqual((await names(page)).slice(-2), blank, column);
   }
   await close();
 });
