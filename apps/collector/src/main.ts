@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { migrate, type MigrationResult } from '@oselya/db';
-import { closeServer, createLogger, listen, loadConfig } from '@oselya/kit';
+import { closeServer, createLogger, listen, loadConfig, onDrain } from '@oselya/kit';
 import { announceOpenAccess } from './access/open-access.ts';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
@@ -46,18 +46,19 @@ export async function start(
 ): Promise<Running> {
   const config = readConfig(env);
   await mkdir(config.DATA_DIR, { recursive: true });
-  // What was opened is closed in the opposite order, also when the start fails half-way; the API and
-  // the worker end together, since a worker must not go on claiming while slow requests end.
+  // What was opened is closed in the opposite order, also when the start fails half-way; the jobs of the API and
+  // the worker end first, since a worker must not go on claiming while slow requests end.
   await using opened = new AsyncDisposableStack();
   const services = await openServices(config, shared);
   opened.defer(services.close);
-  const parts: Close[] = [];
-  opened.defer(() => closeTogether(parts));
   const jobs = openInlineJobs(config, services);
   const timeoutMs = shutdownMs(config);
-  parts.push(() => jobs.close({ timeoutMs }));
+  const parts: Close[] = [() => jobs.close({ timeoutMs })];
+  const endWork = () => closeTogether(parts.splice(0));
+  opened.defer(endWork);
   const app = await createApp(config, services, jobs);
-  parts.push(() => closeServer(app, timeoutMs));
+  onDrain(app, endWork);
+  opened.defer(() => closeServer(app, timeoutMs));
   await takeOver(services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
@@ -87,7 +88,9 @@ export async function startWorker(
   const page = await openPage(config, services);
   if (page !== undefined) opened.defer(page.close);
   await takeOver(services);
-  opened.defer((await work(config, services)).close);
+  const { close } = await work(config, services);
+  if (page === undefined) opened.defer(close);
+  else page.onDrain(close);
   opened.defer(probeModel(config, { ...services, image: controlPicture }).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };

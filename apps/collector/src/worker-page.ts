@@ -1,4 +1,4 @@
-import { createServer, listen } from '@oselya/kit';
+import { closeServer, createServer, listen, onDrain } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
 import type { Config } from './config.ts';
 import type { Services } from './services.ts';
@@ -7,8 +7,16 @@ import { operationPages } from './operations/pages.ts';
 /** Its routes take no bodies. */
 const BODY_LIMIT = 1024;
 
-/** Where a worker alone can be asked how it is, and how to stop that. */
-export type WorkerPage = { url: string; close: () => Promise<void> };
+/** Its requests take no time. */
+const SHUTDOWN_MS = 1000;
+
+/** The health endpoint of a standalone worker. */
+export type WorkerPage = {
+  url: string;
+  /** Has work end when the page closes, which answers until then. */
+  onDrain: (end: () => Promise<void>) => void;
+  close: () => Promise<void>;
+};
 
 /**
  * Serves the health and the metrics of a worker alone, for orchestrators and Prometheus.
@@ -32,5 +40,9 @@ export async function openWorkerPage(
   operationPages(app, { ...services, metricsToken: config.METRICS_TOKEN });
   const { COLLECTOR_WORKER_HOST: host, COLLECTOR_WORKER_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_WORKER_PORT' });
-  return { url, close: async () => app.close() };
+  return {
+    url,
+    onDrain: (end) => onDrain(app, end),
+    close: () => closeServer(app, SHUTDOWN_MS),
+  };
 }

@@ -12,7 +12,7 @@ export { type ProblemBody, problemBody, problemSchema } from './http/problem-bod
 export { isCrossSiteChange, isForeignOrigin } from './http/same-origin.ts';
 export { listen } from './http/listen.ts';
 export { isLoopback } from './http/loopback.ts';
-export { closeServer } from './http/close-server.ts';
+export { closeServer, onDrain } from './http/close-server.ts';
 export { whenAbandoned } from './http/when-abandoned.ts';
 export { healthRoutes, type HealthChecks } from './http/health.ts';
 export { describeProblems } from './http/problem-answers.ts';

@@ -1,4 +1,4 @@
-import type { Server } from '@oselya/kit';
+import { onDrain, type Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { SESSION_CHANNEL } from '../sessions/index.ts';
 import type { Chat } from './chat.ts';
@@ -46,14 +46,21 @@ export function chatLifecycle(
     timer = setInterval(() => look(), CUT_MS).unref();
     done();
   });
+  let ended: Promise<void> | undefined;
+  const end = () => (ended ??= endTurns());
+  onDrain(app, end);
   app.addHook('onClose', async () => {
-    clearInterval(timer);
-    await looking;
     // Until the last turn has ended somebody may be signed out, or cancel.
-    await chat.close();
+    await end();
     await Promise.all(stopListening.map((stop) => stop()));
     await model.close();
   });
+
+  async function endTurns(): Promise<void> {
+    clearInterval(timer);
+    await looking;
+    await chat.close();
+  }
 
   async function cutOff(options: { all?: boolean }): Promise<void> {
     try {

@@ -1,5 +1,5 @@
 import websocket from '@fastify/websocket';
-import { isForeignOrigin, type Server } from '@oselya/kit';
+import { isForeignOrigin, onDrain, type Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Identity } from '../identity/index.ts';
@@ -30,6 +30,7 @@ export async function socketRoutes(
     // No subprotocol is spoken, whatever a client offers.
     handleProtocols: () => false as const,
   };
+  onDrain(app, sockets.close);
   // In a scope of its own: the plugin wraps the handler of every route that it sees.
   await app.register(async (scope) => {
     await scope.register(websocket, {

@@ -112,7 +112,8 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     };
     await ingest(['slow-1', 'stuck-1']);
     await until('its jobs to be held', () => model.state.held === 2);
-    const worker = run('worker', settings);
+    const workerPort = String(await freePort());
+    const worker = run('worker', { ...settings, COLLECTOR_WORKER_PORT: workerPort });
     t.after(worker.kill);
     await ingest(['slow-2', 'stuck-2']);
     await until('those of the worker too', () => model.state.held === 4);
@@ -122,9 +123,21 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
     for (const { said } of [collector, worker]) {
       await until('it to end', () => said.text.includes('"signal":"SIGTERM"'));
     }
+    for (const base of [listens(), `http://127.0.0.1:${workerPort}`]) {
+      const ready = await fetch(`${base}/health/ready`);
+      assert.equal(ready.status, 503);
+      assert.match(await ready.text(), /The process is ending/);
+      assert.equal((await fetch(`${base}/health/live`)).status, 200);
+    }
+    const late = await fetch(`${listens()}/api/v1/admin/queue`);
+    assert.deepEqual([late.status, late.headers.get('retry-after')], [503, '5']);
     model.release();
     for (const { exitCode, said } of [collector, worker]) {
       assert.equal(await exitCode(), 0, said.text);
+    }
+    for (const [service, { said }] of Object.entries({ collector, worker })) {
+      const services = said.text.match(/(?<="service":")\w+/g);
+      assert.deepEqual([...new Set(services)], [service]);
     }
 
     const { rows } = await sql<{ name: string; status: string; attempts: number; by: null }>`

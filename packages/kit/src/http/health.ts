@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
+import { isDraining } from './close-server.ts';
 
 /** How well a service, or a part of it, can work: `degraded` serves at least a part of what is asked for. */
 export type HealthStatus = 'ok' | 'degraded' | 'down';
@@ -16,6 +17,11 @@ const GIVE_UP_MS = 3000;
 
 /** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`), which name nothing of the installation. */
 const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
+
+const ENDING = {
+  status: 'down' as const,
+  checks: { process: { status: 'down', detail: 'The process is ending.' } },
+};
 
 const reportSchema = (description: string, databaseStatus: 'ok' | 'down') =>
   Type.Object(
@@ -41,7 +47,7 @@ const liveSchema = Type.Object(
  * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the
  * process answers) and `/health/ready` (as `/health`, for load balancers). Contract 4, Health.
  * A check is told to stop after 2 s, and then says itself how bad that is. One that fails or is not
- * done after 3 s is down; its `detail` has the error's code at most, and the log has the rest, since anybody may ask.
+ * done after 3 s is down, and so is a server that closes; its `detail` has the error's code at most, and the log has the rest, since anybody may ask.
  */
 export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {
@@ -75,7 +81,7 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
       url,
       { ...options, schema: { ...schema, summary: 'Whether the service can do its work' } },
       async (request, reply) => {
-        const result = await report(request.log);
+        const result = isDraining(app) ? ENDING : await report(request.log);
         return reply.status(result.status === 'down' ? 503 : 200).send(result);
       },
     );

@@ -7,6 +7,7 @@ import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
 import { commonProblem } from '../common-errors.ts';
 import type { Logger } from '../logging.ts';
 import { rememberMethods } from './allowed-methods.ts';
+import { rejectWhileDraining } from './close-server.ts';
 import { compilersFactory } from './compilers.ts';
 import { decompressBody } from './compressed-body.ts';
 import { describeAnswers } from './describe-answers.ts';
@@ -127,6 +128,8 @@ export async function createServer(options: ServerOptions): Promise<Server> {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
   });
+  // After the headers that every answer has.
+  app.addHook('onRequest', rejectWhileDraining);
   await describeApi(app, options.openapi);
   iconRoute(app);
   return app;
