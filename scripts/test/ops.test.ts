@@ -54,6 +54,19 @@ test('the dashboards show every metric of the platform', async () => {
   );
 });
 
+test('each target of Prometheus listens on an installation as install.md describes it', async () => {
+  const targets = (await text('ops/prometheus/prometheus.yml')).matchAll(/targets: \['(.+?)'\]/g);
+  const { ASSISTANT_PORT } = assistant.readConfig({
+    SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64url'),
+  });
+  const { COLLECTOR_PORT } = collector.readConfig({});
+  const port = /^COLLECTOR_WORKER_PORT=(\d+)$/m.exec(await text('docs/install.md'))?.[1];
+  assert.deepEqual(
+    [...targets].map(([, target]) => target),
+    [ASSISTANT_PORT, COLLECTOR_PORT, port].map((of) => `127.0.0.1:${of}`),
+  );
+});
+
 test('each alert says what to do, in the page of operations too', async () => {
   const page = await text('docs/operations.md');
   const names = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
