@@ -68,7 +68,7 @@ for (const [name, path, options, status] of [
   ['another version', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-version': '8' } }, 426],
   ['a short key', '/ws', { headers: { ...HANDSHAKE, 'sec-websocket-key': 'short' } }, 426],
   ['HTTP/2 without TLS', '/ws', { headers: { upgrade: 'h2c' } }, 426],
-  ['a handshake by POST', '/ws', { method: 'POST', headers: HANDSHAKE }, 404],
+  ['a handshake by POST', '/ws', { method: 'POST', headers: HANDSHAKE }, 405],
   ['a handshake elsewhere', '/health/live', { headers: HANDSHAKE }, 404],
   ['HTTP/2 elsewhere', '/openapi.json', { headers: { upgrade: 'h2c' } }, 200],
   [
