@@ -69,7 +69,11 @@ export function guardRoutes(
     if (config?.access === undefined) {
       throw new Error(`Route ${String(method)} ${url} does not declare its access`);
     }
-    if (config.access !== 'public') route.schema = { ...route.schema, security: [{ session: [] }] };
+    const { access } = config;
+    if (access === 'public') return;
+    // OpenAPI 3.1, Security Requirement Object: the roles that a caller needs.
+    const needs = typeof access === 'string' ? [] : Object.values(access);
+    route.schema = { ...route.schema, security: [{ session: needs }] };
   });
 
   app.addHook('onRequest', async (request, reply) => {

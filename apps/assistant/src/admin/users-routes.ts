@@ -85,7 +85,7 @@ export function userRoutes(app: Server, users: UserAdmin): void {
   app.post(
     '/admin/users/:user_id/sign-out',
     {
-      config,
+      config: { access: { permission: 'svc.admin.access' } },
       schema: {
         tags,
         summary: 'Ends all sign-ins of a user',
@@ -94,7 +94,13 @@ export function userRoutes(app: Server, users: UserAdmin): void {
         params: userParams,
         response: {
           200: signOutAnswer,
-          ...problemAnswers(...refusals, 'cross_site_request', 'user_not_found', 422),
+          ...problemAnswers(
+            ...guardRefusals,
+            'permission_missing',
+            'cross_site_request',
+            'user_not_found',
+            422,
+          ),
         },
       },
     },

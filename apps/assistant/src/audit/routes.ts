@@ -64,14 +64,14 @@ export function auditRoutes(app: Server, db: Kysely<Tables>): void {
   app.get(
     '/admin/audit',
     {
-      config: { access: { role: 'admin' } },
+      config: { access: { permission: 'svc.admin.access' } },
       schema: {
         tags: ['admin'],
         summary: 'The audit trail',
         querystring,
         response: {
           200: auditList,
-          ...problemAnswers(...guardRefusals, 'admin_only', 422),
+          ...problemAnswers(...guardRefusals, 'permission_missing', 422),
         },
       },
     },

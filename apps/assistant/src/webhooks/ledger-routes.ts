@@ -11,14 +11,14 @@ export function ledgerRoutes(app: Server, db: Kysely<Tables>): void {
   app.get(
     '/admin/webhooks',
     {
-      config: { access: { role: 'admin' } },
+      config: { access: { permission: 'svc.admin.access' } },
       schema: {
         tags: ['admin', 'webhooks'],
         summary: 'The webhooks that were accepted, newest first',
         querystring: ledgerQuery,
         response: {
           200: ledgerPage,
-          ...problemAnswers(...guardRefusals, 'admin_only', 422),
+          ...problemAnswers(...guardRefusals, 'permission_missing', 422),
         },
       },
     },

@@ -88,10 +88,11 @@ test('a route that does not declare its access stops the start', async () => {
   }
 });
 
-test('the OpenAPI document tells which routes need a session', async () => {
+test('the OpenAPI document tells which routes need a session, and which role or permission', async () => {
   const { paths } = (await app.inject('/openapi.json')).json();
   for (const [url, access] of Object.entries(routes)) {
-    const security = access === 'public' ? undefined : [{ session: [] }];
+    const needs = typeof access === 'string' ? [] : Object.values(access);
+    const security = access === 'public' ? undefined : [{ session: needs }];
     assert.deepEqual(paths[url].get.security, security, url);
   }
   assert.equal(paths['/health'].get.security, undefined);

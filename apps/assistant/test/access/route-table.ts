@@ -278,14 +278,14 @@ const admin: Row[] = [
     route: 'POST /admin/users/:user_id/sign-out',
     url: `${user}/sign-out`,
     holds: 'svc.admin.access',
-    expect: admins(200),
+    expect: holders(200),
   },
   {
     route: 'GET /admin/audit',
     holds: 'svc.admin.access',
-    expect: admins(200),
+    expect: holders(200),
   },
-  { route: 'GET /admin/webhooks', holds: 'svc.admin.access', expect: admins(200) },
+  { route: 'GET /admin/webhooks', holds: 'svc.admin.access', expect: holders(200) },
   {
     route: 'GET /admin/memory',
     holds: 'svc.memory.read_all',
