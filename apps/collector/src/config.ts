@@ -41,6 +41,8 @@ export const configSchema = Type.Object({
   MODEL_EMBEDDING_BASE_URL: httpAddress(),
   MODEL_EMBEDDING_API_KEY: secret(),
   MODEL_VISION: text(''),
+  MODEL_VISION_BASE_URL: httpAddress(),
+  MODEL_VISION_API_KEY: secret(),
   MODEL_EMBEDDING: text(''),
   EMBEDDING_DIMENSIONS: integer({ default: 384, min: 1, max: MAX_DIMENSIONS }),
   IMAGE_STORE: choice(['file', 's3'], { default: 'file' }),

@@ -1,4 +1,4 @@
-import type { ModelErrorCode } from './errors.ts';
+import type { ModelError, ModelErrorCode } from './errors.ts';
 import { NO_TOKENS, type Tokens } from './usage.ts';
 
 /** One request to the model server, reported when it has ended; made for metrics. */
@@ -7,6 +7,8 @@ export type ModelCallEvent = {
   operation: string;
   outcome: 'ok' | ModelErrorCode;
   durationMs: number;
+  /** Of a request that failed: its error's message, which holds no secret and no text of the request. */
+  reason?: string;
 } & Tokens;
 
 /** The report of a request that is being made. */
@@ -14,7 +16,7 @@ export type Report = {
   /** What the request has cost, as far as the server has said. */
   tokens: Tokens;
   /** Sends the report, with the time since it was opened; what ends a request again is passed over. */
-  end(outcome: ModelCallEvent['outcome']): void;
+  end(outcome: 'ok' | 'MODEL_ABORTED' | ModelError): void;
 };
 
 /** Opens the report of a request that begins now. */
@@ -30,7 +32,12 @@ export function openReport(
       if (isSent) return;
       isSent = true;
       const durationMs = performance.now() - startedAt;
-      observe?.({ operation, outcome, durationMs, ...report.tokens });
+      const cost = { durationMs, ...report.tokens };
+      observe?.(
+        typeof outcome === 'string'
+          ? { operation, outcome, ...cost }
+          : { operation, outcome: outcome.code, reason: outcome.message, ...cost },
+      );
     },
   };
   return report;

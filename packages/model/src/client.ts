@@ -3,13 +3,17 @@ import type { ChatPart } from './chat/answer-parts.ts';
 import type { ChatRequest } from './chat/open-answer.ts';
 import { streamChat } from './chat/stream-chat.ts';
 import { embed, type EmbedOptions, type EmbedResult } from './embed.ts';
-import { createExchanger } from './exchange.ts';
+import { type CallKind, createCallHealth } from './call-health.ts';
+import { ModelError } from './errors.ts';
+import { type Addressee, createExchanger } from './exchange.ts';
 import { createInProgress } from './in-progress.ts';
 import { checkNumbers, serverSettings, type ModelClientOptions } from './options.ts';
 import type { ModelBackend, ModelHealth } from './providers/backend.ts';
+import { createTextLimit } from './text-limit.ts';
 import { createMockBackend } from './providers/mock.ts';
 import { createOpenAIBackend } from './providers/openai.ts';
 import { createBreaker, type BreakerView } from './resilience/breaker.ts';
+import { createGate, type Gate } from './resilience/gate.ts';
 import { joinBreakers } from './resilience/join-breakers.ts';
 import { createCallPolicy } from './resilience/call-policy.ts';
 import {
@@ -28,8 +32,8 @@ export type ModelClient = {
   embed(texts: readonly string[], options?: EmbedOptions): Promise<EmbedResult>;
   /** The configured name of the model that answers without pictures; servers may answer by another. */
   readonly chatModel: string;
-  /** The configured name of the model that is shown pictures. */
-  readonly visionModel: string;
+  /** The configured name of the model that is shown images; nothing where none is (`MODEL_VISION=off`). */
+  readonly visionModel: string | undefined;
   /** The configured name of the model that embeds: vectors of different models cannot be compared. */
   readonly embeddingModel: string;
   /**
@@ -37,7 +41,10 @@ export type ModelClient = {
    * one server does all: this is open while any is, and half-open while one call may try.
    */
   readonly breaker: BreakerView;
-  /** Asks the server for its list of models, with a short timeout and beside the breaker. */
+  /**
+   * Asks each server for its list of models, with a short timeout and beside the breaker, and looks at how the last
+   * request of each kind has ended.
+   */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
   /** Refuses further calls with MODEL_CLOSED, and resolves when those in progress have ended. */
   close(): Promise<void>;
@@ -71,43 +78,54 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     initialDelayMs: options.retry?.initialDelayMs ?? 500,
     maxDelayMs: options.retry?.maxDelayMs ?? 10_000,
   });
-  const generating = {
-    ...backend,
-    call: policy,
-    exchange: createExchanger({ breaker: chatting, address: backend.addresses.chat, observe }),
+  const callHealth = createCallHealth();
+  // What one server has to bear at once is one number, whatever it is asked for.
+  const gates = new Map<Addressee, Gate>(
+    Object.values(backend.addresses).map((address) => [address, createGate()]),
+  );
+  const wayTo = (kind: CallKind) => {
+    const address = backend.addresses[kind];
+    const gate = gates.get(address) ?? createGate();
+    return { address, gate, observe: callHealth.watch(kind, observe) };
   };
-  const describing = {
-    ...generating,
-    exchange: createExchanger({ breaker: seeing, address: backend.addresses.chat, observe }),
+  const generating = {
+    model: backend.chat,
+    call: policy,
+    exchange: createExchanger({ breaker: chatting, ...wayTo('chat') }),
+  };
+  const describing = backend.vision && {
+    model: backend.vision,
+    call: policy,
+    exchange: createExchanger({ breaker: seeing, ...wayTo('vision') }),
   };
   const vectorising = {
     ...backend,
     call: policy,
     dimensions: options.embeddingDimensions,
-    exchange: createExchanger({
-      breaker: embedding,
-      address: backend.addresses.embedding,
-      observe,
-    }),
+    textLimit: createTextLimit(),
+    exchange: createExchanger({ breaker: embedding, ...wayTo('embedding') }),
   };
   const conversing = {
     chatModel: (name: string | undefined) =>
       name === undefined ? backend.chat : backend.chatModel(name),
     call: policy,
     breaker: chatting,
-    address: backend.addresses.chat,
     timeoutMs,
-    observe,
+    ...wayTo('chat'),
   };
   const inProgress = createInProgress();
 
   return {
     generateObject: (request) =>
-      inProgress.call(() => generateObject(request.image ? describing : generating, request)),
+      inProgress.call(async () => {
+        const deps = request.image ? describing : generating;
+        if (deps !== undefined) return generateObject(deps, request);
+        throw new ModelError('MODEL_UNSUPPORTED', 'MODEL_VISION is off: no image is described.');
+      }),
     streamChat: (request) => inProgress.stream(() => streamChat(conversing, request)),
     embed: (texts, request = {}) => inProgress.call(() => embed(vectorising, texts, request)),
     chatModel: backend.chat.modelId,
-    visionModel: backend.vision.modelId,
+    visionModel: backend.vision?.modelId,
     embeddingModel: backend.embedding.modelId,
     breaker: joinBreakers([chatting, seeing, embedding]),
     async health({ signal } = {}) {
@@ -117,7 +135,9 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
       }
       const limit = AbortSignal.timeout(Math.min(HEALTH_TIMEOUT_MS, options.timeoutMs));
       const health = await backend.health(signal ? AbortSignal.any([signal, limit]) : limit);
-      return { ...health, mode };
+      const failures = callHealth.failures();
+      if (health.status === 'down' || failures.length === 0) return { ...health, mode };
+      return { status: 'failing', detail: failures.join(' '), mode };
     },
     close: () => inProgress.close(() => backend.close()),
   };
@@ -125,6 +145,10 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
 
 function createBackend(options: ModelClientOptions): ModelBackend {
   return options.mode === 'mock'
-    ? createMockBackend({ dimensions: options.embeddingDimensions, agent: options.mockAgent })
+    ? createMockBackend({
+        dimensions: options.embeddingDimensions,
+        agent: options.mockAgent,
+        sees: options.vision !== false,
+      })
     : createOpenAIBackend(serverSettings(options));
 }

@@ -3,12 +3,16 @@ import {
   APICallError,
   InvalidResponseDataError,
   JSONParseError,
+  TypeValidationError,
 } from '@ai-sdk/provider';
 import { ModelError } from './errors.ts';
 import { type ModelCallEvent, openReport } from './call-event.ts';
 import type { Breaker } from './resilience/breaker.ts';
 import type { CallContext } from './resilience/call-policy.ts';
-import { serverMessage } from './transport/server-message.ts';
+import type { Gate } from './resilience/gate.ts';
+import type { ServerAddress } from './options.ts';
+import { quote, textsIn } from './transport/quote.ts';
+import { parseServerError } from './transport/server-error.ts';
 import type { Tokens } from './usage.ts';
 
 /** One request to the server: how to send it, and how to read what comes back. */
@@ -27,22 +31,27 @@ export type Exchange<A, T> = {
   observe: (event: ModelCallEvent) => void;
 };
 
+/** The settings of the server that a request goes to, for error messages, and its key, which is in none. */
+export type Addressee = Pick<ServerAddress, 'variables' | 'apiKey'>;
+
 /** Makes one request to the server. */
 export type Exchanger = <A, T>(exchange: Exchange<A, T>) => Promise<T>;
 
 /**
- * Joins the breaker and the metrics around single requests: each request that is really made is
+ * Joins the gate, the breaker and the metrics around single requests: each request that is really made is
  * judged and reported once, under one of our codes.
- *
- * @param deps.address The variable that says where the server is, for error messages.
  */
 export function createExchanger(deps: {
+  gate: Gate;
   breaker: Breaker;
-  address: string;
+  address: Addressee;
   observe?: ((event: ModelCallEvent) => void) | undefined;
 }): Exchanger {
-  return ({ operation, expected, context, send, tokens, read, observe }) =>
-    deps.breaker.run(async () => {
+  const { gate, breaker, address } = deps;
+
+  function exchange<A, T>(request: Exchange<A, T>): Promise<T> {
+    const { operation, expected, context, send, tokens, read, observe } = request;
+    return breaker.run(async () => {
       const report = openReport(operation, (event) => {
         observe(event);
         deps.observe?.(event);
@@ -53,13 +62,16 @@ export function createExchanger(deps: {
         report.tokens = tokens(answer);
         value = read(answer);
       } catch (error) {
-        const failure = modelError(error, { expected, context, address: deps.address });
-        report.end(failure.code);
+        const failure = modelError(error, { expected, context, address });
+        report.end(failure);
         throw failure;
       }
       report.end('ok');
       return value;
     });
+  }
+
+  return (request) => gate.run(request.context, () => exchange(request));
 }
 
 /** Names what the SDK, the transport or the signal threw. Anything else is a fault of ours. */
@@ -69,13 +81,18 @@ export function modelError(
     expected,
     context,
     address,
-  }: { expected: string; context: Pick<CallContext, 'interruption'>; address: string },
+  }: { expected: string; context: Pick<CallContext, 'interruption'>; address: Addressee },
 ): ModelError {
   const own = ownError(error);
   if (own) return own;
   const interruption = context.interruption();
   if (interruption) return interruption;
-  if (APICallError.isInstance(error) || InvalidResponseDataError.isInstance(error)) {
+  if (
+    APICallError.isInstance(error) ||
+    InvalidResponseDataError.isInstance(error) ||
+    JSONParseError.isInstance(error) ||
+    TypeValidationError.isInstance(error)
+  ) {
     return new ModelError('MODEL_INVALID_OUTPUT', unreadable(error, { expected, address }));
   }
   if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
@@ -94,13 +111,17 @@ function ownError(error: unknown): ModelError | undefined {
 
 /** The transport lets 2xx answers through only, so these are answers that are not what they should be. */
 function unreadable(
-  error: APICallError | InvalidResponseDataError,
-  { expected, address }: { expected: string; address: string },
+  error: AISDKError,
+  { expected, address }: { expected: string; address: Addressee },
 ): string {
-  if (JSONParseError.isInstance(error.cause)) {
-    return `The model server answered with something that is not JSON. Check ${address}, which ends in /v1.`;
+  if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
+    return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
   }
-  const body = APICallError.isInstance(error) ? error.responseBody : undefined;
-  const said = body === undefined ? undefined : serverMessage(body);
-  return `The model server's answer is not ${expected}${said === undefined ? '' : ` It says: ${said}`}`;
+  const answer = `The model server's answer is not ${expected}`;
+  if (!APICallError.isInstance(error)) return answer;
+  const said = parseServerError(error.responseBody ?? '');
+  if (said === undefined) return answer;
+  const { apiKey } = address;
+  const texts = textsIn(error.requestBodyValues);
+  return `${answer} It says: ${quote(said.message, { apiKey, texts })}`;
 }

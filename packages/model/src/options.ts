@@ -1,5 +1,6 @@
 import type { MockAgent } from './conversation.ts';
 import type { ModelCallEvent } from './call-event.ts';
+import type { CallKind } from './call-health.ts';
 import { ModelError } from './errors.ts';
 
 /** How a model client is set up. The names in capitals are the variables of Contract 1. */
@@ -10,14 +11,18 @@ export type ModelClientOptions = {
   baseUrl?: string | undefined;
   /** `MODEL_EMBEDDING_BASE_URL`: the same of the server that embeds; `baseUrl` when it is not given. */
   embeddingBaseUrl?: string | undefined;
+  /** `MODEL_VISION_BASE_URL`: the same of the server that sees; `baseUrl` when it is not given. */
+  visionBaseUrl?: string | undefined;
   /** `MODEL_API_KEY`. */
   apiKey?: string | undefined;
   /** `MODEL_EMBEDDING_API_KEY`: the key of the server that embeds; `apiKey` when it is not given. */
   embeddingApiKey?: string | undefined;
+  /** `MODEL_VISION_API_KEY`: the key of the server that sees; `apiKey` when it is not given. */
+  visionApiKey?: string | undefined;
   /** `MODEL_CHAT`. */
   chat?: string | undefined;
-  /** `MODEL_VISION`; the chat model when it is not given. */
-  vision?: string | undefined;
+  /** `MODEL_VISION`; the chat model when it is not given, false for a client that shows no image to a model. */
+  vision?: string | false | undefined;
   /** `MODEL_EMBEDDING`; false for a client that embeds nothing. */
   embedding?: string | false | undefined;
   /** `MODEL_TIMEOUT_MS`: the deadline over all attempts of one request. */
@@ -64,11 +69,10 @@ export type ServerAddress = {
 
 /** The servers and the models of the `openai` mode, checked. */
 export type ServerSettings = {
-  chatServer: ServerAddress;
-  /** The same object where one server does both. */
-  embeddingServer: ServerAddress;
+  /** The same object where one server does several. */
+  addresses: Record<CallKind, ServerAddress>;
   chat: string;
-  vision: string;
+  vision: string | undefined;
   embedding: string;
 };
 
@@ -115,27 +119,41 @@ export function serverSettings(options: ModelClientOptions): ServerSettings {
       `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${missing.length === 1 ? 'it' : 'them'}, or use MODEL_MODE=mock.`,
     );
   }
-  const chatServer = serverAddress(
+  const chatAddress = serverAddress(
     { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' },
     { baseUrl, apiKey: options.apiKey },
   );
-  const embeddingServer = serverAddress(
-    {
-      baseUrl: options.embeddingBaseUrl ? 'MODEL_EMBEDDING_BASE_URL' : 'MODEL_BASE_URL',
-      apiKey: options.embeddingApiKey ? 'MODEL_EMBEDDING_API_KEY' : 'MODEL_API_KEY',
-    },
-    {
-      baseUrl: options.embeddingBaseUrl || baseUrl,
-      apiKey: options.embeddingApiKey || options.apiKey,
-    },
-  );
-  const isOneServer =
-    embeddingServer.baseUrl === chatServer.baseUrl && embeddingServer.apiKey === chatServer.apiKey;
+  const ownAddress = (
+    kind: 'VISION' | 'EMBEDDING',
+    own: { baseUrl: string | undefined; apiKey: string | undefined },
+  ) => {
+    const address = serverAddress(
+      {
+        baseUrl: own.baseUrl ? `MODEL_${kind}_BASE_URL` : 'MODEL_BASE_URL',
+        apiKey: own.apiKey ? `MODEL_${kind}_API_KEY` : 'MODEL_API_KEY',
+      },
+      { baseUrl: own.baseUrl || baseUrl, apiKey: own.apiKey || options.apiKey },
+    );
+    const isSame = address.baseUrl === chatAddress.baseUrl && address.apiKey === chatAddress.apiKey;
+    return isSame ? chatAddress : address;
+  };
+  const visionAddress = ownAddress('VISION', {
+    baseUrl: options.visionBaseUrl,
+    apiKey: options.visionApiKey,
+  });
+  const embeddingAddress = ownAddress('EMBEDDING', {
+    baseUrl: options.embeddingBaseUrl,
+    apiKey: options.embeddingApiKey,
+  });
   return {
-    chatServer,
-    embeddingServer: isOneServer ? chatServer : embeddingServer,
+    addresses: {
+      chat: chatAddress,
+      // A server that nothing is asked of is not asked how it is either.
+      vision: options.vision === false ? chatAddress : visionAddress,
+      embedding: embedding === false ? chatAddress : embeddingAddress,
+    },
     chat,
-    vision: options.vision || chat,
+    vision: options.vision === false ? undefined : options.vision || chat,
     // Of a client that embeds nothing no embedding is asked.
     embedding: embedding === false ? '' : embedding,
   };

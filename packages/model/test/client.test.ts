@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { embeddings } from '../src/testing.ts';
 import type { Answer } from './scripted-server.ts';
 import { chat, failure } from './server-answers.ts';
 import { API_KEY, ask, failsWith, FLAT, startScene } from './test-client.ts';
@@ -57,8 +58,42 @@ suite('health', () => {
     await ask(client).catch(() => undefined);
     assert.equal(client.breaker.state, 'open');
     server.play({ body: { data: [] } });
-    assert.equal((await client.health()).status, 'ok');
+    const { status, detail } = await client.health();
+    assert.equal(status, 'failing', 'it lists its models');
+    assert.match(
+      detail ?? '',
+      /^The last chat request failed: .*llama runner process has terminated/,
+    );
     assert.equal(client.breaker.state, 'open');
+  });
+
+  test('is failing while the last request of a kind failed, and says why, without secrets', async (t) => {
+    const models = { body: { data: [] } };
+    const { client, server } = await startScene(t, [
+      { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
+    ]);
+    await failsWith(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
+    server.play(chat.ollama(FLAT));
+    await ask(client);
+    server.play(models);
+    assert.deepEqual(await client.health(), {
+      status: 'failing',
+      detail:
+        'The last embedding request failed: The model server answered 500 to POST /v1/embeddings: no backend at http://[credentials]@gpu/ for [key].',
+      mode: 'openai',
+    });
+    server.play(embeddings([[1, 2, 3]]));
+    await client.embed(['two rooms in Lviv']);
+    server.play(models);
+    assert.deepEqual(await client.health(), { status: 'ok', mode: 'openai' });
+  });
+
+  test('is no worse for an input that is too large, or a call that was given up', async (t) => {
+    const { client, server } = await startScene(t, [failure.vllmBadRequest]);
+    await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
+    await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
+    server.play({ body: { data: [] } });
+    assert.equal((await client.health()).status, 'ok');
   });
 });
 

@@ -101,7 +101,7 @@ suite('a server that takes no schema for its answers', () => {
 
   test('and refuses for another reason is told as it is', async (t) => {
     const { client, server } = await startScene(t, [failure.vllmBadRequest]);
-    const error = await failsWith(ask(client), 'MODEL_REJECTED');
+    const error = await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     assert.match(error.message, /longer than the maximum model length/);
     assert.equal(server.requests.length, 1);
   });

@@ -27,10 +27,10 @@ export function openModel(
       mockAgent,
       observe(event) {
         metrics.observe(event);
-        const { operation, outcome, durationMs } = event;
+        const { operation, outcome, durationMs, reason } = event;
         if (outcome === 'ok' || outcome === 'MODEL_ABORTED') return;
         const duration_ms = Math.round(durationMs);
-        log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
+        log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
       },
       ...NO_EMBEDDINGS,
     });

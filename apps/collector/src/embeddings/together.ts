@@ -23,6 +23,7 @@ export type Embedded = { vector: number[]; model: string };
 /** Failures that one text may have brought upon all of a request: it is too long, or has no vector. */
 const OF_A_TEXT: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_REJECTED',
+  'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
   'MODEL_INVALID_OUTPUT',
 ]);

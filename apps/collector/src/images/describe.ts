@@ -33,13 +33,16 @@ export type Describe = {
    * @throws ModelError, LeaseLostError, `signal.reason`.
    */
   allOf(job: ListingJob, options?: { outdated: boolean }): Promise<number>;
-  /** What they are described with. */
-  readonly asked: Asked;
+  /** What they are described with; nothing where no image is described (`MODEL_VISION=off`). */
+  readonly asked: Asked | undefined;
 };
 
 /** Makes the descriptions of a process: what it learns of a bad picture in one listing holds for all. */
 export function createDescribe(deps: DescribeDeps): Describe {
   const { db, model } = deps;
+  if (model.visionModel === undefined) {
+    return { pictures: async () => {}, allOf: async () => 0, asked: undefined };
+  }
   const asked = {
     requested_model: model.visionModel,
     prompt_version: descriptionPrompt.version,

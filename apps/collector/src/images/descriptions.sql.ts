@@ -7,10 +7,14 @@ import { type Asked, UNREADABLE } from './refusal.ts';
 /** A picture that has no description yet, and its size. */
 export type Undescribed = { sha256: string; width: number; height: number };
 
-const OF_A_LIMIT = 'MODEL_RATE_LIMITED' satisfies ModelErrorCode;
+/** Refusals that are of the server's settings, and pass with them. */
+const OF_SETTINGS = [
+  'MODEL_RATE_LIMITED',
+  'MODEL_UNSUPPORTED',
+] as const satisfies readonly ModelErrorCode[];
 
-/** Refusals that say nothing of the picture once the limit is another one, or the store has it again. */
-const PASSING: readonly string[] = [OF_A_LIMIT, UNREADABLE];
+/** Refusals that say nothing of the image once the settings are others, or the store has it again. */
+const PASSING: readonly string[] = [...OF_SETTINGS, UNREADABLE];
 
 const refusedWith = (key: keyof DescribeError) => sql<string | null>`describe_error ->> ${key}`;
 

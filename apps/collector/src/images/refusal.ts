@@ -23,6 +23,8 @@ export function isOfPicture(error: unknown): error is ModelError {
     code === 'MODEL_REFUSED' ||
     code === 'MODEL_INVALID_OUTPUT' ||
     code === 'MODEL_TRUNCATED' ||
+    code === 'MODEL_UNSUPPORTED' ||
+    code === 'MODEL_INPUT_TOO_LARGE' ||
     (code === 'MODEL_REJECTED' && OF_THE_REQUEST.has(status))
   );
 }

@@ -207,7 +207,7 @@ async function outcomeOf<Answer>(ask: Ask<Answer>): Promise<Outcome<Answer>> {
 
 /** The failure of a request, where nothing tells yet whether it is the server's or the picture's. */
 function failedWith(outcome: ModelCallEvent['outcome']): ModelErrorCode | undefined {
-  return outcome !== 'ok' && MODEL_ERRORS[outcome].infrastructure ? outcome : undefined;
+  return outcome !== 'ok' && MODEL_ERRORS[outcome].retriedInCall ? outcome : undefined;
 }
 
 /** How long a server asked to be left alone, as far as it is waited for. */

@@ -21,11 +21,13 @@ export function openModel(
     return createModelClient({
       mode: config.MODEL_MODE,
       baseUrl: config.MODEL_BASE_URL,
+      visionBaseUrl: config.MODEL_VISION_BASE_URL,
       embeddingBaseUrl: config.MODEL_EMBEDDING_BASE_URL,
       apiKey: config.MODEL_API_KEY,
+      visionApiKey: config.MODEL_VISION_API_KEY,
       embeddingApiKey: config.MODEL_EMBEDDING_API_KEY,
       chat: config.MODEL_CHAT,
-      vision: config.MODEL_VISION,
+      vision: config.MODEL_VISION === 'off' ? false : config.MODEL_VISION,
       embedding: config.MODEL_EMBEDDING,
       timeoutMs: config.MODEL_TIMEOUT_MS,
       embeddingDimensions: config.EMBEDDING_DIMENSIONS,
@@ -40,14 +42,14 @@ export function openModel(
 /** The configured model, whose requests are counted and whose failures are in the log. */
 export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   const model = openModel(config, {
-    observe: ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
+    observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {
       metrics.modelRequests.inc({ operation, outcome });
       metrics.modelRequestDuration.observe({ operation }, durationMs / 1000);
       metrics.modelTokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
       metrics.modelTokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
       if (outcome === 'ok') return;
       const duration_ms = Math.round(durationMs);
-      log.warn({ operation, outcome, duration_ms }, 'a request to the model failed');
+      log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
     },
   });
   model.breaker.onChange((state) => log.warn({ state }, 'the breaker of the model server changed'));

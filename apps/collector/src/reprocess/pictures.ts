@@ -69,14 +69,15 @@ export function createReprocessPictures(deps: {
   }
 
   return {
-    count: (choice) => countPictured(db, choice, asked),
+    count: async (choice) => (asked === undefined ? 0 : countPictured(db, choice, asked)),
     describe: (choice, { limit, signal }) =>
       walkListings({
         after: choice.after,
         limit,
         parallel,
         signal,
-        list: (after, count) => listPictured(db, { ...choice, after }, asked, count),
+        list: async (after, count) =>
+          asked === undefined ? [] : listPictured(db, { ...choice, after }, asked, count),
         work: describeOne,
         failureOf: (one) => (one.outcome === 'failed' ? one.error : undefined),
       }),

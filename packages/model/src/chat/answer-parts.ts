@@ -1,5 +1,12 @@
-import type { LanguageModelV4FinishReason, LanguageModelV4StreamPart } from '@ai-sdk/provider';
+import {
+  type LanguageModelV4FinishReason,
+  type LanguageModelV4StreamPart,
+  TypeValidationError,
+} from '@ai-sdk/provider';
 import { ModelError } from '../errors.ts';
+import type { Confidential } from '../transport/quote.ts';
+import { readServerError } from '../transport/server-error.ts';
+import { streamError } from '../transport/status-error.ts';
 import { readTokens, type Tokens } from '../usage.ts';
 import type { ToolCall } from '../conversation.ts';
 
@@ -21,12 +28,12 @@ export type ChatPart =
 
 /**
  * The parts of an answer; nothing for those that only show that the server is at work.
- * @param configured The model's name, where the server does not give one.
+ * @param options.configured The model's name, where the server does not give one.
  * @throws What ended the answer before it was complete, as the provider has it or as a ModelError.
  */
 export async function* answerParts(
   stream: AsyncIterable<LanguageModelV4StreamPart>,
-  configured: string,
+  { configured, ...confidential }: { configured: string } & Confidential,
 ): AsyncGenerator<ChatPart | undefined, void, undefined> {
   let model = configured;
   for await (const part of stream) {
@@ -55,11 +62,22 @@ export async function* answerParts(
         break;
       }
       case 'error':
-        throw part.error;
+        throw errorOf(part.error, confidential);
       default:
         yield undefined;
     }
   }
+}
+
+/**
+ * The failure behind an error part: what the server wrote in place of a chunk (`data: {"error": …}`), which the
+ * provider gives as the `error` in it, or, where its form is not OpenAI's, within an error of validation.
+ */
+function errorOf(error: unknown, confidential: Confidential): unknown {
+  const isOfForm = TypeValidationError.isInstance(error);
+  if (error instanceof Error && !isOfForm) return error;
+  const said = readServerError(isOfForm ? error.value : { error });
+  return said === undefined ? error : streamError(said, confidential);
 }
 
 /** What a model wrote for a tool; nothing at all for one that needs nothing. */

@@ -1,10 +1,11 @@
 import type { LanguageModelV4 } from '@ai-sdk/provider';
 import { ModelError } from '../errors.ts';
-import { modelError } from '../exchange.ts';
+import { type Addressee, modelError } from '../exchange.ts';
 import { type ModelCallEvent, openReport } from '../call-event.ts';
 import { type CallContext, givenUp } from '../resilience/call-policy.ts';
 import { answerParts, type ChatPart, EXPECTED } from './answer-parts.ts';
 import type { ChatMessage, ToolDefinition } from '../conversation.ts';
+import { textsIn } from '../transport/quote.ts';
 import { toPrompt, toTools } from './messages.ts';
 
 /** What a conversation is to be continued from. */
@@ -27,8 +28,7 @@ export type ChatRequest = {
 export type OpenAnswerDeps = {
   /** @param name In place of the configured one. */
   chatModel: (name: string | undefined) => LanguageModelV4;
-  /** The variable that says where the server is, for error messages. */
-  address: string;
+  address: Addressee;
   /** How long the server may take for the next part. */
   timeoutMs: number;
   observe?: ((event: ModelCallEvent) => void) | undefined;
@@ -60,7 +60,7 @@ export async function openAnswer(
 
   function fail(error: unknown, interruption: CallContext['interruption']): ModelError {
     const failure = modelError(error, { expected: EXPECTED, context: { interruption }, address });
-    report.end(failure.code);
+    report.end(failure);
     return failure;
   }
 
@@ -77,7 +77,8 @@ export async function openAnswer(
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
     });
-    source = answerParts(stream, chat.modelId);
+    const texts = textsIn({ messages });
+    source = answerParts(stream, { configured: chat.modelId, apiKey: address.apiKey, texts });
     next = await source.next();
   } catch (error) {
     throw fail(error, () => context.interruption());

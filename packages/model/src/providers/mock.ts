@@ -23,15 +23,17 @@ const EMBEDDING_MODEL = 'mock-embedding';
 /** @property agent How it answers in conversations; it refuses them without one. */
 type MockOptions = { dimensions: number; agent?: MockAgent | undefined };
 
+const MODE = { variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' }, apiKey: undefined };
+
 /** The mock's models, which need no server (Specification 001, What the service does). */
-export function createMockBackend(options: MockOptions): ModelBackend {
+export function createMockBackend(options: MockOptions & { sees: boolean }): ModelBackend {
   const provider = createMockProvider(options);
   return {
     chat: provider.languageModel(CHAT_MODEL),
     chatModel: (name) => provider.languageModel(name),
-    vision: provider.languageModel(CHAT_MODEL),
+    vision: options.sees ? provider.languageModel(CHAT_MODEL) : undefined,
     embedding: provider.embeddingModel(EMBEDDING_MODEL),
-    addresses: { chat: 'MODEL_MODE', embedding: 'MODEL_MODE' },
+    addresses: { chat: MODE, vision: MODE, embedding: MODE },
     health: async () => ({ status: 'ok' }),
     close: async () => undefined,
   };

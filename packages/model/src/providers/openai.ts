@@ -8,26 +8,32 @@ import { embeddingOrder } from './embedding-order.ts';
 
 /**
  * The models of any server that speaks OpenAI's protocol: Ollama, vLLM, llama.cpp, a hosted one. Those that
- * serve one model each are two: one that chats, and one that embeds.
+ * serve one model each are several: one that chats, one that sees, and one that embeds.
  */
 export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
-  const { chatServer, embeddingServer } = settings;
-  const chatting = openServer(chatServer);
-  const embedding = embeddingServer === chatServer ? chatting : openServer(embeddingServer);
-  const servers = new Set([chatting, embedding]);
+  const { addresses, vision } = settings;
+  const servers = new Map(
+    Object.values(addresses).map((address) => [address, openServer(address)] as const),
+  );
+  const providerOf = (address: ServerAddress) => {
+    const server = servers.get(address);
+    if (server === undefined) throw new Error('Every address has a server');
+    return server.provider;
+  };
+  const chatting = providerOf(addresses.chat);
 
   return {
-    chat: chatting.provider.chatModel(settings.chat),
-    chatModel: (name) => chatting.provider.chatModel(name),
-    vision: chatting.provider.chatModel(settings.vision),
+    chat: chatting.chatModel(settings.chat),
+    chatModel: (name) => chatting.chatModel(name),
+    vision: vision === undefined ? undefined : providerOf(addresses.vision).chatModel(vision),
     embedding: wrapEmbeddingModel({
-      model: embedding.provider.embeddingModel(settings.embedding),
+      model: providerOf(addresses.embedding).embeddingModel(settings.embedding),
       middleware: embeddingOrder,
     }),
-    addresses: { chat: chatServer.variables.baseUrl, embedding: embeddingServer.variables.baseUrl },
+    addresses,
     async health(signal) {
       try {
-        await Promise.all([...servers].map((server) => server.listModels(signal)));
+        await Promise.all([...servers.values()].map((server) => server.listModels(signal)));
         return { status: 'ok' };
       } catch (error) {
         // The transport throws nothing else but what the aborted signal brings.
@@ -39,7 +45,7 @@ export function createOpenAIBackend(settings: ServerSettings): ModelBackend {
       }
     },
     async close() {
-      await Promise.all([...servers].map((server) => server.close()));
+      await Promise.all([...servers.values()].map((server) => server.close()));
     },
   };
 }

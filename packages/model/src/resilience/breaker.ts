@@ -30,6 +30,13 @@ export type Breaker = {
    *   is open or its probe is still out; otherwise whatever the attempt throws.
    */
   run<T>(attempt: () => Promise<T>): Promise<T>;
+  /**
+   * The same for an attempt after which the server is still at work, such as the beginning of a stream: while the
+   * breaker is closed, its success does not count until `settle` is called.
+   */
+  begin<T>(attempt: () => Promise<T>): Promise<T>;
+  /** Counts how what `begin` let through has ended: with an error, or well. */
+  settle(error?: unknown): Promise<void>;
 } & BreakerView;
 
 /** When a breaker opens, and for how long. */
@@ -77,6 +84,8 @@ export function createBreaker(settings: BreakerSettings): Breaker {
   let outage: Outage | undefined;
   /** The rest that the server asked for when it failed last: cockatiel judges failures without seeing them. */
   let askedMs = 0;
+  /** Why it failed last, for those that are kept from it. */
+  let lastFailure = '';
   let openedAt = 0;
   let restMs = halfOpenAfterMs;
   let announced: BreakerState = 'closed';
@@ -111,6 +120,7 @@ export function createBreaker(settings: BreakerSettings): Breaker {
     } catch (error) {
       if (isInfrastructureFailure(error)) {
         askedMs = restAskedBy(error);
+        lastFailure = error.message;
         error.outage = outage ??= { since: new Date() };
       }
       throw error;
@@ -128,21 +138,44 @@ export function createBreaker(settings: BreakerSettings): Breaker {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    async run(attempt) {
-      // Cockatiel would let these wait for the probe and then pass all at once.
-      if (policy.state === CircuitState.HalfOpen) throw refusal();
-      const probing = policy.state === CircuitState.Open;
+    run,
+    async begin(attempt) {
+      if (policy.state !== CircuitState.Closed) return run(attempt);
       try {
-        return await policy.execute(() => {
-          const judged = inOutage(attempt);
-          return probing ? asProbe(judged) : judged;
-        });
+        return await attempt();
       } catch (error) {
-        if (isBrokenCircuitError(error)) throw refusal();
-        throw error instanceof LostProbe ? error.cause : error;
+        await settle(error);
+        throw error;
       }
     },
+    settle,
   };
+
+  async function run<T>(attempt: () => Promise<T>): Promise<T> {
+    // Cockatiel would let these wait for the probe and then pass all at once.
+    if (policy.state === CircuitState.HalfOpen) throw refusal(lastFailure);
+    const probing = policy.state === CircuitState.Open;
+    try {
+      return await policy.execute(() => {
+        const judged = inOutage(attempt);
+        return probing ? asProbe(judged) : judged;
+      });
+    } catch (error) {
+      if (isBrokenCircuitError(error)) throw refusal(lastFailure);
+      throw error instanceof LostProbe ? error.cause : error;
+    }
+  }
+
+  async function settle(failure?: unknown): Promise<void> {
+    // What began before the breaker opened says nothing of how the server is now.
+    if (policy.state !== CircuitState.Closed) return;
+    if (failure === undefined) return run(async () => undefined);
+    if (!isInfrastructureFailure(failure)) return;
+    const fail = async () => {
+      throw failure;
+    };
+    await run(fail).catch(() => undefined);
+  }
 }
 
 /** How long the server asked to be left alone, in milliseconds. */
@@ -163,9 +196,9 @@ async function asProbe<T>(attempt: Promise<T>): Promise<T> {
   }
 }
 
-function refusal(): ModelError {
+function refusal(lastFailure: string): ModelError {
   return new ModelError(
     'MODEL_BREAKER_OPEN',
-    'The model server failed several times in a row and is left alone for a while.',
+    `The model server failed several times in a row and is left alone for a while. ${lastFailure}`,
   );
 }

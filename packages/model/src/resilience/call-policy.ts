@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { handleWhen, retry, timeout, TimeoutStrategy } from 'cockatiel';
-import { isInfrastructureFailure, ModelError } from '../errors.ts';
+import { isRetriedInCall, ModelError } from '../errors.ts';
 import { backoffMs, type BackoffBounds } from './backoff.ts';
 
 /** The bounds of one call. */
@@ -26,7 +26,7 @@ export type CallPolicy = <T>(
 ) => Promise<T>;
 
 /**
- * The one owner of retries and deadlines (Contract 4, Model). Infrastructure failures are tried
+ * The one owner of retries and deadlines (Contract 4, Model). Infrastructure failures and full contexts are tried
  * again, with growing waits or the wait the server asks for; a wait that would outlast the deadline
  * is not begun, and the failure is thrown at once.
  */
@@ -42,7 +42,7 @@ export function createCallPolicy(options: CallPolicyOptions): CallPolicy {
     // Cockatiel asks this once for each failure. The wait is kept for the attempt that follows,
     // which sleeps it itself: unlike cockatiel's own, that sleep ends when the call is aborted.
     const mayRetry = (error: unknown): boolean => {
-      if (!isInfrastructureFailure(error)) return false;
+      if (!isRetriedInCall(error)) return false;
       failures += 1;
       waitMs = Math.max(backoffMs(failures, options, Math.random()), error.retryAfterMs ?? 0);
       return performance.now() + waitMs < endsAt;

@@ -34,8 +34,8 @@ export type ObjectResult<T> = {
 
 /** What answering an `ObjectRequest` needs. */
 export type GenerateObjectDeps = {
-  chat: LanguageModelV4;
-  vision: LanguageModelV4;
+  /** The one that answers: another where there is an image. */
+  model: LanguageModelV4;
   call: CallPolicy;
   exchange: Exchanger;
 };
@@ -50,10 +50,9 @@ export type GenerateObjectDeps = {
  *   a request.
  */
 export async function generateObject<S extends TSchema>(
-  { chat, vision, call, exchange }: GenerateObjectDeps,
+  { model, call, exchange }: GenerateObjectDeps,
   request: ObjectRequest<S>,
 ): Promise<ObjectResult<Static<S>>> {
-  const model = request.image ? vision : chat;
   const usage = createUsage();
   const messages: ModelMessage[] = [question(request.data, request.image)];
   let repairing = false;

@@ -1,6 +1,8 @@
-import { ModelError, type ModelErrorCode, type ModelErrorDetails } from '../errors.ts';
+import { ModelError, type ModelErrorDetails } from '../errors.ts';
 import type { ServerVariables } from '../options.ts';
-import { oneLine, serverMessage } from './server-message.ts';
+import { judgeError } from './judge-error.ts';
+import { type Confidential, quote } from './quote.ts';
+import { parseServerError, type ServerError } from './server-error.ts';
 
 /** An answer whose status is not 2xx. */
 export type FailedAnswer = {
@@ -12,29 +14,59 @@ export type FailedAnswer = {
   retryAfterMs?: number | undefined;
   /** The settings of the server that answered. */
   variables: ServerVariables;
-};
+} & Confidential;
 
-/**
- * Names the failure an HTTP status stands for (Contract 4, Model): 408, 409, 425, 429 and 5xx may be
- * tried again, everything else may not.
- */
-export function statusError(answer: FailedAnswer): ModelError {
-  const { request, status, body, retryAfterMs, variables } = answer;
-  const said = serverMessage(body) ?? plainText(body);
-  const message = `The model server answered ${status} to ${request}${said === undefined ? '' : `: ${said}`}`;
-  const details: ModelErrorDetails = { status };
-  if (retryAfterMs !== undefined) details.retryAfterMs = retryAfterMs;
-  return new ModelError(
-    codeOf(status),
-    [sentence(message), hint(status, variables)].join(' ').trim(),
-    details,
-  );
+/** Names the failure of an answer by its status and its body (Contract 4, Model). */
+export function statusError({ request, body, ...answer }: FailedAnswer): ModelError {
+  const { status, retryAfterMs, variables, ...confidential } = answer;
+  const error = parseServerError(body);
+  const said = error === undefined ? plainText(body) : error.message;
+  const message = [
+    sentence(withQuote(`The model server answered ${status} to ${request}`, said, confidential)),
+    hint(status, variables),
+  ];
+  return judged(message.join(' ').trim(), { status, error, retryAfterMs });
 }
 
-function codeOf(status: number): ModelErrorCode {
-  if (status === 429) return 'MODEL_RATE_LIMITED';
-  if (status >= 500 || [408, 409, 425].includes(status)) return 'MODEL_UNAVAILABLE';
-  return 'MODEL_REJECTED';
+/**
+ * Names the failure that a server tells of in the middle of a stream, which begins with status 200. Its own status is
+ * the error's `code` where that is one (llama.cpp, vLLM), or follows from its type (OpenAI, Ollama).
+ */
+export function streamError(error: ServerError, confidential: Confidential): ModelError {
+  const message = 'The model server ended its answer with an error';
+  return judged(sentence(withQuote(message, error.message, confidential)), {
+    status: statusOf(error),
+    error,
+  });
+}
+
+function judged(
+  message: string,
+  details: {
+    status: number;
+    error: ServerError | undefined;
+    retryAfterMs?: number | undefined;
+  },
+): ModelError {
+  const { status, error, retryAfterMs } = details;
+  const { code, tokens } = judgeError(status, error);
+  const known: ModelErrorDetails = {
+    status,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(tokens && { tokens }),
+  };
+  return new ModelError(code, message, known);
+}
+
+function statusOf({ type, code }: ServerError): number {
+  const status = Number(code);
+  if (status >= 400 && status <= 599) return status;
+  if (/rate_?limit|too_?many|quota/i.test(`${type} ${code}`)) return 429;
+  return /invalid|bad_?request|not_?found|authentication|permission|context_length|exceed_context/i.test(
+    `${type} ${code}`,
+  )
+    ? 400
+    : 500;
 }
 
 function hint(status: number, { baseUrl, apiKey }: ServerVariables): string {
@@ -48,7 +80,11 @@ function hint(status: number, { baseUrl, apiKey }: ServerVariables): string {
 function plainText(body: string): string | undefined {
   const text = body.trim();
   if (text.startsWith('<')) return 'an HTML page instead of JSON';
-  return text === '' || text.startsWith('{') || text.startsWith('[') ? undefined : oneLine(text);
+  return text === '' || text.startsWith('{') || text.startsWith('[') ? undefined : text;
+}
+
+function withQuote(text: string, said: string | undefined, confidential: Confidential): string {
+  return said === undefined ? text : `${text}: ${quote(said, confidential)}`;
 }
 
 function sentence(text: string): string {

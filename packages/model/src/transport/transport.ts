@@ -2,6 +2,7 @@ import { Agent, request, type Dispatcher } from 'undici';
 import { ModelError } from '../errors.ts';
 import type { ServerAddress } from '../options.ts';
 import { retryAfterMs } from './retry-after.ts';
+import { textsIn } from './quote.ts';
 import { statusError } from './status-error.ts';
 
 /** The way to one model server. */
@@ -46,7 +47,7 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
         signal,
       });
       if (response.statusCode < 200 || response.statusCode > 299) {
-        throw await failure(`${method} ${url.pathname}`, response, server);
+        throw await failure(`${method} ${url.pathname}`, response, { ...server, sent: init?.body });
       }
       const type = String(response.headers['content-type'] ?? '');
       const isStream = type.startsWith('text/event-stream');
@@ -88,9 +89,12 @@ function answerStream(
   { signal, explain }: { signal: AbortSignal | undefined; explain: (cause: unknown) => ModelError },
 ): ReadableStream<Uint8Array> {
   let size = 0;
+  // What is buffered is still given after the reader has left, and a stream that is cancelled takes nothing more.
+  let isCancelled = false;
   return new ReadableStream({
     start(controller) {
       body.on('data', (chunk: Buffer) => {
+        if (isCancelled) return;
         size += chunk.length;
         if (size > LARGEST_ANSWER_BYTES) {
           body.destroy(tooLarge());
@@ -99,7 +103,9 @@ function answerStream(
         controller.enqueue(chunk);
         if ((controller.desiredSize ?? 0) <= 0) body.pause();
       });
-      body.on('end', () => controller.close());
+      body.on('end', () => {
+        if (!isCancelled) controller.close();
+      });
       body.on('error', (error) => {
         const isKnown = error instanceof ModelError || signal?.aborted;
         controller.error(isKnown ? error : explain(error));
@@ -109,6 +115,7 @@ function answerStream(
       body.resume();
     },
     cancel() {
+      isCancelled = true;
       body.destroy();
     },
   });
@@ -124,16 +131,22 @@ function tooLarge(): ModelError {
 async function failure(
   asked: string,
   { statusCode, headers, body }: Dispatcher.ResponseData,
-  { apiKey, variables }: Pick<ServerAddress, 'apiKey' | 'variables'>,
+  {
+    apiKey,
+    variables,
+    sent,
+  }: Pick<ServerAddress, 'apiKey' | 'variables'> & { sent: RequestInit['body'] },
 ): Promise<ModelError> {
   // A status is known already: a connection that breaks afterwards takes nothing from it.
   const { text } = await readUpTo(LARGEST_ERROR_BYTES, body).catch(() => ({ text: '' }));
   return statusError({
     request: asked,
     status: statusCode,
-    body: apiKey === undefined ? text : text.replaceAll(apiKey, '[key]'),
+    body: text,
     retryAfterMs: retryAfterMs(headers, Date.now()),
     variables,
+    apiKey,
+    texts: typeof sent === 'string' ? textsIn(JSON.parse(sent)) : [],
   });
 }
 

@@ -191,7 +191,7 @@ suite('failures of one outage', () => {
     ]);
     const first = await failsWith(ask(client), 'MODEL_UNAVAILABLE');
     assert.ok(first.outage);
-    const refused = await failsWith(ask(client), 'MODEL_REJECTED');
+    const refused = await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     assert.equal(refused.outage, undefined);
     assert.equal((await failsWith(ask(client), 'MODEL_UNREACHABLE')).outage, first.outage);
     await ask(client);
@@ -263,7 +263,7 @@ suite('the half-open breaker', () => {
   test('closes when the server refuses the probe, since it is there', async (t) => {
     const { client, server } = await startHalfOpen(t);
     server.play(failure.vllmBadRequest);
-    await failsWith(ask(client), 'MODEL_REJECTED');
+    await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     assert.equal(client.breaker.state, 'closed');
   });
 

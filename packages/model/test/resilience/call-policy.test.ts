@@ -52,7 +52,7 @@ suite('failures that are tried again', () => {
 suite('failures that are final', () => {
   const failures: [name: string, answer: Answer, status: number, said: RegExp][] = [
     ['Ollama without the model', failure.ollamaMissingModel, 404, /try pulling it first\. Check/],
-    ['vLLM with too long a prompt', failure.vllmBadRequest, 400, /longer than the maximum model/],
+    ['a wrong parameter', { status: 400, body: { error: 'no such key' } }, 400, /no such key/],
     ['a wrong key', { status: 401, body: { error: 'nope' } }, 401, /nope\. Check MODEL_API_KEY/],
     ['a redirect', { status: 307, headers: { location: '/x' }, body: '' }, 307, /MODEL_BASE_URL/],
   ];
