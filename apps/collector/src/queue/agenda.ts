@@ -4,8 +4,11 @@ import type { Slots } from './slots.ts';
 /** The longest pause after a claim that failed. */
 const MAX_PAUSE_MS = 5000;
 
-/** For how many polls others go before a job that the model may have failed on, while the model may be tried. */
+/** For how many polls others go before jobs that the model may have failed on, while the model may be tried. */
 const MOST_SPARED_POLLS = 30;
+
+/** So many such jobs are remembered; the first of them are forgotten first. */
+const MAX_SUSPECTS = 100;
 
 /**
  * Waits for a word: a slot is free, there may be work, the model's state changed. After so long it looks anyway. A
@@ -25,14 +28,14 @@ export type Agenda = {
    * before the job was back keeps nothing, nor does one whose end nobody told, for longer than a poll.
    */
   isKeptBack(): boolean;
-  /** A claim is about to be made. Gives the job that it is to leave out, which `suspected` has named. */
-  claiming(): number | undefined;
+  /** A claim is about to be made. Gives the jobs that it is to leave out, which `suspected` has named. */
+  claiming(): readonly number[];
   /**
-   * A claim was made: it brought jobs, or there are none for now beside the one that it left out.
+   * A claim was made: it brought jobs, or there are none for now beside those that it left out.
    * @param result.isBeyond Whether it was one beyond the slots, which asks for few of the others: it is no turn of
    *   theirs.
    */
-  claimed(result: { isEmpty: boolean; leftOut?: number | undefined; isBeyond?: boolean }): void;
+  claimed(result: { isEmpty: boolean; leftOut?: readonly number[]; isBeyond?: boolean }): void;
   /** Jobs may not be claimed now, for a reason that the next word or poll asks for again. */
   refused(): void;
   /** A claim failed, whatever the reason. */
@@ -43,8 +46,9 @@ export type Agenda = {
   postponed(): void;
   /**
    * The model's server failed while it worked on a job, which may be what it fails on: others go first, once. While
-   * the model may be tried they go first until one of them has shown how it is: else the job that comes to the
-   * model soonest would be each of its probes, and keep all others from it for ever.
+   * the model may be tried they go first until one of them has shown how it is: else the jobs that come to the
+   * model soonest would be each of its probes, and keep all others from it for ever. Where none but such jobs are
+   * left, they go one after another.
    */
   suspected(rawId: number): void;
 };
@@ -69,7 +73,9 @@ export function createAgenda(deps: {
   /** What is to be waited for: a word, after a look that found nothing, or the end of a pause. */
   let waitsFor: 'nothing' | 'a word' | 'a pause' = 'nothing';
   let failures = 0;
-  let suspect: { rawId: number; since: number } | undefined;
+  /** When each was suspected, the last one last. */
+  const suspects = new Map<number, number>();
+  let lastOpenAt = -Infinity;
   let hasOneComeBack = false;
   let restUntil = 0;
   let claimedAt = -Infinity;
@@ -78,8 +84,9 @@ export function createAgenda(deps: {
     return breaker.state === 'open' || (hasOneComeBack && breaker.isProbing);
   }
 
-  function isStillSpared(): boolean {
-    const since = suspect?.since ?? -Infinity;
+  /** While the model could not be tried none of the others could show how it is, so that time does not count. */
+  function isStillSpared(rawId: number): boolean {
+    const since = Math.max(suspects.get(rawId) ?? -Infinity, lastOpenAt);
     return breaker.state !== 'closed' && clock() - since < MOST_SPARED_POLLS * pollMs;
   }
 
@@ -97,6 +104,7 @@ export function createAgenda(deps: {
   return {
     next() {
       if (stopping.aborted) return { do: 'stop' };
+      if (breaker.state === 'open') lastOpenAt = clock();
       if (waitsFor === 'a pause') return { do: 'pause', ms: pauseMs() };
       if (waitsFor === 'nothing' && mayClaim()) return { do: 'claim' };
       return { do: 'wait', ms: pollMs };
@@ -104,17 +112,16 @@ export function createAgenda(deps: {
     isKeptBack,
     claiming() {
       hasOneComeBack = false;
-      return suspect?.rawId;
+      return [...suspects.keys()];
     },
-    claimed({ isEmpty, leftOut, isBeyond = false }) {
+    claimed({ isEmpty, leftOut = [], isBeyond = false }) {
       failures = 0;
       claimedAt = clock();
-      // Where only that job is left, it is as good as any.
-      const isAlone = isEmpty && slots.isEmpty;
-      // Another may have become it meanwhile.
-      const isLeftOut = suspect !== undefined && suspect.rawId === leftOut;
-      if (isLeftOut && !isBeyond && (isAlone || !isStillSpared())) {
-        suspect = undefined;
+      const due = leftOut.filter((rawId) => !isStillSpared(rawId));
+      // Where only such jobs are left, the first of them is as good as any.
+      if (due.length === 0 && isEmpty && slots.isEmpty) due.push(...leftOut.slice(0, 1));
+      if (due.length > 0 && !isBeyond) {
+        for (const rawId of due) suspects.delete(rawId);
         return;
       }
       if (isEmpty) waitsFor = 'a word';
@@ -135,7 +142,10 @@ export function createAgenda(deps: {
       hasOneComeBack = true;
     },
     suspected(rawId) {
-      suspect = { rawId, since: clock() };
+      suspects.delete(rawId);
+      suspects.set(rawId, clock());
+      const [first] = suspects.keys();
+      if (suspects.size > MAX_SUSPECTS && first !== undefined) suspects.delete(first);
     },
   };
 }

@@ -21,7 +21,7 @@ type Alone = Claimant & {
    */
   aloneFrom: number;
   /** As for `claimJobs`. */
-  except?: number | undefined;
+  except?: readonly number[] | undefined;
 };
 
 /**
@@ -59,7 +59,7 @@ function oldestAlone({ aloneFrom: from, except }: Alone): RawBuilder<unknown> {
   return sql`
     select id from raw_data as candidate
     where status = 'pending' and attempts > 0 and attempts >= ${from} and not waits
-      and id is distinct from ${except ?? null}::bigint
+      and id <> all (${except ?? []}::bigint[])
       and not ${isProcessed(sql`candidate`)} and not ${isBehind(sql`candidate`)}
     order by id + 0 limit 1`;
 }

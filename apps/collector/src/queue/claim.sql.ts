@@ -10,8 +10,8 @@ export type ClaimOptions = Claimant & {
   count: number;
   /** The source that was taken from last: of those that have equally much in progress, the ones after it come first. */
   lastSource?: string | undefined;
-  /** A job to leave alone: what a failing model is tried with next is then another payload. */
-  except?: number | undefined;
+  /** Jobs to leave alone: what a failing model is tried with next is then another payload. */
+  except?: readonly number[] | undefined;
   /**
    * Only sources that have nothing in progress anywhere, and one job of each; none while each source that has something
    * in progress has one job, over all processes: nobody has more than a share then.
@@ -58,7 +58,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
   const {
     count,
     lastSource = '',
-    except = null,
+    except = [],
     ofNewcomers = false,
     aloneFrom = NEVER,
     ...claimant
@@ -108,7 +108,7 @@ export function claimStatement(options: ClaimOptions): RawBuilder<Job> {
           select id from raw_data as candidate
           where source_slug = source.source_slug and status = 'pending' and not waits
             and attempts < ${unplanned(aloneFrom)}
-            and id is distinct from ${except}::bigint
+            and id <> all (${except}::bigint[])
             and not ${isProcessed(sql`candidate`)}
             and not ${isBehind(sql`candidate`)}
           order by id + 0

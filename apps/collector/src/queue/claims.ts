@@ -13,12 +13,12 @@ export type Claims = {
    * Jobs for the slots that are free and for those that soon will be, or one that is to be alone in the process.
    * Where no slot is free: jobs to begin beyond them, one of each source that has nothing in progress while another
    * has several.
-   * @param spared A job to leave out.
+   * @param spared Jobs to leave out.
    * @returns No jobs where there are none for now; undefined where none may be claimed, since one is alone, or the
    *   slots are drained for one.
    * @throws What the database throws.
    */
-  next(spared: number | undefined): Promise<Job[] | undefined>;
+  next(spared: readonly number[]): Promise<Job[] | undefined>;
 };
 
 /**
@@ -43,7 +43,7 @@ export function createClaims(deps: {
   let alone: Job | undefined;
   const drain = { isOn: false, askedAt: -Infinity };
 
-  async function others(spared: number | undefined): Promise<Job[]> {
+  async function others(spared: readonly number[]): Promise<Job[]> {
     const ahead = prefetch.next();
     const jobs = await claimJobs(db, {
       ...claimant,
@@ -56,7 +56,7 @@ export function createClaims(deps: {
     return jobs;
   }
 
-  async function beyond(spared: number | undefined): Promise<Job[] | undefined> {
+  async function beyond(spared: readonly number[]): Promise<Job[] | undefined> {
     if (slots.extra === 0 || drain.isOn) return undefined;
     return claimJobs(db, {
       ...claimant,
@@ -69,7 +69,7 @@ export function createClaims(deps: {
   }
 
   /** One job where the slots are empty, or undefined where they are to become so. */
-  async function nextAlone(spared: number | undefined): Promise<Job[] | undefined> {
+  async function nextAlone(spared: readonly number[]): Promise<Job[] | undefined> {
     if (from === undefined) return [];
     const which = { ...claimant, aloneFrom: from, except: spared };
     if (slots.isEmpty) {

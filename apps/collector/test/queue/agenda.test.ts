@@ -82,23 +82,23 @@ test('after a job came back there is a pause of a poll', () => {
   assert.equal(next(), 'wait 1000');
   time.now = 1000;
   assert.equal(next(), 'claim');
-  assert.equal(agenda.claiming(), undefined, 'it was only kept back');
+  assert.deepEqual(agenda.claiming(), [], 'it was only kept back');
 });
 
 test('a job that the model failed on is left out once', () => {
   const { agenda, next, slots } = open();
   agenda.suspected(7);
-  assert.equal(agenda.claiming(), 7);
-  agenda.claimed({ isEmpty: true, leftOut: 7 });
+  assert.deepEqual(agenda.claiming(), [7]);
+  agenda.claimed({ isEmpty: true, leftOut: [7] });
   assert.equal(next(), 'claim', 'it may be the only one');
-  assert.equal(agenda.claiming(), undefined);
+  assert.deepEqual(agenda.claiming(), []);
 
   agenda.suspected(8);
-  agenda.claimed({ isEmpty: false, leftOut: undefined });
-  assert.equal(agenda.claiming(), 8, 'it came back while the claim was on its way');
+  agenda.claimed({ isEmpty: false, leftOut: [] });
+  assert.deepEqual(agenda.claiming(), [8], 'it came back while the claim was on its way');
   slots.isEmpty = false;
-  agenda.claimed({ isEmpty: false, leftOut: 8 });
-  assert.equal(agenda.claiming(), undefined);
+  agenda.claimed({ isEmpty: false, leftOut: [8] });
+  assert.deepEqual(agenda.claiming(), []);
 });
 
 test('a claim beyond the slots, which asks for few of the others, is no turn of theirs', () => {
@@ -106,9 +106,9 @@ test('a claim beyond the slots, which asks for few of the others, is no turn of 
   slots.isEmpty = false;
   agenda.suspected(7);
   agenda.claimed({ isEmpty: true, leftOut: agenda.claiming(), isBeyond: true });
-  assert.equal(agenda.claiming(), 7);
-  agenda.claimed({ isEmpty: false, leftOut: 7 });
-  assert.equal(agenda.claiming(), undefined);
+  assert.deepEqual(agenda.claiming(), [7]);
+  agenda.claimed({ isEmpty: false, leftOut: [7] });
+  assert.deepEqual(agenda.claiming(), []);
 });
 
 test('while the model may be tried others go before it, until there are none, or for thirty polls', () => {
@@ -121,25 +121,58 @@ test('while the model may be tried others go before it, until there are none, or
   agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
   assert.equal(next(), 'wait 1000', 'those are in progress');
   agenda.woke();
-  assert.equal(agenda.claiming(), 7);
+  assert.deepEqual(agenda.claiming(), [7]);
   time.now = 29_999;
-  agenda.claimed({ isEmpty: true, leftOut: 7 });
-  assert.equal(agenda.claiming(), 7);
+  agenda.claimed({ isEmpty: true, leftOut: [7] });
+  assert.deepEqual(agenda.claiming(), [7]);
   time.now = 30_000;
-  agenda.claimed({ isEmpty: true, leftOut: 7 });
-  assert.equal(agenda.claiming(), undefined, 'it may be an outage like any other');
+  agenda.claimed({ isEmpty: true, leftOut: [7] });
+  assert.deepEqual(agenda.claiming(), [], 'it may be an outage like any other');
 
   agenda.suspected(8);
   agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
   slots.isEmpty = true;
   agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
-  assert.equal(agenda.claiming(), undefined, 'nobody else is there');
+  assert.deepEqual(agenda.claiming(), [], 'nobody else is there');
 
   agenda.suspected(9);
   slots.isEmpty = false;
   breaker.set('closed');
   agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
-  assert.equal(agenda.claiming(), undefined, 'others have shown how it is');
+  assert.deepEqual(agenda.claiming(), [], 'others have shown how it is');
+});
+
+test('others go before all jobs that the model may have failed on; where none are left, these go one by one', () => {
+  const { agenda, next, slots, breaker } = open();
+  breaker.set('half-open');
+  slots.isEmpty = false;
+  for (const rawId of [7, 8, 7]) {
+    agenda.suspected(rawId);
+    agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
+  }
+  assert.deepEqual(agenda.claiming(), [8, 7], 'the one that was suspected last goes last');
+  slots.isEmpty = true;
+  agenda.claimed({ isEmpty: true, leftOut: agenda.claiming() });
+  assert.equal(next(), 'claim');
+  assert.deepEqual(agenda.claiming(), [7]);
+  for (let rawId = 100; rawId < 300; rawId += 1) agenda.suspected(rawId);
+  assert.deepEqual([agenda.claiming().length, agenda.claiming()[0]], [100, 200]);
+});
+
+test('the time in which the model could not be tried is none in which others have gone first', () => {
+  const { agenda, next, slots, breaker, time } = open();
+  slots.isEmpty = false;
+  agenda.suspected(7);
+  breaker.set('open');
+  time.now = 40_000;
+  assert.equal(next(), 'wait 1000');
+  breaker.set('half-open');
+  time.now = 69_999;
+  agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
+  assert.deepEqual(agenda.claiming(), [7]);
+  time.now = 70_000;
+  agenda.claimed({ isEmpty: false, leftOut: agenda.claiming() });
+  assert.deepEqual(agenda.claiming(), []);
 });
 
 test('claims that fail are followed by longer and longer pauses, up to five seconds, that end apart', () => {

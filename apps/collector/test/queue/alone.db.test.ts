@@ -158,7 +158,7 @@ test('a worker drains for a job as long as it asks, and until another has claime
   await killOne(1);
   await killOne(1);
   const other = { ...asked, worker: 'other' };
-  assert.equal(await takeDrain(db, { ...asked, except: id }), false);
+  assert.equal(await takeDrain(db, { ...asked, except: [id] }), false);
   for (const expected of [true, true]) assert.equal(await takeDrain(db, asked), expected);
   assert.equal(await takeDrain(db, other), false);
   await sql`update raw_data set lease_expires_at = now() - interval '1 second'`.execute(db);

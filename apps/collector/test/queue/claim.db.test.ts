@@ -22,7 +22,7 @@ const { db } = database;
 const finish = createFinish({ db, log });
 const claimMany = (options: Partial<ClaimOptions> & { count: number }) =>
   claimJobs(db, { worker: 'test', leaseMs: 60_000, ...options });
-const claim = async (except?: number) => (await claimMany({ count: 1, except }))[0];
+const claim = async (...except: number[]) => (await claimMany({ count: 1, except }))[0];
 const finishJob = (job: Job, result: JobResult) => finish({ job, result });
 const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
 
@@ -115,6 +115,7 @@ test('an earlier payload that is put back waits for the later one in progress', 
 test('a probe takes the next job, not the same one again', async () => {
   const [first, second] = [await store(db, payloadOf()), await store(db, payloadOf())];
   assert.equal((await claim(first))?.rawId, second);
+  assert.equal(await claim(first, second), undefined);
   assert.equal((await claim(second))?.rawId, first);
   await drain();
 });
