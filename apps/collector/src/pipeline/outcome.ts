@@ -1,11 +1,13 @@
 import { isDatabaseOutage } from '@oselya/db';
-import { ModelError } from '@oselya/model';
+import { ModelError, type ModelErrorCode } from '@oselya/model';
 import type { RawError } from '../database/tables.ts';
 import type { ErrorCode } from '../errors.ts';
 import { isDiskLow } from '../disk/disk.ts';
 import { StoreOutageError } from '../images/index.ts';
 import { storableMessage } from '../text/clean.ts';
 import type { Ending, StageName, StageResult } from './stage.ts';
+
+const UNSENT: ReadonlySet<ModelErrorCode> = new Set(['MODEL_BREAKER_OPEN', 'MODEL_CONTEXT_FULL']);
 
 const STORE_FAILED = 'The image store did not take or give the pictures; the log has more.';
 
@@ -18,13 +20,16 @@ export const skipped: StageResult = { outcome: 'skipped' };
 export const completed: Ending = { status: 'completed', error: null };
 
 /** What the job needs is not there at present. */
-const postponed: StageResult = { outcome: 'postponed', ending: { status: 'postponed' } };
+const postponed = (error?: RawError): StageResult => ({
+  outcome: 'postponed',
+  ending: { status: 'postponed', ...(error && { error }) },
+});
 
 /** The model's server, or the image store, failed while it worked on the job. */
-const suspect: StageResult = {
+const suspect = (error: RawError): StageResult => ({
   outcome: 'postponed',
-  ending: { status: 'postponed', isSuspect: true },
-};
+  ending: { status: 'postponed', isSuspect: true, error },
+});
 
 /** The payload is what the listing was made from last: nothing is to be done. */
 export const unchanged: StageResult = { outcome: 'unchanged', ending: completed };
@@ -66,16 +71,20 @@ export function failure(
   { canWait, isVictim }: { canWait: boolean; isVictim: (outage: object) => boolean },
 ): StageResult {
   // Nothing is taken off the queue then until it is there again, so this costs no more calls.
-  if (isDiskLow(error) || isDatabaseOutage(error)) return postponed;
+  if (isDiskLow(error) || isDatabaseOutage(error)) return postponed();
   if (error instanceof StoreOutageError) {
-    if (canWait && isVictim(error.outage)) return suspect;
+    const reason = rawError('image_store_unavailable', STORE_FAILED, stage);
+    if (canWait && isVictim(error.outage)) return suspect(reason);
     return failed('image_store_unavailable', STORE_FAILED, stage);
   }
   if (error instanceof ModelError) {
-    const { code, outage } = error;
-    if (canWait && code === 'MODEL_BREAKER_OPEN') return postponed;
-    if (canWait && outage !== undefined && isVictim(outage)) return suspect;
-    return failed('model_failed', error.message, stage);
+    const { code, outage, message } = error;
+    const reason = rawError('model_unavailable', message, stage);
+    if (canWait && outage !== undefined && isVictim(outage)) return suspect(reason);
+    // It was not sent: the breaker kept it from the server, or it has waited for others in vain.
+    const isUnsent = outage === undefined && UNSENT.has(code);
+    if (canWait && isUnsent) return postponed(reason);
+    return failed('model_failed', message, stage);
   }
   return error instanceof StageTimeoutError
     ? failed('stage_timed_out', error.message, stage)

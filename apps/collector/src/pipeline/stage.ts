@@ -17,13 +17,13 @@ export type StageName =
 export const PICTURE_STAGES: ReadonlySet<StageName> = new Set(['load', 'images', 'enrich']);
 
 /**
- * How a job ends; `postponed` puts it back, because what it needs is not there at present. It is suspect where that
- * failed while it worked on the job, which may be why.
+ * How a job ends; `postponed` puts it back, because what it needs is not there at present: the record says why while it
+ * waits. It is suspect where that failed while it worked on the job, which may be why.
  */
 export type Ending =
   | { status: 'completed'; error: null }
   | { status: 'invalid' | 'failed'; error: RawError }
-  | { status: 'postponed'; isSuspect?: boolean };
+  | { status: 'postponed'; isSuspect?: boolean; error?: RawError };
 
 /** How a stage ended, and where it ends the whole job, how the job does. */
 export type StageResult = {

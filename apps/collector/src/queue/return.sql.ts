@@ -1,6 +1,6 @@
 import { retryConflicts } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, StageRecord, Tables } from '../database/tables.ts';
+import type { ModelUsage, RawError, StageRecord, Tables } from '../database/tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, ListingKey } from './job.ts';
 import { release } from './release.sql.ts';
@@ -8,6 +8,8 @@ import { isReturned, returned } from './transitions.sql.ts';
 
 /** A job that goes back, with the stages that it has been through and what it has cost of the model all the same. */
 export type Returning = Fence & {
+  /** Why it goes back, where there is a reason. */
+  error?: RawError | undefined;
   stages?: readonly StageRecord[] | undefined;
   modelUsage?: ModelUsage | undefined;
 };
@@ -26,16 +28,17 @@ export async function returnJobs(
   { isAgain = false } = {},
 ): Promise<ReadonlySet<number>> {
   if (jobs.length === 0) return new Set();
-  const items = jobs.map(({ rawId, attempt, stages = [], modelUsage }) => ({
+  const items = jobs.map(({ rawId, attempt, stages = [], modelUsage, error = null }) => ({
     id: rawId,
     attempt,
     stages,
+    error,
     model_usage: modelUsage === undefined || modelUsage.calls === 0 ? null : modelUsage,
   }));
   return returnAll(
     db,
     sql`select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb)
-      as job (id bigint, attempt integer, stages jsonb, model_usage jsonb)`,
+      as job (id bigint, attempt integer, stages jsonb, model_usage jsonb, error jsonb)`,
     isAgain,
   );
 }
@@ -48,7 +51,8 @@ export function returnStrays(
 ): Promise<ReadonlySet<number>> {
   return returnAll(
     db,
-    sql`select id, attempt, '[]'::jsonb as stages, null::jsonb as model_usage from raw_data
+    sql`select id, attempt, '[]'::jsonb as stages, null::jsonb as model_usage, null::jsonb as error
+      from raw_data
       where status = 'processing' and claimed_by = ${worker} and id <> all (${known}::bigint[])`,
   );
 }
@@ -58,7 +62,7 @@ type Returned = ListingKey & { rawId: number };
 const returnedColumns = sql`
   raw_data.id as "rawId", raw_data.source_slug as "sourceSlug", raw_data.external_id as "externalId"`;
 
-/** @param jobs Rows with `id`, `attempt`, `stages` and `model_usage`. */
+/** @param jobs Rows with `id`, `attempt`, `stages`, `model_usage` and `error`. */
 async function returnAll(
   db: Kysely<Tables>,
   jobs: RawBuilder<unknown>,

@@ -1,6 +1,6 @@
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { StageRecord, Tables } from '../database/tables.ts';
+import type { RawError, StageRecord, Tables } from '../database/tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
 import { hasEnded } from './finish.sql.ts';
@@ -26,10 +26,12 @@ export type JobOptions<Input = never> = {
 };
 
 /**
- * What a job came to; `postponed` is back to the queue, because what it needs is not there at present. It is suspect
- * where that failed while it worked on the job, which may be why.
+ * What a job came to; `postponed` is back to the queue, because what it needs is not there at present, for the reason in
+ * `error`. It is suspect where that failed while it worked on the job, which may be why.
  */
-export type ProcessResult = JobResult | { status: 'postponed'; isSuspect?: boolean };
+export type ProcessResult =
+  | JobResult
+  | { status: 'postponed'; isSuspect?: boolean; error?: RawError | undefined };
 
 /**
  * The work of a job, which counts in `cost` what it asks the model. It writes nothing about the job's status.
@@ -86,7 +88,8 @@ export function createJobRunner<Input>(deps: {
       if (result.status === 'postponed') {
         const back = await outlastOutages(
           deps,
-          (isAgain) => returnJobs(db, [{ ...job, stages, modelUsage }], { isAgain }),
+          (isAgain) =>
+            returnJobs(db, [{ ...job, stages, modelUsage, error: result.error }], { isAgain }),
           options,
         );
         return back.has(job.rawId) ? 'postponed' : 'lost';

@@ -41,16 +41,17 @@ export function claimed(claimant: Claimant): RawBuilder<unknown> {
  * be lost, it waits as if it had come now.
  */
 export function claimedAgain(claimant: Claimant): RawBuilder<unknown> {
-  return sql`${processing(claimant)}, attempts = 1, revision = attempt + 1, queued_at = now()`;
+  return sql`
+    ${processing(claimant)}, error = null, attempts = 1, revision = attempt + 1, queued_at = now()`;
 }
 
+/** What an earlier attempt went back for stays known until this one has ended. */
 function processing({ worker, leaseMs }: Claimant): RawBuilder<unknown> {
   return sql`
     status = 'processing',
     attempt = attempt + 1,
     claimed_by = ${worker},
     lease_expires_at = now() + ${leaseMs} * interval '1 millisecond',
-    error = null,
     updated_at = now()`;
 }
 
@@ -110,11 +111,13 @@ const interrupted: RawError = {
 
 /**
  * The job goes back as if it had not been claimed: its attempt does not count, but how far that came and what it cost
- * does, which is in a row `back` with `stages` and `model_usage`. No request waits for it any more.
+ * does, which is in a row `back` with `stages` and `model_usage`, and why it went back, `error`, where there is a
+ * reason. No request waits for it any more.
  */
 export const returned = sql`
   status = case when ${lacksItsPictures} then 'failed' else 'pending' end,
-  error = case when ${lacksItsPictures} then ${JSON.stringify(interrupted)}::jsonb end,
+  error = case when ${lacksItsPictures} then ${JSON.stringify(interrupted)}::jsonb
+    else coalesce(back.error, raw_data.error) end,
   attempts = case when ${lacksItsPictures} then attempts else attempts - 1 end,
   inline = ${lacksItsPictures},
   stages = ${stagesWith(sql`back.stages`)},
@@ -126,7 +129,7 @@ export const returned = sql`
  * rescued, or failed and was put back, looks the same: it waits too.
  */
 export const isReturned = sql<boolean>`
-  (status = 'pending' or (status = 'failed' and error ->> 'code' = ${interrupted.code}))`;
+  (status = 'pending' or (status = 'failed' and raw_data.error ->> 'code' = ${interrupted.code}))`;
 
 const leaseLost: RawError = {
   code: 'lease_lost',

@@ -18,7 +18,7 @@ export const stageOutcomeSchema = choice(
 /** How a stage of the pipeline ended. */
 export type StageOutcome = Static<typeof stageOutcomeSchema>;
 
-/** Why a payload is invalid or failed. */
+/** Why a payload is invalid or failed, or was put back and waits. */
 export const rawErrorSchema = nullable(
   Type.Object({
     code: Type.String({ description: 'See docs/errors.md.' }),

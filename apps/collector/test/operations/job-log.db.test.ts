@@ -19,6 +19,7 @@ type Line = {
   source?: string;
   attempt?: number;
   outcome?: string;
+  reason?: string;
 };
 
 const database = await openDatabase();
@@ -94,6 +95,9 @@ test('every line of a job says which payload, and which request brought it', asy
     ['job', 'request-one', 'one', 2],
   ]);
   assert.deepEqual(linesOf(second), [['job', 'request-two', 'two', 1]]);
+  for (const { msg, reason } of ofJobs) {
+    if (msg === failing[0]) assert.match(String(reason), /answered 503 to POST .*: overloaded\.$/);
+  }
   assert.equal(
     ofJobs.length,
     linesOf(first).length + linesOf(second).length,

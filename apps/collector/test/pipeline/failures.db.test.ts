@@ -46,14 +46,14 @@ for (const [code, options, outcome] of modelFailures) {
     const id = await store(db, payloadOf());
     assert.equal(await createHarness(db, { model }).runNext(options), outcome);
     const raw = await rawRecord(db, id);
+    assert.deepEqual(raw.error, {
+      code: outcome === 'postponed' ? 'model_unavailable' : 'model_failed',
+      message: `It was ${code}.`,
+      stage: 'validate',
+    });
     if (outcome === 'postponed') {
-      assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
+      assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
     } else {
-      assert.deepEqual(raw.error, {
-        code: 'model_failed',
-        message: `It was ${code}.`,
-        stage: 'validate',
-      });
       assert.deepEqual(outcomesOf(raw), { load: 'done', validate: 'failed' });
     }
     await db.deleteFrom('raw_data').where('id', '=', id).execute();
@@ -76,11 +76,13 @@ test('an outage of the image store costs a job no attempt, no second try and no 
   const model = countedModel();
   const harness = createHarness(db, { model, images });
   const raw = await harness.process(payloadOf());
-  assert.deepEqual([raw.status, raw.attempts, raw.error], ['pending', 0, null]);
+  assert.deepEqual([raw.status, raw.attempts], ['pending', 0]);
+  assert.deepEqual([raw.error?.code, raw.error?.stage], ['image_store_unavailable', 'images']);
   assert.equal(state.tries, 1, 'whoever keeps the store has tried it by then');
   state.isAway = false;
   assert.equal(await harness.runNext(), 'completed');
-  assert.equal((await rawRecord(db, raw.id)).attempts, 1);
+  const completed = await rawRecord(db, raw.id);
+  assert.deepEqual([completed.attempts, completed.error], [1, null]);
   assert.equal(model.calls.chat, 1);
 });
 

@@ -34,6 +34,8 @@ export async function startModelServer() {
     interfere?: Interference | undefined;
     /** What it says of a picture in place of its description. */
     saysOf?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
+    /** What it answers in place of what it would; nothing leaves that. */
+    answers?: ((request: ReceivedRequest) => Answer | undefined) | undefined;
     /** What it does before it answers. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
@@ -43,6 +45,8 @@ export async function startModelServer() {
     if (request.path.endsWith('/chat/completions') && !hasPicture(request)) state.readings += 1;
     await state.delay?.();
     if (state.interfere !== undefined) return { write: state.interfere };
+    const instead = state.answers?.(request);
+    if (instead !== undefined) return instead;
     if (state.refuses?.(request) === true) return { status: 400, body: REFUSAL };
     if (state.crashesOn?.(request) === true) return { status: 500, body: {} };
     const embeds = state.embeds || !request.path.endsWith('/embeddings');
