@@ -213,6 +213,11 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       await ping(db);
       return { status: 'ok' };
     },
+    // Without the model sign-in, the listings and the earlier conversations are there.
+    async model(signal) {
+      const { status, detail } = await model.health({ signal });
+      return { status: status === 'ok' ? 'ok' : 'degraded', ...(detail && { detail }) };
+    },
     // Without the provider nobody signs in, but the process can still answer.
     async identity_provider() {
       const reason = await identity.provider.findOutage();
