@@ -75,6 +75,12 @@ export class AnswerStream implements AsyncIterable<TurnEvent> {
     this.#isMissingSome = false;
   }
 
+  /** Whether a turn that begins is the one of this answer, or may turn out to be. */
+  mayBegin(turnId: string, question: Message): boolean {
+    if (this.turnId !== undefined) return this.turnId === turnId;
+    return this.ask.type === 'retry' || this.#isQuestion(question);
+  }
+
   /** Whether a turn that is running is the one of this answer. */
   isTurn(turnId: string, messages: readonly Message[]): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;

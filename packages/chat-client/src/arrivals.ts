@@ -1,4 +1,4 @@
-import type { Message, NumberedEvent } from './frames.ts';
+import type { Answer, Message, NumberedEvent } from './frames.ts';
 
 /** How many sessions are opened again on a new connection: those that something happened in last. */
 const MAX_SESSIONS = 20;
@@ -6,8 +6,11 @@ const MAX_SESSIONS = 20;
 /** How many messages of each are known: as many as a session is opened with. */
 const MAX_KNOWN = 100;
 
-/** A message that nobody asked for, such as the digest of a saved search. */
-export type Arrived = { sessionId: string; message: Message };
+/**
+ * A message that this client did not ask for: the digest of a saved search, or what was said at another client of the
+ * user; with `answer` a question that was asked there now.
+ */
+export type Arrived = { sessionId: string; message: Message; answer?: Answer };
 
 /**
  * What comes by itself in the sessions that were opened or spoken in: each once, on whichever connection. The server
@@ -47,14 +50,18 @@ export class Arrivals {
     }
   }
 
-  /** Takes the messages of a session that was opened again: those that came by itself since are told. */
-  catchUp(sessionId: string, messages: readonly Message[]): void {
+  /**
+   * Takes the messages of a session that was opened again, and tells those that have come since.
+   * @param isSpokenIn Whether this client has asked something in it, whose question and answer may be among them:
+   *   then what came by itself is told alone.
+   */
+  catchUp(sessionId: string, messages: readonly Message[], isSpokenIn: boolean): void {
     const known = this.#known.get(sessionId);
     if (known !== undefined) {
       const last = messages.findLastIndex(({ id }) => known.has(id));
       this.#tell(
         sessionId,
-        messages.slice(last + 1).filter(({ unasked }) => unasked === true),
+        messages.slice(last + 1).filter(({ unasked }) => unasked === true || !isSpokenIn),
       );
     }
     this.note(sessionId, messages);

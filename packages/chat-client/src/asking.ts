@@ -26,11 +26,21 @@ export async function pursue(link: Link, answer: AnswerStream, asking: Asking): 
 /**
  * Opens a session again, so that what comes by itself in it is told; what came meanwhile is told now. It never throws:
  * a session that is refused is forgotten, unless it is for now.
+ * @param isSpokenIn As of `Arrivals.catchUp`.
  */
-export async function hearAgain(link: Link, sessionId: string, asking: Asking): Promise<void> {
+export async function hearAgain(
+  link: Link,
+  { sessionId, isSpokenIn }: { sessionId: string; isSpokenIn: boolean },
+  asking: Asking,
+): Promise<void> {
   const request = { type: 'session.open', session_id: sessionId } as const;
   const refusal = await refusalOf(link, asking, async () => {
-    await link.ask(request, ({ messages }) => asking.arrivals.catchUp(sessionId, messages));
+    await link.ask(request, ({ messages, turn }) => {
+      // The question that is being answered comes with its events.
+      const end =
+        turn === null ? messages.length : messages.findLastIndex(({ role }) => role === 'user');
+      asking.arrivals.catchUp(sessionId, messages.slice(0, Math.max(0, end)), isSpokenIn);
+    });
   });
   if (refusal !== undefined && refusal.problem?.status !== 503) asking.arrivals.forget(sessionId);
 }
@@ -126,7 +136,7 @@ async function reopen(
   await link.ask(
     { type: 'session.open', session_id, ...(turn_id !== undefined && { turn_id, after }) },
     ({ turn, messages }) => {
-      arrivals.catchUp(session_id, messages);
+      arrivals.catchUp(session_id, messages, true);
       // What came by itself is neither a question nor an answer.
       stored = messages.filter(({ unasked }) => unasked !== true);
       isWritten = turn !== null && answer.isTurn(turn.turn_id, messages);

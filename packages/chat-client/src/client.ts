@@ -3,15 +3,18 @@ import { AnswerStream, type Ask } from './answer.ts';
 import { Arrivals, type Arrived } from './arrivals.ts';
 import { hearAgain, pursue, untilTold } from './asking.ts';
 import { ChatError } from './errors.ts';
-import type { Answer, Message, Session } from './frames.ts';
+import type { Answer, FrameOf, Message, NumberedEvent, Session } from './frames.ts';
 import { Link, type LinkOptions } from './link.ts';
 import { reconnectDelayMs } from './reconnect.ts';
 
 /** How long a connection that was lost is tried again: longer than any restart. */
 const PATIENCE_MS = 10 * 60_000;
 
+/** How long a server that is waited for may be silent before that is told: so long nobody doubts it. */
+const QUIET_MS = 3000;
+
 export type ChatOptions = Pick<LinkOptions, 'url' | 'cookie'> &
-  Partial<Pick<LinkOptions, 'onStatus' | 'patienceMs' | 'delayOf'>>;
+  Partial<Pick<LinkOptions, 'onStatus' | 'patienceMs' | 'quietMs' | 'delayOf'>>;
 
 /** A client of the assistant that is connected, and connects again by itself. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
@@ -26,23 +29,37 @@ export async function openChat({
   cookie,
   onStatus = () => undefined,
   patienceMs = PATIENCE_MS,
+  quietMs = QUIET_MS,
   delayOf = reconnectDelayMs,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
   const arrivals = new Arrivals();
+  /** Turns of sessions that are being opened, whose answers are followed in a moment. */
+  const openedTurns = new Set<string>();
   const asking = { delayOf, onStatus, arrivals };
   const link = new Link(
-    { url, cookie, onStatus, patienceMs, delayOf },
+    { url, cookie, onStatus, patienceMs, quietMs, delayOf },
     {
+      isAwaiting: () => answers.size > 0,
       onOpen() {
         const reopening = [...answers].filter(({ isOpenedNext }) => isOpenedNext);
         const reopened = new Set(reopening.map(({ sessionId }) => sessionId));
         for (const sessionId of arrivals.sessions) {
-          if (!reopened.has(sessionId)) void hearAgain(link, sessionId, asking);
+          if (reopened.has(sessionId)) continue;
+          const isSpokenIn = [...answers].some((answer) => answer.sessionId === sessionId);
+          void hearAgain(link, { sessionId, isSpokenIn }, asking);
         }
         for (const answer of answers) void follow(answer);
       },
       onEvent(event) {
+        if (arrivals.hear !== undefined && isOfAnotherClient(event)) {
+          const answer = new AnswerStream(event.session_id, {
+            type: 'follow',
+            turnId: event.turn_id,
+          });
+          answers.add(answer);
+          arrivals.hear({ sessionId: event.session_id, message: event.message, answer });
+        }
         arrivals.take(event);
         for (const answer of answers) {
           if (answer.sessionId !== event.session_id || answer.turnId !== event.turn_id) continue;
@@ -65,6 +82,15 @@ export async function openChat({
       },
     },
   );
+
+  /** Whether an event begins the answer to what this client has not asked. */
+  function isOfAnotherClient(event: NumberedEvent): event is FrameOf<'message.started'> {
+    if (event.type !== 'message.started' || openedTurns.has(event.turn_id)) return false;
+    const { session_id: sessionId, turn_id: turnId, message } = event;
+    return [...answers].every(
+      (answer) => answer.sessionId !== sessionId || !answer.mayBegin(turnId, message),
+    );
+  }
 
   async function follow(answer: AnswerStream): Promise<void> {
     await pursue(link, answer, asking);
@@ -104,14 +130,14 @@ export async function openChat({
       sessionId: string,
     ): Promise<{ session: Session; messages: Message[]; answer: Answer | null }> {
       const request = { type: 'session.open', session_id: sessionId } as const;
-      const { session, messages, turn } = await link.insist(request, (opened) =>
-        arrivals.note(sessionId, opened.messages),
-      );
-      return {
-        session,
-        messages,
-        answer: turn === null ? null : begin(sessionId, { type: 'follow', turnId: turn.turn_id }),
-      };
+      const { session, messages, turn } = await link.insist(request, (opened) => {
+        arrivals.note(sessionId, opened.messages);
+        if (opened.turn !== null) openedTurns.add(opened.turn.turn_id);
+      });
+      if (turn === null) return { session, messages, answer: null };
+      const answer = begin(sessionId, { type: 'follow', turnId: turn.turn_id });
+      openedTurns.delete(turn.turn_id);
+      return { session, messages, answer };
     },
 
     /** Says something in a session: once, however often the connection is lost. */
@@ -136,9 +162,9 @@ export async function openChat({
     },
 
     /**
-     * Has what comes by itself told from now on, in the latest 20 sessions that were opened or spoken in; what came
-     * before that is in the messages of its session. What comes while the connection is lost is told as soon as
-     * there is one again.
+     * Has what comes by itself told from now on, and what another client of the user asks and is answered, in the
+     * latest 20 sessions that were opened or spoken in; what came before that is in the messages of its session. What
+     * comes while the connection is lost is told as soon as there is one again.
      */
     hearArrivals(hear: (arrived: Arrived) => void): void {
       arrivals.hear = hear;

@@ -64,9 +64,21 @@ export function closed({ code, reason, status }: Closing): ChatError {
     case 1007:
       return new ChatError('no_assistant', reason || `the connection broke the protocol (${code})`);
     default:
-      return new ChatError(
-        'unreachable',
-        reason === '' ? `the connection closed (${code})` : reason,
-      );
+      return new ChatError('unreachable', reason === '' ? describeClose(code) : reason);
   }
+}
+
+const CLOSES: Readonly<Record<number, string>> = {
+  1000: 'the assistant closed it',
+  1001: 'the assistant closed it',
+  1006: 'the network broke or the assistant is away',
+  1009: 'a message was too large',
+  1011: 'the assistant failed',
+  1012: 'the assistant restarts',
+  4429: 'too many connections or messages of this account',
+};
+
+/** What a close code means, in words for people. docs/protocol.md, Close codes. */
+export function describeClose(code: number): string {
+  return CLOSES[code] ?? `it was closed with the code ${code}`;
 }

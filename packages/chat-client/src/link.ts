@@ -7,6 +7,10 @@ import type { Problem } from './problem.ts';
 /** What becomes of the connection, for whoever shows it. */
 export type Status =
   | { type: 'connected' }
+  /** Something is waited for, and the server has been silent for so long; it may still answer. */
+  | { type: 'quiet'; quietMs: number }
+  /** It was silent, and is no more. */
+  | { type: 'heard' }
   | { type: 'waiting'; code: number; reason: string; delayMs: number }
   /** The assistant refused something for now, which is asked for again then. */
   | { type: 'refused'; problem: Problem; delayMs: number }
@@ -24,12 +28,16 @@ export type LinkOptions = {
    * a ping: one that only opens connections, and drops them, is given up.
    */
   patienceMs: number;
+  /** How long a server that is waited for may be silent before that is a status. */
+  quietMs: number;
   /** How long to wait after a close; null where the client does not connect again. */
   delayOf: (code: number, attempt: number) => number | null;
 };
 
 /** Who uses a link. */
 type Hearer = {
+  /** Whether more is to come than answers to messages. */
+  isAwaiting: () => boolean;
   onOpen: () => void;
   onEvent: (event: NumberedEvent) => void;
   /** A connection closed; another one may follow. */
@@ -85,6 +93,7 @@ export class Link {
   #connection: Connection | undefined;
   #opened = opening();
   #isOpen = false;
+  #isQuiet = false;
   #asked = 0;
   /** Since a connection was last open. */
   #attempt = 0;
@@ -151,13 +160,21 @@ export class Link {
   }
 
   #begin(): void {
-    const { url, cookie } = this.#options;
+    const { url, cookie, quietMs, onStatus } = this.#options;
     this.#connection = connect({
       url,
       cookie,
+      quietMs,
+      isAwaited: () => this.#waiting.size > 0 || this.#hearer.isAwaiting(),
+      onQuiet: () => {
+        this.#isQuiet = true;
+        onStatus({ type: 'quiet', quietMs });
+      },
       onOpen: () => this.#open(),
       onHeard: () => {
         this.#lostAt = undefined;
+        if (this.#isQuiet) onStatus({ type: 'heard' });
+        this.#isQuiet = false;
       },
       onFrame: (frame) => this.#hear(frame),
       onClose: (closing) => this.#lose(closing),
@@ -167,6 +184,7 @@ export class Link {
   #open(): void {
     this.#attempt = 0;
     this.#isOpen = true;
+    this.#isQuiet = false;
     this.connections += 1;
     this.#options.onStatus({ type: 'connected' });
     this.#opened.resolve();
@@ -195,6 +213,7 @@ export class Link {
 
   #lose(closing: Closing): void {
     this.#connection = undefined;
+    this.#isQuiet = false;
     if (this.#isOpen) this.#opened = opening();
     this.#isOpen = false;
     const waiting = [...this.#waiting.values()];

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { all, cookie, openPair, say, textOf } from './support/client.ts';
+import type { Arrived } from '../src/index.ts';
+import { all, cancel, cookie, openPair, say, textOf } from './support/client.ts';
 import { completed, delta, event, message, session, started } from './support/script.ts';
 
 const tool = { step_id: '1', name: 'search_listings', title: 'Шукаю' };
@@ -311,4 +312,93 @@ test('what comes by itself is told beside the answers', async (t) => {
   peer.say(started({ id }), { ...came, session_id: 's2', turn_id: 't2' }, completed(2, 'Є дві.'));
   assert.equal((await all(answer)).events.length, 2);
   assert.deepEqual(arrived, [['s2', 'd']]);
+});
+
+/** A client that has the session `s` open, and what arrives at it. */
+async function openListener(t: Parameters<typeof openPair>[0], messages: object[] = []) {
+  const pair = await openPair(t);
+  const arrived: Arrived[] = [];
+  pair.client.hearArrivals((one) => arrived.push(one));
+  const opening = pair.client.openSession('s');
+  const { id } = await pair.peer.hear('session.open');
+  const opened = { type: 'session.opened', id, session_id: 's', session, messages, turn: null };
+  pair.peer.say(opened);
+  await opening;
+  return { ...pair, arrived, opened };
+}
+
+test('what another client asks comes as it is answered, and what this one asks does not', async (t) => {
+  const { client, peer, arrived } = await openListener(t);
+  const answer = client.send('s', 'Що є?');
+  const { id, client_message_id: name } = await say(peer);
+  const mine = message('q', 'user', 'Що є?', { client_message_id: name });
+  peer.say(started({ id, message: mine }), completed(2, 'Є.', { id }));
+  assert.equal(textOf((await all(answer)).events), '');
+  const turn = { turn_id: 't2' };
+  const theirs = message('q2', 'user', 'А дешевше?');
+  peer.say(
+    { ...started({ message: theirs }), ...turn },
+    { ...delta(2, 'Ні.'), ...turn },
+    { ...completed(3, 'Ні.'), ...turn },
+    { ...started({ message: theirs, replaces: 'a' }), turn_id: 't3' },
+    { ...completed(2, 'Так.'), turn_id: 't3' },
+  );
+  await cancel(client, peer);
+  assert.deepEqual(
+    arrived.map((one) => [one.sessionId, one.message.content]),
+    [
+      ['s', 'А дешевше?'],
+      ['s', 'А дешевше?'],
+    ],
+  );
+  const [first, second] = arrived.map(({ answer: theirAnswer }) => theirAnswer);
+  assert.ok(first !== undefined && second !== undefined);
+  assert.equal(textOf((await all(first)).events), 'Ні.');
+  assert.deepEqual((await all(second)).events.at(-1)?.seq, 2);
+});
+
+test('what another client said while the connection was lost comes with the next one', async (t) => {
+  const before = [message('q', 'user', 'Що є?'), message('a', 'assistant', 'Є.')];
+  const { script, client, peer, arrived, opened } = await openListener(t, before);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const { id } = await again.hear('session.open');
+  const missed = [message('q2', 'user', 'А дешевше?'), message('a2', 'assistant', 'Ні.')];
+  const asked = message('q3', 'user', 'А в Києві?');
+  again.say(
+    { ...opened, id, messages: [...before, ...missed, asked], turn: { turn_id: 't3' } },
+    { ...started({ message: asked }), turn_id: 't3' },
+    { ...completed(2, 'Є.'), turn_id: 't3' },
+  );
+  await cancel(client, again);
+  assert.deepEqual(
+    arrived.map(({ message: { content }, answer }) => [content, answer !== undefined]),
+    [
+      ['А дешевше?', false],
+      ['Ні.', false],
+      ['А в Києві?', true],
+    ],
+  );
+});
+
+test('a message of this client that was lost with its connection is not taken for one of another', async (t) => {
+  const { script, client, peer, arrived, opened } = await openListener(t);
+  const answer = client.send('s', 'Що є?');
+  const { client_message_id: name } = await say(peer);
+  peer.socket.terminate();
+  const again = await script.peer();
+  const mine = message('q', 'user', 'Що є?', { client_message_id: name });
+  const { id } = await again.hear('session.open');
+  again.say(
+    { ...opened, id, messages: [mine], turn: { turn_id: 't' } },
+    started({ message: mine }),
+  );
+  const { id: sent } = await say(again);
+  again.say({ type: 'message.repeated', id: sent, session_id: 's', turn_id: 't' });
+  await again.reopen({ session_id: 's', turn_id: 't', after: 0 }, { turn: 't', messages: [mine] }, [
+    started({ message: mine }),
+    completed(2, 'Є.'),
+  ]);
+  assert.equal((await all(answer)).events.length, 2);
+  assert.deepEqual(arrived, []);
 });

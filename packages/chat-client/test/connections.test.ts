@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ChatClient, openChat, reconnectDelayMs } from '../src/index.ts';
+import {
+  type ChatClient,
+  describeClose,
+  openChat,
+  reconnectDelayMs,
+  type Status,
+} from '../src/index.ts';
 import { all, cancel, cookie, openPair, say } from './support/client.ts';
 import { completed, event, message, session, started, startScript } from './support/script.ts';
 
@@ -83,6 +90,71 @@ test('where nothing answers at first it says so at once, and later when its pati
   const { error } = await all(answer);
   assert.equal(error?.code, 'unreachable');
   assert.deepEqual(statuses, [{ type: 'connected' }, { type: 'ended', error }]);
+});
+
+/** Waits until a status of a type was told. */
+async function untilStatus(statuses: readonly Status[], type: Status['type']): Promise<void> {
+  while (!statuses.some((status) => status.type === type)) await sleep(5);
+}
+
+const QUIET_MS = 30;
+
+test('a server that is waited for and silent is told of, and that it answers again', async (t) => {
+  const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
+  const creating = client.createSession();
+  const { id } = await peer.hear('session.create');
+  // As a process that is stopped: what comes stays unread, pings as well.
+  peer.socket.pause();
+  await untilStatus(statuses, 'quiet');
+  peer.socket.resume();
+  await untilStatus(statuses, 'heard');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  await creating;
+  const types = statuses.map(({ type }) => type);
+  assert.deepEqual(types.slice(0, 3), ['connected', 'quiet', 'heard']);
+});
+
+test('so is one that freezes in the middle of an answer', async (t) => {
+  const { client, peer, statuses } = await openPair(t, { quietMs: QUIET_MS });
+  const answer = client.send('s', 'Що є?');
+  const { id } = await say(peer);
+  peer.say(started({ id }));
+  await once(peer.socket, 'ping');
+  peer.socket.pause();
+  await untilStatus(statuses, 'quiet');
+  peer.socket.resume();
+  peer.say(completed(2, 'Є.'));
+  assert.equal((await all(answer)).error, undefined);
+});
+
+test('one that takes its time and answers pings is not', async (t) => {
+  const { client, peer, statuses } = await openPair(t, { quietMs: 300 });
+  const creating = client.createSession();
+  const { id } = await peer.hear('session.create');
+  for (let pings = 0; pings < 4; pings += 1) await once(peer.socket, 'ping');
+  peer.say({ type: 'session.created', id, session_id: 's', session });
+  await creating;
+  assert.deepEqual(statuses, [{ type: 'connected' }]);
+});
+
+test('one that takes connections and says nothing is told of before the first is open', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createTcpServer((socket) => sockets.push(socket.resume())).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const statuses: Status[] = [];
+  const { port } = server.address() as AddressInfo;
+  const opening = openChat({
+    url: `http://127.0.0.1:${port}`,
+    cookie,
+    quietMs: QUIET_MS,
+    onStatus: (status) => statuses.push(status),
+  });
+  const failing = assert.rejects(opening, { code: 'unreachable' });
+  await untilStatus(statuses, 'quiet');
+  for (const socket of sockets) socket.destroy();
+  await failing;
+  assert.deepEqual(statuses[0], { type: 'quiet', quietMs: QUIET_MS });
 });
 
 /** How long a client of these tests tries to connect again, and longer than that. */
@@ -234,6 +306,11 @@ test('a server that is no assistant is told apart', async (t) => {
   await assert.rejects(openChat({ url: `http://127.0.0.1:${address.port}`, cookie }), {
     code: 'no_assistant',
   });
+});
+
+test('each close code that a client waits after has words', () => {
+  for (const code of [1006, 1009, 1011, 1012, 4429]) assert.doesNotMatch(describeClose(code), /\d/);
+  assert.equal(describeClose(4999), 'it was closed with the code 4999');
 });
 
 test('the rule of the protocol page: backoff, and who is not to come back', () => {

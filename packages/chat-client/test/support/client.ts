@@ -15,7 +15,7 @@ export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 /** A client that waits for no reconnection, and the server that it talks to. */
 export async function openPair(
   t: Pick<TestContext, 'after'>,
-  options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'delayOf'>> = {},
+  options: Partial<Pick<Parameters<typeof openChat>[0], 'patienceMs' | 'quietMs' | 'delayOf'>> = {},
 ) {
   const script = await startScript(t);
   const statuses: Status[] = [];
