@@ -16,6 +16,9 @@ export const signInSchema = Type.Object({
 /** As the schema has it. */
 export type SignIn = Static<typeof signInSchema>;
 
+/** How long a request waits before that is told. */
+const QUIET_MS = 3000;
+
 type Question = { method?: 'POST'; signIn?: SignIn | undefined; body?: object };
 
 const tokenAnswer = Type.Object({ session_id: Type.String(), cookie_name: Type.String() });
@@ -34,9 +37,12 @@ const sessions = Type.Array(
 /** The assistant over HTTP, for what has no place in its sockets. */
 export class Assistant {
   readonly url: string;
+  readonly #note: (line: string) => void;
 
-  constructor(url: string) {
+  /** @param note Is given a line where the assistant does not answer for some time, and may still do. */
+  constructor(url: string, note: (line: string) => void) {
     this.url = url;
+    this.#note = note;
   }
 
   /**
@@ -79,6 +85,7 @@ export class Assistant {
   }
 
   async #ask(path: string, { method, signIn, body }: Question) {
+    const quiet = setTimeout(() => this.#note(silent(QUIET_MS / 1000)), QUIET_MS);
     try {
       return await request(this.url + path, {
         method,
@@ -91,6 +98,8 @@ export class Assistant {
       });
     } catch (cause) {
       throw unreachable(this.url, reasonOf(cause), cause);
+    } finally {
+      clearTimeout(quiet);
     }
   }
 
@@ -109,6 +118,11 @@ export function unreachable(url: string, reason: string, cause: unknown): Comman
     `the assistant at ${url} cannot be reached (${reason}): start it with npm start, or set BASE_URL to where it is`,
     { cause },
   );
+}
+
+/** Nothing has been heard for some time, and may still be. */
+export function silent(seconds: number): string {
+  return `The assistant has not answered for ${seconds} s: waiting for it.`;
 }
 
 /** Something else answers where an assistant should be. */

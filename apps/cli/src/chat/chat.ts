@@ -1,9 +1,15 @@
-import { type ChatClient, ChatError, openChat, type Status } from '@oselya/chat-client';
+import {
+  type ChatClient,
+  ChatError,
+  describeClose,
+  openChat,
+  type Status,
+} from '@oselya/chat-client';
 import { CommandError } from '../command-error.ts';
 import type { Context } from '../context.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { oneLine } from '../terminal.ts';
-import { Assistant, noAssistant, type SignIn, unreachable } from './assistant.ts';
+import { Assistant, noAssistant, type SignIn, silent, unreachable } from './assistant.ts';
 import { converse } from './converse.ts';
 import { notesOn, show, showJson } from './show.ts';
 import { KeptSignIns } from './sign-in/kept-sign-ins.ts';
@@ -32,14 +38,16 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   const { url, opensBrowser } = options;
   const { env, stderr, exitWith } = context;
   const note = notesOn(stderr, env);
-  const assistant = new Assistant(url);
+  const assistant = new Assistant(url, note);
   const cookie = await signedIn(assistant, new KeptSignIns(env), { opensBrowser, tell: note });
   try {
     const ended = Promise.withResolvers<never>();
     // A message outside of a conversation has its answer fail, and needs no other sign.
     ended.promise.catch(() => undefined);
+    const notices = { tell: note };
+    const describe = createDescribeStatus((line) => notices.tell(line));
     const onStatus = (status: Status) => {
-      describeStatus(status, note);
+      describe(status);
       if (status.type === 'ended') ended.reject(status.error);
     };
     const client = await openChat({ url, cookie, onStatus });
@@ -47,7 +55,13 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
       const status =
         options.text === undefined
           ? await converse(
-              { ...options, client, ended: ended.promise, sessions: listOf(assistant, cookie) },
+              {
+                ...options,
+                client,
+                ended: ended.promise,
+                sessions: listOf(assistant, cookie),
+                notices,
+              },
               context,
             )
           : await ask(client, { ...options, text: options.text }, context);
@@ -61,11 +75,11 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
 }
 
 /** Ends the sign-in of this terminal at an assistant, and forgets it. */
-export async function signOut(url: string, { env, print }: Context): Promise<void> {
+export async function signOut(url: string, { env, stderr, print }: Context): Promise<void> {
   const kept = new KeptSignIns(env);
   const signedInAs = await kept.find(url);
   if (signedInAs === undefined) return print(`This terminal is not signed in at ${url}.`);
-  await new Assistant(url).signOut(signedInAs);
+  await new Assistant(url, notesOn(stderr, env)).signOut(signedInAs);
   await kept.forget(url);
   print(`This terminal is signed out at ${url}.`);
 }
@@ -114,15 +128,37 @@ async function ask(
   return ending === 'completed' ? 0 : 1;
 }
 
-function describeStatus(status: Status, note: (line: string) => void): void {
-  if (status.type === 'waiting') {
-    const seconds = Math.ceil(status.delayMs / 1000);
-    note(`The connection was lost (${status.code}): connecting again in ${seconds} s.`);
-  } else if (status.type === 'refused') {
-    const seconds = Math.ceil(status.delayMs / 1000);
-    note(`${oneLine(status.problem.title)}: asking again in ${seconds} s.`);
-  }
+/** Returns what tells a person of the connection, in lines. */
+function createDescribeStatus(note: (line: string) => void): (status: Status) => void {
+  let isLost = false;
+  return (status) => {
+    switch (status.type) {
+      case 'waiting': {
+        const { code, reason, delayMs } = status;
+        isLost = true;
+        const detail = reason === '' ? '' : ` (${oneLine(reason)})`;
+        note(
+          `The connection was lost: ${describeClose(code)}${detail}. Connecting again in ${seconds(delayMs)} s.`,
+        );
+        break;
+      }
+      case 'connected':
+        if (isLost) note('Connected again.');
+        isLost = false;
+        break;
+      case 'quiet':
+        note(silent(seconds(status.quietMs)));
+        break;
+      case 'heard':
+        note('The assistant answers again.');
+        break;
+      case 'refused':
+        note(`${oneLine(status.problem.title)}: asking again in ${seconds(status.delayMs)} s.`);
+    }
+  };
 }
+
+const seconds = (ms: number): number => Math.ceil(ms / 1000);
 
 /** What an error of the connection means to the person, and what to do. */
 function explained(error: ChatError, url: string): CommandError {

@@ -1,10 +1,17 @@
 import { createInterface, type Interface } from 'node:readline';
-import { type Answer, type Arrived, type ChatClient, ChatError } from '@oselya/chat-client';
+import {
+  type Answer,
+  type Arrived,
+  type ChatClient,
+  ChatError,
+  type Message,
+} from '@oselya/chat-client';
 import { MAX_TEXT_LENGTH } from '@oselya/kit';
 import type { Io } from '../context.ts';
 import { INTERRUPTED } from '../interrupt.ts';
 import { oneLine, printableText } from '../terminal.ts';
-import { describeChange, type FinishedStep, notesOn, type Screen, show } from './show.ts';
+import { ConversationScreen } from './conversation-screen.ts';
+import { describeChange, type FinishedStep, show } from './show.ts';
 
 type ListedSession = {
   session_id: string;
@@ -21,6 +28,8 @@ type Options = {
   sessions: () => Promise<ListedSession[]>;
   sessionId: string | undefined;
   profileId: string | undefined;
+  /** Tells of the connection: here by the conversation, between what else is shown. */
+  notices: { tell: (line: string) => void };
 };
 
 const HELP = [
@@ -48,7 +57,7 @@ export async function converse(options: Options, io: Io): Promise<number> {
 class Conversation {
   readonly #client: ChatClient;
   readonly #options: Options;
-  readonly #screen: Screen;
+  readonly #screen: ConversationScreen;
   readonly #lines: Interface;
   readonly #ended = Promise.withResolvers<number>();
   #sessionId: string | undefined;
@@ -65,12 +74,8 @@ class Conversation {
     this.#options = options;
     this.#client = options.client;
     this.#sessionId = options.sessionId;
-    this.#screen = {
-      text: (text) => void stdout.write(text),
-      note: notesOn(stdout, env),
-      changed: (step) => this.#noteChanged(step),
-    };
     this.#lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '> ' });
+    this.#screen = new ConversationScreen(stdout, this.#lines, env);
   }
 
   async run(): Promise<number> {
@@ -78,6 +83,7 @@ class Conversation {
     this.#client.hearArrivals((arrived) => {
       this.#work = this.#work.then(() => this.#showArrived(arrived));
     });
+    this.#options.notices.tell = (line) => this.#screen.note(line);
     lines.on('line', (line) => this.#take(line.trim()));
     lines.on('SIGINT', () => this.#interrupt());
     lines.on('close', () => {
@@ -107,7 +113,7 @@ class Conversation {
   }
 
   #prompt(): void {
-    if (!this.#isClosed) this.#lines.prompt();
+    if (!this.#isClosed) this.#screen.prompt();
   }
 
   /** Ctrl-C cancels an answer that is being written; a second one, or one without an answer, leaves. */
@@ -117,6 +123,7 @@ class Conversation {
   }
 
   #take(line: string): void {
+    this.#screen.entered();
     if (!this.#isAnswering) {
       this.#work = this.#after(this.#work, line);
     } else if (line === '/quit') {
@@ -130,6 +137,8 @@ class Conversation {
 
   async #after(earlier: Promise<void>, line: string): Promise<void> {
     await earlier;
+    // Of several lines that were pasted, one before has brought it back.
+    this.#screen.clearPrompt();
     await this.#guard(() => this.#do(line));
     this.#prompt();
   }
@@ -232,18 +241,25 @@ class Conversation {
     this.#isAnswering = true;
     this.#isCancelling = false;
     try {
-      await show(answer, this.#screen);
+      await show(answer, this.#screen, (step) => this.#noteChanged(step));
     } finally {
       this.#isAnswering = false;
     }
   }
 
-  /** Shows what came by itself, between answers; what was typed by then is kept. */
-  #showArrived({ sessionId, message }: Arrived): void {
+  /** Shows what came by itself, or from another terminal, between answers. */
+  async #showArrived({ sessionId, message, answer }: Arrived): Promise<void> {
     if (this.#isClosed) return;
-    if (sessionId === this.#sessionId) this.#screen.text(`\n${printableText(message.content)}\n`);
-    else this.#screen.note(`\nThere is news in another session: /open ${oneLine(sessionId)}`);
-    this.#lines.prompt(true);
+    if (sessionId !== this.#sessionId) {
+      const news = `There is news in another session: /open ${oneLine(sessionId)}`;
+      if (message.unasked === true) this.#screen.note(news);
+      return;
+    }
+    if (answer !== undefined) this.#screen.clearPrompt();
+    this.#screen.text(messageText(message));
+    if (answer === undefined) return;
+    await this.#guard(() => this.#show(answer));
+    this.#prompt();
   }
 
   async #list(): Promise<void> {
@@ -258,14 +274,17 @@ class Conversation {
   }
 
   async #choose(which: string): Promise<void> {
-    const chosen = /^\d{1,3}$/.test(which)
-      ? this.#listed[Number(which) - 1]?.session_id
-      : which || undefined;
-    if (chosen === undefined) {
-      this.#screen.note('/open needs a number of /sessions, or an id.');
-      return;
-    }
-    await this.#show(await this.#open(chosen));
+    const chosen = /^\d{1,3}$/.test(which) ? await this.#numbered(Number(which)) : which;
+    if (chosen === '') this.#screen.note('/open needs a number of /sessions, or an id.');
+    else if (chosen === undefined) {
+      this.#screen.note(`There is no session ${which}: /sessions lists them.`);
+    } else await this.#show(await this.#open(chosen));
+  }
+
+  /** The session of a number in the list that was shown, or would be. */
+  async #numbered(number: number): Promise<string | undefined> {
+    if (this.#listed.length === 0) this.#listed = await this.#options.sessions();
+    return this.#listed[number - 1]?.session_id;
   }
 
   /** @returns The answer that is being written in the session. */
@@ -273,11 +292,14 @@ class Conversation {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;
     this.#screen.note(`Session ${oneLine(session.name) || oneLine(session.session_id)}`);
-    for (const { role, content } of messages.slice(-SHOWN_MESSAGES)) {
-      this.#screen.text(`${role === 'user' ? '> ' : ''}${printableText(content)}\n`);
-    }
+    for (const message of messages.slice(-SHOWN_MESSAGES)) this.#screen.text(messageText(message));
     return answer;
   }
+}
+
+/** A stored message, with the mark of a question where it is one. */
+function messageText({ role, content }: Message): string {
+  return `${role === 'user' ? '> ' : ''}${printableText(content)}\n`;
 }
 
 /** Problems of a step that is not taken back however often it is asked for. */

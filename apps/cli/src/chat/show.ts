@@ -8,8 +8,6 @@ export type Screen = {
   text: (text: string) => void;
   /** A line about what happens. */
   note: (line: string) => void;
-  /** Is told of each step that changed what is remembered, after its line. */
-  changed?: (step: FinishedStep) => void;
 };
 
 /** A tool that has been run, with its session. */
@@ -21,9 +19,14 @@ export type Ending = 'completed' | 'cancelled' | 'cut' | 'failed';
 /**
  * Shows an answer as it comes: its text as it is but for what would act on the terminal, and each step of its
  * tools in a line.
+ * @param onChanged Is given each step that changed what is remembered, after its line.
  * @throws ChatError where it cannot be followed to its end.
  */
-export async function show(answer: Answer, screen: Screen): Promise<Ending> {
+export async function show(
+  answer: Answer,
+  screen: Screen,
+  onChanged: (step: FinishedStep) => void = () => undefined,
+): Promise<Ending> {
   let shown = '';
   /** The first half of a character whose second half is still to come. */
   let half = '';
@@ -54,7 +57,7 @@ export async function show(answer: Answer, screen: Screen): Promise<Ending> {
         break;
       case 'tool.finished':
         screen.note(describeTool(event.tool));
-        if (event.tool.changes.length > 0) screen.changed?.(event);
+        if (event.tool.changes.length > 0) onChanged(event);
         break;
       case 'message.completed':
         finish(event.message);

@@ -252,6 +252,32 @@ test('a conversation: help, an answer, the sessions, opening one, leaving', asyn
   assert.equal(status, 0);
 });
 
+test('two terminals in one session see what is asked and answered at either; /open needs no list', async () => {
+  const first = new Terminal([], mockEnv);
+  await first.sees(/> $/);
+  first.type(`${WISH}\n`);
+  await first.sees(/Сихів[^]*\n> $/);
+  const second = new Terminal([], mockEnv);
+  await second.sees(/> $/);
+  second.type('/open 99\n/open 1\n');
+  await second.sees(
+    /There is no session 99: \/sessions lists them\.[^]*> двокімнатна[^]*Сихів[^]*> $/,
+  );
+  second.type('недописа');
+  await second.sees(/недописа$/);
+  first.type('детальніше про #7\n');
+  await first.sees(/детальніше про #7[^]*✓ [^]*біля парку[^]*> $/);
+  // What was typed by then stands after it.
+  await second.sees(/> детальніше про #7\n… [^]*✓ [^]*біля парку[^]*> недописа$/);
+  second.type(`${'\u007F'.repeat('недописа'.length)}запам’ятай, що я шукаю з балконом\n`);
+  await second.sees(/Remembered: [^]*\n> $/);
+  await first.sees(/> запам’ятай, що я шукаю з балконом\n[^]*Remembered: [^]*\n> $/);
+  for (const terminal of [first, second]) {
+    terminal.type('/quit\n');
+    assert.equal((await terminal.end()).status, 0);
+  }
+});
+
 const slowHome = await signedInHome(slow);
 const slowEnv = envOf(slow, slowHome);
 
@@ -305,16 +331,49 @@ test('an answer that the model fails is told', async () => {
   assert.match(stderr, /^The answer failed: .+$/m);
 });
 
-test('an answer goes on where a lost connection left it, and nothing of it comes twice', async () => {
+/** The slow assistant behind a proxy, for its signed-in user. */
+async function behindProxy() {
   const proxy = await startProxy(slow);
   const home = newHome();
   const { [slow]: kept } = JSON.parse(readFileSync(fileOf(slowHome), 'utf8'));
   mkdirSync(join(home, 'oselya'));
   writeFileSync(fileOf(home), JSON.stringify({ [proxy.url]: kept }));
-  const terminal = new Terminal(['Що є?'], envOf(proxy.url, home), '');
+  return { proxy, env: envOf(proxy.url, home) };
+}
+
+const SILENT = /The assistant has not answered for 3 s: waiting for it\.\n/;
+
+test('an assistant that is silent is told of: before the sign-in is looked at, at the prompt, in an answer', async () => {
+  const { proxy, env } = await behindProxy();
+  proxy.freeze(true);
+  const terminal = new Terminal([], env);
+  await terminal.sees(SILENT, 'stderr');
+  proxy.freeze(false);
+  await terminal.sees(/> $/);
+  proxy.freeze(true);
+  terminal.type('Що є?\n');
+  await terminal.sees(SILENT);
+  proxy.freeze(false);
+  await terminal.sees(/The assistant answers again\.[^]*Шукаю/);
+  proxy.freeze(true);
+  await terminal.sees(/Шукаю\nThe assistant has not answered for 3 s/);
+  goOn.resolve();
+  proxy.freeze(false);
+  await terminal.sees(/Шукаю\n[^]*The assistant answers again\.\n[^]*, знайшов\.\n> $/);
+  goOn = Promise.withResolvers();
+  terminal.type('/quit\n');
+  assert.equal((await terminal.end()).status, 0);
+});
+
+test('an answer goes on where a lost connection left it, and nothing of it comes twice', async () => {
+  const { proxy, env } = await behindProxy();
+  const terminal = new Terminal(['Що є?'], env, '');
   await terminal.sees(/Шукаю/);
   proxy.cut();
-  await terminal.sees(/The connection was lost \(1006\): connecting again in 1 s\./, 'stderr');
+  await terminal.sees(
+    /The connection was lost: the network broke or the assistant is away\. Connecting again in 1 s\.\nConnected again\.\n/,
+    'stderr',
+  );
   goOn.resolve();
   const { status, stdout } = await terminal.end();
   goOn = Promise.withResolvers();

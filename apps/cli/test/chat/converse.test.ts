@@ -15,14 +15,16 @@ function begin(
   {
     sessionId,
     ended = new Promise(() => undefined),
-  }: { sessionId?: string; ended?: Promise<never> } = {},
+    sessions = noSessions,
+  }: { sessionId?: string; ended?: Promise<never>; sessions?: () => Promise<never[]> } = {},
 ) {
   const [stdin, stdout] = [new PassThrough(), new PassThrough()];
+  const notices = { tell: (_line: string): void => undefined };
   const status = converse(
-    { client: client as ChatClient, ended, sessions: noSessions, sessionId, profileId: undefined },
+    { client: client as ChatClient, ended, sessions, sessionId, profileId: undefined, notices },
     { stdin, stdout, env: { NO_COLOR: '1' } } as never,
   );
-  return { stdin, stdout, status };
+  return { stdin, stdout, status, notices };
 }
 
 const digest = (content: string) => ({ id: 'd', role: 'assistant', content, unasked: true });

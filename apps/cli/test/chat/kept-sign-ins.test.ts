@@ -15,7 +15,7 @@ let given: object;
 const { url } = await startServer(() => ({ body: given }));
 const redeem = (answer: object) => {
   given = answer;
-  return new Assistant(url).redeem('code', 'verifier');
+  return new Assistant(url, () => undefined).redeem('code', 'verifier');
 };
 
 const session_id = 'a'.repeat(43);
