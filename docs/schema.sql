@@ -181,6 +181,7 @@ create table invalidations (
   user_id text,
   kind text not null,
   created_at timestamp with time zone not null default now(),
+  provider_session_id text,
   CHECK ((kind = ANY (ARRAY['sessions'::text, 'access'::text]))),
   PRIMARY KEY (id)
 );
@@ -532,10 +533,13 @@ create table user_auth_sessions (
   checked_generation bigint,
   user_agent text,
   address text,
+  provider_session_id text,
+  id_token_enc text,
   FOREIGN KEY (user_id) REFERENCES svc_users(id) ON DELETE CASCADE,
   PRIMARY KEY (id)
 );
 CREATE INDEX user_auth_sessions_created_at ON public.user_auth_sessions USING btree (created_at);
+CREATE INDEX user_auth_sessions_provider_session_id ON public.user_auth_sessions USING btree (provider_session_id) WHERE (provider_session_id IS NOT NULL);
 CREATE INDEX user_auth_sessions_user_id ON public.user_auth_sessions USING btree (user_id);
 
 create table webhook_events (

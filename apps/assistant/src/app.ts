@@ -63,6 +63,7 @@ import { socketRoutes } from './sockets/routes.ts';
 import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
 import { createTools } from './tools/tools.ts';
+import { backchannelLogoutRoutes } from './webhooks/backchannel-logout.ts';
 import { createWebhookMetrics } from './webhooks/metrics.ts';
 import { sweepWebhooks } from './webhooks/repository.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
@@ -130,6 +131,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   memoryRoutes(app, memory);
   adminMemoryRoutes(app, memory);
   homeRoutes(app, { identity, baseUrl: config.BASE_URL });
+  const countWebhook = createWebhookMetrics(registry);
   const receive = createWebhooks({
     db,
     verify: createVerifier({
@@ -138,10 +140,17 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       isStandardOnly: config.IDP_WEBHOOK_STANDARD_ONLY,
       signatureHeader: config.IDP_WEBHOOK_SIGNATURE_HEADER,
     }),
-    countWebhook: createWebhookMetrics(registry),
+    countWebhook,
     metrics,
   });
   await webhookRoutes(app, { db, receive });
+  await backchannelLogoutRoutes(app, {
+    db,
+    provider: identity.provider,
+    hasDiscovery: config.IDP_DISCOVERY,
+    countWebhook,
+    metrics,
+  });
   const model = openModel(config, { registry, log });
   const sessions = createSessions({ db, profiles });
   const requests = { db, memory, tools, contextTokens };

@@ -80,6 +80,7 @@ export const configSchema = Type.Object({
   IDP_TOKEN_PATH: endpoint('/oauth/token'),
   IDP_USERINFO_PATH: endpoint('/oauth/userinfo'),
   IDP_REVOKE_PATH: endpoint('/oauth/revoke'),
+  IDP_END_SESSION: flag(false),
   IDP_ROLES_CLAIM: text(''),
   IDP_PERMISSIONS_CLAIM: text(''),
   IDP_USER_MAX_AGE_SECONDS: integer({ default: 0, max: 86_400 }),
@@ -209,6 +210,12 @@ const fittingAnswer: ConfigRule<typeof configSchema> = ({
   ];
 };
 
+/** Where the provider's sessions end stands in discovery alone. */
+const knownEndSession: ConfigRule<typeof configSchema> = ({ IDP_END_SESSION, IDP_DISCOVERY }) =>
+  IDP_END_SESSION === true && IDP_DISCOVERY === false
+    ? [['IDP_END_SESSION', 'can be true only with IDP_DISCOVERY=true']]
+    : [];
+
 /** Without a current secret every webhook is rejected, so an old one alone is a mistake. */
 const currentSecret: ConfigRule<typeof configSchema> = ({
   IDP_WEBHOOK_SECRET: current,
@@ -235,6 +242,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     fittingAnswer,
     currentSecret,
     openIdScope,
+    knownEndSession,
   ]);
   const baseUrl = values.BASE_URL.replace(/\/$/, '');
   return {

@@ -59,6 +59,13 @@ export const errors = {
       'The signature is missing, out of date, or not made with IDP_WEBHOOK_SECRET. Look in the service log for which of these it is.',
     retry: false,
   },
+  logout_token_not_valid: {
+    status: 400,
+    title: 'This logout token is not valid',
+    advice:
+      'It is missing, expired, not signed by the provider, or breaks a rule of OpenID Connect Back-Channel Logout. Look in the service log for which of these it is.',
+    retry: false,
+  },
   not_signed_in: {
     status: 401,
     title: 'Not signed in',
@@ -96,6 +103,12 @@ export const errors = {
     status: 403,
     title: 'The session is not yours',
     advice: 'It belongs to somebody else, or to nobody yet. Ask an administrator.',
+    retry: false,
+  },
+  backchannel_logout_off: {
+    status: 404,
+    title: 'Back-channel logout is off',
+    advice: 'It needs the provider’s keys and issuer: set IDP_DISCOVERY=true.',
     retry: false,
   },
   session_not_found: {

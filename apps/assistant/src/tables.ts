@@ -56,6 +56,9 @@ export type Tables = {
     checked_generation: ColumnType<number | null, number | null | undefined, number | null>;
     user_agent: string | null;
     address: string | null;
+    /** The `sid` of the ID token; null where the provider names none. */
+    provider_session_id: ColumnType<string | null, string | null | undefined, string | null>;
+    id_token_enc: ColumnType<string | null, string | null | undefined, string | null>;
   };
   token_revocations: {
     id: Numbered;
@@ -91,6 +94,8 @@ export type Tables = {
     id: Numbered;
     user_id: string | null;
     kind: 'sessions' | 'access';
+    /** Set where one session at the provider ended. */
+    provider_session_id: ColumnType<string | null, string | null | undefined, never>;
     created_at: DefaultedTimestamp;
   };
   audit_log: {
@@ -105,7 +110,7 @@ export type Tables = {
     id: Numbered;
     received_at: DefaultedTimestamp;
     delivery_id: string | null;
-    signature: 'hmac' | 'standard';
+    signature: 'hmac' | 'standard' | 'logout_token';
     event: string | null;
     user_id: string | null;
     outcome: 'applied' | 'ignored';

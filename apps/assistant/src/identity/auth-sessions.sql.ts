@@ -31,7 +31,16 @@ export type SealedTokens = {
   /** Holds an empty text where the provider gave none. */
   refreshTokenEnc: string;
   expiresInSeconds: number | undefined;
+  /** Undefined where no ID token came along; an earlier one still tells then. */
+  providerSessionId?: string | undefined;
+  idTokenEnc?: string | undefined;
 };
+
+/** The columns of what an ID token said. */
+export const idTokenColumns = ({ providerSessionId, idTokenEnc }: SealedTokens) => ({
+  ...(providerSessionId !== undefined && { provider_session_id: providerSessionId }),
+  ...(idTokenEnc !== undefined && { id_token_enc: idTokenEnc }),
+});
 
 /** How long sign-ins last: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
 export type Lifetime = {
@@ -95,6 +104,7 @@ export async function addSession(
       user_id: session.userId,
       access_token_enc: session.accessTokenEnc,
       refresh_token_enc: session.refreshTokenEnc,
+      ...idTokenColumns(session),
       expires_at: expiry(session.expiresInSeconds),
       created_at: sql<Date>`now()`,
       last_used_at: sql<Date>`now()`,
@@ -137,11 +147,14 @@ export const endedColumns = [
 ] as const;
 
 /** Deletes a session and gives what it held; nothing where there was none. */
-export function deleteSession(db: Kysely<Tables>, id: string): Promise<EndedSession | undefined> {
+export function deleteSession(
+  db: Kysely<Tables>,
+  id: string,
+): Promise<(EndedSession & { idTokenEnc: string | null }) | undefined> {
   return db
     .deleteFrom('user_auth_sessions')
     .where('id', '=', id)
-    .returning(endedColumns)
+    .returning([...endedColumns, 'id_token_enc as idTokenEnc'])
     .executeTakeFirst();
 }
 

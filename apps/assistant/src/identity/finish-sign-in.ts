@@ -155,7 +155,11 @@ export function createFinishSignIn({
     const session = { id: sessionId, userId: user.id };
     const sealed = await tokens.seal(redeemed, session);
     const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
-      const invalidated = await invalidatedSince(trx, { userId: user.id, began });
+      const invalidated = await invalidatedSince(trx, {
+        userId: user.id,
+        providerSessionId: redeemed.providerSessionId,
+        began,
+      });
       if (invalidated.has('sessions')) throw problem('login_refused');
       const ended = await endAll(trx, earlierSessions(login, visitor), 'replaced');
       const isCurrent = !invalidated.has('access');

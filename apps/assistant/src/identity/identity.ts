@@ -106,7 +106,14 @@ export function createIdentity({
     revocations,
     signIn: createSignIn({ db, provider, finish, metrics }),
     terminalSignIns: createTerminalSignIns({ db, log }),
-    signOut: createSignOut({ db, log, revocations, metrics }),
+    signOut: createSignOut({
+      db,
+      log,
+      revocations,
+      metrics,
+      provider: config.IDP_END_SESSION ? provider : undefined,
+      tokens,
+    }),
     ownSignIns: createOwnSignIns({ db, log, revocations, metrics, lifetime }),
   };
 }

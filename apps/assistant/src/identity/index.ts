@@ -6,13 +6,17 @@ export { createIdentity, type Identity, lifetimeOf } from './identity.ts';
 export {
   clearAccess,
   endAllSessions,
+  endProviderSession,
   endSessions,
+  type ProviderSession,
   setCachedRole,
   sweepInvalidations,
   USER_CHANNEL,
 } from './invalidation.sql.ts';
+export { neverStored } from './http.ts';
 export { createIdentityMetrics, type IdentityMetrics } from './metrics.ts';
 export { cachedAccess, readOwnAccount } from './own-account.sql.ts';
+export { outageAsProblem } from './provider/provider-error.ts';
 export { ownSignInRoutes } from './own-sign-ins-routes.ts';
 export { sweepPendingLogins } from './pending-logins.sql.ts';
 export { parseProviderJson, readProviderId } from './provider/user-id.ts';

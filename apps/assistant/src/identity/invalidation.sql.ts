@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Insertable, type Kysely, sql, type Transaction } from 'kysely';
 import type { Role } from '../access/user.ts';
 import type { Sweep } from '../maintenance/sweep.ts';
 import type { Tables } from '../tables.ts';
@@ -40,6 +40,30 @@ export async function endSessions(
     .where('user_id', '=', userId)
     .returning(endedColumns)
     .execute();
+}
+
+/** One session at the provider; its user is null where the provider names none. */
+export type ProviderSession = { providerSessionId: string; userId: string | null };
+
+/** Ends what belongs to one session at the provider, sign-ins in flight included, and gives what it held. */
+export async function endProviderSession(
+  trx: Transaction<Tables>,
+  { providerSessionId, userId }: ProviderSession,
+): Promise<EndedSession[]> {
+  await note(trx, {
+    kind: 'sessions',
+    user_id: userId,
+    provider_session_id: providerSessionId,
+  });
+  let query = trx
+    .deleteFrom('user_auth_sessions')
+    .where('provider_session_id', '=', providerSessionId);
+  if (userId !== null) query = query.where('user_id', '=', userId);
+  const ended = await query.returning(endedColumns).execute();
+  for (const user of new Set(ended.map((session) => session.userId))) {
+    await tellUserChanged(trx, user);
+  }
+  return ended;
 }
 
 /**
@@ -107,9 +131,17 @@ async function invalidate(
   whose: { userId: string } | 'everybody',
 ): Promise<void> {
   const userId = whose === 'everybody' ? null : whose.userId;
-  await sql`select pg_advisory_xact_lock(${LOCK_KEY})`.execute(trx);
-  await trx.insertInto('invalidations').values({ user_id: userId, kind }).execute();
+  await note(trx, { kind, user_id: userId });
   await tellUserChanged(trx, userId);
+}
+
+/** Notes an invalidation, for sign-ins in flight to find. */
+async function note(
+  trx: Transaction<Tables>,
+  invalidation: Insertable<Tables['invalidations']>,
+): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${LOCK_KEY})`.execute(trx);
+  await trx.insertInto('invalidations').values(invalidation).execute();
 }
 
 /** Tells every process that something of a user's, or of everybody's where it is null, changed. */
@@ -135,7 +167,11 @@ export async function latestInvalidation(db: Kysely<Tables>): Promise<Moment> {
  */
 export async function invalidatedSince(
   trx: Transaction<Tables>,
-  { userId, began }: { userId: string; began: Moment },
+  {
+    userId,
+    providerSessionId,
+    began,
+  }: { userId: string; providerSessionId: string | undefined; began: Moment },
 ): Promise<Set<'sessions' | 'access'>> {
   await sql`select pg_advisory_xact_lock_shared(${LOCK_KEY})`.execute(trx);
   const rows = await trx
@@ -144,6 +180,12 @@ export async function invalidatedSince(
     .distinct()
     .where('id', '>', began.latest)
     .where((where) => where.or([where('user_id', 'is', null), where('user_id', '=', userId)]))
+    .where((where) =>
+      where.or([
+        where('provider_session_id', 'is', null),
+        where('provider_session_id', '=', providerSessionId ?? null),
+      ]),
+    )
     .execute();
   return new Set(rows.map(({ kind }) => kind));
 }

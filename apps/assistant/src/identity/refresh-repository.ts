@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { expiry, type SealedTokens, type Version } from './auth-sessions.sql.ts';
+import { expiry, idTokenColumns, type SealedTokens, type Version } from './auth-sessions.sql.ts';
 
 /**
  * Takes the right to refresh a session's tokens. One caller on all instances gets it; it ends by
@@ -62,6 +62,7 @@ export async function storeRefreshedTokens(
     .set({
       access_token_enc: tokens.accessTokenEnc,
       refresh_token_enc: tokens.refreshTokenEnc,
+      ...idTokenColumns(tokens),
       expires_at: expiry(tokens.expiresInSeconds),
       token_version: tokenVersion + 1,
       refresh_lease_until: null,

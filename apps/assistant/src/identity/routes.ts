@@ -1,9 +1,9 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
 import type { FastifyReply } from 'fastify';
+import { Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
 import type { Config } from '../config.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { okAnswer } from '../schema.ts';
 import type { Identity } from './identity.ts';
 import { randomId } from './ids.ts';
 import { clientNote, neverStored } from './http.ts';
@@ -11,6 +11,7 @@ import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
 import {
   callbackQuery,
   currentUserSchema,
+  logoutAnswer,
   logoutQuery,
   mobileDoneQuery,
   pageAnswer,
@@ -114,7 +115,9 @@ function callbackRoute(app: Server, { config, identity }: Deps): void {
       }
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
-      return config.SVC_AUTH_COOKIE_SAMESITE === 'strict' ? sendHop(reply) : reply.redirect('/');
+      return config.SVC_AUTH_COOKIE_SAMESITE === 'strict'
+        ? sendHop(reply, { title: 'Signed in', text: 'You are signed in', to: '/' })
+        : reply.redirect('/');
     },
   );
 }
@@ -123,13 +126,16 @@ function callbackRoute(app: Server, { config, identity }: Deps): void {
  * The browser still counts this as coming from the provider, and would not send a `SameSite=Strict`
  * cookie with a redirect. A page of this site that goes on by itself begins a new, same-site request.
  */
-function sendHop(reply: FastifyReply) {
+function sendHop(
+  reply: FastifyReply,
+  { title, text, to }: Record<'title' | 'text' | 'to', string>,
+) {
   return reply.type('text/html; charset=utf-8').send(
     renderPage({
-      title: 'Signed in',
-      head: html`<meta http-equiv="refresh" content="0; url=/" />`,
-      body: html`<h1>You are signed in</h1>
-        <p><a href="/">Continue</a></p>`,
+      title,
+      head: html`<meta http-equiv="refresh" content="0; url=${to}" />`,
+      body: html`<h1>${text}</h1>
+        <p><a href="${to}">Continue</a></p>`,
     }),
   );
 }
@@ -170,7 +176,13 @@ function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
         summary: 'Signs out; who is not signed in stays so',
         querystring: logoutQuery,
         response: {
-          200: okAnswer,
+          200: {
+            description: 'It is done. A page is answered to the form of a page.',
+            content: {
+              'application/json': { schema: logoutAnswer },
+              'text/html': { schema: Type.String() },
+            },
+          },
           303: redirectAnswer('To /, for the form of a page.'),
           ...problemAnswers('cross_site_request', 503),
         },
@@ -179,9 +191,15 @@ function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
     async (request, reply) => {
       const sessionId = cookies.sessionId(request);
       // Where this fails the browser keeps the cookie: without it nobody could end the session.
-      if (sessionId !== null) await signOut(sessionId);
+      const logoutUrl = sessionId === null ? undefined : await signOut(sessionId);
       if (cookies.hasSession(request)) cookies.clearSession(reply);
-      return request.query.from === 'page' ? reply.redirect('/', 303) : { ok: true as const };
+      if (request.query.from !== 'page') {
+        return { ok: true as const, ...(logoutUrl !== undefined && { logout_url: logoutUrl }) };
+      }
+      // A redirect would have to be among the page's own `form-action`, and may be longer than proxies take.
+      return logoutUrl === undefined
+        ? reply.redirect('/', 303)
+        : sendHop(reply, { title: 'Signed out', text: 'You are signed out here', to: logoutUrl });
     },
   );
 }

@@ -23,6 +23,20 @@ export const logoutQuery = Type.Object({
   from: Type.Optional(Type.Unknown({ description: '`page`: the answer leads to the first page.' })),
 });
 
+/** The answer to a sign-out. */
+export const logoutAnswer = Type.Object(
+  {
+    ok: Type.Literal(true),
+    logout_url: Type.Optional(
+      Type.String({
+        description:
+          'With IDP_END_SESSION: where a browser goes next, to end its session at the provider too.',
+      }),
+    ),
+  },
+  { examples: [{ ok: true }] },
+);
+
 /** The members of a user in answers. Specification 000, Current-user object. */
 export const userMembers = {
   id: Type.String(),

@@ -14,6 +14,8 @@ export type SessionTokens = {
    * @throws UnreadableTokenError
    */
   checkAccessToken(session: Place & Pick<AuthSession, 'accessTokenEnc'>): Promise<void>;
+  /** Undefined where none is kept. */
+  openIdToken(session: Place & { idTokenEnc: string | null }): Promise<string | undefined>;
   /** Empty where the provider gave none. */
   openRefreshToken(session: Place & Pick<AuthSession, 'refreshTokenEnc'>): Promise<string>;
 };
@@ -35,11 +37,13 @@ export function createSessionTokens(vault: TokenVault): SessionTokens {
   return {
     async seal(tokens, session) {
       const at = place(session);
-      const [accessTokenEnc, refreshTokenEnc] = await Promise.all([
+      const { idToken, expiresInSeconds, providerSessionId } = tokens;
+      const [accessTokenEnc, refreshTokenEnc, idTokenEnc] = await Promise.all([
         vault.seal(tokens.accessToken, { ...at, column: 'access_token_enc' }),
         vault.seal(tokens.refreshToken ?? '', { ...at, column: 'refresh_token_enc' }),
+        idToken === undefined ? undefined : vault.seal(idToken, { ...at, column: 'id_token_enc' }),
       ]);
-      return { accessTokenEnc, refreshTokenEnc, expiresInSeconds: tokens.expiresInSeconds };
+      return { accessTokenEnc, refreshTokenEnc, idTokenEnc, expiresInSeconds, providerSessionId };
     },
     openAccessToken,
     async checkAccessToken(session) {
@@ -51,6 +55,10 @@ export function createSessionTokens(vault: TokenVault): SessionTokens {
       if (oldest !== undefined && checked.size >= MAX_CHECKED) checked.delete(oldest);
       checked.add(envelope);
     },
+    openIdToken: async (session) =>
+      session.idTokenEnc === null
+        ? undefined
+        : vault.open(session.idTokenEnc, { ...place(session), column: 'id_token_enc' }),
     openRefreshToken: (session) =>
       vault.open(session.refreshTokenEnc, { ...place(session), column: 'refresh_token_enc' }),
   };

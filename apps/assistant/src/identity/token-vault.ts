@@ -5,7 +5,7 @@ import { CompactEncrypt, compactDecrypt } from 'jose';
 export type TokenPlace = {
   sessionId: string;
   userId: string;
-  column: 'access_token_enc' | 'refresh_token_enc';
+  column: 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 };
 
 /** Encrypts and decrypts tokens, each for its place. */

@@ -1,3 +1,5 @@
+import type { ProviderSession } from '../identity/index.ts';
+
 /** What an event does here, and to whom. */
 type Rule = {
   does: 'end_sessions' | 'clear_access';
@@ -17,7 +19,12 @@ export const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
 ]);
 
 /** What is to be done because of an event. */
-export type Effect = { does: Rule['does']; whose: { userId: string } | 'everybody' };
+export type Effect =
+  | { does: Rule['does']; whose: { userId: string } | 'everybody' }
+  | { does: 'end_sessions'; whose: ProviderSession };
+
+/** What a logout token is called in the ledger and in the metrics. */
+export const BACKCHANNEL_LOGOUT = 'backchannel_logout';
 
 /**
  * What an event asks for: nothing where it is not in the table, or needs a user and names none. An

@@ -1,11 +1,11 @@
 import { Counter, type Registry } from 'prom-client';
-import { rules } from './events.ts';
+import { BACKCHANNEL_LOGOUT, rules } from './events.ts';
 import type { Receipt } from './service.ts';
 
 /** The label of an event: a label for whatever the provider sends would never stop growing. */
 export function eventLabel(receipt: Receipt): string {
   const name = receipt.outcome === 'refused' ? null : receipt.event;
-  return name !== null && rules.has(name) ? name : 'other';
+  return name !== null && (rules.has(name) || name === BACKCHANNEL_LOGOUT) ? name : 'other';
 }
 
 /** Counts what became of a webhook. */
@@ -15,7 +15,7 @@ export type CountWebhook = (receipt: Receipt) => void;
 export function createWebhookMetrics(registry: Registry): CountWebhook {
   const counter = new Counter({
     name: 'assistant_webhooks_total',
-    help: 'Webhooks of the identity provider, by event and by what became of them.',
+    help: 'Webhooks and logout tokens of the identity provider, by event and by what became of them.',
     labelNames: ['event', 'outcome'],
     registers: [registry],
   });

@@ -8,7 +8,7 @@ export type LedgerRow = {
   id: number;
   received_at: Date;
   delivery_id: string | null;
-  signature: SignatureForm;
+  signature: SignatureForm | 'logout_token';
   event: string | null;
   user_id: string | null;
   outcome: 'applied' | 'ignored';

@@ -20,6 +20,12 @@ export const webhookBody = Type.Object(
   { examples: [{ event: 'user.blocked', user_id: 'u-1' }] },
 );
 
+/** What the provider posts to end sessions. OpenID Connect Back-Channel Logout 1.0 §2.5. */
+export const logoutBody = Type.Object(
+  { logout_token: Type.String({ description: 'A JWT that the provider signed.' }) },
+  { examples: [{ logout_token: 'eyJhbGciOiJSUzI1NiJ9.e30.c2ln' }] },
+);
+
 /** How many rows of the ledger a page has. */
 export const LEDGER_PAGE = { limit: 50, maxLimit: 200 };
 
@@ -38,9 +44,10 @@ export const ledgerPage = Type.Array(
       id: Type.Integer(),
       received_at: timestamp(),
       delivery_id: nullable(Type.String({ description: 'Signed; it is acted on once.' })),
-      signature: Type.Union([Type.Literal('hmac'), Type.Literal('standard')], {
-        description: 'Over the body alone, or as Standard Webhooks says.',
-      }),
+      signature: Type.Union(
+        [Type.Literal('hmac'), Type.Literal('standard'), Type.Literal('logout_token')],
+        { description: "Over the body alone, as Standard Webhooks says, or OpenID Connect's own." },
+      ),
       event: nullable(Type.String()),
       user_id: nullable(Type.String()),
       outcome: Type.Union([Type.Literal('applied'), Type.Literal('ignored')], {

@@ -6,6 +6,7 @@ import { recordAudit } from '../audit/index.ts';
 import {
   clearAccess,
   endAllSessions,
+  endProviderSession,
   endSessions,
   type IdentityMetrics,
 } from '../identity/index.ts';
@@ -13,19 +14,22 @@ import type { Tables } from '../tables.ts';
 import { readEvent } from './event-body.ts';
 import { type Effect, effectOf, rules } from './events.ts';
 import type { CountWebhook } from './metrics.ts';
-import { addWebhook, noteSessionsEnded } from './repository.ts';
+import { addWebhook, type LedgerRow, noteSessionsEnded } from './repository.ts';
 import type { SignatureRefusal, VerifySignature } from './signature.ts';
+
+/** What became of a webhook whose sender is verified. */
+type Accepted = {
+  /** `user_missing`: the event ends a user's sessions, and names no user that can be read. */
+  outcome: 'applied' | 'ignored' | 'user_missing' | 'duplicate';
+  event: string | null;
+  userId: string | null;
+  sessionsEnded: number;
+};
 
 /** What became of a webhook. */
 export type Receipt =
-  | {
-      /** `user_missing`: the event ends a user's sessions, and names no user that can be read. */
-      outcome: 'applied' | 'ignored' | 'user_missing' | 'duplicate';
-      event: string | null;
-      userId: string | null;
-      sessionsEnded: number;
-    }
-  | { outcome: 'refused'; reason: SignatureRefusal | 'body_malformed' };
+  | Accepted
+  | { outcome: 'refused'; reason: SignatureRefusal | 'body_malformed' | 'logout_token_not_valid' };
 
 /** Takes webhooks of the identity provider in. */
 export type ReceiveWebhook = (request: {
@@ -57,31 +61,22 @@ export function createWebhooks({
 
     const { name, userId, eventId } = event;
     const effect = effectOf(event);
-    const outcome = effect !== undefined ? 'applied' : ignoredAs(name);
+    const outcome = ignoredAs(name);
     // Only what is signed can tell a repeated delivery from a new one. A signature over the body alone
     // signs no id of the delivery, and two equal bodies may well be two events: somebody is blocked,
     // unblocked and blocked again. Leaving the second one out would leave them in, while acting once too
     // often costs a sign-in or a fetch. So such a body counts as repeated only where it names an id.
     const deliveryId = verified.form === 'standard' ? verified.deliveryId : eventId;
 
-    const act = async (trx: Transaction<Tables>): Promise<Receipt> => {
-      const id = await addWebhook(trx, {
-        delivery_id: deliveryId,
-        signature: verified.form,
-        event: name,
-        user_id: userId,
-        outcome: effect === undefined ? 'ignored' : 'applied',
-        body_sha256: createHash('sha256').update(body).digest('hex'),
-      });
-      if (id === undefined) {
-        return { outcome: 'duplicate', event: name, userId, sessionsEnded: 0 };
-      }
-      const sessionsEnded = effect === undefined ? 0 : await apply(trx, effect, name);
-      if (sessionsEnded > 0) await noteSessionsEnded(trx, id, sessionsEnded);
-      return { outcome, event: name, userId, sessionsEnded };
-    };
-    // The sessions of a user, or of everybody, are locked in no order that all others keep to.
-    return retryConflicts(() => db.transaction().execute(act));
+    const receipt = await actOnce(db, {
+      deliveryId,
+      signature: verified.form,
+      name,
+      userId,
+      body,
+      effect,
+    });
+    return receipt.outcome === 'ignored' ? { ...receipt, outcome } : receipt;
   };
 
   return async (request) => {
@@ -90,6 +85,42 @@ export function createWebhooks({
     if (receipt.outcome !== 'refused') metrics.countEnded('webhook', receipt.sessionsEnded);
     return receipt;
   };
+}
+
+/** An event whose sender is verified. */
+type VerifiedEvent = Pick<LedgerRow, 'signature'> & {
+  /** Where it is in the ledger already, nothing is done. */
+  deliveryId: string | null;
+  name: string | null;
+  userId: string | null;
+  body: Uint8Array | string;
+  effect: Effect | undefined;
+};
+
+/** Enters an event into the ledger and does what it asks for, in one transaction. */
+export function actOnce(
+  db: Kysely<Tables>,
+  { deliveryId, signature, name, userId, body, effect }: VerifiedEvent,
+): Promise<Accepted> {
+  const outcome = effect === undefined ? 'ignored' : 'applied';
+  const act = async (trx: Transaction<Tables>): Promise<Accepted> => {
+    const id = await addWebhook(trx, {
+      delivery_id: deliveryId,
+      signature,
+      event: name,
+      user_id: userId,
+      outcome,
+      body_sha256: createHash('sha256').update(body).digest('hex'),
+    });
+    if (id === undefined) {
+      return { outcome: 'duplicate', event: name, userId, sessionsEnded: 0 };
+    }
+    const sessionsEnded = effect === undefined ? 0 : await apply(trx, effect, name);
+    if (sessionsEnded > 0) await noteSessionsEnded(trx, id, sessionsEnded);
+    return { outcome, event: name, userId, sessionsEnded };
+  };
+  // The sessions of a user, or of everybody, are locked in no order that all others keep to.
+  return retryConflicts(() => db.transaction().execute(act));
 }
 
 /** Every event of the table has an effect unless it lacks its user. */
@@ -109,8 +140,14 @@ async function apply(
     await recordAudit(trx, { action: 'access_cleared', ...of, details: { event } });
     return 0;
   }
-  const sessions =
-    whose === 'everybody' ? await endAllSessions(trx) : (await endSessions(trx, whose)).length;
+  const sessions = await end(trx, whose);
   await recordAudit(trx, { action: 'sign_ins_ended', ...of, details: { event, sessions } });
   return sessions;
+}
+
+async function end(trx: Transaction<Tables>, whose: Effect['whose']): Promise<number> {
+  if (whose === 'everybody') return endAllSessions(trx);
+  const ended =
+    'providerSessionId' in whose ? endProviderSession(trx, whose) : endSessions(trx, whose);
+  return (await ended).length;
 }

@@ -303,6 +303,7 @@ const admin: Row[] = [
     holds: 'svc.profiles.manage',
     expect: holders(200),
   },
+  { route: 'POST /auth/backchannel-logout', payload: 'logout_token=x', expect: everybody(404) },
   { route: 'POST /webhooks/idp', payload: { event: 'user.blocked' }, expect: everybody(400) },
 ];
 

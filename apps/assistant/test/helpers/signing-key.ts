@@ -4,7 +4,7 @@ import type { ScriptedProvider } from '../scripted-provider.ts';
 /** A key that signs ID tokens, and what its owner publishes of it. */
 export type SigningKey = {
   published: JWK;
-  sign(claims: JWTPayload): Promise<string>;
+  sign(claims: JWTPayload, header?: { typ?: string; kid?: string }): Promise<string>;
 };
 
 /** Makes a key of a provider. */
@@ -12,7 +12,8 @@ export async function makeSigningKey(kid: string, alg = 'RS256'): Promise<Signin
   const { publicKey, privateKey } = await generateKeyPair(alg);
   return {
     published: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' },
-    sign: (claims) => new SignJWT(claims).setProtectedHeader({ alg, kid }).sign(privateKey),
+    sign: (claims, header) =>
+      new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(privateKey),
   };
 }
 

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { openAssistant } from '../helpers/assistant.ts';
+import { makeSigningKey } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';
 
-const { db, provider, lines, instance, signedIn } = await openAssistant();
+const { db, provider, lines, instance, signedIn, row, expire } = await openAssistant();
 const app = await instance();
+const leading = await instance({ IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' });
+const key = await makeSigningKey('k-1');
 const second = await instance();
 
 beforeEach(() => provider.reset());
@@ -70,6 +73,79 @@ test('logout works while the provider does not', async () => {
   assert.equal((await browser.post('/auth/logout')).statusCode, 200);
   assert.ok(!(await ids()).includes(sid));
   await until(() => lines.some((line) => line.includes('could not be revoked')));
+});
+
+/** Lets the provider be an OpenID one that ends sessions, and gives the ID token of each sign-in. */
+function endSessions() {
+  const metadata = provider.publishMetadata();
+  const end_session_endpoint = `${provider.url}/oauth/logout?realm=home`;
+  provider.metadata = { ...metadata, end_session_endpoint };
+  provider.keys = [key.published];
+  const given: string[] = [];
+  provider.idToken = async () => {
+    const iat = Math.floor(Date.now() / 1000);
+    const aud = provider.client.id;
+    const claims = { iss: provider.url, aud, sub: 'u-1', iat, exp: iat + 60, n: given.length };
+    given.push(await key.sign(claims));
+    return given.at(-1) ?? '';
+  };
+  return given;
+}
+
+test('with IDP_END_SESSION a logout says where the provider’s session ends', async () => {
+  const given = endSessions();
+  const browser = await signedIn(leading);
+  await expire(browser);
+  assert.equal((await browser.get('/auth/me')).statusCode, 200);
+  const stored = await row(browser.sid);
+  assert.ok(stored?.id_token_enc && !stored.id_token_enc.includes(given.at(-1) ?? ''));
+  const answer = await browser.post('/auth/logout');
+  const { ok, logout_url } = answer.json();
+  assert.deepEqual([answer.statusCode, ok], [200, true]);
+  const url = new URL(logout_url);
+  assert.equal(url.origin + url.pathname, `${provider.url}/oauth/logout`);
+  assert.deepEqual(Object.fromEntries(url.searchParams), {
+    realm: 'home',
+    client_id: 'oselya',
+    post_logout_redirect_uri: 'http://assistant.test/',
+    id_token_hint: given.at(-1),
+  });
+  assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true }, 'once');
+});
+
+test('the form of a page is led there, by a page of this site', async () => {
+  endSessions();
+  const browser = await signedIn(leading);
+  const { sid } = browser;
+  const answer = await browser.post('/auth/logout?from=page');
+  assert.equal(answer.statusCode, 200);
+  assert.equal(answer.headers['content-type'], 'text/html; charset=utf-8');
+  assert.match(
+    answer.body,
+    /<meta http-equiv="refresh" content="0; url=http:[^"]+\/oauth\/logout\?/,
+  );
+  assert.ok(!(await ids()).includes(sid));
+});
+
+test('where the provider ends no sessions, or is away, one is signed out here', async () => {
+  endSessions();
+  const fresh = await instance({ IDP_DISCOVERY: 'true', IDP_END_SESSION: 'true' });
+  const browser = await signedIn(leading);
+  provider.faults.set('discovery', { status: 500 });
+  assert.deepEqual((await browser.post('/auth/logout', { app: fresh })).json(), { ok: true });
+  provider.faults.clear();
+  provider.publishMetadata();
+  const another = await signedIn(fresh);
+  assert.deepEqual((await another.post('/auth/logout')).json(), { ok: true });
+  assert.ok(lines.some((line) => line.includes('not at the provider')));
+});
+
+test('without IDP_END_SESSION no ID token is kept', async () => {
+  endSessions();
+  const discovering = await instance({ IDP_DISCOVERY: 'true' });
+  const browser = await signedIn(discovering);
+  assert.equal((await row(browser.sid))?.id_token_enc, null);
+  assert.deepEqual((await browser.post('/auth/logout')).json(), { ok: true });
 });
 
 test('logout of nobody is no error, and clears what cookie there was', async () => {

@@ -12,7 +12,8 @@ import {
 } from 'openid-client';
 import type { Config } from '../../config.ts';
 import { problem } from '../../errors.ts';
-import { createIdTokenCheck, type IdTokenCheck } from './id-tokens.ts';
+import { createIdTokenCheck, type IdTokenCheck, publicKeys } from './id-tokens.ts';
+import { createLogoutTokenCheck, type LogoutTokenCheck } from './logout-tokens.ts';
 import type { MeasureRequest } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
 import { readTokenAnswer, type TokenAnswerRules } from './token-answer.ts';
@@ -20,8 +21,12 @@ import { readTokenAnswer, type TokenAnswerRules } from './token-answer.ts';
 /** How the provider is reached. */
 type Means = { transport: CustomFetch; measure: MeasureRequest };
 
-/** The OAuth client, and what verifies the ID tokens that it gets. */
-export type Client = { oauth: Configuration; idTokens: IdTokenCheck };
+/** The OAuth client, and what verifies the tokens that the provider signs. */
+export type Client = {
+  oauth: Configuration;
+  idTokens: IdTokenCheck;
+  verifyLogoutToken: LogoutTokenCheck;
+};
 
 /**
  * Gives the client, made on first use. Without discovery the endpoints are the configured paths
@@ -59,7 +64,11 @@ async function configure(config: Config, means: Means): Promise<Client> {
   );
   oauth[customFetch] = withTokenAnswers(means.transport, { withIdToken: false });
   if (base.startsWith('http:')) allowInsecureRequests(oauth);
-  return { oauth, idTokens: createIdTokenCheck(undefined, means) };
+  return {
+    oauth,
+    idTokens: createIdTokenCheck(undefined, means),
+    verifyLogoutToken: withoutKeys,
+  };
 }
 
 async function discover(config: Config, means: Means): Promise<Client> {
@@ -72,9 +81,27 @@ async function discover(config: Config, means: Means): Promise<Client> {
       execute: isHttpAllowed ? [allowInsecureRequests] : [],
     }),
   );
-  const keySet = URL.parse(oauth.serverMetadata().jwks_uri ?? '');
-  const isUsable = keySet?.protocol === 'https:' || (isHttpAllowed && keySet?.protocol === 'http:');
-  return { oauth, idTokens: createIdTokenCheck(isUsable ? keySet : undefined, means) };
+  const provider = oauth.serverMetadata();
+  const address = URL.parse(provider.jwks_uri ?? '');
+  const isUsable =
+    address?.protocol === 'https:' || (isHttpAllowed && address?.protocol === 'http:');
+  const keySet = isUsable ? address : undefined;
+  return {
+    oauth,
+    idTokens: createIdTokenCheck(keySet, means),
+    verifyLogoutToken:
+      keySet === undefined
+        ? withoutKeys
+        : createLogoutTokenCheck(publicKeys(keySet, means), {
+            issuer: provider.issuer,
+            clientId: config.IDP_CLIENT_ID,
+            algorithms: provider.id_token_signing_alg_values_supported,
+          }),
+  };
+}
+
+async function withoutKeys(): Promise<never> {
+  throw new ProviderError('unavailable', 'there are no keys to verify a logout token with');
 }
 
 /** Other answers may have members of the same names, which say something else. */

@@ -1,4 +1,4 @@
-import { compactVerify, createRemoteJWKSet, customFetch } from 'jose';
+import { compactVerify, createRemoteJWKSet, customFetch, type RemoteJWKSetOptions } from 'jose';
 import type { CustomFetch } from 'openid-client';
 import type { MeasureRequest } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
@@ -31,22 +31,14 @@ const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
  * @returns Functions that throw ProviderError `unavailable`, whatever is wrong: an answer that cannot be
  * trusted says nothing about anybody's token.
  */
-export function createIdTokenCheck(
-  keySet: URL | undefined,
-  { transport, measure }: { transport: CustomFetch; measure: MeasureRequest },
-): IdTokenCheck {
+export function createIdTokenCheck(keySet: URL | undefined, means: KeyMeans): IdTokenCheck {
   if (keySet === undefined) return { prepare: async () => {}, verify: refuse };
   let fetchedAt = -Infinity;
-  const keys = createRemoteJWKSet(keySet, {
+  const keys = remoteKeys(keySet, means, {
     // Their age is `prepare`'s business, which comes before anything is spent.
     cacheMaxAge: Infinity,
     // Key ids come in the token endpoint's answers alone, so that no stranger can make it ask.
     cooldownDuration: 0,
-    [customFetch]: (url) => {
-      const headers = { accept: KEY_SET_TYPES };
-      const options = { method: 'GET', headers, body: null, redirect: 'manual' } as const;
-      return measure('keys', () => transport(url, options));
-    },
   });
 
   return {
@@ -74,6 +66,28 @@ function refuseFuture({ iat }: { iat?: unknown }): void {
     'unavailable',
     'an ID token was issued in the future: set the clocks of this machine and of the provider',
   );
+}
+
+/** How the provider's keys are fetched. */
+type KeyMeans = { transport: CustomFetch; measure: MeasureRequest };
+
+/** The provider's keys, which anybody's token may name: one that is not known is asked for twice a minute at most. */
+export const publicKeys = (keySet: URL, means: KeyMeans) =>
+  remoteKeys(keySet, means, { cacheMaxAge: KEYS_MAX_AGE_MS, cooldownDuration: 30_000 });
+
+function remoteKeys(
+  keySet: URL,
+  { transport, measure }: KeyMeans,
+  bounds: Pick<RemoteJWKSetOptions, 'cacheMaxAge' | 'cooldownDuration'>,
+) {
+  return createRemoteJWKSet(keySet, {
+    ...bounds,
+    [customFetch]: (url) => {
+      const headers = { accept: KEY_SET_TYPES };
+      const options = { method: 'GET', headers, body: null, redirect: 'manual' } as const;
+      return measure('keys', () => transport(url, options));
+    },
+  });
 }
 
 async function refuse(idToken: string | undefined): Promise<void> {

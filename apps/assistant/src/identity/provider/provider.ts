@@ -1,21 +1,25 @@
 import {
   authorizationCodeGrant,
   buildAuthorizationUrl,
+  buildEndSessionUrl,
   calculatePKCECodeChallenge,
   type CustomFetch,
   fetchProtectedResource,
   refreshTokenGrant,
+  type TokenEndpointResponse,
+  type TokenEndpointResponseHelpers,
   tokenRevocation,
 } from 'openid-client';
 import type { User } from '../../access/user.ts';
 import type { Config } from '../../config.ts';
 import { type Client, createClient } from './client.ts';
+import type { LogoutTokenCheck } from './logout-tokens.ts';
 import { type MeasureRequest, unmeasured } from './measure-request.ts';
 import { ProviderError, toProviderError } from './provider-error.ts';
 import { createReachability } from './reachability.ts';
 import { createTransport } from './transport.ts';
 import { readUserData } from './user-data.ts';
-import { parseProviderJson } from './user-id.ts';
+import { parseProviderJson, readProviderId } from './user-id.ts';
 
 /** What the provider gives for a code or a refresh token. */
 export type Tokens = {
@@ -24,6 +28,10 @@ export type Tokens = {
   refreshToken: string | undefined;
   /** Undefined where the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
+  /** The session at the provider, where a verified ID token names it. */
+  providerSessionId?: string | undefined;
+  /** The verified ID token, where IDP_END_SESSION needs it later. */
+  idToken?: string | undefined;
 };
 
 /**
@@ -49,6 +57,13 @@ export type Provider = {
   refresh(refreshToken: string): Promise<Tokens>;
   /** Describes the user that an access token stands for. Contract 3, Identity provider. */
   fetchUser(accessToken: string): Promise<User>;
+  /** Verifies a logout token. OpenID Connect Back-Channel Logout 1.0 §2.6. */
+  verifyLogoutToken: LogoutTokenCheck;
+  /**
+   * Where the browser goes to end its session at the provider, which sends it back to BASE_URL. OpenID
+   * Connect RP-Initiated Logout 1.0.
+   */
+  endSessionUrl(idToken: string | undefined): Promise<string>;
   /** RFC 7009. Does nothing where the provider has no such endpoint. */
   revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
   /** Why nothing answers at the provider's address; undefined where something does. Shared for a second. */
@@ -57,6 +72,9 @@ export type Provider = {
 
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
+
+/** What fits into an address that every server takes; without it the provider asks before it signs out. */
+const MAX_HINT_CHARACTERS = 6000;
 
 /** The identity provider as Contract 3 describes it, or any OpenID provider with IDP_DISCOVERY. */
 export function createProvider(
@@ -115,14 +133,14 @@ export function createProvider(
           throw new ProviderError('unavailable', 'the answer for the scope openid has no ID token');
         }
         await idTokens.verify(tokens.id_token);
-        return { ...toTokens(tokens), subject: tokens.claims()?.sub };
+        return { ...toTokens(tokens, config), subject: tokens.claims()?.sub };
       }),
 
     refresh: (refreshToken) =>
       call(async ({ oauth, idTokens }) => {
         const tokens = await measure('refresh', () => refreshTokenGrant(oauth, refreshToken));
         await idTokens.verify(tokens.id_token);
-        return toTokens(tokens);
+        return toTokens(tokens, config);
       }),
 
     fetchUser: (accessToken) =>
@@ -138,6 +156,20 @@ export function createProvider(
         return readUserData(await readJson(response), rules);
       }),
 
+    verifyLogoutToken: (token) => call(({ verifyLogoutToken }) => verifyLogoutToken(token)),
+
+    endSessionUrl: (idToken) =>
+      call(async ({ oauth }) => {
+        if (oauth.serverMetadata().end_session_endpoint === undefined) {
+          throw new ProviderError('unavailable', 'discovery names no end_session_endpoint');
+        }
+        const parameters = {
+          post_logout_redirect_uri: `${config.BASE_URL}/`,
+          ...(idToken !== undefined && { id_token_hint: idToken }),
+        };
+        return buildEndSessionUrl(oauth, parameters).href;
+      }),
+
     revoke: (token, kind) =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
@@ -148,16 +180,18 @@ export function createProvider(
   };
 }
 
-function toTokens(answer: {
-  access_token: string;
-  refresh_token?: string;
-  expires_in?: number;
-}): Tokens {
+function toTokens(
+  answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
+  { IDP_END_SESSION: needsIdToken }: Config,
+): Tokens {
+  const { access_token, refresh_token, expires_in, id_token } = answer;
   return {
-    accessToken: answer.access_token,
-    refreshToken: answer.refresh_token,
+    accessToken: access_token,
+    refreshToken: refresh_token,
     expiresInSeconds:
-      answer.expires_in === undefined ? undefined : Math.min(answer.expires_in, MAX_EXPIRY_SECONDS),
+      expires_in === undefined ? undefined : Math.min(expires_in, MAX_EXPIRY_SECONDS),
+    providerSessionId: readProviderId(answer.claims()?.['sid']),
+    idToken: needsIdToken && (id_token?.length ?? 0) <= MAX_HINT_CHARACTERS ? id_token : undefined,
   };
 }
 

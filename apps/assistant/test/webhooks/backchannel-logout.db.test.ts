@@ -1,0 +1,302 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import type { Server } from '@oselya/kit';
+import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
+import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
+import { Browser, openAssistant } from '../helpers/assistant.ts';
+import { makeSigningKey } from '../helpers/signing-key.ts';
+import { until } from '../helpers/until.ts';
+import { OLENA } from '../scripted-provider.ts';
+
+const { db, provider, lines, instance, row, expire, listen } = await openAssistant({
+  IDP_DISCOVERY: 'true',
+  IDP_USER_MAX_AGE_SECONDS: '60',
+});
+const key = await makeSigningKey('k-1');
+const stranger = await makeSigningKey('k-1');
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+
+const seconds = () => Math.floor(Date.now() / 1000);
+let user = OLENA;
+let sid: string | undefined;
+let tokens = 0;
+
+beforeEach(async () => {
+  provider.reset();
+  provider.publishMetadata();
+  provider.keys = [key.published];
+  provider.idToken = () => key.sign(idClaims());
+  for (const table of ['svc_users', 'webhook_events', 'audit_log'] as const) {
+    await db.deleteFrom(table).execute();
+  }
+});
+
+const idClaims = (): JWTPayload => ({
+  iss: provider.url,
+  aud: provider.client.id,
+  sub: user.sub,
+  iat: seconds(),
+  exp: seconds() + 60,
+  ...(sid !== undefined && { sid }),
+});
+
+/** A logout token's claims, as the specification wants them. */
+const claims = (): JWTPayload => ({
+  iss: provider.url,
+  aud: provider.client.id,
+  iat: seconds(),
+  exp: seconds() + 120,
+  jti: `jti-${(tokens += 1)}`,
+  sub: 'u-1',
+  sid: 's-1',
+  events: { [EVENT]: {} },
+});
+
+const sign = (payload: JWTPayload, header: { typ?: string; kid?: string } = {}, by = key) =>
+  by.sign(payload, { typ: 'logout+jwt', ...header });
+
+const app = await instance();
+const other = await instance();
+
+const post = (at: Server, payload: string, type = 'application/x-www-form-urlencoded') =>
+  at.inject({
+    method: 'POST',
+    url: '/auth/backchannel-logout',
+    headers: { 'content-type': type },
+    payload,
+  });
+const send = (at: Server, token: string) =>
+  post(at, new URLSearchParams({ logout_token: token }).toString());
+
+/** Signs a user in within a session at the provider. */
+async function signIn(id: string, session: string | undefined, at = app): Promise<Browser> {
+  user = { ...OLENA, sub: id };
+  provider.user = user;
+  sid = session;
+  const browser = new Browser(at);
+  assert.equal((await browser.signIn(provider)).statusCode, 302);
+  return browser;
+}
+
+const isSignedIn = async (browser: Browser, at = app) =>
+  (await browser.get('/auth/me', { app: at })).statusCode === 200;
+const ledger = () => db.selectFrom('webhook_events').selectAll().orderBy('id').execute();
+
+test('a session at the provider that ended ends its sign-ins, and no others', async () => {
+  const heard: string[] = [];
+  const stop = await listen(USER_CHANNEL, (payload) => heard.push(payload));
+  const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-1', 's-1')];
+  const rest = [
+    await signIn('u-1', 's-2'),
+    await signIn('u-1', undefined),
+    await signIn('u-2', 's-1'),
+  ];
+  heard.length = 0;
+  const payload = claims();
+  const answer = await send(other, await sign(payload));
+  assert.deepEqual([answer.statusCode, answer.json()], [200, { ok: true }]);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+  assert.deepEqual(answer.cookies, []);
+  for (const ended of [one, two]) assert.ok(!(await isSignedIn(ended)));
+  for (const kept of rest) assert.ok(await isSignedIn(kept, other));
+  await until(() => heard.includes('u-1'));
+  assert.ok(!heard.includes('') && !heard.includes('u-2'), 'sockets of others are left alone');
+  await stop();
+  const [entry, ...others] = await ledger();
+  assert.deepEqual(others, []);
+  assert.partialDeepStrictEqual(entry, {
+    delivery_id: `jti:${String(payload.jti)}`,
+    signature: 'logout_token',
+    event: 'backchannel_logout',
+    user_id: 'u-1',
+    outcome: 'applied',
+    sessions_ended: 2,
+  });
+  const line = await db
+    .selectFrom('audit_log')
+    .select(['actor_id', 'user_id', 'details'])
+    .where('action', '=', 'sign_ins_ended')
+    .executeTakeFirst();
+  assert.deepEqual(line, {
+    actor_id: null,
+    user_id: 'u-1',
+    details: { event: 'backchannel_logout', sessions: 2 },
+  });
+});
+
+test('a token without a user ends the session that it names, whosever it is', async () => {
+  const [one, two] = [await signIn('u-1', 's-1'), await signIn('u-2', 's-2')];
+  assert.equal((await send(app, await sign({ ...claims(), sub: undefined }))).statusCode, 200);
+  assert.deepEqual([await isSignedIn(one), await isSignedIn(two)], [false, true]);
+});
+
+test('a token without a session ends all sign-ins of its user', async () => {
+  const ended = [await signIn('u-1', 's-1'), await signIn('u-1', undefined)];
+  const kept = await signIn('u-2', 's-3');
+  assert.equal((await send(app, await sign({ ...claims(), sid: undefined }))).statusCode, 200);
+  for (const browser of ended) assert.ok(!(await isSignedIn(browser)));
+  assert.ok(await isSignedIn(kept));
+});
+
+test('a token is acted on once, on whichever process', async () => {
+  const token = await sign(claims());
+  await signIn('u-1', 's-1');
+  assert.equal((await send(app, token)).statusCode, 200);
+  const again = await signIn('u-1', 's-1');
+  assert.equal((await send(other, token)).statusCode, 200);
+  assert.ok(await isSignedIn(again));
+  assert.equal((await ledger()).length, 1);
+  const { body } = await other.inject('/metrics');
+  const count = 'assistant_webhooks_total{event="backchannel_logout",outcome="duplicate"} 1';
+  assert.ok(body.includes(count));
+});
+
+for (const endpoint of ['token', 'userinfo'] as const) {
+  test(`a logout reaches the sign-in that waits for ${endpoint}, by its session and by its user`, async () => {
+    for (const [named, status] of [
+      [{ sid: 's-9', sub: 'u-1' }, 400],
+      [{ sid: 's-9', sub: undefined }, 400],
+      [{ sid: undefined, sub: 'u-1' }, 400],
+      [{ sid: 's-8', sub: 'u-1' }, 302],
+      [{ sid: 's-9', sub: 'u-2' }, 302],
+    ] as const) {
+      user = OLENA;
+      sid = 's-9';
+      const browser = new Browser(app);
+      const callback = await browser.begin(provider);
+      provider.calls.length = 0;
+      const release = provider.holdNext(endpoint);
+      const answer = browser.get(callback);
+      await until(() => provider.count(endpoint) === 1);
+      assert.equal((await send(other, await sign({ ...claims(), ...named }))).statusCode, 200);
+      release();
+      assert.equal((await answer).statusCode, status, JSON.stringify(named));
+    }
+  });
+}
+
+test('a logout reaches the refresh in flight', async () => {
+  const browser = await signIn('u-1', 's-1');
+  await expire(browser);
+  const release = provider.holdNext('token');
+  const answer = browser.get('/auth/me');
+  await until(() => provider.count('token', 'refresh_token') === 1);
+  assert.equal((await send(other, await sign(claims()))).statusCode, 200);
+  release();
+  assert.equal((await answer).statusCode, 401);
+});
+
+test('a sign-in from before its session was kept learns of it at the refresh', async () => {
+  const browser = await signIn('u-1', undefined);
+  assert.equal((await row(browser.sid))?.provider_session_id, null);
+  await expire(browser);
+  sid = 's-1';
+  assert.ok(await isSignedIn(browser));
+  assert.equal((await row(browser.sid))?.provider_session_id, 's-1');
+});
+
+/** As Keycloak sends them: before and since it types them, with its own claims beside. */
+for (const [name, header, extra] of [
+  ['typed', { typ: 'logout+jwt' }, { typ: 'Logout' }],
+  ['of its older versions', { typ: 'JWT' }, { typ: 'Logout' }],
+  ['that ends offline sessions', {}, { events: { [EVENT]: {}, revoke_offline_access: true } }],
+  ['for several clients', {}, { aud: ['account', 'oselya'] }],
+  ['without the session', {}, { sid: undefined }],
+] as const) {
+  test(`a logout token of Keycloak ${name} signs out`, async () => {
+    const browser = await signIn('u-1', 's-1');
+    const answer = await send(app, await sign({ ...claims(), ...extra } as JWTPayload, header));
+    assert.equal(answer.statusCode, 200, answer.body);
+    assert.ok(!(await isSignedIn(browser)));
+  });
+}
+
+const hmac = (payload: JWTPayload) =>
+  new SignJWT(payload)
+    .setProtectedHeader({ alg: 'HS256', kid: 'k-1', typ: 'logout+jwt' })
+    .sign(new TextEncoder().encode(provider.client.secret));
+const changed = (change: object) => () => sign({ ...claims(), ...change });
+
+const invalid: [name: string, make: () => string | Promise<string>][] = [
+  ['that is missing', () => ''],
+  ['that is no JWT', () => 'not.a.jwt'],
+  ['without a signature', () => new UnsecuredJWT(claims()).encode()],
+  ['signed with the client secret', () => hmac(claims())],
+  ['signed by somebody else', () => sign(claims(), {}, stranger)],
+  ['signed with a key that is not published', () => sign(claims(), { kid: 'k-9' })],
+  ['that is an access token', () => sign(claims(), { typ: 'at+jwt' })],
+  ['of another issuer', changed({ iss: 'https://another.example' })],
+  ['without an issuer', changed({ iss: undefined })],
+  ['for another client', changed({ aud: 'other' })],
+  ['without an audience', changed({ aud: undefined })],
+  ['without a time', changed({ iat: undefined })],
+  ['of the future', changed({ iat: seconds() + 600, exp: seconds() + 900 })],
+  ['that was issued long ago', changed({ iat: seconds() - 600 })],
+  ['that has expired', changed({ iat: seconds() - 200, exp: seconds() - 60 })],
+  ['that does not expire', changed({ exp: undefined })],
+  ['with a nonce', changed({ nonce: 'n' })],
+  ['without an event', changed({ events: undefined })],
+  ['about another event', changed({ events: { 'urn:other': {} } })],
+  ['whose event is a text', changed({ events: { [EVENT]: 'yes' } })],
+  ['without an id', changed({ jti: undefined })],
+  ['about nobody', changed({ sub: undefined, sid: undefined })],
+  ['whose session cannot be read', changed({ sid: 7 })],
+  ['whose user cannot be read', changed({ sub: { id: 'u-1' } })],
+];
+
+test('a logout token that breaks a rule is 400, and changes nothing', async () => {
+  const browser = await signIn('u-1', 's-1');
+  for (const [name, make] of invalid) {
+    lines.length = 0;
+    const answer = await send(app, await make());
+    assert.equal(answer.statusCode, 400, name);
+    assert.equal(answer.headers['content-type'], 'application/problem+json');
+    assert.equal(answer.headers['cache-control'], 'no-store');
+    assert.equal(answer.json().code, 'logout_token_not_valid');
+    assert.ok(lines.some((line) => line.includes('"level":"warn"') && line.includes('"reason"')));
+  }
+  assert.ok(await isSignedIn(browser));
+  assert.deepEqual(await ledger(), []);
+  const { body } = await app.inject('/metrics');
+  assert.ok(body.includes(`{event="other",outcome="refused"} ${invalid.length}`));
+});
+
+test('so is a form with two tokens, and another type is 415', async () => {
+  const token = await sign(claims());
+  assert.equal((await post(app, `logout_token=${token}&logout_token=${token}`)).statusCode, 400);
+  const json = JSON.stringify({ logout_token: token });
+  assert.equal((await post(app, json, 'application/json')).statusCode, 415);
+  assert.deepEqual(await ledger(), []);
+  assert.equal((await post(app, `else=1&logout_token=${token}`)).statusCode, 200);
+});
+
+test('what strangers send cannot make the provider be asked again and again', async () => {
+  const fresh = await instance();
+  assert.equal((await send(fresh, await sign(claims()))).statusCode, 200);
+  const before = provider.count('keys');
+  for (let time = 0; time < 5; time += 1) {
+    const answer = await send(fresh, await sign(claims(), { kid: `k-${time + 10}` }, stranger));
+    assert.equal(answer.statusCode, 400);
+  }
+  assert.equal(provider.count('keys'), before);
+});
+
+for (const endpoint of ['discovery', 'keys'] as const) {
+  test(`while ${endpoint} cannot be had a logout token is 503, and taken afterwards`, async () => {
+    const fresh = await instance();
+    provider.faults.set(endpoint, { status: 500 });
+    const token = await sign(claims());
+    const answer = await send(fresh, token);
+    assert.equal(answer.statusCode, 503);
+    assert.equal(answer.json().code, 'provider_unavailable');
+    provider.faults.clear();
+    assert.equal((await send(fresh, token)).statusCode, 200);
+  });
+}
+
+test('without discovery there is no back-channel logout, and the answer says why', async () => {
+  const plain = await instance({ IDP_DISCOVERY: 'false' });
+  const answer = await send(plain, await sign(claims()));
+  assert.equal(answer.statusCode, 404);
+  assert.equal(answer.json().code, 'backchannel_logout_off');
+});
