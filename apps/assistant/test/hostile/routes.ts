@@ -14,8 +14,8 @@ type Operation = {
   responses: Record<string, unknown>;
 };
 
-/** What comes of an address that is no route's: of one that is broken, or that became another's. */
-const ofNoRoute = (address: string) => (isWellFormed(address) ? '404' : '400');
+/** The answers to an address that is no route's: one that is broken, or that became another's, perhaps of other methods. */
+const ofNoRoute = (address: string) => (isWellFormed(address) ? ['404', '405'] : ['400']);
 
 function isWellFormed(address: string): boolean {
   try {
@@ -122,7 +122,7 @@ export async function routeCases(assistant: HostileAssistant): Promise<void> {
         },
         ...(body !== null && { payload: body }),
       });
-      const described = [...responses, ofNoRoute(address)].includes(String(statusCode));
+      const described = [...responses, ...ofNoRoute(address)].includes(String(statusCode));
       assert.ok(described, `${method} ${path} answers ${statusCode}, which is not described`);
     },
   );
