@@ -85,3 +85,12 @@ test('packages know no app, and the assistant and the collector not one another'
   );
   assert.deepEqual(wrong, []);
 });
+
+test('prices of listings are written by one formatter', () => {
+  // The command's report of an evaluation, and the inventory, show other numbers.
+  const others = new Set(['apps/cli/src/evaluate/report.ts', 'packages/kit/src/listing-text.ts']);
+  const own = globSync('apps/*/src/**/*.ts', { cwd: ROOT })
+    .filter((file) => !others.has(file))
+    .filter((file) => /NumberFormat|toLocaleString/.test(readFileSync(join(ROOT, file), 'utf8')));
+  assert.deepEqual(own, []);
+});

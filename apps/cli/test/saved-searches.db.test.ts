@@ -135,7 +135,7 @@ async function told(sessionId: string): Promise<number[]> {
     .orderBy('position')
     .execute();
   return messages.flatMap(({ content }) =>
-    Array.from(String(content).matchAll(/№ (\d+)/g), ([, id]) => Number(id)),
+    Array.from(String(content).matchAll(/#(\d+)/g), ([, id]) => Number(id)),
   );
 }
 

@@ -1,3 +1,4 @@
+import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
 import type { Announcement } from '../chat/announce.ts';
 import { shortenText } from '../cut-text.ts';
 import type { Heading, Waiting } from './digests.sql.ts';
@@ -78,17 +79,17 @@ function describe(hit: WaitingHit, number: number, words: Words): string {
   const { listing_id: id, old_price: old, listing } = hit;
   const { title, price, currency, city, district, rooms, area_total: area, url } = listing;
   const name = shortenText(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
-  const now = price === null ? undefined : amount(price, currency);
+  const now = price === null ? undefined : formatPrice(price, currency);
   const isCheaper = old !== null && price !== null && price < old;
   const cost =
-    now !== undefined && isCheaper ? `${now} (${words.before(amount(old, currency))})` : now;
+    now !== undefined && isCheaper ? `${now} (${words.before(formatPrice(old, currency))})` : now;
   const place = [city, district].flatMap((part) => oneLine(part ?? '') || []).join(', ');
   const facts = [
     cost,
     place,
     rooms === null ? undefined : words.rooms(rooms),
-    area === null ? undefined : words.area(plain(area)),
-    `№ ${id}`,
+    area === null ? undefined : words.area(formatNumber(area)),
+    formatListingId(id),
   ].filter(Boolean);
   const link = linkOf(url);
   return [`${number}. ${name}`, facts.join(' · '), ...(link === undefined ? [] : [link])].join(
@@ -105,14 +106,6 @@ const oneLine = (text: string) =>
     .replace(TURNS, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
-
-/** Thousands are apart by a space that does not break, as both languages can read. */
-function plain(number: number): string {
-  return new Intl.NumberFormat('uk', { maximumFractionDigits: 2 }).format(number);
-}
-
-const amount = (price: number, currency: string | null) =>
-  currency === null ? plain(price) : `${plain(price)} ${currency}`;
 
 /** An address that leads to a page, and nowhere else. */
 function linkOf(url: string | null): string | undefined {

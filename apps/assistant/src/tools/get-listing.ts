@@ -1,3 +1,4 @@
+import { formatListingId } from '@oselya/kit';
 import { Type } from 'typebox';
 import type { Collector } from '../collector/client.ts';
 import { detailed } from './present-listing.ts';
@@ -14,13 +15,13 @@ export const getListing = (collector: Pick<Collector, 'findListing'>) =>
     ),
     isData: true,
     changesMemory: false,
-    title: ({ listing_id: listingId }) => `Reading listing ${listingId}`,
+    title: ({ listing_id: listingId }) => `Reading listing ${formatListingId(listingId)}`,
     async run({ listing_id: listingId }, { signal }) {
       const listing = await collector.findListing(listingId, signal);
       return {
         data: detailed(listing),
         kept: { listing_id: listingId },
-        summary: listing.title ?? `listing ${listingId}`,
+        summary: listing.title ?? `listing ${formatListingId(listingId)}`,
       };
     },
   });

@@ -1,3 +1,4 @@
+import { formatNumber } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
 /** How many listings a search gives the model at most. */
@@ -39,7 +40,7 @@ export const listingFilters = {
 
 const filterSchema = Type.Object(listingFilters);
 
-/** What a search is narrowed to, in words for people: "rent · Львів · 2 rooms · ≤ 15000". */
+/** What a search is narrowed to, in words for people: "rent · Львів · 2 rooms · ≤ 15 000". */
 export function describeFilters(filters: Static<typeof filterSchema>): string {
   const { deal_type, city, property_type } = filters;
   return [
@@ -55,9 +56,12 @@ export function describeFilters(filters: Static<typeof filterSchema>): string {
 }
 
 function range(min: number | undefined, max: number | undefined, unit: string): string | undefined {
-  if (min === undefined && max === undefined) return undefined;
-  if (min === max) return `${unit} ${min}`;
-  if (min === undefined) return `${unit} ≤ ${max}`;
-  if (max === undefined) return `${unit} ≥ ${min}`;
-  return `${unit} ${min}–${max}`;
+  const [least, most] = [min, max].map((bound) =>
+    bound === undefined ? undefined : formatNumber(bound),
+  );
+  if (least === undefined && most === undefined) return undefined;
+  if (least === most) return `${unit} ${least}`;
+  if (least === undefined) return `${unit} ≤ ${most}`;
+  if (most === undefined) return `${unit} ≥ ${least}`;
+  return `${unit} ${least}–${most}`;
 }

@@ -1,3 +1,4 @@
+import { formatListingId } from '@oselya/kit';
 import { Type } from 'typebox';
 import type { Collector } from '../collector/client.ts';
 import { describeFilters, listingFilters } from './listing-filters.ts';
@@ -24,7 +25,9 @@ export const similarListings = (collector: Pick<Collector, 'searchSimilar'>) =>
     changesMemory: false,
     title: ({ listing_id: listingId, query, ...filters }) =>
       [
-        listingId === undefined ? 'Searching by meaning' : `Searching for more like ${listingId}`,
+        listingId === undefined
+          ? 'Searching by meaning'
+          : `Searching for more like ${formatListingId(listingId)}`,
         query,
         describeFilters(filters),
       ]

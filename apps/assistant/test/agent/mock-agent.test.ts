@@ -181,7 +181,7 @@ test('what it cannot serve it answers with help, in the language of the question
 const LISTING = {
   listing_id: 7,
   title: 'Flat',
-  price: 900,
+  price: 13_500,
   currency: 'USD',
   rooms: 2,
   floor: '3/9',
@@ -190,9 +190,9 @@ const tellings: readonly [string, object, RegExp, RegExp, RegExp][] = [
   [
     'search_listings',
     { total: '4', listings: [LISTING] },
-    /^Знайшлося 4, показую 1:\n1\. Flat — 900 USD, 2 кімн\., поверх 3\/9 \[7\]$/,
-    /^Нашлось 4, показываю 1:\n1\. Flat — 900 USD, 2 комн\., этаж 3\/9 \[7\]$/,
-    /^4 found, here are 1:\n1\. Flat — 900 USD, 2 rooms, floor 3\/9 \[7\]$/,
+    /^Знайшлося 4, показую 1:\n1\. Flat — 13 500 USD, 2 кімн\., поверх 3\/9, #7$/,
+    /^Нашлось 4, показываю 1:\n1\. Flat — 13 500 USD, 2 комн\., этаж 3\/9, #7$/,
+    /^4 found, here are 1:\n1\. Flat — 13 500 USD, 2 rooms, floor 3\/9, #7$/,
   ],
   [
     'similar_listings',
@@ -204,9 +204,9 @@ const tellings: readonly [string, object, RegExp, RegExp, RegExp][] = [
   [
     'get_listing',
     { ...LISTING, text: 'By the park.' },
-    /^Ось що відомо[^]*\[7\]\nBy the park\.$/,
-    /^Вот что известно[^]*\[7\]\nBy the park\.$/,
-    /^This is what is known[^]*\[7\]\nBy the park\.$/,
+    /^Ось що відомо[^]*, #7\nBy the park\.$/,
+    /^Вот что известно[^]*, #7\nBy the park\.$/,
+    /^This is what is known[^]*, #7\nBy the park\.$/,
   ],
   [
     'remember_fact',

@@ -82,7 +82,7 @@ const cases: readonly Case[] = [
       },
     },
     ...list,
-    title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15000',
+    title: 'Searching listings · біля парку · Львів · rooms 2 · price ≤ 15 000',
     summary: '1 of 1',
   },
   {
@@ -106,7 +106,7 @@ const cases: readonly Case[] = [
       body: { listing_id: 3, area_min: 40, limit: 5, fold_duplicates: true },
     },
     ...list,
-    title: 'Searching for more like 3 · m² ≥ 40',
+    title: 'Searching for more like #3 · m² ≥ 40',
     summary: '1 of 1',
   },
   {
@@ -128,7 +128,7 @@ const cases: readonly Case[] = [
     asked: { path: '/api/v1/listings/7' },
     told: { ...brief, phones: ['+380671234567'], updated_at: '2026-03-02T09:15:00.000Z' },
     kept: { listing_id: 7 },
-    title: 'Reading listing 7',
+    title: 'Reading listing #7',
     summary: 'Біля парку',
   },
   {

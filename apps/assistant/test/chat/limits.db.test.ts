@@ -59,7 +59,7 @@ test('an answer that takes as long as it may ends, whether the model or a tool i
     {
       script: { tools: [{ name: 'get_listing', arguments: { listing_id: 1 } }] },
       said: '',
-      steps: [['Reading listing 1', 'failed']],
+      steps: [['Reading listing #1', 'failed']],
     },
   ];
   collector.failure = 'silent';

@@ -214,7 +214,7 @@ test('a collector that is down is told to the model and the user, and the answer
   const { tool } = await answer.waitFor('tool.finished');
   assert.partialDeepStrictEqual(tool, {
     status: 'failed',
-    title: 'Reading listing 5',
+    title: 'Reading listing #5',
     summary: 'The database does not answer',
   });
   const { message } = await answer.waitFor('message.completed');

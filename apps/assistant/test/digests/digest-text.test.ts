@@ -39,8 +39,8 @@ test('a digest says what was found, what it costs and cost, and where it is', ()
     plain(content),
     [
       'Збережений пошук «Біля парку»: нових: 1, подешевшало: 1',
-      '1. Оголошення 12\n   14 000 UAH · Львів, Франківський · 2 кімн. · 52 м² · № 12\n   https://a.test/12',
-      '2. Оголошення 7\n   14 000 UAH (було 15 500 UAH) · 52,5 м² · № 7',
+      '1. Оголошення 12\n   14 000 UAH · Львів, Франківський · 2 кімн. · 52 м² · #12\n   https://a.test/12',
+      '2. Оголошення 7\n   14 000 UAH (було 15 500 UAH) · 52,5 м² · #7',
     ].join('\n\n'),
   );
   assert.deepEqual(JSON.parse(kept), { new_listing_ids: [12], cheaper_listing_ids: [7] });

@@ -13,7 +13,7 @@ await reader.pass();
 
 /** The listings that a digest names. */
 const numbersIn = ({ message }: Arrived): number[] =>
-  Array.from(message.content.matchAll(/№ (\d+)/g), ([, id]) => Number(id));
+  Array.from(message.content.matchAll(/#(\d+)/g), ([, id]) => Number(id));
 
 async function found(): Promise<number> {
   const id = stage.add();
@@ -148,7 +148,7 @@ test('who comes to a session knows what has arrived from the messages, and hears
   const petro = await converse(t, { url: stage.url, sid });
   const { messages, answer } = await petro.open(sessionId);
   assert.equal(answer, undefined);
-  assert.match(String(messages[0]?.content), new RegExp(`№ ${first}$`));
+  assert.match(String(messages[0]?.content), new RegExp(`#${first}$`));
   const second = await found();
   await until(() => petro.arrived.length > 0);
   assert.deepEqual(petro.arrived.map(numbersIn), [[second]]);

@@ -156,7 +156,7 @@ export async function openDigestStage() {
         .orderBy('position')
         .execute();
       return rows.map(({ content }) =>
-        Array.from(String(content).matchAll(/№ (\d+)/g), ([, id]) => Number(id)),
+        Array.from(String(content).matchAll(/#(\d+)/g), ([, id]) => Number(id)),
       );
     },
   };

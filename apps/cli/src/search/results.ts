@@ -1,10 +1,10 @@
+import { formatListingId, formatPrice } from '@oselya/kit';
 import { oneLine } from '../terminal.ts';
 import type { Answer } from './answer.ts';
 
 type Item = Answer['items'][number];
 
 const TITLE_LENGTH = 90;
-const integers = new Intl.NumberFormat('en');
 
 /**
  * The found listings as text for a terminal, two lines each, and a last line with how many there are.
@@ -17,20 +17,17 @@ export function listResults(answer: Answer): string {
 function twoLines({ listing, rank, distance }: Item): string[] {
   const { title, summary, description, price, currency, city, rooms, area_total: area } = listing;
   const facts = [
-    price === null ? undefined : `${integers.format(price)} ${currency ?? ''}`,
-    city,
+    price === null ? undefined : formatPrice(price, oneLine(currency ?? '')),
+    oneLine(city ?? ''),
     rooms === null ? undefined : `${rooms} ${rooms === 1 ? 'room' : 'rooms'}`,
     area === null ? undefined : `${area} m²`,
     rank === undefined ? undefined : `rank ${rank.toPrecision(3)}`,
     distance === undefined ? undefined : `distance ${distance.toFixed(3)}`,
   ];
-  const id = `#${listing.listing_id}`;
+  const id = formatListingId(listing.listing_id);
   return [
     `${id.padEnd(5)} ${shortened(oneLine(title ?? summary ?? description))}`,
-    `      ${facts
-      .map((fact) => oneLine(fact ?? ''))
-      .filter((fact) => fact !== '')
-      .join(' · ')}`,
+    `      ${facts.filter((fact) => fact !== undefined && fact !== '').join(' · ')}`,
   ];
 }
 

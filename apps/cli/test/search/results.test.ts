@@ -23,7 +23,7 @@ test('a found listing is two lines, and the last line tells how many there are',
   assert.equal(
     listResults({ items: [{ listing, rank: 0.10712 }], total: { value: 3, relation: 'eq' } }),
     `#7    Затишна квартира біля парку
-      62,000 USD · Львів · 2 rooms · 54.5 m² · rank 0.107
+      62 000 USD · Львів · 2 rooms · 54.5 m² · rank 0.107
 3 found, 1 shown`,
   );
 });

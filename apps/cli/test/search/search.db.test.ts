@@ -61,7 +61,7 @@ async function search(...args: string[]): Promise<string> {
 test('by words what has all of them is found, with what is known of it', async () => {
   assert.match(
     await search('КВАРТИРУ', 'балконом'),
-    /^#\d+ +flat\n +62,000 USD · Львів · 2 rooms · 54 m² · rank 0\.\d+\n1 found\n$/,
+    /^#\d+ +flat\n +62 000 USD · Львів · 2 rooms · 54 m² · rank 0\.\d+\n1 found\n$/,
   );
   assert.match(await search('п’ятий'), /^#\d+ +office\n.*\n1 found\n$/);
   assert.equal(await search('квартиру гаражем'), '0 found\n');

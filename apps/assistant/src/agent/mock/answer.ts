@@ -1,3 +1,4 @@
+import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
 import type { ChatMessage } from '@oselya/model';
 import type { Phrases } from './phrases.ts';
 
@@ -38,15 +39,17 @@ function found(result: Readonly<Record<string, unknown>>, say: Phrases): string 
 }
 
 function line(listing: Listed, say: Phrases): string {
-  const { title, price, currency, rooms, area_total: area, floor, city, district } = listing;
+  const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
+  const { area_total: area } = listing;
   const parts = [
-    price === undefined ? undefined : `${price} ${currency ?? ''}`.trim(),
+    typeof price === 'number' ? formatPrice(price, textOf(currency)) : undefined,
     typeof rooms === 'number' ? say.rooms(rooms) : undefined,
-    area === undefined ? undefined : `${area} м²`,
+    typeof area === 'number' ? `${formatNumber(area)} м²` : undefined,
     floor === undefined ? undefined : say.floor(String(floor)),
     [city, district].filter(Boolean).join(', '),
+    typeof id === 'number' ? formatListingId(id) : undefined,
   ];
-  return `${title ?? ''} — ${parts.filter(Boolean).join(', ')} [${listing['listing_id']}]`;
+  return `${title ?? ''} — ${parts.filter(Boolean).join(', ')}`;
 }
 
 const textOf = (value: unknown) =>
