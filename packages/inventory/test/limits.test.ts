@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS, MAX_REPEATED_KEYS } from '../src/limits.ts';
+import {
+  MAX_DEPTH,
+  MAX_RECORD_BYTES,
+  MAX_RECORD_PARTS,
+  MAX_REPEATED_KEYS,
+  MAX_YAML_ALIAS_REPEATS,
+  MAX_YAML_ALIASES,
+  MAX_YAML_BYTES,
+} from '../src/limits.ts';
 import { where } from '../src/output/wording.ts';
 import {
   codesOf,
@@ -203,4 +211,29 @@ test('a syntax error in a record that is too large is the error', async () => {
     findings.map(({ code, column }) => ({ code, column })),
     [{ code: 'json/syntax', column: 8 }],
   );
+});
+
+const codesOfYaml = async (text: string) => codesOf(text, { format: 'yaml' });
+
+test('an inventory in YAML is read up to its limits', async () => {
+  const record = JSON.stringify(VALID_RECORD);
+  const padded = (bytes: number) => `- ${record}\n# ${'x'.repeat(bytes - record.length - 5)}`;
+  assert.deepEqual(await codesOfYaml(padded(MAX_YAML_BYTES)), []);
+  assert.deepEqual(await codesOfYaml(padded(MAX_YAML_BYTES + 1)), ['limit/yaml']);
+  const anchored = `- &a ${record}\n`;
+  assert.deepEqual(await codesOfYaml(anchored + '- *a\n'.repeat(MAX_YAML_ALIAS_REPEATS - 1)), []);
+  assert.deepEqual(await codesOfYaml(anchored + '- *a\n'.repeat(MAX_YAML_ALIASES + 1)), [
+    'limit/yaml',
+  ]);
+  const laughs = Array.from({ length: 9 }, (_, nth) => {
+    const before =
+      nth === 0
+        ? 'x'
+        : Array(9)
+            .fill(`*a${nth - 1}`)
+            .join();
+    return `- &a${nth} [${before}]\n`;
+  });
+  assert.deepEqual(await codesOfYaml(laughs.join('')), ['limit/yaml']);
+  assert.deepEqual(await codesOfYaml('[,'.repeat(1_000_000)), ['limit/yaml']);
 });

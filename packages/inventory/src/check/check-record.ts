@@ -95,21 +95,25 @@ export function checkRecord(
 }
 
 /** Finds where in its text a record is wrong. */
-export function locate(
+export function locate(judged: Judged, raw: RawValue, what: 'file' | 'line'): RecordCheck {
+  return problemsIn(judged, raw.text, parseLocated(raw.text, contextOf(raw, what)));
+}
+
+/** The problems of a record whose members were found in a text. */
+export function problemsIn(
   { value, isRepeating, errors, inspected }: Judged,
-  raw: RawValue,
-  what: 'file' | 'line',
+  text: string,
+  located: LocatedValue,
 ): RecordCheck {
-  const located = parseLocated(raw.text, contextOf(raw, what));
   const others = inOrder([
-    ...schemaProblems(raw.text, located, value, errors),
+    ...schemaProblems(text, located, value, errors),
     ...inspected.map(({ key, mended, ...problem }) => ({
       ...problem,
-      ...placeIn(raw.text, located, key, mended),
+      ...placeIn(text, located, key, mended),
       pointer: key === '' ? '' : pointerTo([key]),
     })),
   ]);
-  const problems = isRepeating ? merged(repeatedKeyProblems(raw.text, located), others) : others;
+  const problems = isRepeating ? merged(repeatedKeyProblems(text, located), others) : others;
   return { id: ownString(value, 'id'), isPassable: true, problems };
 }
 
@@ -171,6 +175,8 @@ function placeIn(text: string, located: LocatedValue, key: string, mended?: stri
   const place = { position: placeOf(mark), excerpt: excerptAt(text, mark.offset) };
   if (member === undefined || mended === undefined) return place;
   const written = text.slice(mark.offset, member.end);
+  // A block of YAML ends with its last line, which another value would not end.
+  if (written.includes('\n')) return place;
   return { ...place, fix: { written, replacement: JSON.stringify(mended) } };
 }
 

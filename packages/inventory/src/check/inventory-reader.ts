@@ -3,6 +3,7 @@ import {
   type Inspect,
   judge,
   locate,
+  problemsIn,
   type RecordCheck,
   syntaxProblemIn,
 } from './check-record.ts';
@@ -16,7 +17,13 @@ import { ArrayScanner } from '../json/array-scanner.ts';
 import { LinesScanner } from '../json/lines-scanner.ts';
 import { parseValue } from '../json/parsed-value.ts';
 import type { Run } from '../json/run.ts';
-import type { RawValue, ScanEvent } from '../json/scan-event.ts';
+import type {
+  LocatedEvent,
+  LocatedRecord,
+  RawValue,
+  ScanEvent,
+  Scanner,
+} from '../json/scan-event.ts';
 import { excerptAt, Surroundings } from './excerpt.ts';
 import { describe } from './schema-message.ts';
 
@@ -41,7 +48,7 @@ export class InventoryReader {
   readonly #file: string;
   readonly #format: InventoryFormat;
   readonly #inspect: Inspect | undefined;
-  readonly #scanner: ArrayScanner | LinesScanner;
+  #scanner: Scanner;
   readonly #surroundings = new Surroundings();
 
   constructor(source: InventorySource, options: ReaderOptions) {
@@ -50,11 +57,16 @@ export class InventoryReader {
     this.#file = labelOf(source, options);
     this.#format = format ?? formatOf(this.#file);
     this.#inspect = inspect;
-    this.#scanner = this.#format === 'json' ? new ArrayScanner() : new LinesScanner();
+    this.#scanner = this.#format === 'jsonl' ? new LinesScanner() : new ArrayScanner();
   }
 
   /** The findings of each piece of the source, until its end or until it cannot be read on. */
   async *read(): AsyncGenerator<Iterable<Finding>> {
+    if (this.#format === 'yaml') {
+      // Its parser is as large as all that other inventories need.
+      const { YamlScanner } = await import('../yaml/yaml-scanner.ts');
+      this.#scanner = new YamlScanner();
+    }
     for await (const piece of readUtf8(gunzip(readChunks(this.#source)))) {
       if (Buffer.isBuffer(piece)) {
         yield this.#check(this.#scanner.push(piece), piece);
@@ -73,15 +85,17 @@ export class InventoryReader {
     yield this.#check(this.#scanner.end(), NO_BYTES);
   }
 
-  *#check(events: Iterable<ScanEvent>, piece: Buffer): Generator<Finding> {
+  *#check(events: Iterable<ScanEvent | LocatedEvent>, piece: Buffer): Generator<Finding> {
     for (const event of events) {
       if (event.kind === 'problem') {
         this.isComplete = false;
-        yield this.#finding({ ...event.problem, ...this.#excerpt(piece, event.index) });
+        yield this.#finding({ ...this.#excerpt(piece, event.index), ...event.problem });
       } else if (event.kind === 'root') {
         yield this.#checkRoot(event.value);
       } else if (event.kind === 'run') {
         yield* this.#checkRun(event.run);
+      } else if (event.kind === 'located') {
+        yield* this.#checkLocated(event.value);
       } else {
         const index = this.#nextIndex();
         const { what } = this.#scanner;
@@ -109,13 +123,20 @@ export class InventoryReader {
     }
   }
 
+  *#checkLocated({ value, isRepeating, text, start, locate: find }: LocatedRecord) {
+    const index = this.#nextIndex();
+    const inspect = this.#inspect;
+    const judged = judge(value, isRepeating, inspect && { inspect, index, position: start });
+    if (judged !== null) yield* this.#findings(problemsIn(judged, text, find()), index);
+  }
+
   #nextIndex(): number {
     this.records += 1;
     return this.records - 1;
   }
 
   *#findings({ id, problems }: RecordCheck, recordIndex: number): Generator<Finding> {
-    const base = this.#format === 'json' ? `/${recordIndex}` : '';
+    const base = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
     for (const { pointer, ...problem } of problems) {
       const place = { pointer: base + pointer, recordId: id, recordIndex };
       yield { ...this.#finding(problem), ...place };

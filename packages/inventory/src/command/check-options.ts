@@ -13,7 +13,7 @@ export const CHECK_OPTIONS = {
 
 /** What the help says about them. */
 export const CHECK_OPTIONS_HELP = `  --format text|json|sarif|github   how findings are printed (default: text)
-  --input-format json|jsonl         how every FILE is read, whatever its name
+  --input-format json|jsonl|yaml    how every FILE is read, whatever its name
   --max-errors N                    stop reading a FILE after N errors`;
 
 type Values = { [Key in keyof typeof CHECK_OPTIONS]?: string | boolean | undefined };

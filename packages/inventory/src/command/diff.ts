@@ -15,7 +15,7 @@ Options:
   --format text|json|md             how differences are printed (default: text)
   --fail-on widened|any             exit with 1 when an exposure was widened, an added endpoint is
                                     public, or (any) anything differs
-  --input-format json|jsonl         how both are read, whatever their names
+  --input-format json|jsonl|yaml    how both are read, whatever their names
   --help                            print this text
 
 Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong use.

@@ -6,9 +6,9 @@ import type { Command } from './command.ts';
 import { UsageError } from './usage-error.ts';
 
 const HELP = `Checks endpoint inventories against endpoint.schema.json and reports every error with its line,
-column, JSON pointer and record id. A FILE is one JSON array, or one record a line when its name
-ends in .jsonl; it may be packed with gzip, be a pattern such as hosts/*.json, or - for standard
-input.
+column, JSON pointer and record id. A FILE is one JSON array, one record a line when its name ends in
+.jsonl, or one list of YAML when it ends in .yaml or .yml; it may be packed with gzip, be a pattern such
+as hosts/*.json, or - for standard input.
 
 Options:
 ${CHECK_OPTIONS_HELP}

@@ -1,10 +1,5 @@
 import { maskCredentials, maskValue, withoutCredentials } from '../credentials.ts';
-import {
-  MAX_DRAFTS_CHARACTERS,
-  MAX_IMPORT_DEPTH,
-  MAX_IMPORTED_RECORDS,
-  MAX_LEFT_OUT_LINES,
-} from '../limits.ts';
+import { MAX_DRAFTS_CHARACTERS, MAX_IMPORTED_RECORDS, MAX_LEFT_OUT_LINES } from '../limits.ts';
 import type { EndpointRecord } from '../record.ts';
 
 /** What an import knows of one endpoint. */
@@ -49,8 +44,7 @@ export class LeftOut {
   }
 }
 
-/** What an {@link ImportError} says of blocks or values beyond the limit of depth. */
-export const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; import a part of it, or make it flatter`;
+export { TOO_DEEP } from '../yaml/yaml-error.ts';
 
 /** What it says of a block that goes on to the end of the file. */
 export const UNCLOSED = 'the block that begins here is not closed; add the } that ends it';

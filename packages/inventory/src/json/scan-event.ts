@@ -1,4 +1,5 @@
 import type { Position, Problem } from '../finding.ts';
+import type { LocatedValue } from './located-value.ts';
 import type { ParsedValue } from './parsed-value.ts';
 import type { Run } from './run.ts';
 import type { Opened } from './syntax-error.ts';
@@ -21,6 +22,15 @@ export type RawValue = {
   parsed?: ParsedValue;
 };
 
+/** A parsed record, and where its members stand in a text. */
+export type LocatedRecord = {
+  value: unknown;
+  isRepeating: boolean;
+  text: string;
+  start: Position;
+  locate: () => LocatedValue;
+};
+
 /**
  * - `record`: an item of the inventory.
  * - `run`: several items that were parsed at once.
@@ -33,12 +43,15 @@ export type ScanEvent =
   | { kind: 'root'; value: RawValue }
   | { kind: 'problem'; problem: Problem; index: number };
 
+/** An item whose members were found while it was parsed, as of YAML. */
+export type LocatedEvent = { kind: 'located'; value: LocatedRecord };
+
 /** Cuts a text that comes in chunks of whole UTF-8 characters into the values it consists of. */
 export type Scanner = {
   /** What the end of a value's text is the end of. */
   readonly what: 'file' | 'line';
-  push(bytes: Buffer): Iterable<ScanEvent>;
-  end(): Iterable<ScanEvent>;
+  push(bytes: Buffer): Iterable<ScanEvent | LocatedEvent>;
+  end(): Iterable<ScanEvent | LocatedEvent>;
   /** The position after everything that was pushed. */
   position(): Position;
 };

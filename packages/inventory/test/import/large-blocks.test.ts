@@ -73,7 +73,7 @@ test('blocks nest no deeper than the limit, and texts may be as long as the file
     ['caddy', 'a {\n'.repeat(2_000_000)],
   ] as const) {
     const { status, stderr } = await importing(from, text);
-    assert.match(stderr, /nested more than 200 levels deep; import a part/);
+    assert.match(stderr, /nested more than 200 levels deep; give a part/);
     assert.equal(status, 2);
   }
   const quote = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;

@@ -32,16 +32,16 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
       `{"servers": [${many(MAX_IMPORTED_RECORDS + 1, () => '{"url": "https://a/"}').join()}]}`,
       /more than 20000 endpoints; import it in parts/,
     ],
-    ['compose', `a: ${'['.repeat(deep)}${']'.repeat(deep)}`, /more than 200 levels deep; import/],
-    ['compose', `a: ${'['.repeat(100_000)}`, /more than 200 levels deep; import/],
-    ['openapi', '['.repeat(MAX_YAML_BYTES), /more than 200 levels deep; import/],
-    ['compose', '- '.repeat(deep), /more than 200 levels deep; import/],
-    ['compose', ': '.repeat(deep), /more than 200 levels deep; import/],
+    ['compose', `a: ${'['.repeat(deep)}${']'.repeat(deep)}`, /more than 200 levels deep; give/],
+    ['compose', `a: ${'['.repeat(100_000)}`, /more than 200 levels deep; give/],
+    ['openapi', '['.repeat(MAX_YAML_BYTES), /more than 200 levels deep; give/],
+    ['compose', '- '.repeat(deep), /more than 200 levels deep; give/],
+    ['compose', ': '.repeat(deep), /more than 200 levels deep; give/],
     ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /more than 262144 words, marks and spaces; give/],
     ['compose', '"" '.repeat(MAX_COMPOSE_BYTES / 3), /more than 262144 words, marks and/],
     // The parser finds an error in each, and one is told.
     ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
-    ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /200 levels deep; import/],
+    ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /200 levels deep; give/],
     [
       'compose',
       `a: &a 1\nb: [${'*a, '.repeat(MAX_YAML_ALIASES + 1)}]`,
@@ -55,7 +55,7 @@ test('what is beyond a limit is told with the limit and what to do, and nothing 
       }).join('\n')}`,
       /its aliases stand for too much; write out/,
     ],
-    ['compose', 'a: 1\n---\nb: 2\n', /several documents; import each by itself/],
+    ['compose', 'a: 1\n---\nb: 2\n', /several documents; give each by itself/],
     ['compose', 'a: 1\nb:\n  x: 1\n  x: 2\n', /line 4: the key "x" is already in this mapping/],
   ] as const) {
     const { status, stdout, stderr } = await importing(from, text);
