@@ -3,10 +3,10 @@ import type pg from 'pg';
 import { preparedName } from './prepared.ts';
 import { databaseUnreachable, isDatabaseOutage } from './errors.ts';
 
-/** Gives connections, and remembers when the server last answered on each. */
+/** Acquires connections, and records when the server last answered on each. */
 type Connections = {
   acquire(): Promise<pg.PoolClient>;
-  /** A connection on which the server has answered since a moment, if only by opening it; discards others. */
+  /** Acquires a connection on which the server has answered, or which was opened, since a moment; discards others. */
   acquireAnsweredSince(moment: number): Promise<pg.PoolClient>;
   noteAnswer(client: pg.PoolClient): void;
 };
@@ -17,9 +17,9 @@ type Connections = {
  * query but not the connection, which would then make everyone who gets it wait for the limit again.
  * Where the server was not reached or hung up, the error is a DatabaseError DATABASE_UNREACHABLE.
  *
- * A server that restarted has cut all idle connections, and the first query on each may be what finds that out. It is
- * repeated once on another connection, where that is safe: the start of a transaction, and what the server
- * accepts as a read. A write may have been committed, and is never repeated.
+ * A server that restarts cuts all idle connections, and the first query on each fails. It is repeated once on another
+ * connection if that is safe: the start of a transaction, or a query that the server accepts as a read. A write may
+ * have been committed, and is never repeated.
  */
 export function kyselyPool(pool: pg.Pool): PostgresPool {
   const answeredAt = new WeakMap<pg.PoolClient, number>();
@@ -55,9 +55,9 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
   const fail = (error: Error): void => {
     failure ??= error;
   };
-  hold(acquired);
+  use(acquired);
 
-  function hold(other: pg.PoolClient): void {
+  function use(other: pg.PoolClient): void {
     client = other;
     failure = undefined;
     // While a connection is in use the pool does not listen, and an unhandled event `error` ends the process.
@@ -81,7 +81,7 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
       return await ask(config);
     } catch (error) {
       if (!canRepeat || !isCut(error)) throw asOutage(error);
-      // Of a failed repetition nothing is known that the first failure does not say: a write is among them.
+      // The repetition of a write fails as one, which says less than the first error.
       return await repeat(config, askedAt).catch(() => {
         throw asOutage(error);
       });
@@ -102,7 +102,7 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
 
   async function repeat(config: pg.QueryConfig, moment: number): Promise<pg.QueryResult> {
     release();
-    hold(await connections.acquireAnsweredSince(moment));
+    use(await connections.acquireAnsweredSince(moment));
     if (BEGINS_TRANSACTION.test(config.text)) return ask(config);
     try {
       await ask({ text: 'begin read only' });
@@ -125,7 +125,7 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
 
 const BEGINS_TRANSACTION = /^(begin|start transaction)\b/;
 
-/** node-postgres's error for a query that took too long, which would take as long again. */
+/** node-postgres's error for a query that took too long; repeated, it would take as long again. */
 const QUERY_TIMEOUT = 'Query read timeout';
 
 /** Whether the connection of a query ended before its answer. */

@@ -10,8 +10,8 @@ const TERMINATE = `
   await client.end();`;
 
 /**
- * Ends all connections to a database on a server, as its restart does. This process notices with its next use of them,
- * since it waits for the process that does it.
+ * Ends all connections to a database, as a restart of its server does. It blocks this process until then, so that the
+ * next query on each connection is the first to notice.
  */
 export function cutConnections(url: string): void {
   execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE], {
