@@ -4,23 +4,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { checkInstructions } from '../../src/agent/check-instructions.ts';
-import { createCollector } from '../../src/collector/client.ts';
-import { createFiles } from '../../src/files/index.ts';
-import { createMemory } from '../../src/memory/index.ts';
 import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
 import { createProfiles } from '../../src/profiles/profiles.ts';
 import { createReload } from '../../src/profiles/reload.ts';
-import { createTools } from '../../src/tools/tools.ts';
+import { unconnectedTools as tools } from '../helpers/unconnected-tools.ts';
 import { folderOf, profile } from '../profiles/folder.ts';
 
-// No tool is run, so that nothing is asked of a database.
-const db = undefined as never;
-const tools = createTools({
-  collector: createCollector({ url: 'http://127.0.0.1:9', apiKey: '' }),
-  memory: createMemory({ db }),
-  files: createFiles({ db }),
-  inventoryFile: undefined,
-});
 const checkFor = (contextTokens: number) => checkInstructions({ tools, contextTokens });
 
 test('the shipped profiles leave room in the least window that can be set', async () => {

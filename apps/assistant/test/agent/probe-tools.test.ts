@@ -10,20 +10,8 @@ import {
   toolCallChunk,
 } from '@oselya/model/testing';
 import { probeTools } from '../../src/agent/index.ts';
-import { createCollector } from '../../src/collector/client.ts';
-import { createFiles } from '../../src/files/index.ts';
-import { createMemory } from '../../src/memory/index.ts';
 import { TOOL_NAMES } from '../../src/tools/tool.ts';
-import { createTools } from '../../src/tools/tools.ts';
-
-// No tool is run, so that nothing is asked of a database.
-const db = undefined as never;
-const tools = createTools({
-  collector: createCollector({ url: 'http://127.0.0.1:9', apiKey: '' }),
-  memory: createMemory({ db }),
-  files: createFiles({ db }),
-  inventoryFile: undefined,
-});
+import { unconnectedTools as tools } from '../helpers/unconnected-tools.ts';
 
 /** Probes a model server that answers so, and gives the first line of the log. */
 async function probe(t: TestContext, answer: Answer) {

@@ -4,11 +4,9 @@ import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/model/testing/llama';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
-import { createCollector } from '../../src/collector/client.ts';
-import { createFiles } from '../../src/files/index.ts';
-import { createMemory } from '../../src/memory/index.ts';
 import { TOOLS } from '../../src/profiles/profile.ts';
-import { createTools, toDefinitions } from '../../src/tools/tools.ts';
+import { toDefinitions } from '../../src/tools/tools.ts';
+import { unconnectedTools } from '../helpers/unconnected-tools.ts';
 
 // The model has random weights: what it says means nothing, how the server takes it is real.
 const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');
@@ -24,14 +22,7 @@ const model = createModelClient({
 });
 after(() => model.close());
 
-// No tool is run, so that nothing is asked of a database.
-const db = undefined as never;
-const tools = createTools({
-  collector: createCollector({ url: 'http://127.0.0.1:9', apiKey: '' }),
-  memory: createMemory({ db }),
-  files: createFiles({ db }),
-  inventoryFile: undefined,
-}).of({ tools: [...TOOLS] }, { hasFiles: true });
+const tools = unconnectedTools.of({ tools: [...TOOLS] }, { hasFiles: true });
 const definitions = toDefinitions(tools);
 const messages = [{ role: 'user', content: 'Знайди квартиру у Львові.' }] as const;
 
