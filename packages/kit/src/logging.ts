@@ -5,8 +5,8 @@ import { logFields } from './log-fields.ts';
 export type Logger = PinoLogger;
 
 /**
- * The fields of errors that lines have, beside message, stack, causes and errors within. Others may hold anything:
- * the client of a connection with its keys, a row of a table, a request with people's texts.
+ * The fields of errors that are logged beside message, stack, cause and inner errors. Others may hold secrets: the
+ * client of a connection with its keys, a row of a table, a request with people's texts.
  */
 const ERROR_FIELDS = [
   'code',
@@ -21,14 +21,14 @@ const ERROR_FIELDS = [
   'error_description',
 ] as const;
 
-/** A server's message may be a whole page, and what lies deeper than this in a field is left out. */
+/** Limits of a text and of nesting: a server's message may be a whole page, and fields may be circular. */
 const MAX_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
 /**
  * Creates a logger that writes one JSON object a line to standard output, with the fields of the work that a line
- * belongs to (see `withLogFields`). An error in any field is written with the fields that are known, and an instance
- * of any other class by the name of its class. Contract 2.
+ * belongs to (see `withLogFields`). An error in any field is written with `ERROR_FIELDS` only, and an instance of any
+ * other class as its class name. Contract 2.
  */
 export function createLogger(options: {
   level: string;
@@ -41,7 +41,7 @@ export function createLogger(options: {
     timestamp: stdTimeFunctions.isoTime,
     mixin: logFields,
     formatters: { level: (label: string) => ({ level: label }), log: formatFields },
-    // The formatter has done it; pino's own serializer copies every field of an error.
+    // `formatFields` has formatted it; pino's own serializer would copy every field of an error.
     serializers: { err: (formatted: unknown) => formatted },
   };
   return options.destination === undefined ? pino(settings) : pino(settings, options.destination);

@@ -2,9 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import createRouter, { type HTTPMethod } from 'find-my-way';
 
 /**
- * Remembers every route that is added to a server after it.
- * @param options.maxParamLength As the server's own router has it.
- * @returns A function that finds the methods of the routes that a request's address leads to, sorted.
+ * Records every route that is added to a server from now on.
+ * @param options.maxParamLength As in the server's own router.
+ * @returns A function that returns the methods of the routes at an address, sorted.
  */
 export function rememberMethods(
   app: Pick<FastifyInstance, 'addHook'>,
@@ -13,7 +13,7 @@ export function rememberMethods(
   const router = createRouter(options);
   const methods = new Set<HTTPMethod>();
   app.addHook('onRoute', ({ method, url }) => {
-    // It is the router of Fastify, whose types know one method more.
+    // Fastify uses this router too, but its types have one more method.
     for (const one of [method].flat() as HTTPMethod[]) {
       methods.add(one);
       if (!router.hasRoute(one, url)) router.on(one, url, () => undefined);

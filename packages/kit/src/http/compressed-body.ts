@@ -6,7 +6,7 @@ import { commonProblem } from '../common-errors.ts';
 // oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether a body may be compressed; the limit of a body's size holds after it is decompressed. */
+    /** Whether a body may be compressed; the limit of its size applies after decompression. */
     acceptsCompressed?: boolean;
   }
 }
@@ -18,8 +18,8 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
 ]);
 
 /**
- * A hook that decompresses the body of a request where its route accepts that, and else rejects one that is encoded
- * with 415. Fastify counts what comes out against the limit of the body, and stops there. RFC 9110 §8.4, §12.5.3.
+ * Decompresses the body of a request on routes that accept it, and rejects an encoded body with 415 on others. Fastify
+ * applies the limit of the body to the decompressed bytes. RFC 9110 §8.4, §12.5.3.
  */
 export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
@@ -29,7 +29,7 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
   const createDecoder = accepted.includes(encoding) ? DECODERS.get(encoding) : undefined;
   if (createDecoder === undefined) {
     const allowed = accepted.join(', ');
-    const detail = `The header Content-Encoding is not accepted here; these encodings are: ${allowed}.`;
+    const detail = `The Content-Encoding of this request is not accepted. Use one of: ${allowed}.`;
     const headers = { 'accept-encoding': allowed };
     return done(commonProblem('unsupported_media_type', { detail, headers }));
   }
@@ -40,7 +40,7 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
   payload.on('data', (chunk: Buffer) => (decoded.receivedEncodedLength += chunk.length));
   payload.once('error', (error) => decoder.destroy(error));
   payload.pipe(decoder);
-  // After a body that was rejected, its rest is read, so that its sender gets the answer.
+  // The rest of a rejected body is read, so that its sender gets the answer.
   reply.raw.once('finish', () => payload.unpipe(decoder).resume());
   done(null, decoded);
 };
@@ -49,7 +49,7 @@ async function* readAll(decoder: Transform, encoding: string): AsyncGenerator<Bu
   try {
     yield* decoder;
   } catch (cause) {
-    const detail = `The body is not what its header Content-Encoding says: ${encoding}.`;
+    const detail = `The body is not encoded as its header Content-Encoding says: ${encoding}.`;
     throw commonProblem('malformed_request', { detail, cause });
   }
 }

@@ -29,7 +29,7 @@ export function handleNotFound(
   reply: FastifyReply,
   allowed: readonly string[],
 ) {
-  // A route that has the method may have found nothing.
+  // The route of static files takes the method, and finds no such file.
   const isUnknown = allowed.length === 0 || allowed.includes(request.method);
   const problem = isUnknown
     ? commonProblem('not_found')

@@ -15,7 +15,7 @@ const ABORT_MS = 2000;
 /** When a check that did not stop is no longer waited for. */
 const GIVE_UP_MS = 3000;
 
-/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`), which name nothing of the installation. */
+/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`); they reveal nothing about the installation. */
 const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
 
 const ENDING = {
@@ -100,14 +100,14 @@ export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   );
 }
 
-/** The reason of a failed check, as far as anybody may know it. */
+/** Describes a failed check without private details: the endpoint is public. */
 function detailOf(error: unknown): string {
   if (error instanceof LateError) return error.message;
   const code = rootCode(error);
   return `The check failed${code === undefined ? '' : ` (${code})`}; see the log.`;
 }
 
-/** The code of the underlying cause of an error. */
+/** Returns the code of the innermost cause that has a public one. */
 function rootCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const own =

@@ -7,8 +7,8 @@ const FORBIDDEN_KEY =
   'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
 
 /**
- * Creates the parser of JSON bodies. Keys that could change the prototype of an object are rejected, with a reason of
- * their own: Fastify calls a body with them invalid JSON, which it is not.
+ * Creates the parser of JSON bodies. It rejects keys that could change the prototype of an object with a reason of
+ * their own, because Fastify reports such a body as invalid JSON.
  */
 export function createJsonParser(
   app: Pick<FastifyInstance, 'getDefaultJsonParser'>,

@@ -11,7 +11,7 @@ const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_acti
 /**
  * Measures every request into `http_request_duration_seconds{method,route,status}`, adds the
  * process's own figures, and serves the registry at `GET /metrics`. Contract 4, Metrics.
- * @param token METRICS_TOKEN, which readers send as `Authorization: Bearer`; empty where anybody may read.
+ * @param token METRICS_TOKEN, required as `Authorization: Bearer`; empty for public metrics.
  */
 export function registerHttpMetrics(
   app: FastifyInstance,
@@ -48,7 +48,7 @@ export function registerHttpMetrics(
   });
 }
 
-/** Compares digests, so that the time tells nothing about the token. RFC 6750 §2.1. */
+/** Compares digests, so that the time reveals nothing about the token. RFC 6750 §2.1. */
 function bearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
   const expected = hash('sha256', token, 'buffer');

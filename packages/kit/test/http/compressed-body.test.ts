@@ -66,7 +66,10 @@ test('a body that is not as it is said to be compressed is 400', async () => {
     assert.deepEqual([answer.status, answer.body.code], [400, 'malformed_request']);
   }
   const { body: problem } = await send('/open', json(10), 'gzip');
-  assert.equal(problem.detail, 'The body is not what its header Content-Encoding says: gzip.');
+  assert.equal(
+    problem.detail,
+    'The body is not encoded as its header Content-Encoding says: gzip.',
+  );
 });
 
 test('an encoding that a route does not accept is 415, with those that it does', async () => {
