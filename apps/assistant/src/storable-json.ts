@@ -27,8 +27,9 @@ export function storable(text: string): string {
 }
 
 /**
- * Whether a value is a text that comes back from the database as it went in: PostgreSQL stores no NUL,
- * and a lone surrogate is no character in UTF-8. An empty text is not.
+ * Returns whether a value is a text that the database returns unchanged, and not empty: PostgreSQL stores no NUL, and
+ * UTF-8 has no lone surrogates.
+ * @param maxLength In UTF-16 code units.
  */
 export function isStorable(value: unknown, maxLength: number): value is string {
   return (

@@ -14,5 +14,5 @@ export type User = {
   permissions: string[];
 };
 
-/** A user as resolved, with the generation of cached access that held then: another one has other rights. */
+/** A resolved user, and the generation of cached access at that time: under another one the rights may differ. */
 export type KnownUser = { user: User; generation: number };

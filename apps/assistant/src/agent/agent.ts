@@ -78,7 +78,7 @@ export async function* runAgent({
 
   for (let round = 1; ; round += 1) {
     const isLast = round >= limits.rounds || toolsRun >= limits.toolCalls;
-    // With the tools that it may not call the request begins as those before it, which servers have in their cache.
+    // The tools stay in the last request, so that it begins like those in the server's prompt cache.
     const next: typeof request = { ...request, messages };
     if (ignoresChoice) next.tools = [];
     else if (isLast) next.toolChoice = 'none';

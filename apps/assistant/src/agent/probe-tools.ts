@@ -8,8 +8,8 @@ import { toDefinitions, type Tools } from '../tools/tools.ts';
 const MAX_TOKENS = 1_000;
 
 /**
- * Asks in the background whether the chat model calls tools; the calls are not run. The mock is not asked.
- * @returns What gives up the probe.
+ * Probes in the background whether the chat model calls tools, without running them. The mock is not probed.
+ * @returns `close` aborts the probe.
  */
 export function probeTools(
   config: Pick<Config, 'MODEL_MODE'>,

@@ -31,22 +31,22 @@ export type Resolution =
 
 /**
  * Resolves a session to its user, from the value of its cookie.
- * @param known What it was resolved to before: where neither the session nor the generation has changed
- * since, that is given back after one statement.
+ * @param known The result of an earlier call. It is returned after one statement unless the session has ended or
+ * the generation has changed since.
  */
 export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
 
-/** How often user data is fetched for one request while the user's access is cleared meanwhile. */
+/** Fetches of user data for one request, of which each is repeated when the access is cleared meanwhile. */
 const MAX_FETCHES = 5;
 
 /**
- * Makes the function that resolves sessions: it finds the row, decrypts the access token, refreshes it when
- * it has expired, fetches the user's data unless it is fresh enough, and keeps the user record current. It
- * knows nothing of HTTP, so that routes and sockets use it alike. When the provider has answered it looks at
- * the row and the generation again: a revocation that came meanwhile holds for the request in flight.
+ * Creates the function that resolves sessions, for routes and sockets alike. It finds the row, decrypts the access
+ * token, refreshes it when it has expired, fetches the user's data unless it is fresh, and updates the user record.
+ * After the provider has answered it checks the row and the generation again, so that a revocation in between also
+ * ends requests in flight.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
- * @returns A function that throws `provider_unavailable` when the provider does not answer, or the access
- * is cleared again and again while it does.
+ * @returns A function that throws `provider_unavailable` when the provider does not answer, or when the access is
+ * cleared during every fetch.
  */
 export function createCurrentUser({
   db,
@@ -78,14 +78,14 @@ export function createCurrentUser({
     throw providerUnavailable();
   }
 
-  /** What is known already, where it still holds. */
+  /** Returns `known` if its session and generation are current. */
   async function resolveAgain(sessionId: string, known: KnownUser): Promise<KnownUser | undefined> {
     const generation = await findGeneration(db, sessionId, rules);
     if (generation === undefined) return undefined;
     return generation === known.generation ? known : resolve(sessionId);
   }
 
-  /** Asks the provider; gives nothing where the session has ended. */
+  /** Fetches the user from the provider; undefined when the session has ended. */
   async function fetchFor(found: AuthSession): Promise<KnownUser | undefined> {
     const session = found.isAccessTokenExpired ? await refresh(found) : found;
     if (session === undefined) return undefined;

@@ -27,7 +27,7 @@ type Row = {
   is_user_fresh: boolean;
 };
 
-/** A session by the value of its cookie ($1), unless its lifetime ($2) or its time without use ($3) is over, in days. */
+/** Selects a session by its cookie ($1) unless its lifetime ($2) or idle time ($3), in days, is over. */
 const LIVING_SESSION = `
   from user_auth_sessions s left join svc_users u on u.id = s.user_id
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)
@@ -77,7 +77,7 @@ const generationStatement = prepare<{ generation: number }>(
   `select coalesce(u.access_generation, 0) as generation ${LIVING_SESSION}`,
 );
 
-/** The generation of the cached access of a session's user; nothing where there is no such session any more. */
+/** Returns the generation of the cached access of a session's user; undefined when the session has ended. */
 export async function findGeneration(
   db: Kysely<Tables>,
   id: string,

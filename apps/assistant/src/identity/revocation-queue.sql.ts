@@ -2,10 +2,10 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { EndedSession } from './auth-sessions.sql.ts';
 
-/** An ended session whose tokens a process has claimed, and which claim of it this is. */
+/** An ended session whose tokens a process has claimed; `attempts` counts this claim. */
 export type ClaimedRevocation = EndedSession & { revocationId: number; attempts: number };
 
-/** Keeps the tokens of ended sessions until they are revoked at the provider. */
+/** Stores the tokens of ended sessions until they are revoked at the provider. */
 export async function addRevocations(
   db: Kysely<Tables>,
   sessions: readonly EndedSession[],
@@ -18,9 +18,9 @@ export async function addRevocations(
 }
 
 /**
- * Claims tokens that are due, the longest waiting first. Each claim moves the next one on, to twice as long:
- * a row whose process crashes is due again by itself.
- * @param retrySeconds How long after the first claim the second is due; longer than a call to the provider.
+ * Claims tokens that are due, oldest first. A claim postpones the next one, twice as long each time, so that a row
+ * whose process crashes becomes due again.
+ * @param retrySeconds The delay after the first claim; longer than a call to the provider.
  */
 export async function claimRevocations(
   db: Kysely<Tables>,
@@ -41,7 +41,7 @@ export async function claimRevocations(
   return rows;
 }
 
-/** Deletes what was claimed: it is revoked, or not to be tried again. */
+/** Deletes claimed tokens that are revoked or given up. */
 export async function deleteRevocation(
   db: Kysely<Tables>,
   { revocationId }: ClaimedRevocation,

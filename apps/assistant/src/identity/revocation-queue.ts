@@ -12,20 +12,19 @@ import type { Revocation } from './token-revocation.ts';
 /** Calls to the provider in progress at once; the rest of its capacity is for sign-ins. */
 const PARALLEL = 4;
 
-/** Attempts at one session's tokens: the last is half an hour after the first, at the default timeout. */
+/** Attempts for the tokens of one session. At the default timeout the last is half an hour after the first. */
 const MAX_ATTEMPTS = 6;
 
-/** How often a process looks for what is due again, and for what a crashed process left. */
+/** How often a process claims rows that are due again, or that a crashed process left. */
 const POLL_MS = 30_000;
 
-/** Revokes the tokens of ended sessions at the provider, while nobody waits for it. */
+/** Revokes the tokens of ended sessions at the provider in the background. */
 export type RevocationQueue = ReturnType<typeof createRevocationQueue>;
 
 /**
- * Makes the queue. The tokens wait in the database, encrypted as before, so that they outlive the process
- * that ended the session; any process revokes them. A provider that does not answer is asked again, after
- * about a minute and then after twice as long each time, and given up after the last attempt: it is a
- * courtesy, the session itself ended in the same transaction that added its tokens.
+ * Creates the queue. Its tokens stay encrypted in the database, so that any process can revoke them. A provider
+ * that does not answer is asked again after a minute, then after twice as long each time, up to `MAX_ATTEMPTS`.
+ * The session does not wait for that: it ended in the transaction that added its tokens.
  */
 export function createRevocationQueue({
   db,
@@ -56,7 +55,7 @@ export function createRevocationQueue({
       try {
         await revokeAllDue();
       } catch (error) {
-        log.warn({ err: error }, 'the tokens of ended sessions could not be read, and wait');
+        log.warn({ err: error }, 'the tokens of ended sessions could not be claimed yet');
       }
     }
     working = undefined;
@@ -75,24 +74,23 @@ export function createRevocationQueue({
       const isSettled = await revoke(claimed);
       const isLast = claimed.attempts >= MAX_ATTEMPTS;
       if (isSettled || isLast) await deleteRevocation(db, claimed);
-      if (!isSettled && isLast)
-        log.warn('the tokens of an ended session are not revoked: given up');
+      if (!isSettled && isLast) log.warn('gave up revoking the tokens of an ended session');
     } catch (error) {
-      log.warn({ err: error }, 'revoked tokens could not be deleted, and are revoked once more');
+      log.warn({ err: error }, 'revoked tokens could not be deleted and will be revoked again');
     }
   }
 
   return {
-    /** Adds the tokens of sessions, in the transaction that ends them; `wake` follows its commit. */
+    /** Adds the tokens of sessions in the transaction that ends them; call `wake` after its commit. */
     add: addRevocations,
-    /** Begins to revoke what is due; it does not wait for it. */
+    /** Starts to revoke the tokens that are due, and returns at once. */
     wake,
-    /** Revokes from now on also what other processes left. */
+    /** Starts to poll for tokens that other processes left. */
     start(): void {
       timer = setInterval(wake, POLL_MS).unref();
       wake();
     },
-    /** Begins nothing more, and waits for the calls in progress. */
+    /** Claims no more, and waits for the calls in progress. */
     async close(): Promise<void> {
       closing.abort();
       clearInterval(timer);

@@ -102,7 +102,7 @@ export function createTokenRefresh({
     }
   }
 
-  /** @throws `provider_unavailable` at the deadline: the holder of the lease is slow, or died with it. */
+  /** @throws `provider_unavailable` at the deadline, when the holder of the lease is slow or has crashed. */
   async function waitForWinner(
     session: AuthSession,
     deadline: number,

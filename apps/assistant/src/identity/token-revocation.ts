@@ -6,7 +6,7 @@ import type { SessionTokens } from './session-tokens.ts';
 
 /**
  * Revokes the tokens of a session that is deleted already.
- * @returns Whether that is settled; false where the provider did not answer, and may be asked again.
+ * @returns Whether that is final; false when the provider did not answer and may be asked again.
  */
 export type Revocation = (session: EndedSession) => Promise<boolean>;
 

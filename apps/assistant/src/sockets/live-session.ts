@@ -62,8 +62,8 @@ export class LiveSession {
   }
 
   /**
-   * The user, as resolved at most `userMaxAgeMs` ago. One statement makes sure that the session is there and
-   * the access has not been cleared: a notification of that may be late, or its connection broken.
+   * Returns the user, as resolved at most `userMaxAgeMs` ago. One statement checks the session and the generation,
+   * because a notification of their change may be late or lost.
    * @throws ProblemError `not_signed_in`; what resolving throws.
    */
   async current(): Promise<User> {

@@ -71,7 +71,7 @@ type Search = { query: string; price_max?: number };
 
 const cutQuery = (text: string): string => text.trim().slice(0, 512);
 
-/** The filters that say what is wished for. */
+/** Converts a wish to filters of a search. */
 function filtersOf({ deal_type, property_type, city, price, rooms, area_total }: Wish): object {
   return {
     ...(deal_type !== null && { deal_type }),
@@ -84,8 +84,8 @@ function filtersOf({ deal_type, property_type, city, price, rooms, area_total }:
 }
 
 /**
- * The last search of the conversation with the changes that a short message asks for: "дешевше", "а в Києві?",
- * "трикімнатну". A message that names a kind of property together with a city is a search of its own.
+ * Returns the last search of the conversation with the changes of a short message: "дешевше", "а в Києві?",
+ * "трикімнатну". A message that names both a kind of property and a city is a new search.
  */
 function followUp(text: string, wish: Wish, messages: readonly ChatMessage[]): Search | undefined {
   const last = messages
@@ -101,7 +101,7 @@ function followUp(text: string, wish: Wish, messages: readonly ChatMessage[]): S
   return { ...last, ...(price !== undefined && { price_max: price * CHEAPER_BY }), ...changes };
 }
 
-/** The lowest price among the listings that the last search gave. */
+/** Returns the lowest price among the listings of the last search. */
 function lowestPrice(messages: readonly ChatMessage[]): number | undefined {
   const found = messages.findLast(
     (message) => message.role === 'tool' && message.toolName === 'search_listings',

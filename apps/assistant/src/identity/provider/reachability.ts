@@ -5,9 +5,8 @@ const SHARED_MS = 1000;
 const TIMEOUT_MS = 2000;
 
 /**
- * Returns a function that gives the reason why nothing answers at an address, in a few words such as `ECONNREFUSED`,
- * or undefined where something does. The address is asked once a second at most; calls meanwhile share the answer,
- * also while it is on its way.
+ * Creates a function that returns why an address does not answer, such as `ECONNREFUSED`, or undefined when it does.
+ * It sends one request a second at most; other calls share its result.
  * @param now Milliseconds, as of any moment.
  */
 export function createReachability(

@@ -5,8 +5,8 @@ import { ProviderError } from './provider-error.ts';
 const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * The OAuth errors that reject a grant; every other answer says nothing about it. RFC 6749 §5.2 and
- * §4.1.2.1, RFC 6750 §3.1.
+ * The OAuth errors that reject a grant. Every other answer is an outage, since a gateway may have sent it.
+ * RFC 6749 §5.2 and §4.1.2.1, RFC 6750 §3.1.
  */
 const GRANT_REJECTIONS = new Set([
   'invalid_grant',
@@ -59,9 +59,8 @@ async function readBounded(response: Response): Promise<string> {
 }
 
 /**
- * Tells a refusal from an outage. A POST carries a grant, and only an OAuth error about it rejects it. Any
- * other request carries an access token, which a 401 rejects whatever its body. All else can come from a
- * gateway in front of the provider.
+ * Distinguishes a rejection from an outage. A POST carries a grant, which only an OAuth error rejects. Any other
+ * request carries an access token, which every 401 rejects.
  */
 function failure({
   pathname,

@@ -6,24 +6,24 @@ const MAX_CHARACTERS = 255;
 const INTEGER = /^-?\d{1,255}$/;
 
 /**
- * Parses JSON of the provider and keeps each integer as it was written, as a bigint: a number beyond 2^53
- * would be rounded, and so become the id of another user.
+ * Parses JSON of the provider with integers as bigints: a number beyond 2^53 would be rounded to the id of another
+ * user.
  * @throws SyntaxError
  */
 export function parseProviderJson(text: string): unknown {
   return JSON.parse(text, exactInteger);
 }
 
-/** TypeScript does not know yet that revivers are given the source. */
+/** The types of TypeScript lack the third parameter of revivers. */
 function exactInteger(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source ?? '';
   return typeof value === 'number' && INTEGER.test(source) ? BigInt(source) : value;
 }
 
 /**
- * Reads an id of the provider's: a text, or an integer of `parseProviderJson`, since some providers number
+ * Reads an id that the provider sent: a string, or an integer of `parseProviderJson`, since some providers number
  * their users.
- * @returns The id as text; undefined where the value is neither, or cannot be stored.
+ * @returns The id as text; undefined when the value is neither or cannot be stored.
  */
 export function readProviderId(value: unknown): string | undefined {
   const id = typeof value === 'bigint' ? value.toString() : value;
