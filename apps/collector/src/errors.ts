@@ -5,7 +5,7 @@ import { commonErrors, defineProblems, describeProblems, type ErrorDefinition } 
  * `invalid` or `failed`. Contract 2; docs/errors.md is made from this table.
  */
 export const errors = {
-  // Before the common ones: its status stands for it in the routes' answers.
+  // First, since `problemAnswers(401)` means the first error of that status.
   unauthorized: {
     status: 401,
     title: 'API key needed',

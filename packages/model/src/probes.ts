@@ -1,23 +1,23 @@
 import type { Logger } from '@oselya/kit';
 import { ModelError } from './errors.ts';
 
-/** A part of every probe, so that the log of a model server tells what it was. */
+/** Begins every probe, so that the model server's log shows its purpose. */
 export const PROBE = 'A probe of the model server at start.';
 
-/** A question by which a start finds out whether the configured models fit. */
+/** A request at start that checks one capability of the configured models. */
 export type Probe = {
   /** The capability, as a plural: `embeddings`. */
   name: string;
-  /** @throws ModelError where the models do not have it. */
+  /** @throws ModelError when the models lack it. */
   ask: (signal: AbortSignal) => Promise<unknown>;
-  /** What to change where they do not have it. */
+  /** The setting to change when the models lack it. */
   advice: string;
 };
 
 /**
- * Asks the model server in the background, one probe after another, and logs one line for each. Nothing waits for it:
- * a server that is slow or away delays no start.
- * @returns What gives up the probe in progress.
+ * Runs probes one after another in the background, and logs one line for each. The start does not wait for them: the
+ * server may be slow or unavailable.
+ * @returns `close` aborts the probe in progress.
  */
 export function startProbes(
   probes: readonly Probe[],

@@ -3,10 +3,10 @@ import { imageDescription, type ModelClient, PROBE, type Probe, startProbes } fr
 import type { Config } from '../config.ts';
 
 /**
- * Asks in the background whether the embeddings have the database's width and, where listings are processed, whether
- * the vision model sees. The mock is not asked.
- * @param options.image A JPEG to show; nothing where this process describes no images.
- * @returns What gives up the probe in progress.
+ * Probes in the background whether embeddings have the database's width and, with `image`, whether the vision model
+ * takes images. The mock is not probed.
+ * @param options.image Creates a JPEG; undefined in a process that describes no images.
+ * @returns `close` aborts the probe in progress.
  */
 export function probeModel(
   config: Pick<Config, 'MODEL_MODE' | 'MODEL_VISION'>,

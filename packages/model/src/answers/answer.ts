@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { defineModelSchema, type ModelSchema } from '../model-schema.ts';
 
-/** An answer that a model is asked for: its schema here, and as it is sent. */
+/** An answer that a model is asked for, with the schema that checks it and the one that is sent. */
 export type ModelAnswer<S extends TSchema = TSchema> = {
   /** The schema's name in the request; the mock chooses its rules by it. */
   schemaName: string;
