@@ -4,15 +4,15 @@ import type { ModelErrorCode } from './errors.ts';
 /** What requests are made for; each may have a server of its own. */
 export type CallKind = 'chat' | 'vision' | 'embedding';
 
-/** How the last requests of each kind have ended. */
+/** Outcomes of the last requests of each kind. */
 export type CallHealth = {
-  /** Makes an observer of one kind, which passes every event on. */
+  /** Creates an observer of one kind that forwards every event to `observe`. */
   watch(kind: CallKind, observe?: (event: ModelCallEvent) => void): (event: ModelCallEvent) => void;
-  /** Why the last request of each kind that failed did so; nothing where all were answered. */
+  /** Describes the failures of kinds whose last request failed. */
   failures(): string[];
 };
 
-/** Failures that are of one input, or of the caller: they say nothing of how the server is. */
+/** Failures of one input or of the caller; they say nothing about the server. */
 const NOT_OF_THE_SERVER: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_ABORTED',
   'MODEL_CLOSED',
@@ -21,7 +21,7 @@ const NOT_OF_THE_SERVER: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_TRUNCATED',
 ]);
 
-/** Remembers for each kind of request whether the last one failed, and why: a list of models says little. */
+/** Creates a record of the last failure of each kind. A server that lists its models may still fail every request. */
 export function createCallHealth(): CallHealth {
   const reasons = new Map<CallKind, string>();
   return {

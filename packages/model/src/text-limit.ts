@@ -1,32 +1,31 @@
 import { ModelError } from './errors.ts';
 
-/** How long texts may be for a model that embeds, learned from what it rejects. */
+/** The longest text that an embedding model takes, learned from its rejections. */
 export type TextLimit = {
-  /** Cuts texts to what the model is known to take. */
+  /** Cuts texts to the known limit. */
   cut(texts: readonly string[]): string[];
   /**
-   * Shortens texts that the model has rejected together, and remembers it for the ones to come.
-   * @returns Nothing where the error says nothing of their length, or there is nothing left to cut.
+   * Shortens texts that the model rejected together, and lowers the limit for later ones.
+   * @returns Undefined when the error is not about their length, or they cannot be cut further.
    */
   shorten(texts: readonly string[], error: unknown): string[] | undefined;
 };
 
-/** A model that does not take so much takes nothing of use. */
+/** Shorter texts are useless for search. */
 const MIN_BYTES = 64;
 
-/** Tokens are not spread evenly over a text: a tenth less than the proportion says. */
+/** Cuts a tenth more than the proportion, because tokens are not spread evenly over a text. */
 const MARGIN = 0.9;
 
 /**
- * A token of a usual text is more than two bytes, in any script. One odd text, such as of emoji, is cut further, and
- * the others are not cut for it.
+ * A token of a usual text is more than two bytes, in any script. An unusual text, such as one of emoji, is cut further
+ * without lowering the limit of others.
  */
 const MIN_BYTES_PER_TOKEN = 2;
 
 /**
- * Remembers the limit of a model in the bytes of UTF-8, of which a token of Cyrillic has about as many as one of
- * English, though half as many letters. Servers that name the size of the text and their limit, in tokens, are
- * believed; where they do not, half of the text is left out.
+ * Creates the limit of a model. It counts bytes of UTF-8, of which a token has about as many in Cyrillic as in English.
+ * If the server names the size of the text and its limit in tokens, their proportion applies; otherwise a half is cut.
  */
 export function createTextLimit(): TextLimit {
   let maxBytes = Infinity;
@@ -48,7 +47,7 @@ export function createTextLimit(): TextLimit {
   };
 }
 
-/** The beginning of a text, of at most so many bytes, without half a character. */
+/** Returns the beginning of a text, at most `bytes` long, without a partial character. */
 function cutBytes(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;

@@ -31,11 +31,11 @@ export type Breaker = {
    */
   run<T>(attempt: () => Promise<T>): Promise<T>;
   /**
-   * The same for an attempt after which the server is still at work, such as the beginning of a stream: while the
-   * breaker is closed, its success does not count until `settle` is called.
+   * Runs an attempt that continues after it resolves, such as a stream. While the breaker is closed, its success
+   * counts only when `settle` is called.
    */
   begin<T>(attempt: () => Promise<T>): Promise<T>;
-  /** Counts how what `begin` let through has ended: with an error, or well. */
+  /** Counts the end of an attempt of `begin`: a failure with `error`, else a success. */
   settle(error?: unknown): Promise<void>;
 } & BreakerView;
 
@@ -84,7 +84,7 @@ export function createBreaker(settings: BreakerSettings): Breaker {
   let outage: Outage | undefined;
   /** The rest that the server asked for when it failed last: cockatiel judges failures without seeing them. */
   let askedMs = 0;
-  /** Why it failed last, for those that are kept from it. */
+  /** The message of the last failure, for requests that are rejected. */
   let lastFailure = '';
   let openedAt = 0;
   let restMs = halfOpenAfterMs;
@@ -167,7 +167,7 @@ export function createBreaker(settings: BreakerSettings): Breaker {
   }
 
   async function settle(failure?: unknown): Promise<void> {
-    // What began before the breaker opened says nothing of how the server is now.
+    // An attempt from before the breaker opened says nothing about the server now.
     if (policy.state !== CircuitState.Closed) return;
     if (failure === undefined) return run(async () => undefined);
     if (!isInfrastructureFailure(failure)) return;

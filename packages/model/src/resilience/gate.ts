@@ -1,29 +1,28 @@
 import { ModelError } from '../errors.ts';
 import type { CallContext } from './call-policy.ts';
 
-/** Limits how many requests a server is sent at once, after it has said that they were too many. */
+/** Limits the requests in progress at a server after its context was full. */
 export type Gate = {
   /**
    * Waits until a request may be sent.
    * @returns A function to be called once when the request has ended, with its error if it failed.
-   * @throws ModelError MODEL_CONTEXT_FULL where the call's time is over before, MODEL_ABORTED.
+   * @throws ModelError MODEL_CONTEXT_FULL when the deadline of the call passes first, MODEL_ABORTED.
    */
   enter(context: CallContext): Promise<(error?: unknown) => void>;
-  /** Sends one request when it may be sent. */
+  /** Runs one request between `enter` and its end. */
   run<T>(context: CallContext, request: () => Promise<T>): Promise<T>;
 };
 
-/** For so long after a full context as many requests are let through, then twice as many, and so on. */
+/** How long a limit holds before it doubles. */
 const HOLD_MS = 60_000;
 
-/** A limit that has grown so far is none any more. */
+/** A limit that would grow beyond this is removed. */
 const MAX_LIMIT = 64;
 
 /**
- * Makes a gate for one server. llama.cpp shares its context between the requests in progress and fails all of them
- * where it is full (MODEL_CONTEXT_FULL): from then on half as many are sent at once. It lets everything through
- * until then.
- * @param options.clock Milliseconds that only grow.
+ * Creates the gate of one server, without a limit at first. llama.cpp shares its context among the requests in
+ * progress, and fails all of them when it is full (MODEL_CONTEXT_FULL): then half as many are sent at once.
+ * @param options.clock A monotonic clock in milliseconds.
  */
 export function createGate({ clock = () => performance.now() } = {}): Gate {
   const waiting = new Set<() => void>();
@@ -38,7 +37,7 @@ export function createGate({ clock = () => performance.now() } = {}): Gate {
     }
   }
 
-  /** Those that failed together are one reason to send fewer. */
+  /** Halves the limit once for requests that failed together. */
   function narrow(startedAt: number): void {
     if (startedAt < limitedAt) return;
     limit = Math.max(1, Math.floor(inProgress / 2));
@@ -103,6 +102,6 @@ function lateError(context: CallContext): ModelError {
   if (given?.code === 'MODEL_ABORTED') return given;
   return new ModelError(
     'MODEL_CONTEXT_FULL',
-    "The model server's context is too small for the requests that are made at once, and this one has waited in vain. Give the server a larger context, or lower COLLECTOR_WORKERS.",
+    "The model server's context is too small for the requests that are sent at once, and this one waited until its deadline. Give the server a larger context, or lower COLLECTOR_WORKERS.",
   );
 }
