@@ -7,13 +7,13 @@ import { operationPages } from './operations/pages.ts';
 /** Its routes take no bodies. */
 const BODY_LIMIT = 1024;
 
-/** Its requests take no time. */
+/** Its requests are short. */
 const SHUTDOWN_MS = 1000;
 
 /** The health endpoint of a standalone worker. */
 export type WorkerPage = {
   url: string;
-  /** Has work end when the page closes, which answers until then. */
+  /** Registers work that ends before the page closes. */
   onDrain: (end: () => Promise<void>) => void;
   close: () => Promise<void>;
 };

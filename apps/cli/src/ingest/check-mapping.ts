@@ -4,7 +4,7 @@ import { oneLine } from '../terminal.ts';
 import type { Row } from './row.ts';
 import { keepName, listNames } from './summary.ts';
 
-/** How many records, or bytes of text, are looked through for a column before the first record is sent. */
+/** The records, and bytes of text, that are searched for a column before the first record is sent. */
 const LOOKED_AT = 100;
 const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 
@@ -12,11 +12,11 @@ const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 const REQUIRED: ReadonlySet<string> = new Set(PayloadSchema.required);
 
 /**
- * Passes rows on, and holds the first ones back until each column that `--map` names was in one of them.
+ * Yields rows, after a check that the first of them have each column that `--map` names.
  * @param map The column of each field.
- * @param note Is given a line about columns of optional fields that the first records do not have.
- * @throws CommandError, before any record is sent, where none of them has a column, unless later records may have it:
- *   an optional field may be rare.
+ * @param note Called with a line when the first records lack the column of an optional field, which may be rare.
+ * @throws CommandError before any record is sent, when they lack the column of a required field, or the whole file
+ *   lacks a column.
  */
 export async function* checkMapping(
   rows: AsyncIterable<Row>,
@@ -38,7 +38,7 @@ export async function* checkMapping(
   }
 
   function judge(isWhole: boolean): void {
-    // Where no record can be read, that is the cause.
+    // If no record can be read, that is the cause to report.
     if (unseen.size === 0 || records === 0) return;
     const [found] = [...unseen].toSorted(([one], [other]) => rank(one) - rank(other));
     const [field = '', column = ''] = found ?? [];

@@ -1,16 +1,16 @@
-/** How many bytes are looked at, where there are so many. */
+/** How many of the first bytes are examined. */
 export const HEAD_BYTES = 64;
 
-/** So many characters beyond ASCII are not UTF-8 by chance. */
+/** Fewer characters beyond ASCII may be valid UTF-8 by chance. */
 const MIN_UTF8_CHARACTERS = 8;
 
 /** ASCII in UTF-16 has a zero byte for each character: the share of these in a text of other letters. */
 const MIN_ZERO_SHARE = 0.02;
 
 /**
- * Compares the first bytes of a text with the encoding that it is to be read by.
+ * Compares the first bytes of a text with the encoding that was chosen for it.
  * @param encoding As `TextDecoder` names it, such as `windows-1251`.
- * @returns What the text is instead and what to do; undefined where nothing speaks against the encoding.
+ * @returns The likely encoding and what to do; undefined when the bytes fit the chosen one.
  */
 export function describeMismatch(head: Uint8Array, encoding: string): string | undefined {
   const found = utf16Of(head);
@@ -24,7 +24,7 @@ export function describeMismatch(head: Uint8Array, encoding: string): string | u
   return isUtf8(head) ? 'is UTF-8 text: leave --encoding out' : undefined;
 }
 
-/** Told by the byte order mark, or by zero bytes at one side of each pair. */
+/** Recognizes UTF-16 by its byte order mark, or by zero bytes on one side of each pair. */
 function utf16Of(head: Uint8Array): string | undefined {
   if (head[0] === 0xff && head[1] === 0xfe) return 'utf-16le';
   if (head[0] === 0xfe && head[1] === 0xff) return 'utf-16be';
@@ -40,7 +40,7 @@ function utf16Of(head: Uint8Array): string | undefined {
 
 function isUtf8(head: Uint8Array): boolean {
   try {
-    // Of a character that is cut at the end no more is asked.
+    // The last character may be incomplete.
     const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true });
     return (text.match(/[^\p{ASCII}]/gu) ?? []).length >= MIN_UTF8_CHARACTERS;
   } catch {

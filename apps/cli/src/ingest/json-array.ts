@@ -6,7 +6,7 @@ import { badRow, isRecord, type Row } from './row.ts';
 /**
  * Reads the records of one JSON array, holding no more than one of them and a piece of the text.
  * @param name The file's name, for error messages.
- * @throws CommandError where it is no array, and at the first syntax error: the records after it cannot be told apart.
+ * @throws CommandError if it is no array, and at the first syntax error, after which records cannot be told apart.
  */
 export async function* readJsonArray(
   text: AsyncIterable<string>,

@@ -99,7 +99,7 @@ export function ingestRoutes(
   );
 }
 
-/** Returns the size of a body in bytes; the header says less of one that is compressed, and nothing of one in chunks. */
+/** Returns the decompressed size of a body in bytes; `content-length` is smaller, or missing for a chunked body. */
 function sizeOf({ headers, body }: FastifyRequest): number {
   const { 'content-length': length, 'content-encoding': encoding } = headers;
   return length === undefined || encoding !== undefined

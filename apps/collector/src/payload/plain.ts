@@ -2,7 +2,7 @@ import { decodeHTMLStrict } from 'entities';
 import { Parser } from 'htmlparser2';
 import type { Payload } from './schema.ts';
 
-/** The fields that people write; a source copies them from its pages, or out of a feed. */
+/** The fields that people write; a source copies them from its pages or a feed. */
 const TEXT_FIELDS = [
   'title',
   'description',
@@ -13,7 +13,7 @@ const TEXT_FIELDS = [
   'contact_name',
 ] as const satisfies readonly (keyof Payload)[];
 
-/** Elements within a line; each of the others begins and ends one. */
+/** Elements within a line; every other element begins and ends a line. */
 const INLINE =
   'a abbr b big cite code em font i label mark q s small span strike strong sub sup time tt u'.split(
     ' ',
@@ -26,14 +26,14 @@ const OTHERS =
     ' ',
   );
 
-/** A value has no `<` here, so that a search takes no longer than one pass over the text. */
+/** A value excludes `<`, so that matching stays linear in the length of the text. */
 const ATTRIBUTE = String.raw`\s+[a-z][\w:-]*(?:\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+))?`;
 const NAME = [...INLINE, ...CELLS, ...HIDDEN, ...OTHERS].join('|');
 const TAG = new RegExp(String.raw`<(?:/?(?:${NAME})(?:${ATTRIBUTE})*\s*/?>|!--|!doctype\b)`, 'i');
 
 /**
- * Returns a payload as people read it: its texts as `plainText` gives them, all else as it came. The model, the listing
- * and the search see this; the payload is stored as it came.
+ * Returns a payload with its texts converted by `plainText`, for the model, the listing and the search. The stored
+ * payload is not changed.
  */
 export function plainPayload(payload: Payload): Payload {
   const plain = { ...payload };
@@ -46,10 +46,10 @@ export function plainPayload(payload: Payload): Payload {
 }
 
 /**
- * Returns the text of what may be HTML: characters for its entities, and a line for each paragraph, list item and row
- * of a table. HTML is what has a whole tag of a known element, or a comment, escaped or not. In any other text only
- * entities that end with a semicolon are decoded, so that "площа < 50 м²" and "?a=1&copy=2" stay.
- * @param text As it came; one with nothing to read in it, such as a lone image, is returned so.
+ * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. A text is HTML if it
+ * has a whole tag of a known element, or a comment, escaped or not. In other texts only entities with a semicolon are
+ * decoded, so that "площа < 50 м²" and "?a=1&copy=2" stay.
+ * @returns The plain text; `text` itself if that would be empty, as for a lone image.
  */
 export function plainText(text: string): string {
   const unescaped = TAG.test(text) ? text : decodeHTMLStrict(text);

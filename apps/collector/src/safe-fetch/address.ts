@@ -73,7 +73,7 @@ async function resolve(host: string, lookup: Lookup): Promise<ResolvedAddress[]>
   return addresses;
 }
 
-/** Tells whether a text may be an entry of SSRF_ALLOW. */
+/** Returns whether a text is a valid entry of SSRF_ALLOW. */
 export function isAllowEntry(text: string): boolean {
   return readRange(text) !== undefined || /^[\w.-]+$/.test(text);
 }
