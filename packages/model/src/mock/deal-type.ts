@@ -51,16 +51,21 @@ const PAID_FOR_GOOD = stem(
 );
 
 const DEAL = String.raw`(?:оренд|аренд|здач|сдач|прода|обмін|обмен|rent|sale|lease)\p{L}*`;
+const AND = String.raw`(?:[,/]| (?:або|чи|или|or|та|і|и|and) )`;
 
-/** Deals that a text denies: "оренда не цікавить", "не здається", "not for rent". */
+/** Deals that a text denies: "оренда та обмін не цікавлять", "в оренду не здається", "not for rent". */
 const DENIED = whole(
-  String.raw`${DEAL} (?:\p{L}+ )?(?:не|is not|not) (?:цікав|интерес|розгляда|рассматрива|пропон|предлаг|потріб|нуж|interest|consider|offered|possible)\p{L}*|(?:не|без|not for|no) (?:для |на |в )?(?:${DEAL}|зда[юєм]\p{L}*|сда[юе]\p{L}*)`,
+  String.raw`${DEAL}(?: ?${AND} ?${DEAL})? (?:- |\p{L}+ )?(?:не|is not|are not|not) (?:an )?(?:цікав|интерес|розгляда|рассматрива|пропон|предлаг|потріб|нуж|interest|consider|offered|possible|available|option)\p{L}*|(?:в|у|на) ${DEAL} не (?:зда|сда|прода)\p{L}*|(?:не|без|not for|not|no) (?:для |на |в )?(?:${DEAL}|зда[юєм]\p{L}*|сда[юе]\p{L}*)`,
   'gu',
 );
 
+const OFFERED = String.raw`(?:(?:for |to )?(?:rent|sale|let)|${DEAL}|(?:прода|зда|сда|sell)\p{L}*)`;
+/** "Здам або продам", "for sale / rent": the words do not tell which deal a price is for. */
+const EITHER = whole(String.raw`${OFFERED} ?${AND} ?${OFFERED}`);
+
 /** A building that is finished then, "здача 3 квартал 2026", is not let. */
 const COMPLETION = rule(
-  String.raw`(?<!\p{L})[зс]да\p{L}+ [^.;\n]{0,30}?(?:[еэ]ксплуатац|(?:\d|[iі]{1,3}|iv|перш|друг|трет|четверт|перв|втор)\p{L}{0,4}-? ?\p{L}{0,3} ?(?:квартал|кв\.? ?(?=20\d\d)))|(?<!\p{L})[зс]дач\p{L}* [^.;\n]{0,30}?20\d\d`,
+  String.raw`(?<!\p{L})[зс]да\p{L}+[ :,-]{1,3}[^.;\n]{0,30}?(?:[еэ]ксплуатац|(?:\d|[iі]{1,3}|iv|перш|друг|трет|четверт|перв|втор)\p{L}{0,4}-? ?\p{L}{0,3} ?(?:квартал|кв\.? ?(?=20\d\d)))|(?<!\p{L})[зс]дач\p{L}*[ :,-]{1,3}(?!\p{L} (?:оренд|аренд))[^.;\n]{0,30}?(?:\d\.)?20[2-4]\d(?!\d| ?(?:\$|€|грн|uah|usd|eur|у\.? ?е|м|m))`,
   'gu',
 );
 
@@ -74,10 +79,14 @@ function firstOffer(text: string): Offered | null {
   return found[0]?.deal ?? null;
 }
 
-/** The deal whose word stands last in a folded text, nearest to what follows; null without one. */
+/** Whether a folded text offers sale or rent in one breath. */
+export const offersEither = (text: string): boolean => EITHER.test(text);
+
+/** The deal that a folded text offers last, nearest to what follows; null without one. */
 export function lastOffer(text: string): Offered | null {
+  const offered = withoutDenied(text);
   const found = OFFERS.flatMap(([deal, pattern]) =>
-    [...text.matchAll(pattern)].map(({ index }) => ({ deal, at: index })),
+    [...offered.matchAll(pattern)].map(({ index }) => ({ deal, at: index })),
   ).toSorted((a, b) => a.at - b.at);
   return found.at(-1)?.deal ?? null;
 }

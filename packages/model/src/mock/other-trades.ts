@@ -59,7 +59,7 @@ const DEALS_LISTED = stem(String.raw`${DEALS}(?:,|/| та| і| и) ?${DEALS}`);
 
 /** "Построит дом под ключ" offers the building of a house, and no house. */
 const BUILDING = whole(
-  String.raw`(?:(?:по)?стро(?:ит|им|ю|ят)|(?:по|з)?буду(?:є|ємо|ю|ють)|зв(?:едемо|одимо)|we (?:will )?build)(?: \p{L}+){0,3} (?:дом|будин|кот+едж|дач[уі]|бан[юі]|гараж|houses?|homes?)\p{L}*`,
+  String.raw`(?:(?:по)?стро(?:ит|им|ю|ят)|(?:по|з)?буду(?:є|ємо|ю|ють)|зв(?:едемо|одимо)|we (?:will |can )?build)(?: \p{L}+){0,3} (?:дом|будин|кот+едж|дач[уі]|бан[юі]|гараж|houses?|homes?)\p{L}*`,
 );
 
 /**

@@ -78,6 +78,10 @@ export const MONTHLY = rule(
 );
 /** After an amount: it is for a night. */
 export const DAILY = /^\.?,? ?(?:\/|в|на|за|у|per|a)? ?(?:доб|сут|ніч|ноч|night|day|день|daily)/u;
+/** Before an amount of money: the same. */
+export const DAILY_BEFORE = stem(
+  String.raw`подобов|посуточн|за (?:добу|ніч)|за (?:сутки|ночь)|per night|nightly`,
+);
 /** After a number: it is no amount of money. */
 export const PERCENT = /^ ?%/u;
 /** Counts of other things, which a label before them cannot make a price. */

@@ -1,9 +1,10 @@
 import { rule } from './patterns.ts';
 import type { Amount } from './amounts.ts';
 import { readAmounts } from './amounts.ts';
-import { lastOffer } from './deal-type.ts';
+import { dealTypeOfPrice, lastOffer, offersEither } from './deal-type.ts';
 import {
   DAILY,
+  DAILY_BEFORE,
   LABELS,
   LET_NOW,
   MEASURE,
@@ -62,11 +63,13 @@ function isNoPrice(amount: Amount, deal: DealType | null): boolean {
 }
 
 /** 1 when the amount's period is the deal's, -1 when it is another's, 0 when it has none. */
-function periodFit({ after }: Amount, deal: DealType | null): -1 | 0 | 1 {
+function periodFit(amount: Amount, deal: DealType | null): -1 | 0 | 1 {
   if (deal !== 'rent' && deal !== 'daily_rent') return 0;
   const [own, other] = deal === 'rent' ? [MONTHLY, DAILY] : [DAILY, MONTHLY];
-  if (own.test(after)) return 1;
-  return other.test(after) ? -1 : 0;
+  if (own.test(amount.after)) return 1;
+  if (other.test(amount.after)) return -1;
+  const isDaily = isMoney(amount) && DAILY_BEFORE.test(clauseBefore(amount));
+  return isDaily ? (deal === 'daily_rent' ? 1 : -1) : 0;
 }
 
 /** Whether a number without a currency may be a sum of money at all. */
@@ -81,10 +84,12 @@ function isBarePrice(amount: Amount, role: Role | null, fit: number): boolean {
 
 const SAID_AFTER = rule(String.raw`^[ (-]*(?:(?:for|за|на) )?\p{L}+`);
 
-/** Whether the words beside an amount name another deal than the one that is read. */
+/** Whether an amount is for another deal than the one that is read, by the words beside it or its size. */
 function isForOtherDeal(amount: Amount, deal: DealType | null): boolean {
-  const named =
-    lastOffer(clauseBefore(amount)) ?? lastOffer(SAID_AFTER.exec(amount.after)?.[0] ?? '');
+  const before = clauseBefore(amount);
+  const named = offersEither(before)
+    ? dealTypeOfPrice(amount.value, amount.currency)
+    : (lastOffer(before) ?? lastOffer(SAID_AFTER.exec(amount.after)?.[0] ?? ''));
   return deal !== null && named !== null && (named === 'sale') !== (deal === 'sale');
 }
 
