@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import { excerptAt } from './excerpt.ts';
+import { excerptAt } from '../excerpt.ts';
 import type { FindingCode, Position, Problem } from '../finding.ts';
 import { parseLocated } from '../json/located-parser.ts';
 import { type LocatedValue, placeOf } from '../json/located-value.ts';

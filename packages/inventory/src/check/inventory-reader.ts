@@ -24,7 +24,7 @@ import type {
   ScanEvent,
   Scanner,
 } from '../json/scan-event.ts';
-import { excerptAt, Surroundings } from './excerpt.ts';
+import { excerptAt, Surroundings } from '../excerpt.ts';
 import { describe } from './schema-message.ts';
 
 export type ReaderOptions = {

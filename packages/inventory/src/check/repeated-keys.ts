@@ -1,7 +1,7 @@
 import { type LocatedValue, placeOf } from '../json/located-value.ts';
 import { pointerTo } from '../json/pointer.ts';
 import { quoted } from '../shorten.ts';
-import { excerptAt } from './excerpt.ts';
+import { excerptAt } from '../excerpt.ts';
 import type { RecordProblem } from './record-problem.ts';
 
 /** What is wrong with the keys of a record, in the order of its text: those that their objects already had. */

@@ -1,5 +1,5 @@
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, type Scalar, type YAMLMap } from 'yaml';
-import { excerptAt } from '../check/excerpt.ts';
+import { excerptAt } from '../excerpt.ts';
 import type { Position, Problem } from '../finding.ts';
 import type { DuplicateKey, LocatedValue } from '../json/located-value.ts';
 import type { LocatedEvent, ScanEvent, Scanner } from '../json/scan-event.ts';

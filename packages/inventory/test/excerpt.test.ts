@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { excerptAt, Surroundings } from '../../src/check/excerpt.ts';
-import { inChunks, validate } from '../support/findings.ts';
+import { excerptAt, Surroundings } from '../src/excerpt.ts';
+import { inChunks, validate } from './support/findings.ts';
 
 const URL = `https://user:${'hunter2'.repeat(300)}@a.example/`;
 

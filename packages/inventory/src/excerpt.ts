@@ -1,5 +1,5 @@
-import type { Excerpt } from '../finding.ts';
-import { type Cut, maskAround } from '../credentials.ts';
+import type { Excerpt } from './finding.ts';
+import { type Cut, maskAround } from './credentials.ts';
 
 // What is shown of a line on each side of a position, in UTF-16 code units.
 const REACH = 60;
