@@ -12,23 +12,32 @@ export type CallHealth = {
   failures(): string[];
 };
 
-/** Failures of one input or of the caller; they say nothing about the server. */
-const NOT_OF_THE_SERVER: ReadonlySet<ModelErrorCode> = new Set([
-  'MODEL_ABORTED',
-  'MODEL_CLOSED',
+/** Failures of the caller; they say nothing about the server. */
+const OF_THE_CALLER: ReadonlySet<ModelErrorCode> = new Set(['MODEL_ABORTED', 'MODEL_CLOSED']);
+
+/** Failures that may be of one input. MANY_INPUTS in a row mean that the server's context is too small. */
+const OF_AN_INPUT: ReadonlySet<ModelErrorCode> = new Set([
   'MODEL_INPUT_TOO_LARGE',
   'MODEL_REFUSED',
   'MODEL_TRUNCATED',
 ]);
+const MANY_INPUTS = 5;
 
 /** Creates a record of the last failure of each kind. A server that lists its models may still fail every request. */
 export function createCallHealth(): CallHealth {
   const reasons = new Map<CallKind, string>();
+  const inputs = new Map<CallKind, number>();
   return {
     watch: (kind, observe) => (event) => {
       const { outcome, reason = '' } = event;
-      if (outcome === 'ok') reasons.delete(kind);
-      else if (!NOT_OF_THE_SERVER.has(outcome)) reasons.set(kind, reason);
+      if (outcome === 'ok') {
+        reasons.delete(kind);
+        inputs.delete(kind);
+      } else if (OF_AN_INPUT.has(outcome)) {
+        const inARow = (inputs.get(kind) ?? 0) + 1;
+        inputs.set(kind, inARow);
+        if (inARow >= MANY_INPUTS) reasons.set(kind, reason);
+      } else if (!OF_THE_CALLER.has(outcome)) reasons.set(kind, reason);
       observe?.(event);
     },
     failures: () =>

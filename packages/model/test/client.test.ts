@@ -95,6 +95,28 @@ suite('health', () => {
     server.play({ body: { data: [] } });
     assert.equal((await client.health()).status, 'ok');
   });
+
+  test('is failing once five inputs in a row are too large', async (t) => {
+    const { client, server } = await startScene(t, [failure.vllmBadRequest]);
+    const health = () => {
+      server.play({ body: { data: [] } });
+      return client.health();
+    };
+    const fail = async () => {
+      server.play(failure.vllmBadRequest);
+      await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
+    };
+    for (let nth = 0; nth < 4; nth += 1) await fail();
+    assert.equal((await health()).status, 'ok');
+    await fail();
+    const { status, detail } = await health();
+    assert.equal(status, 'failing');
+    assert.match(detail ?? '', /^The last chat request failed: .*longer than the maximum/);
+    server.play(chat.ollama(FLAT));
+    await ask(client);
+    await fail();
+    assert.equal((await health()).status, 'ok');
+  });
 });
 
 suite('closing', () => {
