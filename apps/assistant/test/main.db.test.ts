@@ -84,6 +84,7 @@ test('the start creates the tables, keeps rows that are there, and serves', asyn
     status: 'degraded',
     checks: {
       database: { status: 'ok' },
+      model: { status: 'ok' },
       identity_provider: {
         status: 'degraded',
         detail: 'The identity provider does not answer (bad port): check IDP_BASE_URL.',
