@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import {
   clearAccess,
   endAllSessions,
+  endProviderSession,
   endSessions,
   setCachedRole,
 } from '../../src/identity/invalidation.sql.ts';
@@ -101,6 +102,20 @@ test('who is signed out everywhere loses the sockets of all sign-ins', async (t)
   await signedOut(t, all);
   for (const socket of other.sockets) assert.equal(await socket.outcome(create), 'ok');
   for (const { socket } of other.sockets) socket.close();
+});
+
+test('the end of a session at the provider closes the sockets of its sign-ins alone', async (t) => {
+  const [ended, kept] = [await connected(), await connected()];
+  const session = { providerSessionId: 's-1', userId: 'u-1' };
+  await db
+    .updateTable('user_auth_sessions')
+    .set({ provider_session_id: session.providerSessionId })
+    .where('id', '=', ended.browser.sid)
+    .execute();
+  await db.transaction().execute((trx) => endProviderSession(trx, session));
+  await signedOut(t, ended.sockets);
+  for (const socket of kept.sockets) assert.equal(await socket.outcome(create), 'ok');
+  for (const { socket } of kept.sockets) socket.close();
 });
 
 test('when all are signed out no socket with a cookie stays', async (t) => {
