@@ -135,6 +135,18 @@ for (const [text, kept] of followUps) {
   });
 }
 
+test('a rent is no budget of a search for sale', () => {
+  const before = searched(ASKED, callFor(ASKED)?.[1] as object);
+  assert.deepEqual(callFor('а на продаж?', before)?.[1], {
+    query: `${ASKED} а на продаж?`,
+    deal_type: 'sale',
+    property_type: 'apartment',
+    city: 'Львів',
+    rooms_min: 2,
+    rooms_max: 2,
+  });
+});
+
 test('a new wish, thanks and a search without a budget are no changes of the budget', () => {
   const before = searched(ASKED, callFor(ASKED)?.[1] as object);
   assert.deepEqual(callFor('будинок в Одесі', before)?.[1], {

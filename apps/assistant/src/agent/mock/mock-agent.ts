@@ -67,7 +67,7 @@ function callFor(
   return undefined;
 }
 
-type Search = { query: string; price_max?: number };
+type Search = { query: string; deal_type?: string; price_max?: number };
 
 const cutQuery = (text: string): string => text.trim().slice(0, 512);
 
@@ -95,7 +95,10 @@ function followUp(text: string, wish: Wish, messages: readonly ChatMessage[]): S
   const changes = filtersOf(wish);
   if (!CHEAPER.test(text)) {
     if (Object.keys(changes).length === 0) return undefined;
-    return { ...last, ...changes, query: cutQuery(`${last.query} ${text}`) };
+    const { price_max: _, ...unpriced } = last;
+    // A monthly rent is no budget to buy with.
+    const kept = wish.deal_type === null || wish.deal_type === last.deal_type ? last : unpriced;
+    return { ...kept, ...changes, query: cutQuery(`${last.query} ${text}`) };
   }
   const price = last.price_max ?? lowestPrice(messages);
   return { ...last, ...(price !== undefined && { price_max: price * CHEAPER_BY }), ...changes };
