@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
@@ -5,9 +6,13 @@ import { recordAudit } from '../audit/index.ts';
 import { deleteSession } from './auth-sessions.sql.ts';
 import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';
+import { ProviderError } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
 import type { RevocationQueue } from './revocation-queue.ts';
 import type { SessionTokens } from './session-tokens.ts';
+
+/** What discovery gets where the provider has not been asked for it yet: a sign-out must not hang with it. */
+const DISCOVERY_WAIT_MS = 1000;
 
 /** Gives where the browser goes to sign out at the provider too; nothing where it need not. */
 type SignOut = (sessionId: string) => Promise<string | undefined>;
@@ -32,8 +37,10 @@ export function createSignOut({
   tokens: Pick<SessionTokens, 'openIdToken'>;
 }): SignOut {
   async function endSessionUrl(session: Ended): Promise<string | undefined> {
+    if (provider === undefined) return undefined;
     try {
-      return await provider?.endSessionUrl(await tokens.openIdToken(session));
+      const url = provider.endSessionUrl(await tokens.openIdToken(session));
+      return await Promise.race([url, tooLate()]);
     } catch (error) {
       log.warn({ err: error }, 'signed out here, and not at the provider');
       return undefined;
@@ -56,4 +63,9 @@ export function createSignOut({
     revocations.wake();
     return endSessionUrl(session);
   };
+}
+
+async function tooLate(): Promise<never> {
+  await sleep(DISCOVERY_WAIT_MS, undefined, { ref: false });
+  throw new ProviderError('unavailable', `discovery takes longer than ${DISCOVERY_WAIT_MS} ms`);
 }

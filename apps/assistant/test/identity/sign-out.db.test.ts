@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { beforeEach, test } from 'node:test';
 import { openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../helpers/signing-key.ts';
@@ -138,6 +139,22 @@ test('where the provider ends no sessions, or is away, one is signed out here', 
   const another = await signedIn(fresh);
   assert.deepEqual((await another.post('/auth/logout')).json(), { ok: true });
   assert.ok(lines.some((line) => line.includes('not at the provider')));
+});
+
+test('a logout does not wait for discovery that hangs', async () => {
+  endSessions();
+  const browser = await signedIn(leading);
+  const restarted = await instance({
+    IDP_DISCOVERY: 'true',
+    IDP_END_SESSION: 'true',
+    IDP_TIMEOUT_MS: '20000',
+  });
+  const asked = Promise.withResolvers<ServerResponse>();
+  provider.faults.set('discovery', asked.resolve);
+  assert.deepEqual((await browser.post('/auth/logout', { app: restarted })).json(), { ok: true });
+  (await asked.promise).destroy();
+  assert.ok(lines.some((line) => line.includes('discovery takes longer')));
+  assert.ok(!lines.some((line) => line.includes('did not answer within 20000 ms')));
 });
 
 test('without IDP_END_SESSION no ID token is kept', async () => {
