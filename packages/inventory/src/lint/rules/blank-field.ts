@@ -13,8 +13,9 @@ export const blankField = simpleRule('lint/blank-field', 'warning', (fields) => 
   return found;
 });
 
-/** A required property cannot be left out. */
+/** A required property cannot be left out, nor one that another rule asks for. */
 function adviceOn(key: string): string {
+  if (key === 'owner_host') return 'name the machine or team that runs it';
   if (key === 'last_reviewed') return 'write the day of the last review, as in 2026-11-20';
   return REQUIRED_KEYS.has(key)
     ? 'it is required: say what it is'
