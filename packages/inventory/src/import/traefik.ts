@@ -12,6 +12,9 @@ type Labels = ReadonlyMap<string, string>;
 /** Entrypoints that by custom are encrypted: their ports are set where Traefik runs. */
 const SECURE = /^(?:https|web-?secure|secure)$/i;
 
+/** The beginning of each label of a router; one for UDP has no rule (Traefik, "UDP routers"). */
+const ROUTER = /^traefik\.(http|tcp|udp)\.routers\.([^.]+)\./;
+
 /** A matcher of a rule with its texts; `!` before it excludes what it matches. */
 const MATCHER = /(!\s*)?\b(Host|HostSNI|HostRegexp|PathPrefix|Path)\(([^()]*)\)/gi;
 
@@ -26,11 +29,17 @@ export function* traefikEndpoints(
 ): Generator<Found> {
   const labels = readLabels(definition);
   if (labels.get('traefik.enable') === 'false') return;
-  for (const [label, rule] of labels) {
-    const [, kind = '', router = ''] =
-      /^traefik\.(http|tcp)\.routers\.([^.]+)\.rule$/.exec(label) ?? [];
-    if (router === '') continue;
-    const prefix = `traefik.${kind}.routers.${router}.`;
+  const prefixes = labels.keys().flatMap((label) => ROUTER.exec(label)?.slice(0, 1) ?? []);
+  for (const prefix of new Set(prefixes)) {
+    const [, kind = '', router = ''] = ROUTER.exec(prefix) ?? [];
+    const rule = labels.get(`${prefix}rule`);
+    if (rule === undefined) {
+      leftOut.add(
+        () =>
+          `${shorten(service)}: router ${shorten(router)} of Traefik has no rule; add what it answers`,
+      );
+      continue;
+    }
     const { hosts, paths, isOpen } = readRule(rule);
     if (isOpen || hosts.size === 0) {
       leftOut.add(
