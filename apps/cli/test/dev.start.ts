@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,10 +18,18 @@ const BIN = 'apps/cli/bin/oselya.js';
 const START_LIMIT_MS = 60_000;
 
 const dataDir = await mkdtemp(join(tmpdir(), 'oselya-start-'));
+/** The user's home, and the system's folder for temporary files, with what is left there. */
+const home = await mkdtemp(join(tmpdir(), 'oselya-home-'));
+const temporary = await mkdtemp(join(tmpdir(), 'oselya-temporary-'));
 const ports = await Promise.all([freePort(), freePort(), freePort()]);
 const [assistantUrl, collectorUrl, idpUrl] = ports.map((port) => `http://127.0.0.1:${port}`);
 const env = {
   ...process.env,
+  HOME: home,
+  TMPDIR: temporary,
+  NODE_COMPILE_CACHE: '',
+  XDG_CONFIG_HOME: '',
+  XDG_STATE_HOME: '',
   DATA_DIR: dataDir,
   ASSISTANT_PORT: String(ports[0]),
   COLLECTOR_PORT: String(ports[1]),
@@ -35,14 +43,19 @@ const env = {
 const processes: ChildProcess[] = [];
 after(async () => {
   for (const child of processes) kill(child, 'SIGKILL');
-  await rm(dataDir, { recursive: true, force: true });
+  for (const folder of [dataDir, home, temporary]) {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 let running: Started;
 
 test('the first start makes secrets, loads the samples and says what to try', async () => {
-  running = await start();
+  running = run(NPM_START);
   const { output } = running;
+  await untilIn(running, 'something is said', () => output() !== '');
+  assert.match(output(), /^Oselya is starting; .*Ctrl-C stops it\.\n$/);
+  await untilReady(running);
   for (const address of [assistantUrl, collectorUrl, idpUrl]) {
     assert.ok(output().includes(String(address)), `the summary lacks ${address}`);
   }
@@ -72,8 +85,8 @@ test('every command of the summary works as printed', async () => {
 test('the assistant is talked to as the summary says, signed in with the browser', async () => {
   const [command, ...others] = tryNext().filter(isChat);
   assert.deepEqual(others, []);
-  // The browser and the sign-ins of whoever runs this are left alone.
-  const talk = run(['sh', '-c', `${command} --no-browser`], { XDG_CONFIG_HOME: dataDir });
+  // The browser of whoever runs this is left alone.
+  const talk = run(['sh', '-c', `${command} --no-browser`]);
   const address = /http:\S+\/auth\/terminal\?\S+/;
   await untilIn(talk, 'it says where to sign in', () => address.test(talk.errors()));
   const browser = new Browser();
@@ -84,6 +97,16 @@ test('the assistant is talked to as the summary says, signed in with the browser
   await browser.open(assistantUrl + confirm, new URLSearchParams());
   assert.equal(await talk.ended, 0, talk.errors());
   assert.match(talk.errors(), /Signed in as olena@example\.test\./);
+  assert.match(talk.output(), /Львів/);
+});
+
+test('the chat says that a platform is silent whose process was stopped, and goes on with it', async () => {
+  const command = tryNext().find(isChat);
+  kill(running.child, 'SIGSTOP');
+  const talk = run(['sh', '-c', String(command)]);
+  await untilIn(talk, 'it says so', () => talk.errors().includes('has not answered for 3 s'));
+  kill(running.child, 'SIGCONT');
+  assert.equal(await talk.ended, 0, talk.errors());
   assert.match(talk.output(), /Львів/);
 });
 
@@ -230,6 +253,7 @@ test('Ctrl-C stops it cleanly, and it can be started again at once', async () =>
   kill(running.child, 'SIGINT');
   await running.ended;
   assert.equal(running.errors(), '');
+  assert.match(running.output(), /\nOselya is stopping; Ctrl-C again ends it at once\.\n$/);
   await assert.rejects(fetch(`${collectorUrl}/health`));
 
   running = await start([process.execPath, BIN, 'dev']);
@@ -292,6 +316,38 @@ test('with COLLECTOR_AUTH=required the samples are sent with a key that is revok
   }
 });
 
+test('outside the clone and its data there is what the README names, and nothing else', async () => {
+  const file = join(dataDir, 'mine.csv');
+  await writeFile(file, 'external_id;description\n1;Продам гараж у Луцьку\n');
+  // Nothing listens there any more, so that the load stays to be gone on with.
+  const ingest = run([process.execPath, BIN, 'ingest', file, '--source', 'mine'], {
+    COLLECTOR_URL: collectorUrl ?? '',
+  });
+  await untilIn(ingest, 'it tries', () => ingest.errors().includes('cannot be reached'));
+  kill(ingest.child, 'SIGKILL');
+  await ingest.ended;
+  const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+  const [, named = ''] = /\nthe clone there is ([^]*?) Nothing else is\./.exec(readme) ?? [];
+  const places = Array.from(named.matchAll(/`(?:~\/)?([\w./-]+)`/g), ([, place = '']) => place);
+  const found = [...(await filesIn(home)), ...(await filesIn(temporary))];
+  const unnamed = found.filter((path) => !places.some((place) => path.startsWith(`${place}/`)));
+  assert.deepEqual(unnamed, []);
+  for (const place of ['.config/oselya', '.local/state/oselya', 'node-compile-cache']) {
+    assert.ok(
+      found.some((path) => path.startsWith(`${place}/`)),
+      place,
+    );
+  }
+});
+
+/** All files below a folder, by their paths from there. */
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
 type Started = {
   child: ChildProcess;
   output: () => string;
@@ -320,10 +376,14 @@ function run([command = '', ...args]: string[], more: Record<string, string> = {
 
 async function start(command = NPM_START): Promise<Started> {
   const started = run(command);
-  await untilIn(started, 'the summary is printed', () =>
+  await untilReady(started);
+  return started;
+}
+
+function untilReady(started: Started): Promise<void> {
+  return untilIn(started, 'the summary is printed', () =>
     started.output().includes('Oselya is ready'),
   );
-  return started;
 }
 
 /** Waits as `until` does, but not for a process that has ended. */
@@ -383,8 +443,8 @@ function tryNext(): string[] {
 async function signIn(browser: Browser): Promise<void> {
   const picker = await browser.open(`${assistantUrl}/auth/login`);
   assert.match(await picker.text(), /Olena Koval/);
-  const home = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
-  assert.equal(home.url, `${assistantUrl}/`);
+  const page = await browser.open(picker.url, new URLSearchParams({ account: 'u-olena' }));
+  assert.equal(page.url, `${assistantUrl}/`);
 }
 
 /** Sends a form of the provider's control page, and gives what the page says then. */

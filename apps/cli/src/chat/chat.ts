@@ -136,7 +136,8 @@ function createDescribeStatus(note: (line: string) => void): (status: Status) =>
       case 'waiting': {
         const { code, reason, delayMs } = status;
         isLost = true;
-        const detail = reason === '' ? '' : ` (${oneLine(reason)})`;
+        // Of a broken network it is the system's; a server says the same as the code.
+        const detail = code === 1006 && reason !== '' ? ` (${oneLine(reason)})` : '';
         note(
           `The connection was lost: ${describeClose(code)}${detail}. Connecting again in ${seconds(delayMs)} s.`,
         );

@@ -15,6 +15,8 @@ export function addDevCommand(program: Command, { env, print }: Context): void {
       ),
     )
     .action(async () => {
+      // Before what takes a second or more to load.
+      print('Oselya is starting; the first start takes up to a minute. Ctrl-C stops it.');
       const { dev } = await import('../dev/dev.ts');
       await dev({ env, print });
     });

@@ -33,6 +33,7 @@ export async function dev({ env, print }: DevOptions): Promise<void> {
   // Listened for from the beginning: what is told to stop while it starts closes all the same.
   const stopped = onShutdown(log, async () => {
     stopping.abort();
+    print('\nOselya is stopping; Ctrl-C again ends it at once.');
     await (await starting).close();
   });
   await Promise.all([starting, stopped]);
