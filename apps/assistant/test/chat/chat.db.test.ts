@@ -62,7 +62,7 @@ test('a wish becomes a search, and its answer names what was found', async (t) =
   const [completed] = of(client, 'message.completed');
   assert.ok(completed);
   const { content } = completed['message'] as { content: string };
-  assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12500 UAH/u);
+  assert.match(content, /Оголошення 7.*\n.*Оголошення 8 — 12\s500\sUAH/u);
   const streamed = of(client, 'message.delta').map(({ text }) => text);
   assert.equal(streamed.join(''), content);
   assert.deepEqual(
