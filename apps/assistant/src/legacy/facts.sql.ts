@@ -79,7 +79,7 @@ async function deleteLosers(trx: Transaction<Tables>, userId: string): Promise<L
       count(*) filter (where owner is null) as "legacyDeleted",
       bool_or(owner is not null) as "isOwnDeleted",
       bool_or(survivor_owner is not null) as "isOwnKept"
-    from lost group by lost.category, lost.key order by lost.category, lost.key`.execute(trx);
+    from lost group by lost.category, lost.key order by 1, 2`.execute(trx);
   return rows;
 }
 
