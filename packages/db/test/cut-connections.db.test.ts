@@ -7,11 +7,12 @@ import { atEnd, cutConnections, openTestDatabase } from '../src/testing/index.ts
 const CONNECTIONS = 5;
 
 const read = (on: Kysely<never>) => sql<{ n: number }>`select 1 as n`.execute(on);
-const direct = await openTestDatabase<never>();
 
 // The embedded database has no connections that could be cut.
-if (direct.url !== undefined) {
-  const { url } = direct;
+const isServer = process.env['TEST_DATABASE_URL'] !== undefined;
+const url = isServer ? (await openTestDatabase<never>()).url : undefined;
+
+if (url !== undefined) {
   const { db, pool, close } = await connect<never>({ url, maxConnections: CONNECTIONS });
   atEnd(close);
   const prepared = prepare<{ n: number }>('select $1::int as n');
