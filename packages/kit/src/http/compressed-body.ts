@@ -34,6 +34,8 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
     return done(commonProblem('unsupported_media_type', { detail, headers }));
   }
   const decoder = createDecoder();
+  // Where the request is rejected before its body is read, nothing else listens.
+  decoder.on('error', () => undefined);
   const decoded = Object.assign(Readable.from(readAll(decoder, encoding), { objectMode: false }), {
     receivedEncodedLength: 0,
   });
