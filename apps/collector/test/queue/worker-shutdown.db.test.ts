@@ -39,8 +39,8 @@ test('shutdown waits for jobs in progress', async () => {
     return promise;
   });
   await until('the job to start', () => started);
-  await store(db, payloadOf());
   const stopping = worker.stop(LONG);
+  await store(db, payloadOf());
   await sleep(50);
   resolve(completed);
   await stopping;
