@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { test } from 'node:test';
 
@@ -45,25 +45,6 @@ for (const workspace of workspaces) {
     assert.deepEqual(inCircles(needs), []);
   });
 }
-
-for (const workspace of workspaces) {
-  test(`a folder of ${workspace} with an index is used through it`, () => {
-    const past = [...importsOf(workspace)].filter(({ from, to }) => {
-      const room = roomOf(to);
-      if (roomOf(from) === room || room === to || to === join(room, 'index.ts')) return false;
-      return existsSync(join(ROOT, workspace, 'src', room, 'index.ts'));
-    });
-    assert.deepEqual(past, []);
-  });
-}
-
-test('SQL stands in repositories and *.sql.ts files alone', () => {
-  const holdsSql = /\bsql(<[^`]*>)?`|\.(selectFrom|insertInto|updateTable|deleteFrom|mergeInto)\(/;
-  const elsewhere = globSync('apps/*/src/**/*.ts', { cwd: ROOT })
-    .filter((file) => !/repository\.ts$|\.sql\.ts$/.test(file))
-    .filter((file) => holdsSql.test(readFileSync(join(ROOT, file), 'utf8')));
-  assert.deepEqual(elsewhere, []);
-});
 
 test('circles are found', () => {
   const needs = { a: ['b'], b: ['c'], c: ['b'], d: [] };
