@@ -9,12 +9,12 @@ import { errorsPage } from '../generate/errors-page.ts';
 
 const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8');
 
-test('docs/errors.md is made from the error tables', async () => {
+test('docs/errors.md matches the error tables', async () => {
   const page = errorsPage({ assistant: assistant.errors, collector: collector.errors });
   assert.equal(await docs('errors.md'), page);
 });
 
-test('docs/configuration.md has every variable with its default, and no other', async () => {
+test('docs/configuration.md lists every variable with its default', async () => {
   const rows = new Map(
     [...(await docs('configuration.md')).matchAll(/^\| `(\w+)` +\| (.*?) *\|/gm)].map(
       ([, name = '', fallback = '']) => [name, fallback],
@@ -35,11 +35,13 @@ test('docs/configuration.md has every variable with its default, and no other', 
   }
 });
 
-test('docs/adr/README.md names each status that the contracts do not', async () => {
+test('docs/reference/departures.md names each status that the contracts do not', async () => {
   // Contract 2, Common HTTP rules.
   const contract = new Set([400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]);
   const all = [assistant.errors, collector.errors].flatMap((errors) => Object.values(errors));
-  const row = /^\| Contract 2: the list of statuses .*$/m.exec(await docs('adr/README.md'))?.[0];
+  const row = /^\| Contract 2: the list of statuses .*$/m.exec(
+    await docs('reference/departures.md'),
+  )?.[0];
   assert.deepEqual(
     row?.match(/\b[45]\d\d\b/g)?.map(Number),
     [...new Set(all.map(({ status }) => status))]
@@ -48,9 +50,8 @@ test('docs/adr/README.md names each status that the contracts do not', async () 
   );
 });
 
-test('docs/adr/README.md names each decision once, and no other', async () => {
-  const page = await docs('adr/README.md');
-  const index = page.slice(0, page.indexOf('## '));
+test('docs/adr/README.md names each decision exactly once', async () => {
+  const index = await docs('adr/README.md');
   const named = [...index.matchAll(/\[(\d{4})\]\((\1-[a-z-]+\.md)\)/g)].map(([, , file]) => file);
   const files = (await readdir(join(import.meta.dirname, '../../docs/adr'))).toSorted();
   assert.deepEqual(

@@ -316,7 +316,7 @@ test('with COLLECTOR_AUTH=required the samples are sent with a key that is revok
   }
 });
 
-test('outside the clone and its data there is what the README names, and nothing else', async () => {
+test('Oselya writes outside of the clone only where the README says', async () => {
   const file = join(dataDir, 'mine.csv');
   await writeFile(file, 'external_id;description\n1;Продам гараж у Луцьку\n');
   // Nothing listens there any more, so that the load stays to be gone on with.
@@ -327,7 +327,7 @@ test('outside the clone and its data there is what the README names, and nothing
   kill(ingest.child, 'SIGKILL');
   await ingest.ended;
   const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
-  const [, named = ''] = /\nthe clone there is ([^]*?) Nothing else is\./.exec(readme) ?? [];
+  const [, named = ''] = /Other commands keep small files ([^]*?)\n\n/.exec(readme) ?? [];
   const places = Array.from(named.matchAll(/`(?:~\/)?([\w./-]+)`/g), ([, place = '']) => place);
   const found = [...(await filesIn(home)), ...(await filesIn(temporary))];
   const unnamed = found.filter((path) => !places.some((place) => path.startsWith(`${place}/`)));
