@@ -146,7 +146,7 @@ test('a start and its end wait for no model server, which is asked for a call of
     asked.resolve(path);
     return 'silence' as const;
   };
-  await using server = await startModelServer(play, { playsProbes: true });
+  await using server = await startModelServer(play, { handlesProbes: true });
   const model = { MODEL_MODE: 'openai', MODEL_BASE_URL: server.url, MODEL_CHAT: 'm' };
   const running = await start({ ...env, ...model }, { database, log });
   assert.equal(await asked.promise, '/v1/chat/completions');

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import {
-  answerAlike,
+  constantAnswers,
   type ReceivedRequest,
-  sameVector,
+  constantVector,
   startModelServer,
 } from '@oselya/model/testing';
 import { start, startWorker } from '../src/main.ts';
@@ -22,7 +22,7 @@ async function startSlowServer() {
   const go = Promise.withResolvers<void>();
   const sockets = new Set<Socket>();
   const paths: string[] = [];
-  const answer = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
   const server = await startModelServer(async (request: ReceivedRequest) => {
     paths.push(request.path);
     asked.resolve();

@@ -68,7 +68,7 @@ test('a start and its end wait for no model server', async () => {
     asked.resolve();
     return 'silence' as const;
   };
-  await using server = await startModelServer(play, { playsProbes: true });
+  await using server = await startModelServer(play, { handlesProbes: true });
   const collector = await startCollector(database, {
     MODEL_MODE: 'openai',
     MODEL_BASE_URL: server.url,

@@ -2,14 +2,14 @@ import type { Logger } from '@oselya/kit';
 import { ModelError } from './errors.ts';
 
 /** Begins every probe, so that the model server's log shows its purpose. */
-export const PROBE = 'A probe of the model server at start.';
+export const PROBE_PREFIX = 'A probe of the model server at start.';
 
 /** A request at start that checks one capability of the configured models. */
 export type Probe = {
   /** The capability, as a plural: `embeddings`. */
   name: string;
   /** @throws ModelError when the models lack it. */
-  ask: (signal: AbortSignal) => Promise<unknown>;
+  run: (signal: AbortSignal) => Promise<unknown>;
   /** The setting to change when the models lack it. */
   advice: string;
 };
@@ -24,22 +24,22 @@ export function startProbes(
   log: Pick<Logger, 'info' | 'warn'>,
 ): { close: () => Promise<void> } {
   const stopping = new AbortController();
-  const asking = askAll(probes, { log, signal: stopping.signal });
+  const running = runAll(probes, { log, signal: stopping.signal });
   return {
     close() {
       stopping.abort();
-      return asking;
+      return running;
     },
   };
 }
 
-async function askAll(
+async function runAll(
   probes: readonly Probe[],
   { log, signal }: { log: Pick<Logger, 'info' | 'warn'>; signal: AbortSignal },
 ): Promise<void> {
-  for (const { name, ask, advice } of probes) {
+  for (const { name, run, advice } of probes) {
     try {
-      await ask(signal);
+      await run(signal);
       log.info(`Probed the model server: ${name} work.`);
     } catch (error) {
       if (signal.aborted) return;

@@ -1,17 +1,17 @@
 /** A server in place of a model server, for whoever tests or measures what asks one. */
 export {
-  answerAlike,
+  constantAnswers,
   completion,
   embeddings,
   LISTING,
-  sameVector,
-  textsIn,
+  constantVector,
+  embeddedTexts,
 } from './testing/answers.ts';
 export {
   startModelServer,
   type Answer,
   type ModelServer,
-  type Play,
+  type RequestHandler,
   type ReceivedRequest,
 } from './testing/model-server.ts';
 export { definedModelSchemas } from './model-schema.ts';

@@ -2,14 +2,14 @@ import type { TestContext } from 'node:test';
 import {
   startModelServer,
   type Answer,
-  type Play as PlayRequest,
+  type RequestHandler as PlayRequest,
   type ReceivedRequest,
 } from '../src/testing.ts';
 
 export type { Answer, ReceivedRequest };
 
 /** An answer, or how to make it; the promise lets a test hold a request. */
-export type Play = Answer | PlayRequest;
+export type RequestHandler = Answer | PlayRequest;
 
 /** A model server that plays a script. */
 export type ScriptedServer = {
@@ -18,13 +18,13 @@ export type ScriptedServer = {
   /** Every request that has reached the server, in order. */
   requests: ReceivedRequest[];
   /** Replaces the script: one entry a request, the last one again and again. */
-  play(...script: Play[]): void;
+  play(...script: RequestHandler[]): void;
 };
 
 /** Starts a scripted server; it ends with the test. */
 export async function startScriptedServer(
   t: TestContext,
-  ...first: Play[]
+  ...first: RequestHandler[]
 ): Promise<ScriptedServer> {
   const requests: ReceivedRequest[] = [];
   let script = first;

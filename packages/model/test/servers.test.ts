@@ -5,7 +5,7 @@ import { Parse } from 'typebox/value';
 import type { ModelClientOptions, ModelErrorCode } from '../src/index.ts';
 import {
   type Answer,
-  type Play,
+  type RequestHandler,
   type ReceivedRequest,
   startScriptedServer,
 } from './scripted-server.ts';
@@ -16,7 +16,7 @@ import { API_KEY, ask, chatBody, failsWith, FLAT, startScene } from './test-clie
 const VALUE = { city: 'Львів', price: 52_000 };
 
 /** What differs between the servers that docs/models.md names. */
-const SERVERS: Record<string, { chat: (content: string) => Play; tokens: unknown }> = {
+const SERVERS: Record<string, { chat: (content: string) => RequestHandler; tokens: unknown }> = {
   Ollama: { chat: chat.ollama, tokens: { calls: 1, inputTokens: 26, outputTokens: 9 } },
   vLLM: { chat: chat.vllm, tokens: { calls: 1, inputTokens: 26, outputTokens: 9 } },
   'llama.cpp': { chat: chat.llamaCpp, tokens: { calls: 1, inputTokens: 26, outputTokens: 9 } },

@@ -13,7 +13,7 @@ import {
 } from '../src/index.ts';
 import {
   startScriptedServer,
-  type Play,
+  type RequestHandler,
   type ReceivedRequest,
   type ScriptedServer,
 } from './scripted-server.ts';
@@ -31,7 +31,7 @@ export const API_KEY = 'sk-test-0123456789';
 /** Starts a scripted server and a client with short waits before it. */
 export async function startScene(
   t: TestContext,
-  script: Play[],
+  script: RequestHandler[],
   options: Partial<ModelClientOptions> = {},
 ): Promise<Scene> {
   const server = await startScriptedServer(t, ...script);

@@ -1,5 +1,5 @@
 import type { Logger } from '@oselya/kit';
-import { type ModelClient, ModelError, PROBE, startProbes } from '@oselya/model';
+import { type ModelClient, ModelError, PROBE_PREFIX, startProbes } from '@oselya/model';
 import type { Config } from '../config.ts';
 import { TOOLS } from '../profiles/profile.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';
@@ -23,10 +23,10 @@ export function probeTools(
     log: Pick<Logger, 'info' | 'warn'>;
   },
 ): { close: () => Promise<void> } {
-  async function ask(signal: AbortSignal): Promise<void> {
+  async function run(signal: AbortSignal): Promise<void> {
     const parts = model.streamChat({
       operation: 'probe',
-      system: `${PROBE} Search property listings with your tools.`,
+      system: `${PROBE_PREFIX} Search property listings with your tools.`,
       messages: [{ role: 'user', content: 'Знайди двокімнатну квартиру у Львові.' }],
       tools: toDefinitions(tools.of({ tools: [...TOOLS] }, { hasFiles: true })),
       maxOutputTokens: MAX_TOKENS,
@@ -38,6 +38,6 @@ export function probeTools(
   }
   const advice =
     'The assistant needs a MODEL_CHAT that calls tools: docs/models.md, The assistant.';
-  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', ask, advice }];
+  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', run, advice }];
   return startProbes(probes, log);
 }

@@ -20,7 +20,7 @@ async function probe(t: TestContext, answer: Answer) {
     requests.push(request);
     return answer;
   };
-  const server = await startModelServer(play, { playsProbes: true });
+  const server = await startModelServer(play, { handlesProbes: true });
   const model = createModelClient({
     mode: 'openai',
     baseUrl: server.url,

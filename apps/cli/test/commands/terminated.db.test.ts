@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tables } from '@oselya/collector';
 import { openTestDatabase } from '@oselya/db/testing';
 import { freePort } from '@oselya/kit/testing';
-import { answerAlike, sameVector, startModelServer } from '@oselya/model/testing';
+import { constantAnswers, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 
 const BIN = join(import.meta.dirname, '../../bin/oselya.js');
@@ -34,7 +34,7 @@ async function until(what: string, condition: () => boolean | Promise<boolean>):
 /** A model server that answers nothing about some payloads, and about others when it is told to. */
 async function startHeldModel() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const answer = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
   const state = { held: 0 };
   const server = await startModelServer(async (request) => {
     const asked = JSON.stringify(request.body);

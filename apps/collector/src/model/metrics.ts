@@ -7,14 +7,14 @@ import { Gauge, type Registry } from 'prom-client';
  */
 export function registerModelMetrics(
   registry: Registry,
-  { breaker }: { breaker: Pick<BreakerView, 'state' | 'isProbing'> },
+  { breaker }: { breaker: Pick<BreakerView, 'isOpen'> },
 ): void {
   const open = new Gauge({
     name: 'collector_model_breaker_open',
     help: '1 while a breaker in front of the model server is open, or a request tries whether it can be closed.',
     registers: [registry],
     collect() {
-      open.set(breaker.state === 'open' || breaker.isProbing ? 1 : 0);
+      open.set(breaker.isOpen ? 1 : 0);
     },
   });
 }

@@ -1,5 +1,11 @@
 import type { Logger } from '@oselya/kit';
-import { imageDescription, type ModelClient, PROBE, type Probe, startProbes } from '@oselya/model';
+import {
+  imageDescription,
+  type ModelClient,
+  PROBE_PREFIX,
+  type Probe,
+  startProbes,
+} from '@oselya/model';
 import type { Config } from '../config.ts';
 
 /**
@@ -23,19 +29,19 @@ export function probeModel(
   const probes: Probe[] = [
     {
       name: 'embeddings',
-      ask: (signal) => model.embed([PROBE], { signal }),
+      run: (signal) => model.embed([PROBE_PREFIX], { signal }),
       advice: 'Until then no listing is completed, and search by meaning fails.',
     },
   ];
   if (image !== undefined && config.MODEL_VISION !== 'off') {
     probes.push({
       name: 'images',
-      ask: async (signal) =>
+      run: async (signal) =>
         model.generateObject({
           ...imageDescription,
           operation: 'probe',
           system: 'Describe the image.',
-          data: { hint: PROBE },
+          data: { hint: PROBE_PREFIX },
           image: { bytes: await image(), mediaType: 'image/jpeg' },
           signal,
         }),

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import {
-  answerAlike,
+  constantAnswers,
   completion,
   LISTING,
   type ReceivedRequest,
-  sameVector,
+  constantVector,
   startModelServer,
 } from '@oselya/model/testing';
 import { DIMENSIONS } from '../support/database.ts';
@@ -21,7 +21,7 @@ export type CallMoment = {
 };
 
 const DESCRIPTION = { description: 'Кухня.', room_type: 'kitchen', quality: 'good' };
-const answerOthers = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+const answerOthers = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
 
 /**
  * A model server that reads listings, refuses what repairs telephones, describes pictures and embeds.

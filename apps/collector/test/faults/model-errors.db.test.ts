@@ -6,7 +6,7 @@ import { beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '@oselya/db/testing';
 import type { ModelClientOptions } from '@oselya/model';
-import { type Answer, textsIn } from '@oselya/model/testing';
+import { type Answer, embeddedTexts } from '@oselya/model/testing';
 import type { Payload } from '../../src/payload/schema.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store } from '../support/database.ts';
@@ -179,7 +179,7 @@ const tokens = (text: string) => Math.ceil(text.length / 2);
 test('texts that are too long to embed complete, and search goes on for long queries too', async () => {
   const limit = 100;
   errorOf = (request) => {
-    const most = Math.max(0, ...(textsIn(request) ?? []).map(tokens));
+    const most = Math.max(0, ...(embeddedTexts(request) ?? []).map(tokens));
     return most > limit
       ? llamaCpp(
           `input (${most} tokens) is too large to process. increase the physical batch size (current batch size: ${limit})`,
@@ -247,7 +247,7 @@ test('a server whose context is full is sent fewer requests at once, and every j
 
 test('two texts that the server fails on do not take every probe: the others complete', async () => {
   errorOf = (request) =>
-    textsIn(request)?.some((text) => text.includes('crash me')) === true
+    embeddedTexts(request)?.some((text) => text.includes('crash me')) === true
       ? llamaCpp('Compute error.')
       : undefined;
   const poison = { title: 'Квартира: crash me', description: 'Продам квартиру: crash me' };

@@ -27,7 +27,7 @@ async function probe(
       requests.push(request);
       return request.path.endsWith('/embeddings') ? embedding : image;
     },
-    { playsProbes: true },
+    { handlesProbes: true },
   );
   const model = createModelClient({
     mode: 'openai',

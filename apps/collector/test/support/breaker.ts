@@ -13,6 +13,9 @@ export function fakeBreaker(initial: BreakerState = 'closed'): BreakerView & {
     get state() {
       return state;
     },
+    get isOpen() {
+      return state === 'open' || isProbing;
+    },
     get isProbing() {
       return isProbing;
     },

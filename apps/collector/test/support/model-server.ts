@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import {
   type Answer,
-  answerAlike,
+  constantAnswers,
   completion,
   type ReceivedRequest,
-  sameVector,
+  constantVector,
   startModelServer as start,
 } from '@oselya/model/testing';
 import { DIMENSIONS } from './database.ts';
@@ -39,7 +39,7 @@ export async function startModelServer() {
     /** What it does before it answers. */
     delay?: (() => Promise<void>) | undefined;
   } = { up: true, embeds: true, sees: true, requests: 0, readings: 0 };
-  const answer = answerAlike({ vectorOf: sameVector(DIMENSIONS) });
+  const answer = constantAnswers({ vectorOf: constantVector(DIMENSIONS) });
   const server = await start(async (request) => {
     state.requests += 1;
     if (request.path.endsWith('/chat/completions') && !hasPicture(request)) state.readings += 1;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerAlike, LISTING, startModelServer, textsIn } from '@oselya/model/testing';
+import { constantAnswers, LISTING, startModelServer, embeddedTexts } from '@oselya/model/testing';
 import { answerParent } from '../../process/child.ts';
 
 /** Requests that have come so far, and the most texts that one of them had to embed. */
@@ -27,10 +27,10 @@ const LISTING_AND_PICTURE = {
 /** Serves a model that takes its time and reads the same out of every listing, and sees it on every picture. */
 async function start({ answerMs, dimensions }: { answerMs: number; dimensions: number }) {
   const vector = Array.from({ length: dimensions }, (_, nth) => Math.sin(nth + 1));
-  const answer = answerAlike({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
+  const answer = constantAnswers({ listing: LISTING_AND_PICTURE, vectorOf: () => vector });
   const { url } = await startModelServer(async (request) => {
     await sleep(answerMs);
-    const texts = textsIn(request);
+    const texts = embeddedTexts(request);
     if (texts === undefined) {
       counts.chat += 1;
     } else {

@@ -51,7 +51,12 @@ serveQueue(async ({ databaseUrl, poolSize }) => {
           onJob(job.externalId);
           return Promise.resolve({ status: 'completed', error: null, stages: [], listingId: null });
         },
-        breaker: { state: 'closed', isProbing: false, onChange: () => () => undefined },
+        breaker: {
+          state: 'closed',
+          isOpen: false,
+          isProbing: false,
+          onChange: () => () => undefined,
+        },
         metrics: createMetrics(new Registry()),
         log,
         slots: concurrency,

@@ -4,4 +4,4 @@ export { embedText } from './embed.ts';
 export { FEATURE_SLUGS } from './features.ts';
 export { readListing } from './read-listing.ts';
 export type { DealType, ReadListing } from './types.ts';
-export { readWish, type Wish } from './read-wish.ts';
+export { readSearchCriteria, type SearchCriteria } from './search-criteria.ts';

@@ -15,6 +15,8 @@ export type BreakerState = 'closed' | 'open' | 'half-open';
 /** What others may see of a breaker. */
 export type BreakerView = {
   readonly state: BreakerState;
+  /** Whether calls fail at once: the breaker is open, or its probe is in progress. */
+  readonly isOpen: boolean;
   /** Whether the one probe of a half-open breaker is on its way: until it ends every other call is refused. */
   readonly isProbing: boolean;
   /** Calls the listener with each new state. @returns A function that ends it. */
@@ -130,6 +132,9 @@ export function createBreaker(settings: BreakerSettings): Breaker {
   return {
     get state() {
       return state();
+    },
+    get isOpen() {
+      return state() === 'open' || policy.state === CircuitState.HalfOpen;
     },
     get isProbing() {
       return policy.state === CircuitState.HalfOpen;

@@ -24,6 +24,9 @@ export function joinBreakers(breakers: readonly BreakerView[]): BreakerView {
     get state() {
       return state();
     },
+    get isOpen() {
+      return breakers.some((breaker) => breaker.isOpen);
+    },
     get isProbing() {
       return breakers.some((breaker) => breaker.isProbing);
     },

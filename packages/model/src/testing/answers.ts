@@ -71,7 +71,7 @@ export function embeddings(
 }
 
 /** The texts that a request wants to have embedded; nothing where it wants something else. */
-export function textsIn({ path, body }: ReceivedRequest): string[] | undefined {
+export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undefined {
   if (!path.endsWith('/embeddings')) return undefined;
   // What asks is our own client.
   return (body as { input: string[] }).input;
@@ -81,7 +81,7 @@ export function textsIn({ path, body }: ReceivedRequest): string[] | undefined {
  * Answers as a model that reads the same out of every payload, and lists its models.
  * @param options.vectorOf What it embeds a text as; as long as `EMBEDDING_DIMENSIONS` is.
  */
-export function answerAlike(options: {
+export function constantAnswers(options: {
   listing?: ListingExtraction;
   model?: string;
   vectorOf: (text: string) => readonly number[];
@@ -89,7 +89,7 @@ export function answerAlike(options: {
   const { listing = LISTING, model = 'test', vectorOf } = options;
   return (request) => {
     if (request.path.endsWith('/models')) return { body: { object: 'list', data: [] } };
-    const texts = textsIn(request);
+    const texts = embeddedTexts(request);
     return texts === undefined
       ? completion(JSON.stringify(listing), { model })
       : embeddings(texts.map(vectorOf));
@@ -97,7 +97,7 @@ export function answerAlike(options: {
 }
 
 /** Vectors that are all the same, of so many numbers. */
-export function sameVector(dimensions: number): () => readonly number[] {
+export function constantVector(dimensions: number): () => readonly number[] {
   const vector = Array.from({ length: dimensions }, (_, nth) => nth + 1);
   return () => vector;
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { PROBE } from '../probes.ts';
+import { PROBE_PREFIX } from '../probes.ts';
 
 /** A request as it reached the server. */
 export type ReceivedRequest = {
@@ -27,7 +27,7 @@ export type Answer =
   | { write: (response: ServerResponse) => void };
 
 /** Decides what a request is answered; a promise holds it for so long. */
-export type Play = (request: ReceivedRequest) => Answer | Promise<Answer>;
+export type RequestHandler = (request: ReceivedRequest) => Answer | Promise<Answer>;
 
 /** A server in place of a model server, on a free port of the loopback. */
 export type ModelServer = {
@@ -41,16 +41,16 @@ export type ModelServer = {
 
 /**
  * Starts a model server that plays what it is told, for tests and measurements.
- * @param options.playsProbes Whether it is told the probes of a start too, and does not reject them.
+ * @param options.handlesProbes Whether it is told the probes of a start too, and does not reject them.
  */
 export async function startModelServer(
-  play: Play,
-  { playsProbes = false } = {},
+  play: RequestHandler,
+  { handlesProbes = false } = {},
 ): Promise<ModelServer> {
   const server = createServer((incoming, response) => {
     void (async () => {
       const request = await receive(incoming);
-      const isRejected = !playsProbes && JSON.stringify(request.body).includes(PROBE);
+      const isRejected = !handlesProbes && JSON.stringify(request.body).includes(PROBE_PREFIX);
       perform(isRejected ? { status: 400, body: {} } : await play(request), response);
     })();
   });

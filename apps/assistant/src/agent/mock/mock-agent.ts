@@ -1,4 +1,10 @@
-import { type ChatMessage, type MockAgent, readWish, type Reply, type Wish } from '@oselya/model';
+import {
+  type ChatMessage,
+  type MockAgent,
+  readSearchCriteria,
+  type Reply,
+  type SearchCriteria,
+} from '@oselya/model';
 import { SUMMARY_SYSTEM } from '../summarize.ts';
 import { TITLE_SYSTEM } from '../title.ts';
 import { answerFrom, parse } from './answer.ts';
@@ -24,7 +30,7 @@ export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const text = messages[asked]?.content ?? '';
   if (system.startsWith(TITLE_SYSTEM)) return { text: titleOf(text) };
   if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
-  const wish = readWish(text);
+  const wish = readSearchCriteria(text);
   const say = phrases[answerLanguage(wish.language)];
   const before = messages.slice(0, asked);
   const isFirst = before.every(({ role }) => role !== 'user');
@@ -45,7 +51,7 @@ type Call = { name: string; input: object };
 
 function callFor(
   text: string,
-  context: { wish: Wish; system: string; messages: readonly ChatMessage[] },
+  context: { wish: SearchCriteria; system: string; messages: readonly ChatMessage[] },
 ): Call | undefined {
   const { wish, system, messages } = context;
   const remembered = REMEMBER.exec(text)?.[1];
@@ -72,7 +78,14 @@ type Search = { query: string; deal_type?: string; price_max?: number };
 const cutQuery = (text: string): string => text.trim().slice(0, 512);
 
 /** Converts a wish to filters of a search. */
-function filtersOf({ deal_type, property_type, city, price, rooms, area_total }: Wish): object {
+function filtersOf({
+  deal_type,
+  property_type,
+  city,
+  price,
+  rooms,
+  area_total,
+}: SearchCriteria): object {
   return {
     ...(deal_type !== null && { deal_type }),
     ...(property_type !== null && { property_type }),
@@ -87,7 +100,11 @@ function filtersOf({ deal_type, property_type, city, price, rooms, area_total }:
  * Returns the last search of the conversation with the changes of a short message: "дешевше", "а в Києві?",
  * "трикімнатну". A message that names both a kind of property and a city is a new search.
  */
-function followUp(text: string, wish: Wish, messages: readonly ChatMessage[]): Search | undefined {
+function followUp(
+  text: string,
+  wish: SearchCriteria,
+  messages: readonly ChatMessage[],
+): Search | undefined {
   const last = messages
     .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
     .findLast(({ name }) => name === 'search_listings')?.input as Search | undefined;
@@ -114,7 +131,7 @@ function lowestPrice(messages: readonly ChatMessage[]): number | undefined {
   return prices.length === 0 ? undefined : Math.min(...prices);
 }
 
-function remember(said: string, wish: Wish): Call {
+function remember(said: string, wish: SearchCriteria): Call {
   const key =
     wish.city !== null ? 'city' : wish.price !== null ? 'budget' : firstWord(said).toLowerCase();
   const value = said.trim().slice(0, 500);

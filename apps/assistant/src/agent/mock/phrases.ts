@@ -1,4 +1,4 @@
-import type { Wish } from '@oselya/model';
+import type { SearchCriteria } from '@oselya/model';
 
 /** The languages that the mock answers in; texts of several languages get Ukrainian. */
 export type AnswerLanguage = 'uk' | 'ru' | 'en';
@@ -68,6 +68,6 @@ export const phrases: Record<AnswerLanguage, Phrases> = {
   },
 };
 
-export function answerLanguage(language: Wish['language']): AnswerLanguage {
+export function answerLanguage(language: SearchCriteria['language']): AnswerLanguage {
   return language === 'ru' || language === 'en' ? language : 'uk';
 }

@@ -3,7 +3,7 @@ import { readFacts } from './read-listing.ts';
 import type { DealType, Language, PropertyType } from './types.ts';
 
 /** What somebody looks for, as far as a text says it; unknown things null. */
-export type Wish = {
+export type SearchCriteria = {
   language: Language;
   /** Whether it speaks of a kind of property at all. */
   namesProperty: boolean;
@@ -20,6 +20,6 @@ export type Wish = {
 };
 
 /** Reads what somebody looks for, by the rules that read listings. */
-export function readWish(text: string): Wish {
+export function readSearchCriteria(text: string): SearchCriteria {
   return readFacts({}, readText('', text));
 }
