@@ -1,0 +1,135 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import { MAX_ID_LENGTH } from './limits.ts';
+
+/** Pattern of a text that PostgreSQL stores: without NUL. */
+export const STORABLE = '^[^\\u0000]*$';
+
+/** Returns the schema of a text of a client that is not empty and can be stored. */
+export const text = (maxLength: number, description: string) =>
+  Type.String({ pattern: STORABLE, minLength: 1, maxLength, description });
+const nullable = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+const time = (description?: string) =>
+  Type.String({ format: 'date-time', ...(description && { description }) });
+
+/** An `id` that a client gives a message, for the answers to repeat: a text or an integer. */
+export const messageId = Type.Union([
+  Type.String({ maxLength: MAX_ID_LENGTH }),
+  Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+]);
+/** See {@link messageId}. */
+export type MessageId = Static<typeof messageId>;
+
+/** A session, for examples. */
+export const exampleSession = {
+  session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+  profile_id: 'default',
+  user_id: 'u-1',
+  name: 'Two rooms near the park',
+  message_count: 12,
+  pinned: false,
+  created_at: '2026-03-02T09:15:00.000Z',
+  last_active: '2026-03-04T17:42:10.000Z',
+};
+
+/** A message, for examples. */
+export const exampleMessage = {
+  id: '6b0f2f0e-0f55-4c3c-8f0f-3d4b5f7f2a11',
+  role: 'user',
+  content: 'Двокімнатна квартира біля парку, до 15 000 грн',
+  created_at: '2026-03-04T17:42:10.000Z',
+};
+
+/** A session. Specification 000, Session summary item. */
+export const sessionSchema = Type.Object(
+  {
+    session_id: Type.String(),
+    profile_id: Type.String({ description: 'Empty where an older system named none.' }),
+    user_id: nullable(
+      Type.String({
+        description: 'The owner; null for a session of an older system, which only admins see.',
+      }),
+    ),
+    name: Type.String(),
+    message_count: Type.Integer(),
+    pinned: Type.Boolean(),
+    created_at: time(),
+    last_active: time(),
+  },
+  { $id: 'SessionSummary', examples: [exampleSession] },
+);
+/** See {@link sessionSchema}. */
+export type Session = Static<typeof sessionSchema>;
+
+/** A stored message of a conversation. Contract 3, Answers. */
+export const messageSchema = Type.Object(
+  {
+    id: Type.String(),
+    role: Type.String({ description: 'Such as `user` or `assistant`.' }),
+    content: Type.String(),
+    tool_calls: Type.Optional(Type.Unknown({ description: 'Tools that the assistant used.' })),
+    created_at: nullable(time('Null where the row of an older system has none.')),
+    status: Type.Optional(
+      Type.Enum(['cancelled', 'failed', 'cut'], {
+        description:
+          'Why an answer is incomplete: its user cancelled it, it failed, or its process ended. Absent from a complete one.',
+      }),
+    ),
+    client_message_id: Type.Optional(
+      Type.String({ description: 'The name that the client gave the message.' }),
+    ),
+    unasked: Type.Optional(
+      Type.Boolean({
+        description:
+          'True for a message that answers no other one, such as the digest of a saved search.',
+      }),
+    ),
+    problem: Type.Optional(
+      Type.Unknown({ description: 'The error of an answer that failed, as a problem.' }),
+    ),
+  },
+  { $id: 'Message', examples: [exampleMessage] },
+);
+/** See {@link messageSchema}. */
+export type Message = Static<typeof messageSchema>;
+
+/** The members of a problem that clients use. RFC 9457. */
+export const problemSchema = Type.Object(
+  {
+    title: Type.String(),
+    status: Type.Integer(),
+    code: Type.String(),
+    detail: Type.Optional(Type.String()),
+  },
+  { $id: 'Problem' },
+);
+/** See {@link problemSchema}. */
+export type Problem = Static<typeof problemSchema>;
+
+/** A fact that a tool wrote or removed. */
+export const memoryChange = Type.Object({
+  category: Type.String(),
+  key: Type.String(),
+  value: nullable(Type.String({ description: 'Null where the fact was removed.' })),
+  previous: nullable(Type.String({ description: 'Null where the fact is new.' })),
+});
+/** See {@link memoryChange}. */
+export type MemoryChange = Static<typeof memoryChange>;
+
+const toolMembers = {
+  step_id: Type.String({ description: 'Of the step, as in `GET /sessions/{id}/planning`.' }),
+  name: Type.String(),
+  title: Type.String({ description: 'The activity, for people.' }),
+};
+/** A tool call that has started. */
+export const startedTool = Type.Object(toolMembers);
+/** A tool call that has finished. */
+export const finishedTool = Type.Object({
+  ...toolMembers,
+  status: Type.Enum(['done', 'failed']),
+  summary: Type.String({ description: 'The result, for people.' }),
+  changes: Type.Array(memoryChange, {
+    description: "Changes in the user's memory; `memory.undo` reverts them.",
+  }),
+});
+/** See {@link startedTool}. */
+export type Tool = Static<typeof startedTool>;

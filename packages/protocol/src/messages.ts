@@ -1,0 +1,260 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox';
+import {
+  finishedTool,
+  messageId,
+  messageSchema,
+  problemSchema,
+  sessionSchema,
+  startedTool,
+  STORABLE,
+  text,
+} from './data.ts';
+import { MAX_TEXT_LENGTH, OPENED_MESSAGES } from './limits.ts';
+
+export * from './data.ts';
+export * from './limits.ts';
+
+const ofSession = { session_id: Type.String() };
+const ofTurn = {
+  ...ofSession,
+  turn_id: Type.String(),
+  seq: Type.Integer({
+    minimum: 1,
+    description: 'Number of the event in its turn, from 1 without gaps.',
+  }),
+};
+const optionalId = { id: Type.Optional(messageId) };
+
+/** Defines a message that answers one of a client, whose `id` it repeats. */
+const answer = <Members extends TProperties>(members: Members, description: string) => ({
+  isEvent: false,
+  description,
+  members: { ...optionalId, ...members },
+});
+
+/** Defines an event of a turn; to the socket that began the turn it repeats the `id`. */
+const event = <Members extends TProperties>(members: Members, description: string) => ({
+  isEvent: true,
+  description,
+  members: { ...optionalId, ...ofTurn, ...members },
+});
+
+/** Messages of the server by their keys, which are the types except for `error.event`. Later versions may add some. */
+export const serverMessages = {
+  pong: answer({}, 'The connection is alive.'),
+  'session.created': answer(
+    { ...ofSession, session: sessionSchema },
+    'The session exists, and the socket receives its events.',
+  ),
+  'session.opened': answer(
+    {
+      ...ofSession,
+      session: sessionSchema,
+      messages: Type.Array(messageSchema, {
+        maxItems: OPENED_MESSAGES,
+        description: 'The latest, oldest first; `GET /sessions/{id}` leads to the earlier ones.',
+      }),
+      turn: Type.Union([Type.Object({ turn_id: Type.String() }), Type.Null()], {
+        description: 'The running turn, or null; always null unless the user owns the session.',
+      }),
+    },
+    'The current state of the session. Its owner then receives the events of the running turn, and of later turns.',
+  ),
+  'session.closed': answer(ofSession, 'The socket receives no more events of the session.'),
+  'message.repeated': answer(
+    {
+      ...ofSession,
+      client_message_id: Type.String(),
+      turn_id: Type.String({ description: 'Of the answer; of the latest after a retry.' }),
+    },
+    'The message was stored before, under the same name. Open the session with this turn for its events.',
+  ),
+  'message.cancelling': answer(
+    ofSession,
+    'The answer is being cancelled; its end follows as an event.',
+  ),
+  'memory.undone': answer(
+    { ...ofSession, step_id: Type.String() },
+    'The memory is as it was before the step.',
+  ),
+  error: answer(
+    { problem: problemSchema },
+    'The message failed; the socket stays open. A message that is no JSON object with a `type` has no `id` to repeat.',
+  ),
+  'message.started': event(
+    {
+      message: messageSchema,
+      replaces: Type.Optional(
+        Type.String({
+          description: 'The answer that this one replaces; it stays until this one has ended.',
+        }),
+      ),
+    },
+    "The user's message is stored, and an answer begins: the first event of a turn.",
+  ),
+  'message.delta': event(
+    { text: Type.String({ description: 'To be appended to the text before it.' }) },
+    'More text of the answer. A client that opens the session later gets consecutive texts as one, with the number of the last.',
+  ),
+  'tool.started': event({ tool: startedTool }, 'A tool starts.'),
+  'tool.finished': event({ tool: finishedTool }, 'A tool has finished.'),
+  'message.completed': event(
+    { message: messageSchema },
+    'The answer is stored, complete or as far as it came: then its `status` is `cancelled` or `cut`. An attempt without any text leaves the earlier answer, which is the message then. It ends the answer whatever its number: after a process has died, numbers continue from the last stored event, and a client may have more.',
+  ),
+  'error.event': event(
+    {
+      problem: problemSchema,
+      message: Type.Optional({
+        ...messageSchema,
+        description:
+          'The answer as it is stored, or the earlier one that stays. Absent where the session was deleted.',
+      }),
+    },
+    'The answer failed, which ends it.',
+  ),
+  'message.arrived': event(
+    { message: messageSchema },
+    'A message of the assistant that answers no other one, such as the digest of a saved search. It is the only event of its turn, and never comes between those of an answer.',
+  ),
+  'session.updated': {
+    isEvent: true,
+    description:
+      'The session was renamed, pinned or unpinned, or got its name from the first message that was answered completely. It belongs to no turn, and comes at any time.',
+    members: { ...ofSession, session: sessionSchema },
+  },
+};
+type ServerMessages = typeof serverMessages;
+/** A key of {@link serverMessages}. */
+export type ServerKey = keyof ServerMessages;
+
+/** A message of the server. */
+export type ServerFrame<Key extends ServerKey = ServerKey> = {
+  [Name in Key]: { type: Name extends 'error.event' ? 'error' : Name } & Static<
+    TObject<ServerMessages[Name]['members']>
+  >;
+}[Key];
+
+/** Keys of the events of an answer, in about their order. */
+const answerEvents = [
+  'message.started',
+  'message.delta',
+  'tool.started',
+  'tool.finished',
+  'message.completed',
+  'error.event',
+] as const;
+
+/** An event of the turn of an answer. The last one is `message.completed` or `error`. */
+export type AnswerFrame = ServerFrame<(typeof answerEvents)[number]>;
+
+/** An event of any turn. */
+export type TurnFrame = AnswerFrame | ServerFrame<'message.arrived'>;
+
+/** Returns whether an event ends its answer. */
+export function isEnd({ type }: Pick<TurnFrame, 'type'>): boolean {
+  return type === 'message.completed' || type === 'error';
+}
+
+/** Defines a message of clients. Unknown members are errors, and an optional one may be null. */
+const request = <
+  const Access extends 'public' | 'signed-in' | { permission: string },
+  Members extends TProperties,
+  const Answer extends ServerKey,
+>(
+  access: Access,
+  members: Members,
+  about: { description: string; answers: readonly Answer[] },
+) => ({ access, members: { ...optionalId, ...members }, ...about });
+
+const sessionId = {
+  session_id: text(300, "The session's id. Ids of an older system may be any text."),
+};
+const useProfiles = { permission: 'svc.profiles.use' } as const;
+
+/** Messages of clients by type: the permission that each needs, its members, and its answers beside `error`. */
+export const clientMessages = {
+  ping: request('public', {}, { description: 'Checks the connection.', answers: ['pong'] }),
+  'session.create': request(
+    useProfiles,
+    {
+      profile_id: Type.Optional(text(64, 'Defaults to the default profile.')),
+      name: Type.Optional(Type.String({ pattern: STORABLE, maxLength: 200 })),
+    },
+    {
+      description: 'Creates a session and opens it. An admin-only profile needs the role `admin`.',
+      answers: ['session.created'],
+    },
+  ),
+  'session.open': request(
+    useProfiles,
+    {
+      ...sessionId,
+      turn_id: Type.Optional(text(100, 'The turn of the last event that the client has.')),
+      after: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 2 ** 31 - 1,
+          description: 'The greatest `seq` of that turn that the client has.',
+        }),
+      ),
+    },
+    {
+      description:
+        'Opens a session. Like `GET /sessions/{id}` it needs the owner, an admin, or the permission `svc.sessions.read_all`. With `turn_id` and `after` an interrupted answer continues.',
+      answers: ['session.opened'],
+    },
+  ),
+  'session.close': request('signed-in', sessionId, {
+    description: 'Ends the events of a session; it need not be open.',
+    answers: ['session.closed'],
+  }),
+  'message.send': request(
+    useProfiles,
+    {
+      ...sessionId,
+      // Not blank, and without NUL, which PostgreSQL does not store.
+      text: Type.String({
+        minLength: 1,
+        maxLength: MAX_TEXT_LENGTH,
+        pattern: '^(?![^]*\\u0000)\\s*\\S',
+      }),
+      client_message_id: Type.Optional(
+        text(100, "The client's name for it: a message sent again under its name is stored once."),
+      ),
+    },
+    {
+      description:
+        "Sends a message in one's own session, which begins a turn. Its events go to every socket that has the session open, and repeat the `id` to this one.",
+      answers: ['message.repeated', ...answerEvents],
+    },
+  ),
+  'message.retry': request(useProfiles, sessionId, {
+    description:
+      "Answers the last message of one's own session again, if its answer is incomplete.",
+    answers: answerEvents,
+  }),
+  'message.cancel': request('signed-in', sessionId, {
+    description: "Cancels the running answer in one's own session; its text so far is kept.",
+    answers: ['message.cancelling'],
+  }),
+  'memory.undo': request(
+    { permission: 'svc.memory.read_own' },
+    {
+      ...sessionId,
+      step_id: text(100, 'Of the step that changed the memory, from `tool.finished`.'),
+    },
+    {
+      description: "Reverts the changes of a tool in one's memory, in one's own session.",
+      answers: ['memory.undone'],
+    },
+  ),
+};
+type ClientMessages = typeof clientMessages;
+/** The type of a message of clients. */
+export type ClientType = keyof ClientMessages;
+
+/** A message of a client. */
+export type ClientFrame<Type_ extends ClientType = ClientType> = {
+  [Name in Type_]: { type: Name } & Static<TObject<ClientMessages[Name]['members']>>;
+}[Type_];
