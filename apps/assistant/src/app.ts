@@ -13,11 +13,10 @@ import { type Database, isDatabaseOutage, ping } from '@oselya/db';
 import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
-import { refuseCrossSite } from './access/same-origin.ts';
 import { adminRoutes } from './admin/routes.ts';
 import { createUserAdmin } from './admin/users.ts';
 import { checkInstructions, fixedLimits, openModel, probeTools } from './agent/index.ts';
-import { auditRoutes, sweepAudit } from './audit/index.ts';
+import { auditRoutes, sweepAudit } from './admin/audit.ts';
 import { createChat } from './chat/chat.ts';
 import { chatLifecycle } from './chat/lifecycle.ts';
 import { createChatMetrics } from './chat/metrics.ts';
@@ -44,7 +43,7 @@ import {
   terminalRoutes,
   USER_CHANNEL,
 } from './identity/index.ts';
-import { maintain } from './maintenance/maintenance.ts';
+import { registerUpkeep } from './upkeep.ts';
 import { adminMemoryRoutes, createMemory, memoryRoutes } from './memory/index.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
 import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
@@ -118,8 +117,11 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   app.addHook('onClose', () => identity.revocations.close());
   await app.register(cookie);
-  refuseCrossSite(app, { baseUrl: config.BASE_URL, hasSession: identity.cookies.hasSession });
-  guardRoutes(app, identity.currentUser);
+  guardRoutes(app, {
+    baseUrl: config.BASE_URL,
+    hasSession: identity.cookies.hasSession,
+    currentUser: identity.currentUser,
+  });
   // Before the routes: a scope has the hooks that were there when it was made.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
@@ -235,7 +237,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
       return { status: 'degraded', detail };
     },
   });
-  maintain(app, { db, log, sweeps: sweepsOf(config) });
+  registerUpkeep(app, { db, log, sweeps: sweepsOf(config) });
   await app.ready();
   return app;
 }

@@ -326,6 +326,8 @@ export const errors = {
   },
 } satisfies Record<string, ErrorDefinition>;
 
+export type ErrorCode = keyof typeof errors;
+
 /** Builds the assistant's errors. */
 export const problem = defineProblems(errors);
 

@@ -1,23 +1,28 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { problem } from '../errors.ts';
-import { hasPermission, type Permission } from './permissions.ts';
-import type { KnownUser, User } from './user.ts';
+import { isCrossSiteChange } from '@oselya/kit';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import { type ErrorCode, problem, problemAnswers } from '../errors.ts';
+import { hasPermission, type KnownUser, type Permission, type User } from './permissions.ts';
 
-/** What the guard can answer on every route that is not public, for `problemAnswers` beside what the route itself can. */
+/** The errors that the guard answers on every route that is not public. */
 export const guardRefusals = [
   'not_signed_in',
   'provider_unavailable',
   'user_without_email',
 ] as const;
 
-/** Who may use a route. */
+/** The requirement that a route has of its user. */
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
-// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** Whoever may send a request says so in it, and no cookie counts, so that it may come from anywhere. */
+    /**
+     * Errors of the route itself, by code or status. The guard adds those of access and input, and describes all of
+     * them in the OpenAPI document.
+     */
+    errors?: readonly (ErrorCode | number)[];
+    /** Whether requests authenticate themselves with a signature, so that no cookie and no origin counts. */
     isSigned?: boolean;
   }
   interface FastifyRequest {
@@ -29,21 +34,29 @@ declare module 'fastify' {
 }
 
 /**
- * Guards all routes of `app`, closed by default: each has to say in `config.access` who may use it,
- * and one that does not stops the start. Only the kit's own routes, which say that they are
- * `operational`, are open to anybody without. Specification 000, Permission check rules.
- * Requests that change something are held against the user twice: before their bodies are read, and again
- * before their handlers run, since a body can take long.
- * @param currentUser Resolves the user of a request, or makes sure that a `known` one still holds; it may
- * throw a problem of its own.
+ * Guards all routes of `app`. Each route declares its requirement in `config.access`; a route that does not declare one
+ * stops the start. Only the kit's `operational` routes are open without it.
+ * Specification 000, Permission check rules; Contract 3, State-changing requests.
+ *
+ * The user of a request that changes something is checked twice: before its body is read and before its handler runs,
+ * since a body can take long. Such a request must also come from this origin if it carries the session cookie.
+ * @param options.currentUser Resolves the user of a request, or checks that a `known` one is still current.
  */
 export function guardRoutes(
   app: FastifyInstance,
-  currentUser: (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    known?: KnownUser,
-  ) => Promise<KnownUser | undefined>,
+  {
+    baseUrl,
+    hasSession,
+    currentUser,
+  }: {
+    baseUrl: string;
+    hasSession: (request: FastifyRequest) => boolean;
+    currentUser: (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      known?: KnownUser,
+    ) => Promise<KnownUser | undefined>;
+  },
 ): void {
   app.decorateRequest('user', null);
   app.decorateRequest('generation', 0);
@@ -52,50 +65,76 @@ export function guardRoutes(
     const { access = 'signed-in' } = request.routeOptions.config;
     if (access === 'public') return;
     const { user, generation } = request;
-    const current = await currentUser(
-      request,
-      reply,
-      user === null ? undefined : { user, generation },
-    );
+    const known = user === null ? undefined : { user, generation };
+    const current = await currentUser(request, reply, known);
     if (current === undefined) throw problem('not_signed_in');
     checkAccess(current.user, access);
     request.user = current.user;
     request.generation = current.generation;
   }
 
-  app.addHook('onRoute', (route) => {
-    const { method, url, config } = route;
-    if (config?.operational === true) return;
-    if (config?.access === undefined) {
-      throw new Error(`Route ${String(method)} ${url} does not declare its access`);
-    }
-    const { access } = config;
-    if (access === 'public') return;
-    // OpenAPI 3.1, Security Requirement Object: the roles that a caller needs.
-    const needs = typeof access === 'string' ? [] : Object.values(access);
-    route.schema = { ...route.schema, security: [{ session: needs }] };
-  });
+  app.addHook('onRoute', describeRoute);
 
   app.addHook('onRequest', async (request, reply) => {
     const { url, config } = request.routeOptions;
-    // There is no route, so there is nothing to guard.
-    if (url === undefined) return;
-    if (config.operational === true) return;
+    const isCookieUsed = config.isSigned !== true && hasSession(request);
+    if (isCookieUsed && isCrossSiteChange(request, baseUrl)) throw problem('cross_site_request');
+    const isUnknownRoute = url === undefined;
+    if (isUnknownRoute || config.operational === true) return;
     await admit(request, reply);
-    // What one user is answered is nobody else's, and on this machine nobody's after signing out.
     if (request.user !== null) void reply.header('cache-control', 'no-store');
   });
 
   app.addHook('preHandler', async (request, reply) => {
-    if (request.user !== null && changesSomething(request)) await admit(request, reply);
+    if (request.user !== null && isChange(request.method)) await admit(request, reply);
   });
 }
 
-const changesSomething = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
+const isChange = (method: string) => method !== 'GET' && method !== 'HEAD';
+
+/** Adds the security requirement (OpenAPI 3.1) and the errors of a route to its schema. */
+function describeRoute(route: RouteOptions): void {
+  const { method, url, config, schema } = route;
+  if (config?.operational === true) return;
+  if (config?.access === undefined) {
+    throw new Error(`Route ${String(method)} ${url} does not declare its access`);
+  }
+  const { access, errors } = config;
+  const roles = typeof access === 'string' ? [] : Object.values(access);
+  route.schema = {
+    ...schema,
+    ...(access !== 'public' && { security: [{ session: roles }] }),
+    ...(errors && {
+      response: {
+        ...problemAnswers(
+          ...new Set([...accessErrors(access, route), ...inputErrors(route), ...errors]),
+        ),
+        ...(schema?.response as object),
+      },
+    }),
+  };
+}
+
+function accessErrors(access: Access, { method }: RouteOptions): (ErrorCode | number)[] {
+  if (access === 'public') return [];
+  return [
+    ...guardRefusals,
+    ...(isChange(String(method)) ? (['cross_site_request'] as const) : []),
+    ...(access === 'signed-in'
+      ? []
+      : (['role' in access ? 'admin_only' : 'permission_missing'] as const)),
+  ];
+}
+
+function inputErrors({ schema, attachValidation }: RouteOptions): number[] {
+  if (schema?.body !== undefined) return [400, 413, 415, 422];
+  const hasInput = schema?.querystring !== undefined || schema?.params !== undefined;
+  return hasInput && attachValidation !== true ? [422] : [];
+}
 
 /**
- * Holds what somebody asks for against who they are, for routes and socket messages alike.
- * @throws `admin_only` or `permission_missing`.
+ * Checks that a user meets a requirement, for routes and socket messages alike.
+ * @throws ProblemError `admin_only` or `permission_missing`.
  */
 export function checkAccess(user: User, access: Exclude<Access, 'public'>): void {
   if (access === 'signed-in') return;
@@ -108,7 +147,7 @@ export function checkAccess(user: User, access: Exclude<Access, 'public'>): void
   }
 }
 
-/** The user of a request to a route that is not public. */
+/** Returns the user of a request to a route that is not public. */
 export function signedIn({ user }: FastifyRequest): User {
   if (user === null) throw new Error('A public route has no signed-in user');
   return user;

@@ -1,8 +1,27 @@
-import type { Role } from './user.ts';
+import { type RawBuilder, type SqlBool, sql, type Transaction } from 'kysely';
+import { type Static, Type } from 'typebox';
+import type { Tables } from '../tables.ts';
+
+/** Specification 000, User record. */
+export const role = Type.Union([Type.Literal('user'), Type.Literal('admin')]);
+
+export type Role = Static<typeof role>;
+
+/** A user as the identity provider describes them. Specification 000, User record. */
+export type User = {
+  id: string;
+  email: string;
+  display_name: string | null;
+  role: Role;
+  permissions: string[];
+};
+
+/** A resolved user, and the generation of their cached access then: under another one the rights may differ. */
+export type KnownUser = { user: User; generation: number };
 
 /**
- * Every permission, what it allows, and which roles have it by default at the identity provider.
- * Specification 000, Permissions and defaults. The slugs are checked literally.
+ * Every permission, its meaning, and the roles that have it by default at the identity provider.
+ * Specification 000, Permissions and defaults. The slugs are compared literally.
  */
 export const permissions = {
   'svc.sessions.read_own': { meaning: 'view own sessions', defaults: ['user', 'admin'] },
@@ -24,7 +43,7 @@ export const permissions = {
 export type Permission = keyof typeof permissions;
 
 /**
- * Whether somebody has a permission: the role `admin` has all of them, whatever the provider lists.
+ * Returns whether a user has a permission; the role `admin` implies all of them.
  * Specification 000, Permission check rules.
  */
 export function hasPermission(
@@ -32,4 +51,48 @@ export function hasPermission(
   permission: Permission,
 ): boolean {
   return user.role === 'admin' || user.permissions.includes(permission);
+}
+
+/**
+ * The rows that a user may access: all of them, including those of an older system that have no owner (admins), those
+ * of every user (holders of a permission), or their own. Specification 000, Ownership columns.
+ */
+export type AccessScope = 'everything' | 'every-user' | { userId: string };
+
+/**
+ * Returns the access scope of a user. Owners need no permission. Specification 000, Ownership rules on session
+ * endpoints.
+ * @param permission Extends the scope to other users' rows. Without one only admins access those.
+ */
+export function accessScope(
+  user: Pick<User, 'id' | 'role' | 'permissions'>,
+  permission?: Permission,
+): AccessScope {
+  if (user.role === 'admin') return 'everything';
+  if (permission !== undefined && hasPermission(user, permission)) return 'every-user';
+  return { userId: user.id };
+}
+
+/**
+ * Builds the SQL condition that a row is in an access scope.
+ * @param owner The column that holds the owner's id.
+ */
+export function whereInScope(scope: AccessScope, owner: string): RawBuilder<SqlBool> {
+  if (scope === 'everything') return sql<SqlBool>`true`;
+  if (scope === 'every-user') return sql<SqlBool>`${sql.ref(owner)} is not null`;
+  return sql<SqlBool>`${sql.ref(owner)} = ${scope.userId}`;
+}
+
+/** Advisory locks with two keys are separate from those with one; only this one uses two. */
+const OWNER_LOCKS = 1;
+
+/**
+ * Serializes transactions that count and then add what a user owns, on all processes, until they end. Users whose ids
+ * share a hash wait for each other.
+ *
+ * Transactions that take several locks take them in one order: the owner's, then that of memory (`lockMemoryOf`), then a
+ * session's (`lockSession`, or by deleting it), then those of the session's contents, and facts last.
+ */
+export async function lockOwner(trx: Transaction<Tables>, userId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${OWNER_LOCKS}::int, hashtext(${userId}))`.execute(trx);
 }

@@ -1,6 +1,6 @@
 import { cursors, pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
-import { role } from '../access/user.ts';
+import { role } from '../access/permissions.ts';
 import { userMembers } from '../identity/index.ts';
 import { nullable, storableText, timestamp, userId } from '../schema.ts';
 

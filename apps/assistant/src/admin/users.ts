@@ -1,8 +1,8 @@
 import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { Role } from '../access/user.ts';
-import { recordAudit } from '../audit/index.ts';
+import type { Role } from '../access/permissions.ts';
+import { recordAudit } from './audit.ts';
 import { problem } from '../errors.ts';
 import {
   endSessions,

@@ -1,5 +1,5 @@
 import type { ChatMessage, ChatPart, ChatRequest, ModelClient, ToolCall } from '@oselya/model';
-import { cutText } from '../cut-text.ts';
+import { cutText } from '../text.ts';
 import { problem } from '../errors.ts';
 import { refused, type ToolResult } from '../tools/run-tool.ts';
 import { bytesOf, estimateTokens } from './estimate.ts';

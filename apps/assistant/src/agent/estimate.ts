@@ -1,5 +1,5 @@
 import type { ChatMessage, ChatRequest } from '@oselya/model';
-import { cutToBytes } from '../cut-text.ts';
+import { cutToBytes } from '../text.ts';
 
 /** Letters that models make one token of: four Latin ones or two Cyrillic ones, which are four bytes either way. */
 const TOKEN_BYTES = 4;

@@ -1,7 +1,5 @@
 import type { Kysely } from 'kysely';
-import { hasPermission } from '../access/permissions.ts';
-import type { Reach } from '../access/reach.ts';
-import type { User } from '../access/user.ts';
+import { hasPermission, type AccessScope, type User } from '../access/permissions.ts';
 import { listFiles, MAX_FILES } from '../files/index.ts';
 import type { Memory } from '../memory/index.ts';
 import type { Profile } from '../profiles/profile.ts';
@@ -39,7 +37,7 @@ export async function loadRequest(
     answering,
   }: {
     sessionId: string;
-    reach: Reach;
+    reach: AccessScope;
     owner: Pick<User, 'id' | 'role' | 'permissions'> | null;
     profile: Profile | undefined;
     answering: boolean;

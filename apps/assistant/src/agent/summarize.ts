@@ -1,9 +1,8 @@
 import { type ChatRequest, type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Reach } from '../access/reach.ts';
-import { shortenText } from '../cut-text.ts';
+import type { AccessScope } from '../access/permissions.ts';
+import { shortenText, storable } from '../text.ts';
 import { listOldestMessages, type MessagePosition } from '../sessions/index.ts';
-import { storable } from '../storable-json.ts';
 import type { Tables } from '../tables.ts';
 import { asTold, type SaidMessage, sharesOf } from './context.ts';
 import { bytesOf, cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';
@@ -28,7 +27,7 @@ const NAME_LENGTH = 60;
 /** Of which messages, and what they are added to. */
 export type EarlierMessages = {
   sessionId: string;
-  reach: Reach;
+  reach: AccessScope;
   /** What was summarized before; nothing where nothing was. */
   summary: ConversationSummary | undefined;
   /** The last message that is to be summarized. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Reach } from '../access/reach.ts';
+import type { AccessScope } from '../access/permissions.ts';
 import { isSessionWithin, type MessagePosition } from '../sessions/index.ts';
-import { storable } from '../storable-json.ts';
+import { storable } from '../text.ts';
 import type { Tables } from '../tables.ts';
 
 /** What the earlier messages of a session say. */
@@ -17,7 +17,7 @@ export type ConversationSummary = {
 /** The summary of a session within reach; nothing where there is none. */
 export async function findConversationSummary(
   db: Kysely<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: Reach },
+  { sessionId, reach }: { sessionId: string; reach: AccessScope },
 ): Promise<ConversationSummary | undefined> {
   const row = await db
     .selectFrom('conversation_summaries')

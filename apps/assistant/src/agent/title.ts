@@ -1,6 +1,5 @@
 import type { ModelClient } from '@oselya/model';
-import { cutText } from '../cut-text.ts';
-import { storable } from '../storable-json.ts';
+import { cutText, storable } from '../text.ts';
 import { cutToTokens } from './estimate.ts';
 import { readText } from './read-text.ts';
 

@@ -1,8 +1,8 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
+import { lockOwner } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import { lockSession, type Message } from '../sessions/index.ts';
-import { storable } from '../storable-json.ts';
+import { storable } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import { findAnswer, findMessage, findSent, insertMessage } from './messages.sql.ts';
 import type { TurnKey } from './turn.ts';

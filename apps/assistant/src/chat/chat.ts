@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { commonProblem, type Logger, problemBody } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import type { AgentLimits, RequestDeps } from '../agent/index.ts';
 import { problem } from '../errors.ts';
 import type { Profile } from '../profiles/profile.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { storable, storableJson } from '../storable-json.ts';
+import { storable, storableJson } from '../text.ts';
 import { type Message, messageColumns } from '../sessions/index.ts';
 import type { Tables, Unfinished } from '../tables.ts';
 

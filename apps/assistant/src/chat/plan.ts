@@ -4,7 +4,7 @@ import type { ToolCall } from '@oselya/model';
 import type { Kysely, Transaction } from 'kysely';
 import { problem } from '../errors.ts';
 import type { NotedChange } from '../memory/index.ts';
-import { storable, storableJson } from '../storable-json.ts';
+import { storable, storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolResult } from '../tools/run-tool.ts';
 import type { RunningTool } from './events.ts';

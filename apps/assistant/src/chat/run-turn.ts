@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import {
   type AgentLimits,
   loadRequest,

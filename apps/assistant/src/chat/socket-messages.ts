@@ -1,11 +1,11 @@
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import {
   type MessagePage,
   presentMessage,
   presentSession,
   type Sessions,
 } from '../sessions/index.ts';
-import { perMinuteOfEach } from '../counting.ts';
+import { perMinuteOfEach } from '../limits.ts';
 import { problem } from '../errors.ts';
 import type { MessageId } from '../sockets/frames.ts';
 import { type MessageType, type UserSocket, userMessage } from '../sockets/message-type.ts';

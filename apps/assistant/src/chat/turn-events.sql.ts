@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Sweep } from '../maintenance/sweep.ts';
-import { storableJson } from '../storable-json.ts';
+import type { Sweep } from '../upkeep.ts';
+import { storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import type { NumberedEvent } from './events.ts';
 import { lease, TURN_CHANNEL } from './turns.sql.ts';

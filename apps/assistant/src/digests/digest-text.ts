@@ -1,6 +1,6 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
 import type { Announcement } from '../chat/announce.ts';
-import { shortenText } from '../cut-text.ts';
+import { shortenText } from '../text.ts';
 import type { Heading, Waiting } from './digests.sql.ts';
 
 /** How many listings a digest shows; of the others it says how many they are. */

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { storableJson } from '../storable-json.ts';
+import { storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import type { Search } from '../saved-searches/index.ts';
 import type { Hit } from './changes.ts';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Reach } from '../access/reach.ts';
+import type { AccessScope } from '../access/permissions.ts';
 import { isOwnerWithin, isSessionWithin } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { UNKNOWN_TYPE } from './media-type.ts';
@@ -18,7 +18,7 @@ export type FileInfo = {
 };
 
 /** Which file, and who asks for it. The name is as `toFileName` gives it. */
-export type FileKey = { sessionId: string; name: string; reach: Reach };
+export type FileKey = { sessionId: string; name: string; reach: AccessScope };
 
 /** Which bytes of a file. */
 export type FilePart = { from: number; bytes: number };
@@ -44,7 +44,7 @@ const infoColumns = [
  */
 export function listFiles(
   db: Kysely<Tables>,
-  { sessionId, reach, after, limit }: FilePage & { reach: Reach },
+  { sessionId, reach, after, limit }: FilePage & { reach: AccessScope },
 ): Promise<FileInfo[]> {
   let query = db
     .selectFrom('session_files')

@@ -3,7 +3,7 @@ import { create as contentDisposition } from 'content-disposition';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
-import { boundPerUser, boundTransfers } from '../access/transfers.ts';
+import { limitPerUser, limitTransfers } from '../limits.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { okAnswer, storableText } from '../schema.ts';
 import { sessionParams } from '../sessions/index.ts';
@@ -47,13 +47,13 @@ export async function fileRoutes(
   { maxTransfers = MAX_TRANSFERS } = {},
 ): Promise<void> {
   const transfer = [
-    boundPerUser(MAX_TRANSFERS_PER_USER, () =>
+    limitPerUser(MAX_TRANSFERS_PER_USER, () =>
       problem('unavailable', {
         detail: `${MAX_TRANSFERS_PER_USER} files of yours are on their way, which is the most at once. Wait until one has come or gone, then try again.`,
         headers: { 'retry-after': '2' },
       }),
     ),
-    boundTransfers(maxTransfers, 'files'),
+    limitTransfers(maxTransfers, 'files'),
   ];
   app.get(
     '/sessions/:id/files',

@@ -1,9 +1,7 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
-import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/index.ts';
+import { lockOwner, type User, type AccessScope, accessScope } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import { type Reach, reachOf } from '../access/reach.ts';
 import { lockSession, requireSession } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { mediaTypeOf } from './media-type.ts';
@@ -50,7 +48,7 @@ export function createFiles({
      * @returns At most `limit`.
      */
     async listFiles(user: User, { sessionId, ...page }: FilePage): Promise<FileInfo[]> {
-      const reach = reachOf(user, 'svc.files.read_all');
+      const reach = accessScope(user, 'svc.files.read_all');
       const { userId: ownerId } = await requireSession(db, { sessionId, reach });
       await recordOthersData(db, 'others_data_read', {
         actorId: user.id,
@@ -91,7 +89,7 @@ export function createFiles({
 
     /** Refuses who may not write into a session; `writeFile` asks again. */
     async checkWrite(user: User, sessionId: string): Promise<void> {
-      await requireSession(db, { sessionId, reach: reachOf(user) });
+      await requireSession(db, { sessionId, reach: accessScope(user) });
     },
 
     /**
@@ -103,7 +101,7 @@ export function createFiles({
       user: User,
       { sessionId, name, content }: FileName & { content: Buffer },
     ): Promise<{ file: FileInfo; isNew: boolean }> {
-      const reach = reachOf(user);
+      const reach = accessScope(user);
       const mediaType = await mediaTypeOf(content);
       return db.transaction().execute(async (trx) => {
         const { userId } = await requireSession(trx, { sessionId, reach });
@@ -134,7 +132,7 @@ export function createFiles({
      * @throws ProblemError `file_not_found`.
      */
     async deleteFile(user: User, { sessionId, name }: FileName): Promise<void> {
-      const reach = reachOf(user);
+      const reach = accessScope(user);
       await db.transaction().execute(async (trx) => {
         const deleted = await deleteFile(trx, { sessionId, name, reach });
         if (deleted === undefined) {
@@ -157,9 +155,9 @@ export function createFiles({
   async function noteReading<Found extends { user_id: string | null }>(
     user: User,
     { sessionId, name }: FileName,
-    find: (reach: Reach) => Promise<Found | undefined>,
+    find: (reach: AccessScope) => Promise<Found | undefined>,
   ): Promise<Found> {
-    const reach = reachOf(user, 'svc.files.read_all');
+    const reach = accessScope(user, 'svc.files.read_all');
     const found = await find(reach);
     if (found === undefined) {
       await requireSession(db, { sessionId, reach });

@@ -1,6 +1,5 @@
 import { html, renderPage } from '@oselya/kit';
-import { permissions as known } from '../access/permissions.ts';
-import type { User } from '../access/user.ts';
+import { permissions as known, type User } from '../access/permissions.ts';
 
 /**
  * The first page: who is signed in, and the way in or out. The way in leads to the public origin: a

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Sweep } from '../maintenance/sweep.ts';
+import type { Sweep } from '../upkeep.ts';
 import type { Tables } from '../tables.ts';
 import type { CachedUser } from './users.ts';
 

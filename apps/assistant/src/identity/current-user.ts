@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { KnownUser, User } from '../access/user.ts';
+import type { KnownUser, User } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
 import { type AuthSession, noteUse } from './auth-sessions.sql.ts';
 import type { EndRefused } from './end-refused.ts';

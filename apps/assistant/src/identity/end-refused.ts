@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 import { type AuthSession, deleteRefused } from './auth-sessions.sql.ts';
 import { tellUserChanged } from './invalidation.sql.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { User } from '../access/user.ts';
-import { recordAudit } from '../audit/index.ts';
+import type { User } from '../access/permissions.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import {

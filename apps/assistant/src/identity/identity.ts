@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
-import type { KnownUser } from '../access/user.ts';
+import type { KnownUser } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
 import { type Lifetime, livingSessions } from './auth-sessions.sql.ts';

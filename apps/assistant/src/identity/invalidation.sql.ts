@@ -1,6 +1,6 @@
 import { type Insertable, type Kysely, sql, type Transaction } from 'kysely';
-import type { Role } from '../access/user.ts';
-import type { Sweep } from '../maintenance/sweep.ts';
+import type { Role } from '../access/permissions.ts';
+import type { Sweep } from '../upkeep.ts';
 import type { Tables } from '../tables.ts';
 import { type EndedSession, endedColumns } from './auth-sessions.sql.ts';
 

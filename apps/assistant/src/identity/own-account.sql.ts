@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
 import { readPermissions, readRole } from './users.ts';
 

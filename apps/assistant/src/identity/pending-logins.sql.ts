@@ -1,6 +1,6 @@
 import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
-import type { Sweep } from '../maintenance/sweep.ts';
+import type { Sweep } from '../upkeep.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 
 /** A sign-in that was begun. Contract 3, Login. */

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely';
-import type { User } from '../access/user.ts';
-import { recordAudit } from '../audit/index.ts';
+import type { User } from '../access/permissions.ts';
+import { recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 import { saysTheSame } from './users.ts';
 

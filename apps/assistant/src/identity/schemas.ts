@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { role } from '../access/user.ts';
+import { role } from '../access/permissions.ts';
 import { ID_PATTERN } from './ids.ts';
 
 const parameter = (description: string) =>

@@ -1,7 +1,7 @@
 import { ProblemError } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
 import { type Finished, type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { deleteSession } from './auth-sessions.sql.ts';
 import { tellUserChanged } from './invalidation.sql.ts';
 import type { IdentityMetrics } from './metrics.ts';

@@ -1,4 +1,4 @@
-import type { Role, User } from '../access/user.ts';
+import type { Role, User } from '../access/permissions.ts';
 
 /** What the user record holds of the provider's data. Specification 000, User record. */
 export type CachedUser = {

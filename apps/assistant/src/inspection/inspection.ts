@@ -1,6 +1,5 @@
-import { hasPermission } from '../access/permissions.ts';
-import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/index.ts';
+import { hasPermission, type User } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
 import { cachedAccess } from '../identity/index.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';

@@ -1,6 +1,6 @@
 import type { Database } from '@oselya/db';
 import type { Transaction } from 'kysely';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import type { Tables } from '../tables.ts';
 import { type AssignedFacts, assignFacts } from './facts.sql.ts';
 import { assignSessions, keepUser, lockMemory } from './sessions.sql.ts';

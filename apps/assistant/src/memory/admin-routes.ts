@@ -1,7 +1,7 @@
 import { type Server, toPage } from '@oselya/kit';
 import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { positions } from '../positions.ts';
+import { positions } from '../pages.ts';
 import { cursorOf } from './routes.ts';
 import { adminFactsAnswer, adminFactsQuery, PAGE, presentFact } from './schemas.ts';
 import type { Memory } from './service.ts';

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
+import { lockOwner } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
 
 /**

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isWithin } from '../access/within.sql.ts';
-import type { Reach } from '../access/reach.ts';
+import { whereInScope, type AccessScope } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
-import type { Position } from '../positions.ts';
+import type { Position } from '../pages.ts';
 import { written } from './written.ts';
 
 /** A memory fact as it is stored. Rows of an older system may lack their times, and texts read as ''. */
@@ -44,7 +43,7 @@ const factColumns = [
  */
 export async function listFacts(
   db: Kysely<Tables>,
-  reach: Reach,
+  reach: AccessScope,
   { limit, after, ...filter }: FactFilter & { limit: number; after?: Position | undefined },
 ): Promise<(Fact & { position: Position })[]> {
   let query = matching(db, reach, filter)
@@ -79,7 +78,7 @@ export function listFactsOf(
 /** How many facts `listFacts` would give in all its pages, and how many of them are not `readerId`'s. */
 export function countFacts(
   db: Kysely<Tables>,
-  reach: Reach,
+  reach: AccessScope,
   { readerId, ...filter }: FactFilter & { readerId: string },
 ): Promise<{ count: number; others: number }> {
   return matching(db, reach, filter)
@@ -90,8 +89,8 @@ export function countFacts(
     .executeTakeFirstOrThrow();
 }
 
-function matching(db: Kysely<Tables>, reach: Reach, { category, words = [] }: FactFilter) {
-  let query = db.selectFrom('memory_facts').where(isWithin(reach, 'user_id'));
+function matching(db: Kysely<Tables>, reach: AccessScope, { category, words = [] }: FactFilter) {
+  let query = db.selectFrom('memory_facts').where(whereInScope(reach, 'user_id'));
   if (category !== undefined) query = query.where(categoryColumn, '=', category);
   if (words.length === 0) return query;
   // A word has no white space, so that none is found across two of them. Expressions that are letters alone, which

@@ -2,7 +2,7 @@ import { type Server, toPage } from '@oselya/kit';
 import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
 import { okAnswer } from '../schema.ts';
-import { type Position, positions } from '../positions.ts';
+import { type Position, positions } from '../pages.ts';
 import {
   factBody,
   factParams,

@@ -1,11 +1,10 @@
 import type { Kysely } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/index.ts';
+import { type User, type AccessScope, accessScope } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import { type Reach, reachOf } from '../access/reach.ts';
 import type { Tables } from '../tables.ts';
-import type { Position } from '../positions.ts';
+import type { Position } from '../pages.ts';
 import { requireSession } from '../sessions/index.ts';
 import { abortableTransaction } from './abortable-transaction.ts';
 import type { NoteChange } from './change.ts';
@@ -223,7 +222,7 @@ export function createMemory({
    */
   async function read<Result extends object>(
     user: User,
-    { reach, words }: { reach: Reach; words: readonly string[] },
+    { reach, words }: { reach: AccessScope; words: readonly string[] },
     statements: (on: Kysely<Tables>) => Promise<Result>,
   ): Promise<Result> {
     if (words.length === 0) return statements(db);
@@ -252,13 +251,13 @@ export function createMemory({
 }
 
 /** @throws ProblemError `permission_missing`. */
-function memoryReach(user: User, { scope, userId }: Asked): Reach {
+function memoryReach(user: User, { scope, userId }: Asked): AccessScope {
   if (scope === 'own') {
     checkAccess(user, { permission: 'svc.memory.read_own' });
     return { userId: user.id };
   }
   checkAccess(user, { permission: 'svc.memory.read_all' });
-  return userId === undefined ? reachOf(user, 'svc.memory.read_all') : { userId };
+  return userId === undefined ? accessScope(user, 'svc.memory.read_all') : { userId };
 }
 
 /**

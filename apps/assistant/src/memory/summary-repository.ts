@@ -1,9 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import { isWithin } from '../access/within.sql.ts';
-import type { Reach } from '../access/reach.ts';
+import { whereInScope, type AccessScope } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
-import { newestFirst } from '../newest-first.sql.ts';
-import type { Position } from '../positions.ts';
+import { newestFirst, type Position } from '../pages.ts';
 
 /** What the assistant knows of a user in a few sentences. */
 export type Summary = {
@@ -38,13 +36,13 @@ export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary
  */
 export async function listSummaries(
   db: Kysely<Tables>,
-  reach: Reach,
+  reach: AccessScope,
   { limit, after }: { limit: number; after: Position | undefined },
 ): Promise<(Summary & { position: Position })[]> {
   let query = db
     .selectFrom('memory_summaries')
     .select(['id', ...summaryColumns, updated.microseconds.as('updated_us')])
-    .where(isWithin(reach, 'user_id'))
+    .where(whereInScope(reach, 'user_id'))
     .orderBy(updated.time, 'desc')
     .orderBy('id', 'desc')
     .limit(limit);

@@ -1,4 +1,4 @@
-import { newestFirst } from '../newest-first.sql.ts';
+import { newestFirst } from '../pages.ts';
 
 /**
  * How new the value of a fact is: when it was written, as far as that is known. The adoption of legacy

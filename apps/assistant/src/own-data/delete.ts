@@ -1,6 +1,6 @@
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { deleteMemoryOf, lockMemoryOf } from '../memory/index.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
 import { deleteSessionsOf } from '../sessions/index.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import { findConversationSummary } from '../agent/index.ts';
-import { listAudit } from '../audit/index.ts';
+import { listAudit } from '../admin/audit.ts';
 import { listSteps } from '../planning/index.ts';
 import { findFile, listFiles } from '../files/index.ts';
 import { readOwnAccount } from '../identity/index.ts';

@@ -2,8 +2,8 @@ import type { Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
-import { boundPerUser, boundTransfers } from '../access/transfers.ts';
-import { recordAudit } from '../audit/index.ts';
+import { limitPerUser, limitTransfers } from '../limits.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
@@ -75,8 +75,8 @@ export function ownDataRoutes(
       // It would be read to its end for nobody, after its place had been given back.
       exposeHeadRoute: false,
       onRequest: [
-        boundPerUser(1, () => problem('export_running')),
-        boundTransfers(maxExports, 'exports'),
+        limitPerUser(1, () => problem('export_running')),
+        limitTransfers(maxExports, 'exports'),
       ],
       schema: {
         tags,

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { storableJson } from '../storable-json.ts';
+import { storableJson } from '../text.ts';
 import type { MemoryChange, NotedChange } from '../memory/index.ts';
 import type { Tables } from '../tables.ts';
 

@@ -1,4 +1,4 @@
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { ProfileFolder } from './load.ts';
 import type { Profile } from './profile.ts';

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import type { Profile } from './profile.ts';

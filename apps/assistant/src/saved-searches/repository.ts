@@ -1,9 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { isWithin } from '../access/within.sql.ts';
-import type { Reach } from '../access/reach.ts';
-import { newestFirst } from '../newest-first.sql.ts';
-import type { Position } from '../positions.ts';
-import { storableJson } from '../storable-json.ts';
+import { whereInScope, type AccessScope } from '../access/permissions.ts';
+import { newestFirst, type Position } from '../pages.ts';
+import { storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import type { Search } from './search.ts';
 
@@ -72,13 +70,13 @@ export async function findOwner(db: Kysely<Tables>, id: string): Promise<string 
 /** A search within reach; nothing where there is none. */
 export function findSavedSearch(
   db: Kysely<Tables>,
-  { id, reach }: { id: string; reach: Reach },
+  { id, reach }: { id: string; reach: AccessScope },
 ): Promise<SavedSearch | undefined> {
   return db
     .selectFrom('saved_searches')
     .select(columns)
     .where('id', '=', id)
-    .where(isWithin(reach, 'user_id'))
+    .where(whereInScope(reach, 'user_id'))
     .executeTakeFirst();
 }
 
@@ -123,7 +121,7 @@ export function insertSavedSearch(
  */
 export async function updateSavedSearch(
   trx: Transaction<Tables>,
-  { id, reach }: { id: string; reach: Reach },
+  { id, reach }: { id: string; reach: AccessScope },
   { search, ...values }: Partial<Values>,
 ): Promise<SavedSearch | undefined> {
   const asked = search === undefined ? undefined : storableJson(search);
@@ -131,7 +129,7 @@ export async function updateSavedSearch(
     .selectFrom('saved_searches')
     .select(sql<boolean>`search <> coalesce(${asked}::jsonb, search)`.as('is_changed'))
     .where('id', '=', id)
-    .where(isWithin(reach, 'user_id'))
+    .where(whereInScope(reach, 'user_id'))
     .forNoKeyUpdate()
     .executeTakeFirst();
   if (before === undefined) return undefined;
@@ -158,12 +156,12 @@ export async function updateSavedSearch(
 /** Deletes a search within reach, and says whose it was; nothing where there is none. */
 export async function deleteSavedSearch(
   trx: Transaction<Tables>,
-  { id, reach }: { id: string; reach: Reach },
+  { id, reach }: { id: string; reach: AccessScope },
 ): Promise<string | undefined> {
   const row = await trx
     .deleteFrom('saved_searches')
     .where('id', '=', id)
-    .where(isWithin(reach, 'user_id'))
+    .where(whereInScope(reach, 'user_id'))
     .returning('user_id')
     .executeTakeFirst();
   return row?.user_id;
@@ -192,7 +190,7 @@ export function listHits(
     reach,
     after = 0,
     limit,
-  }: { searchId: string; reach: Reach; after?: number | undefined; limit: number },
+  }: { searchId: string; reach: AccessScope; after?: number | undefined; limit: number },
 ) {
   return db
     .selectFrom('saved_search_hits')
@@ -202,7 +200,7 @@ export function listHits(
         .selectFrom('saved_searches')
         .select('id')
         .where('id', '=', searchId)
-        .where(isWithin(reach, 'user_id')),
+        .where(whereInScope(reach, 'user_id')),
     )
     .where('listing_id', '>', after)
     .orderBy('listing_id')

@@ -1,10 +1,8 @@
 import type { Kysely, Transaction } from 'kysely';
-import { lockOwner } from '../access/owner-lock.sql.ts';
-import { reachOf } from '../access/reach.ts';
-import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/index.ts';
+import { lockOwner, accessScope, type User } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
-import type { Position } from '../positions.ts';
+import type { Position } from '../pages.ts';
 import { lockSession, requireSession, type Sessions } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import {
@@ -45,7 +43,7 @@ export function createSavedSearches({
     /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours`. */
     async find(user: User, id: string): Promise<SavedSearch> {
       const saved =
-        (await findSavedSearch(db, { id, reach: reachOf(user) })) ?? (await refuse(db, id));
+        (await findSavedSearch(db, { id, reach: accessScope(user) })) ?? (await refuse(db, id));
       await recordOthersData(db, 'others_data_read', {
         actorId: user.id,
         ownerId: saved.user_id,
@@ -92,7 +90,7 @@ export function createSavedSearches({
      */
     change(user: User, id: string, changes: SavedSearchChanges): Promise<SavedSearch> {
       if (changes.search !== undefined) checkRanges(changes.search);
-      const reach = reachOf(user);
+      const reach = accessScope(user);
       return db.transaction().execute(async (trx) => {
         // It may get a session below: of two that ask for that at once, the second finds the session of the first.
         if (changes.paused === false && changes.session_id === undefined) {
@@ -123,7 +121,7 @@ export function createSavedSearches({
     /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours`. */
     async delete(user: User, id: string): Promise<void> {
       await db.transaction().execute(async (trx) => {
-        const deleted = await deleteSavedSearch(trx, { id, reach: reachOf(user) });
+        const deleted = await deleteSavedSearch(trx, { id, reach: accessScope(user) });
         const ownerId = deleted ?? (await refuse(trx, id));
         await recordChange(trx, user, { id, user_id: ownerId });
       });

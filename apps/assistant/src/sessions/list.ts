@@ -2,7 +2,7 @@ import { toPage } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { signedIn } from '../access/guards.ts';
-import { type Position, positions } from '../positions.ts';
+import { type Position, positions } from '../pages.ts';
 import { presentSession, SESSIONS_PAGE, type sessionsQuery } from './schemas.ts';
 import type { Sessions } from './service.ts';
 

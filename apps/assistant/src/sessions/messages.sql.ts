@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import { newestFirst } from '../newest-first.sql.ts';
+import { newestFirst } from '../pages.ts';
 import type { Tables, Unfinished } from '../tables.ts';
-import type { Reach } from '../access/reach.ts';
+import type { AccessScope } from '../access/permissions.ts';
 import type { MessagePosition } from './message-positions.ts';
 import { isSessionWithin } from './ownership.sql.ts';
 
@@ -57,7 +57,7 @@ export type MessagePage = {
  */
 export async function listMessages(
   db: Kysely<Tables>,
-  page: MessagePage & { reach: Reach },
+  page: MessagePage & { reach: AccessScope },
 ): Promise<PlacedMessage[]> {
   const rows = await matching(db, page)
     .orderBy(sent.time, 'desc')
@@ -72,7 +72,7 @@ export async function listMessages(
  */
 export async function listOldestMessages(
   db: Kysely<Tables>,
-  { upTo, ...page }: MessagePage & { reach: Reach; upTo: MessagePosition },
+  { upTo, ...page }: MessagePage & { reach: AccessScope; upTo: MessagePosition },
 ): Promise<PlacedMessage[]> {
   const rows = await matching(db, page)
     .where(isPlaced('<=', upTo))
@@ -87,7 +87,7 @@ type PlacedMessage = Message & { position: MessagePosition };
 
 function matching(
   db: Kysely<Tables>,
-  { sessionId, reach, before, after, limit }: MessagePage & { reach: Reach },
+  { sessionId, reach, before, after, limit }: MessagePage & { reach: AccessScope },
 ) {
   let query = db
     .selectFrom('conversation_messages')

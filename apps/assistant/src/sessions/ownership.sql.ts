@@ -1,24 +1,23 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely';
-import { isWithin } from '../access/within.sql.ts';
-import type { Reach } from '../access/reach.ts';
+import { whereInScope, type AccessScope } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 
 // What parts that keep something of a session, such as its files, need in order to know whose it is.
 
 /** Which session, and how far whoever asks for it reaches. */
-export type SessionKey = { sessionId: string; reach: Reach };
+export type SessionKey = { sessionId: string; reach: AccessScope };
 
 /** Whether a row of `conversation_sessions` is within reach, as a condition of a statement. */
-export function isOwnerWithin(reach: Reach): RawBuilder<SqlBool> {
-  return isWithin(reach, 'conversation_sessions.user_id');
+export function isOwnerWithin(reach: AccessScope): RawBuilder<SqlBool> {
+  return whereInScope(reach, 'conversation_sessions.user_id');
 }
 
 /**
  * Whether the session that a row belongs to is within reach, as a condition of a statement.
  * @param sessionId The column that names the session.
  */
-export function isSessionWithin(reach: Reach, sessionId: string): RawBuilder<SqlBool> {
+export function isSessionWithin(reach: AccessScope, sessionId: string): RawBuilder<SqlBool> {
   return sql<SqlBool>`exists (
     select from conversation_sessions
     where conversation_sessions.id = ${sql.ref(sessionId)} and ${isOwnerWithin(reach)})`;

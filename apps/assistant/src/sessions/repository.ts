@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { newestFirst } from '../newest-first.sql.ts';
-import type { Position } from '../positions.ts';
-import type { Reach } from '../access/reach.ts';
+import { newestFirst, type Position } from '../pages.ts';
+import type { AccessScope } from '../access/permissions.ts';
 import { isOwnerWithin } from './ownership.sql.ts';
 
 /** Processes hear here of sessions whose summary was changed, and of those that were deleted, by their ids. */
@@ -46,7 +45,7 @@ export type SessionSummary = {
  */
 export async function listSessions(
   db: Kysely<Tables>,
-  { reach, userId, after, limit }: SessionPage & { reach: Reach },
+  { reach, userId, after, limit }: SessionPage & { reach: AccessScope },
 ): Promise<(SessionSummary & { position: Position })[]> {
   let query = db
     .selectFrom('conversation_sessions')
@@ -98,7 +97,7 @@ export function findSessions(
 /** A session within reach; nothing where there is none. */
 export function findSession(
   db: Kysely<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: Reach },
+  { sessionId, reach }: { sessionId: string; reach: AccessScope },
 ): Promise<SessionSummary | undefined> {
   return db
     .selectFrom('conversation_sessions')
@@ -155,7 +154,7 @@ export async function updateSession(
     sessionId,
     reach,
     changes,
-  }: { sessionId: string; reach: Reach; changes: { name?: string; pinned?: boolean } },
+  }: { sessionId: string; reach: AccessScope; changes: { name?: string; pinned?: boolean } },
 ): Promise<SessionSummary | undefined> {
   const session = await trx
     .updateTable('conversation_sessions')
@@ -191,7 +190,7 @@ export async function nameUnnamed(
  */
 export async function deleteSession(
   trx: Transaction<Tables>,
-  { sessionId, reach }: { sessionId: string; reach: Reach },
+  { sessionId, reach }: { sessionId: string; reach: AccessScope },
 ): Promise<{ userId: string | null } | undefined> {
   const [session] = await deleteSessions(
     trx,

@@ -1,14 +1,12 @@
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { checkAccess } from '../access/guards.ts';
-import { lockOwner } from '../access/owner-lock.sql.ts';
-import type { User } from '../access/user.ts';
-import { recordOthersData } from '../audit/index.ts';
+import { lockOwner, type User, accessScope } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import type { Tables } from '../tables.ts';
 import { listMessages, type MessagePage } from './messages.sql.ts';
-import { reachOf } from '../access/reach.ts';
 import { requireSession, type SessionKey } from './ownership.sql.ts';
 import {
   countSessions,
@@ -63,7 +61,7 @@ export function createSessions({
      * @returns At most `limit`, each with its position, for the page after it.
      */
     async listSessions(user: User, page: SessionPage) {
-      const reach = reachOf(user, 'svc.sessions.read_all');
+      const reach = accessScope(user, 'svc.sessions.read_all');
       const sessions = await listSessions(db, { reach, ...page });
       if (sessions.some(({ user_id }) => user_id !== user.id)) {
         await recordOthersData(db, 'others_data_read', {
@@ -82,7 +80,7 @@ export function createSessions({
      */
     async openConversation(user: User, page: MessagePage) {
       const session = await findForReading(user, page.sessionId);
-      const reach = reachOf(user, 'svc.sessions.read_all');
+      const reach = accessScope(user, 'svc.sessions.read_all');
       return { session, messages: await listMessages(db, { reach, ...page }) };
     },
 
@@ -91,7 +89,7 @@ export function createSessions({
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     requireReadable: (user: User, sessionId: string): Promise<{ userId: string | null }> =>
-      requireSession(db, { sessionId, reach: reachOf(user, 'svc.sessions.read_all') }),
+      requireSession(db, { sessionId, reach: accessScope(user, 'svc.sessions.read_all') }),
 
     /**
      * Renames a session, pins or unpins it: its owner may, and an admin, whose change is recorded.
@@ -102,7 +100,7 @@ export function createSessions({
       sessionId: string,
       changes: { name?: string; pinned?: boolean },
     ): Promise<SessionSummary> {
-      const reach = reachOf(user);
+      const reach = accessScope(user);
       return db.transaction().execute(async (trx) => {
         const session =
           (await updateSession(trx, { sessionId, reach, changes })) ??
@@ -121,7 +119,7 @@ export function createSessions({
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
     async deleteSession(user: User, sessionId: string): Promise<void> {
-      const reach = reachOf(user, 'svc.sessions.delete_all');
+      const reach = accessScope(user, 'svc.sessions.delete_all');
       const work = async (trx: Transaction<Tables>) => {
         const deleted =
           (await deleteSession(trx, { sessionId, reach })) ??
@@ -154,7 +152,7 @@ export function createSessions({
   }
 
   async function findForReading(user: User, sessionId: string): Promise<SessionSummary> {
-    const reach = reachOf(user, 'svc.sessions.read_all');
+    const reach = accessScope(user, 'svc.sessions.read_all');
     const session =
       (await findSession(db, { sessionId, reach })) ?? (await refuse(db, { sessionId, reach }));
     await recordOthersData(db, 'others_data_read', {

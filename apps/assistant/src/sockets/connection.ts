@@ -1,6 +1,6 @@
 import type { RawData, WebSocket } from 'ws';
 import { type Closing, closingAfter, closings } from './closings.ts';
-import { perMinute } from '../counting.ts';
+import { perMinute } from '../limits.ts';
 import type { MessageId, ServerFrame } from './frames.ts';
 import type { SocketLimits } from './limits.ts';
 

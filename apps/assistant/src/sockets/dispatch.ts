@@ -2,7 +2,7 @@ import { commonProblem, type Logger, problemBody, ProblemError } from '@oselya/k
 import { isDatabaseOutage } from '@oselya/db';
 import type { RawData } from 'ws';
 import { checkAccess } from '../access/guards.ts';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { FrameOf } from './definitions.ts';
 import { type ClientFrame, idOf, type MessageId, readFrame, type ServerFrame } from './frames.ts';

@@ -1,4 +1,4 @@
-import type { KnownUser, User } from '../access/user.ts';
+import type { KnownUser, User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { Resolution, ResolveSession } from '../identity/index.ts';
 import type { SocketLimits } from './limits.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import pLimit from 'p-limit';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import type { SocketLimits } from './limits.ts';
 import { type Holder, LiveSession, type LiveSessionDeps } from './live-session.ts';
 

@@ -2,7 +2,7 @@ import { describeErrors } from '@oselya/kit';
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Access } from '../access/guards.ts';
-import type { User } from '../access/user.ts';
+import type { User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
 import type { ClientMessage, FrameOf, ServerMessage } from './definitions.ts';
 import { type ClientFrame, messageId, type MessageId, type ServerFrame } from './frames.ts';

@@ -1,5 +1,5 @@
 import type { Found, Listing } from '../collector/client.ts';
-import { shortenText } from '../cut-text.ts';
+import { shortenText } from '../text.ts';
 import type { ToolOutput } from './tool.ts';
 
 /** How much of a listing's text the model sees in a list, and where it asked for the one. */

@@ -1,9 +1,8 @@
 import { type Logger, ProblemError } from '@oselya/kit';
 import type { ToolCall } from '@oselya/model';
-import { hasPermission } from '../access/permissions.ts';
-import type { User } from '../access/user.ts';
+import { hasPermission, type User } from '../access/permissions.ts';
 import { CollectorError } from '../collector/client.ts';
-import { cutText, cutToBytes } from '../cut-text.ts';
+import { cutText, cutToBytes } from '../text.ts';
 import type { MemoryChange } from '../memory/index.ts';
 import { type DefinedTool, type ToolContext, ToolError } from './tool.ts';
 

@@ -1,8 +1,7 @@
 import { defineModelSchema, type ToolDefinition } from '@oselya/model';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { Permission } from '../access/permissions.ts';
-import type { User } from '../access/user.ts';
+import type { Permission, User } from '../access/permissions.ts';
 import type { MemoryChange, NoteChange } from '../memory/index.ts';
 import { TOOLS } from '../profiles/profile.ts';
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Sweep } from '../maintenance/sweep.ts';
+import type { Sweep } from '../upkeep.ts';
 import type { Tables } from '../tables.ts';
 import type { SignatureForm } from './signature.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
-import { recordAudit } from '../audit/index.ts';
+import { recordAudit } from '../admin/audit.ts';
 import {
   clearAccess,
   endAllSessions,

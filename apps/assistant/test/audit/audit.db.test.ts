@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
-import { auditActions } from '../../src/audit/actions.ts';
-import { recordAudit } from '../../src/audit/record.sql.ts';
+import { auditActions, recordAudit } from '../../src/admin/audit.ts';
 import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
 import { sql } from 'kysely';
-import type { Role, User } from '../../src/access/user.ts';
+import type { Role, User } from '../../src/access/permissions.ts';
 import { createFiles } from '../../src/files/service.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from '../helpers/people.ts';

@@ -1,6 +1,5 @@
 import type { TestAssistant } from './assistant.ts';
-import type { Permission } from '../../src/access/permissions.ts';
-import type { User } from '../../src/access/user.ts';
+import type { Permission, User } from '../../src/access/permissions.ts';
 import type { Server } from '@oselya/kit';
 
 /** A user as the provider describes them. */

@@ -3,7 +3,7 @@ import { after } from 'node:test';
 import { createLogger, createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guards.ts';
-import type { User } from '../../src/access/user.ts';
+import type { User } from '../../src/access/permissions.ts';
 import { chatDefinitions } from '../../src/chat/client-messages.ts';
 import type { ResolveSession } from '../../src/identity/current-user.ts';
 import { isSocketHandshake } from '../../src/sockets/handshake.ts';
@@ -108,7 +108,11 @@ export async function openSockets({
     trustedProxies: ['127.0.0.1'],
   });
   await app.register(cookie);
-  guardRoutes(app, () => Promise.resolve(undefined));
+  guardRoutes(app, {
+    baseUrl: 'https://assistant.test',
+    hasSession: () => false,
+    currentUser: () => Promise.resolve(undefined),
+  });
   app.post('/echo', { config: { access: 'public' } }, ({ body }) => ({ body }));
   const cookies = {
     hasSession: (request: { cookies: Record<string, string | undefined> }) =>

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
 import { createLogger, createServer } from '@oselya/kit';
 import { sql } from 'kysely';
-import { maintain } from '../../src/maintenance/maintenance.ts';
+import { registerUpkeep } from '../../src/upkeep.ts';
 import type { Tables } from '../../src/tables.ts';
 import { until } from '../helpers/until.ts';
 
@@ -19,7 +19,7 @@ test('it sweeps every ten minutes, and what fails once is tried again', async (c
   const app = await createServer({ log, bodyLimit: 1024, openapi });
   const began: string[] = [];
   const { db } = offlineDatabase<Tables>();
-  maintain(app, {
+  registerUpkeep(app, {
     db,
     log,
     sweeps: {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { sweepAudit } from '../../src/audit/repository.ts';
+import { sweepAudit } from '../../src/admin/audit.ts';
 import { sweepEvents } from '../../src/chat/turn-events.sql.ts';
 import { sweepSessions } from '../../src/identity/auth-sessions.sql.ts';
 import { sweepInvalidations } from '../../src/identity/invalidation.sql.ts';
 import { sweepPendingLogins } from '../../src/identity/pending-logins.sql.ts';
-import { runSweep, type Sweep } from '../../src/maintenance/sweep.ts';
+import { runSweep, type Sweep } from '../../src/upkeep.ts';
 import { sweepWebhooks } from '../../src/webhooks/repository.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';

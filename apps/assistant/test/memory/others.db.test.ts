@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { createMemory } from '../../src/memory/service.ts';
-import { positions } from '../../src/positions.ts';
+import { positions } from '../../src/pages.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { pages, signInPeople } from './people.ts';
 

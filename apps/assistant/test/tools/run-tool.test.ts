@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { Type } from 'typebox';
-import type { User } from '../../src/access/user.ts';
+import type { User } from '../../src/access/permissions.ts';
 import { problem } from '../../src/errors.ts';
 import { createToolBox, toolLimits } from '../../src/tools/run-tool.ts';
 import { defineTool, type ToolContext, ToolError, type ToolOutput } from '../../src/tools/tool.ts';

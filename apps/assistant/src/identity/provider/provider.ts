@@ -10,7 +10,7 @@ import {
   type TokenEndpointResponseHelpers,
   tokenRevocation,
 } from 'openid-client';
-import type { User } from '../../access/user.ts';
+import type { User } from '../../access/permissions.ts';
 import type { Config } from '../../config.ts';
 import { type Client, createClient } from './client.ts';
 import type { LogoutTokenCheck } from './logout-tokens.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import type { User } from '../../access/user.ts';
-import { isStorable } from '../../storable-json.ts';
+import type { User } from '../../access/permissions.ts';
+import { isStorable } from '../../text.ts';
 import { NoEmailError, ProviderError } from './provider-error.ts';
 import { readProviderId } from './user-id.ts';
 

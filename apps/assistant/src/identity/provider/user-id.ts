@@ -1,4 +1,4 @@
-import { isStorable } from '../../storable-json.ts';
+import { isStorable } from '../../text.ts';
 
 /** An OpenID subject has 255 characters at most. OpenID Connect Core §2. */
 const MAX_CHARACTERS = 255;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isSameSecret, type Logger, markOf } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { recordAudit } from '../../audit/index.ts';
+import { recordAudit } from '../../admin/audit.ts';
 import { problem } from '../../errors.ts';
 import type { Tables, TerminalRequest } from '../../tables.ts';
 import { type ClientNote, deleteSession } from '../auth-sessions.sql.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { User } from '../../../src/access/user.ts';
+import type { User } from '../../../src/access/permissions.ts';
 import { NoEmailError, ProviderError } from '../../../src/identity/provider/provider-error.ts';
 import { readUserData } from '../../../src/identity/provider/user-data.ts';
 import { parseProviderJson } from '../../../src/identity/provider/user-id.ts';

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { sweepTerminalSignIns } from '../../../src/identity/terminal/repository.ts';
-import { runSweep } from '../../../src/maintenance/sweep.ts';
+import { runSweep } from '../../../src/upkeep.ts';
 import { Browser, openAssistant } from '../../helpers/assistant.ts';
 
 const { db, provider, lines, instance, signedIn } = await openAssistant();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { sweepTerminalSignIns } from '../../../src/identity/terminal/repository.ts';
-import { runSweep } from '../../../src/maintenance/sweep.ts';
+import { runSweep } from '../../../src/upkeep.ts';
 import { countBlocked } from '../../faults/locks.ts';
 import { openAssistant } from '../../helpers/assistant.ts';
 import { until } from '../../helpers/until.ts';

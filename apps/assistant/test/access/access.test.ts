@@ -1,15 +1,22 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { sampleAccounts } from '@oselya/dev-idp';
+import { createLogger, createServer, healthRoutes, type Server } from '@oselya/kit';
+import { guardRoutes, signedIn } from '../../src/access/guards.ts';
+import {
+  accessScope,
+  hasPermission,
+  type Permission,
+  permissions,
+} from '../../src/access/permissions.ts';
 import { openapi } from '../../src/main.ts';
-import { hasPermission, type Permission, permissions } from '../../src/access/permissions.ts';
 
 const slugs = Object.keys(permissions) as Permission[];
 const defaultsOf = (role: 'user' | 'admin') =>
   slugs.filter((slug) => permissions[slug].defaults.some((one) => one === role)).toSorted();
 
-test('the table is that of the specification', () => {
+test('the permissions and their defaults are those of the specification', () => {
   assert.equal(slugs.length, 13);
   assert.deepEqual(defaultsOf('admin'), slugs.toSorted());
   assert.deepEqual(defaultsOf('user'), [
@@ -20,22 +27,65 @@ test('the table is that of the specification', () => {
     'svc.sessions.read_own',
     'svc.tools.use',
   ]);
-});
-
-test('the sample accounts of the development provider have the defaults', () => {
   for (const { role_ids, permission_ids } of sampleAccounts) {
     const role = role_ids.includes('svc_admin') ? 'admin' : 'user';
     assert.deepEqual(permission_ids.toSorted(), defaultsOf(role));
   }
 });
 
-test('an admin has every permission, a user those listed, taken literally', () => {
+test('an admin has every permission, and a user the listed ones, literally', () => {
   for (const slug of slugs) {
     assert.ok(hasPermission({ role: 'admin', permissions: [] }, slug));
     assert.ok(hasPermission({ role: 'user', permissions: [slug] }, slug));
     assert.ok(!hasPermission({ role: 'user', permissions: [] }, slug));
     assert.ok(!hasPermission({ role: 'user', permissions: [slug.toUpperCase(), 'svc.*'] }, slug));
   }
+});
+
+const user = (held: string[]) => ({ id: 'u-1', role: 'user' as const, permissions: held });
+
+test('the access scope follows the role, then the required permission, then ownership', () => {
+  const required: Permission = 'svc.sessions.read_all';
+  const others = slugs.filter((slug) => slug !== required);
+  const admin = { id: 'u-1', role: 'admin' as const, permissions: [] };
+  assert.equal(accessScope(admin), 'everything');
+  assert.equal(accessScope(admin, required), 'everything');
+  assert.equal(accessScope(user([required]), required), 'every-user');
+  assert.deepEqual(accessScope(user(others), required), { userId: 'u-1' });
+  assert.deepEqual(accessScope(user(slugs)), { userId: 'u-1' });
+});
+
+async function guarded(): Promise<Server> {
+  const app = await createServer({
+    log: createLogger({ level: 'silent', service: 'test' }),
+    bodyLimit: 1000,
+    openapi: { title: 'Test', description: 'A test.', version: '1' },
+  });
+  after(() => app.close());
+  guardRoutes(app, {
+    baseUrl: 'http://x',
+    hasSession: () => false,
+    currentUser: () => Promise.resolve(undefined),
+  });
+  return app;
+}
+
+test('a route that does not declare its access stops the start', async () => {
+  const app = await guarded();
+  for (const url of ['/forgotten', '/healthy', '/health/secrets', '/docs/x', '/metrics/x']) {
+    assert.throws(() => app.get(url, () => ({})), /does not declare its access/, url);
+  }
+});
+
+test('operational routes are open, an unknown address is 404, and public routes have no user', async () => {
+  const app = await guarded();
+  app.get('/mistake', { config: { access: 'public' } }, (request) => signedIn(request));
+  healthRoutes(app, {});
+  for (const url of ['/health', '/health/live', '/openapi.json', '/docs/json']) {
+    assert.equal((await app.inject(url)).statusCode, 200);
+  }
+  assert.equal((await app.inject('/unknown')).statusCode, 404);
+  assert.equal((await app.inject('/mistake')).statusCode, 500);
 });
 
 const routesIn = (text: string) =>

@@ -3,9 +3,15 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { commonProblem, createLogger, createServer } from '@oselya/kit';
-import { boundPerUser, boundTransfers } from '../../src/access/transfers.ts';
-import { problem } from '../../src/errors.ts';
-import { until } from '../helpers/until.ts';
+import {
+  createTally,
+  limitPerUser,
+  limitTransfers,
+  perMinute,
+  perMinuteOfEach,
+} from '../src/limits.ts';
+import { problem } from '../src/errors.ts';
+import { until } from './helpers/until.ts';
 
 const HEAD = 'Host: x\r\nContent-Type: application/json\r\n';
 
@@ -29,8 +35,8 @@ async function start() {
     seen.started += 1;
   });
   const schema = { hide: true, body: {} };
-  app.put('/', { onRequest: boundTransfers(2, 'files'), schema }, () => ({ ok: true }));
-  const one = boundPerUser(1, () => problem('export_running'));
+  app.put('/', { onRequest: limitTransfers(2, 'files'), schema }, () => ({ ok: true }));
+  const one = limitPerUser(1, () => problem('export_running'));
   app.get('/export', { onRequest: one, schema: { hide: true } }, () => ({ ok: true }));
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   after(() => {
@@ -85,4 +91,44 @@ test('whoever goes before they are counted takes no place', async () => {
   await until(() => seen.gone === leaving.length);
   assert.equal((await send()).status, 200);
   assert.equal((await take()).status, 200);
+});
+
+test('a budget is for a minute from its first use', (t) => {
+  let now = 1_000_000;
+  t.mock.method(performance, 'now', () => now);
+  const spend = perMinute(2);
+  assert.deepEqual([spend(), spend(), spend(), spend()], [true, true, false, false]);
+  now += 59_999;
+  assert.ok(!spend());
+  now += 1;
+  assert.deepEqual([spend(), spend(), spend()], [true, true, false]);
+});
+
+test('each key has a budget of its own for a minute, and is told how long to wait for the next', (t) => {
+  let now = 1_000_000;
+  t.mock.method(performance, 'now', () => now);
+  const budgets = perMinuteOfEach(10);
+  assert.equal(budgets.wait('a'), 0);
+  budgets.spend('a', 9);
+  now += 1500;
+  assert.equal(budgets.wait('a'), 0);
+  budgets.spend('a', 9);
+  assert.deepEqual([budgets.wait('a'), budgets.wait('b')], [59, 0]);
+  now += 58_499;
+  assert.equal(budgets.wait('a'), 1);
+  now += 1;
+  assert.equal(budgets.wait('a'), 0);
+});
+
+test('a tally counts by key and keeps nothing of a key without a count', () => {
+  const tally = createTally();
+  assert.equal(tally.of('a'), 0);
+  assert.deepEqual([tally.add('a'), tally.add('a'), tally.add('b')], [1, 2, 1]);
+  assert.deepEqual([tally.of('a'), tally.size], [2, 2]);
+  tally.remove('a');
+  tally.remove('b');
+  assert.deepEqual([tally.of('a'), tally.of('b'), tally.size], [1, 0, 1]);
+  tally.remove('a');
+  tally.remove('unknown');
+  assert.equal(tally.size, 0);
 });

@@ -1,0 +1,205 @@
+import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { Type } from 'typebox';
+import { problem } from '../errors.ts';
+import { nullable, timestamp, userId } from '../schema.ts';
+import type { Tables } from '../tables.ts';
+import type { Sweep } from '../upkeep.ts';
+
+/** Every action of the audit trail. Contract 3, Further endpoints. */
+export const auditActions = [
+  'signed_in',
+  'signed_out',
+  /** A user ended another sign-in of their own. */
+  'sign_in_ended',
+  /** An admin or a webhook ended all sign-ins of a user, or of everybody. */
+  'sign_ins_ended',
+  /** A session ended because the provider rejected its tokens. */
+  'session_rejected',
+  /** A sign-in failed after its pending login was consumed. */
+  'sign_in_failed',
+  /** The cached role changed: at the provider, or by an admin. */
+  'role_changed',
+  /** A webhook cleared the cached role and permissions. */
+  'access_cleared',
+  'legacy_assigned',
+  'others_data_read',
+  'others_data_changed',
+  'own_data_exported',
+  'own_data_deleted',
+  'profile_availability_asked',
+] as const;
+
+export type AuditAction = (typeof auditActions)[number];
+
+/** Facts about an action, none of them secret. */
+type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
+
+/**
+ * Appends a line to the audit trail, in the transaction of the action or before its answer.
+ * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
+ * @param entry.userId The owner of the data or sign-in; null for everybody, or an unknown owner.
+ */
+export async function recordAudit(
+  db: Kysely<Tables>,
+  {
+    action,
+    actorId,
+    userId: ownerId,
+    details = {},
+  }: { action: AuditAction; actorId: string | null; userId: string | null; details?: AuditDetails },
+): Promise<void> {
+  await db
+    .insertInto('audit_log')
+    .values({
+      action,
+      actor_id: actorId,
+      user_id: ownerId,
+      details: sql<string>`${JSON.stringify(details)}::jsonb`,
+    })
+    .execute();
+}
+
+/**
+ * Records that a user reads or changes data of another; nothing for their own data.
+ * @param ownerId Null for data without an owner, or of several users.
+ */
+export async function recordOthersData(
+  db: Kysely<Tables>,
+  action: 'others_data_read' | 'others_data_changed',
+  { actorId, ownerId, details }: { actorId: string; ownerId: string | null; details: AuditDetails },
+): Promise<void> {
+  if (ownerId === actorId) return;
+  await recordAudit(db, { action, actorId, userId: ownerId, details });
+}
+
+/** Lists lines of the trail, newest first, and one more than `limit` if there are more. */
+export async function listAudit(
+  db: Kysely<Tables>,
+  filter: {
+    action?: AuditAction | undefined;
+    actorId?: string | undefined;
+    userId?: string | undefined;
+    /** Unix time in seconds, inclusive. */
+    since?: number | undefined;
+    /** Unix time in seconds, exclusive. */
+    until?: number | undefined;
+    /** The last line of the page before. */
+    beforeId?: number | undefined;
+  },
+  limit: number,
+) {
+  let query = db
+    .selectFrom('audit_log')
+    .select(['id', 'created_at', 'action', 'actor_id', 'user_id'])
+    .select(sql<AuditDetails>`details`.as('details'))
+    .orderBy('id', 'desc')
+    .limit(limit + 1);
+  const { action, actorId, userId: ownerId, since, until, beforeId } = filter;
+  if (action !== undefined) query = query.where('action', '=', action);
+  if (actorId !== undefined) query = query.where('actor_id', '=', actorId);
+  if (ownerId !== undefined) query = query.where('user_id', '=', ownerId);
+  if (since !== undefined)
+    query = query.where('created_at', '>=', sql<Date>`to_timestamp(${since})`);
+  if (until !== undefined)
+    query = query.where('created_at', '<', sql<Date>`to_timestamp(${until})`);
+  if (beforeId !== undefined) query = query.where('id', '<', beforeId);
+  return query.execute();
+}
+
+/** Deletes lines that are older than AUDIT_RETENTION_DAYS. */
+export const sweepAudit =
+  (retentionDays: number): Sweep =>
+  (limit) =>
+    sql`
+    delete from audit_log where id in (
+      select id from audit_log where created_at < now() - make_interval(days => ${retentionDays})
+      order by created_at limit ${limit} for update skip locked
+    )`;
+
+const PAGE = { limit: 100, maxLimit: 500 };
+
+const lineId = cursors(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+
+const auditLine = Type.Object({
+  id: Type.Integer(),
+  created_at: timestamp(),
+  action: Type.String({ description: 'The action; further ones may be added.' }),
+  actor_id: nullable(
+    Type.String({
+      description:
+        "The user who acted; null for the provider, the operator's command and an unknown actor.",
+    }),
+  ),
+  user_id: nullable(
+    Type.String({
+      description: 'The owner of the data or sign-in; null for everybody, or an unknown owner.',
+    }),
+  ),
+  details: Type.Object({}, { additionalProperties: true }),
+});
+
+const example = {
+  id: 1042,
+  created_at: '2026-03-04T17:42:10.000Z',
+  action: 'role_changed',
+  actor_id: 'u-7',
+  user_id: 'u-1',
+  details: { from: 'user', to: 'admin' },
+};
+
+/** Registers `GET /admin/audit`. Contract 3, Further endpoints. */
+export function auditRoutes(app: Server, db: Kysely<Tables>): void {
+  app.get(
+    '/admin/audit',
+    {
+      config: { access: { permission: 'svc.admin.access' }, errors: [] },
+      schema: {
+        tags: ['admin'],
+        summary: 'The audit trail',
+        querystring: Type.Object({
+          action: Type.Optional(Type.Union(auditActions.map((action) => Type.Literal(action)))),
+          actor_id: Type.Optional(userId),
+          user_id: Type.Optional(userId),
+          since: Type.Optional(timestamp('Lines from this time on.')),
+          until: Type.Optional(timestamp('Lines before this time.')),
+          ...pageQuery(PAGE),
+        }),
+        response: {
+          200: Type.Array(auditLine, {
+            description: 'The trail, newest first.',
+            examples: [[example]],
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { limit = PAGE.limit, cursor, ...query } = request.query;
+      const filter = {
+        action: query.action,
+        actorId: query.actor_id,
+        userId: query.user_id,
+        since: toSeconds('since', query.since),
+        until: toSeconds('until', query.until),
+        beforeId: lineId.read(cursor),
+      };
+      const rows = await listAudit(db, filter, limit);
+      const cursorOf = ({ id }: { id: number }) => lineId.write(id);
+      return toPage(rows, { limit, cursorOf, request, reply }).map((row) => ({
+        ...row,
+        created_at: row.created_at.toISOString(),
+      }));
+    },
+  );
+}
+
+/** RFC 3339 has leap seconds and offsets of a day, which JavaScript and PostgreSQL do not all accept. */
+function toSeconds(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const seconds = Date.parse(text) / 1000;
+  if (Number.isNaN(seconds)) {
+    const message = 'must be a time that exists, such as 2026-03-04T17:42:10Z';
+    throw problem('validation_failed', { errors: [{ path: `querystring/${name}`, message }] });
+  }
+  return seconds;
+}

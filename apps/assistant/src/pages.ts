@@ -1,0 +1,38 @@
+import { cursors } from '@oselya/kit';
+import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { type Static, Type } from 'typebox';
+import { nullable, storableText } from './schema.ts';
+
+const position = Type.Tuple([
+  nullable(Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })),
+  storableText({ maxLength: 1024 }),
+]);
+
+/**
+ * The end of a page that is ordered by time: microseconds since 1970, which a Date would truncate, or null for a row
+ * without a time; and the row's id.
+ */
+export type Position = Static<typeof position>;
+
+/** Cursors that hold a position. */
+export const positions = cursors(position);
+
+/**
+ * Builds the parts of a statement that lists rows page by page, newest first.
+ * @param columns The row's time is the first of these that is not null. Rows without a time come last.
+ */
+export function newestFirst(...columns: readonly string[]): {
+  time: RawBuilder<Date>;
+  /** The time as a position holds it. */
+  microseconds: RawBuilder<number | null>;
+  isAfter: (position: Position) => RawBuilder<SqlBool>;
+} {
+  const time = sql<Date>`coalesce(${sql.join(columns.map((name) => sql.ref(name)))}, '-infinity')`;
+  return {
+    time,
+    microseconds: sql`(extract(epoch from nullif(${time}, '-infinity')) * 1000000)::bigint`,
+    isAfter: ([microseconds, id]) => sql`(${time}, id) < (
+      coalesce('epoch'::timestamptz + ${microseconds}::bigint * interval '1 microsecond', '-infinity'),
+      ${id})`,
+  };
+}

@@ -1,0 +1,66 @@
+import type { Logger } from '@oselya/kit';
+import type { FastifyInstance } from 'fastify';
+import type { Kysely, RawBuilder } from 'kysely';
+import type { Tables } from './tables.ts';
+
+/**
+ * Builds a statement that deletes up to `limit` expired rows of a table. It skips rows that are locked, so that two
+ * processes never wait for each other.
+ */
+export type Sweep = (limit: number) => RawBuilder<unknown>;
+
+/** Expired rows are ignored whether or not they are deleted: the interval only bounds the disk space. */
+const INTERVAL_MS = 10 * 60 * 1000;
+
+const BATCH = 1000;
+const MAX_BATCHES = 100;
+
+/**
+ * Deletes expired rows when the server begins to listen, and every ten minutes from then on. A sweep that fails is
+ * logged and left to the next one.
+ * @param sweeps By the name of what they delete.
+ */
+export function registerUpkeep(
+  app: FastifyInstance,
+  { db, log, sweeps }: { db: Kysely<Tables>; log: Logger; sweeps: Record<string, Sweep> },
+): void {
+  let timer: NodeJS.Timeout | undefined;
+  let current = Promise.resolve();
+
+  async function sweepAll(): Promise<void> {
+    for (const [what, sweep] of Object.entries(sweeps)) {
+      try {
+        const deleted = await runSweep(db, sweep);
+        if (deleted > 0) log.info({ what, deleted }, 'deleted expired rows');
+      } catch (error) {
+        log.warn({ err: error, what }, 'expired rows could not be deleted');
+      }
+    }
+  }
+
+  app.addHook('onListen', (done) => {
+    current = sweepAll();
+    timer = setInterval(() => {
+      current = current.then(sweepAll);
+    }, INTERVAL_MS).unref();
+    done();
+  });
+  app.addHook('onClose', async () => {
+    clearInterval(timer);
+    await current;
+  });
+}
+
+/**
+ * Deletes expired rows in batches, so that no lock is held for long.
+ * @returns The number of rows that were deleted.
+ */
+export async function runSweep(db: Kysely<Tables>, sweep: Sweep): Promise<number> {
+  let deleted = 0;
+  for (let batch = 0; batch < MAX_BATCHES; batch += 1) {
+    const { numAffectedRows = 0n } = await sweep(BATCH).execute(db);
+    deleted += Number(numAffectedRows);
+    if (numAffectedRows < BATCH) break;
+  }
+  return deleted;
+}
