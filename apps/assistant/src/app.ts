@@ -46,9 +46,7 @@ import {
 import { registerUpkeep } from './upkeep.ts';
 import { adminMemoryRoutes, createMemory, memoryRoutes } from './memory/index.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
-import { loadProfiles, SHIPPED_PROFILES } from './profiles/load.ts';
-import { createProfiles } from './profiles/profiles.ts';
-import { reloadProfiles } from './profiles/reload.ts';
+import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
 import { inspectionRoutes } from './inspection/routes.ts';
 import { createInspection } from './inspection/inspection.ts';
@@ -61,6 +59,7 @@ import { connectionMessages } from './sockets/messages.ts';
 import { socketRoutes } from './sockets/routes.ts';
 import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
+import { PROFILE_TOOLS } from './tools/tool.ts';
 import { createTools } from './tools/tools.ts';
 import { backchannelLogoutRoutes } from './webhooks/backchannel-logout.ts';
 import { createWebhookMetrics } from './webhooks/metrics.ts';
@@ -104,9 +103,12 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     inventoryFile: config.INVENTORY_FILE,
   });
   const contextTokens = config.MODEL_CONTEXT_TOKENS;
-  const profilesFolder = config.PROFILES_DIR ?? SHIPPED_PROFILES;
-  const check = checkInstructions({ tools, contextTokens });
-  const profiles = createProfiles(await loadProfiles(profilesFolder, check));
+  const profiles = await openProfiles({
+    folder: config.PROFILES_DIR ?? SHIPPED_PROFILES,
+    toolNames: PROFILE_TOOLS,
+    check: checkInstructions({ tools, contextTokens }),
+    log,
+  });
   const app = await openServer(config, log);
   const registry = new Registry();
   const metrics = createIdentityMetrics(registry);
@@ -173,7 +175,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   inspectionRoutes(app, createInspection({ ...requests, profiles }));
   await fileRoutes(app, files);
   profileRoutes(app, { db, profiles });
-  reloadProfiles(app, { folder: profilesFolder, profiles, check, log });
+  watchProfiles(app, profiles);
   ownDataRoutes(app, db);
   const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
   adminRoutes(app, { users, sessions });

@@ -11,8 +11,8 @@ import {
   MAX_WORDS,
   SEARCH_MS,
 } from '../src/memory/service.ts';
-import { MAX_FILE_BYTES, MAX_FILES } from '../src/profiles/load.ts';
-import { profileSchema } from '../src/profiles/profile.ts';
+import { MAX_FILE_BYTES, profileSchema } from '../src/profiles/profile-file.ts';
+import { MAX_FILES } from '../src/profiles/profiles.ts';
 import { DEFAULT_EVERY_MINUTES, savedSearchBody } from '../src/saved-searches/schemas.ts';
 import { MAX_SAVED_SEARCHES } from '../src/saved-searches/service.ts';
 
@@ -31,7 +31,7 @@ assert.equal(share, 1 / 2, 'which the guide has in words');
 const boundOf = ({ properties }: { properties: object }, member: string, bound: string): string =>
   written(Number(Reflect.get(Object(Reflect.get(properties, member)), bound)));
 const minutes = (bound: string) => boundOf(savedSearchBody, 'every_minutes', bound);
-const letters = (member: string) => boundOf(profileSchema, member, 'maxLength');
+const letters = (member: string) => boundOf(profileSchema([]), member, 'maxLength');
 
 const limits: Record<string, readonly string[]> = {
   memory: [

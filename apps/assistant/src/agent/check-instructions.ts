@@ -1,4 +1,4 @@
-import type { Profile } from '../profiles/profile.ts';
+import type { Profile } from '../profiles/profile-file.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';
 import { estimateRequest } from './estimate.ts';
 import { leastAnswerTokens } from './window.ts';

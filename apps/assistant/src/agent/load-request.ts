@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import { hasPermission, type AccessScope, type User } from '../access/permissions.ts';
 import { listFiles, MAX_FILES } from '../files/index.ts';
 import type { Memory } from '../memory/index.ts';
-import type { Profile } from '../profiles/profile.ts';
+import type { Profile } from '../profiles/profile-file.ts';
 import { listMessages } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from '@oselya/kit';
 import { type ModelClient, ModelError, PROBE_PREFIX, startProbes } from '@oselya/model';
 import type { Config } from '../config.ts';
-import { TOOLS } from '../profiles/profile.ts';
+import { PROFILE_TOOLS } from '../tools/tool.ts';
 import { toDefinitions, type Tools } from '../tools/tools.ts';
 
 /** Enough for a model that reasons a little before it calls a tool. */
@@ -28,7 +28,7 @@ export function probeTools(
       operation: 'probe',
       system: `${PROBE_PREFIX} Search property listings with your tools.`,
       messages: [{ role: 'user', content: 'Знайди двокімнатну квартиру у Львові.' }],
-      tools: toDefinitions(tools.of({ tools: [...TOOLS] }, { hasFiles: true })),
+      tools: toDefinitions(tools.of({ tools: [...PROFILE_TOOLS] }, { hasFiles: true })),
       maxOutputTokens: MAX_TOKENS,
       signal,
     });

@@ -5,7 +5,7 @@ import type { ModelClient } from '@oselya/model';
 import type { User } from '../access/permissions.ts';
 import type { AgentLimits, RequestDeps } from '../agent/index.ts';
 import { problem } from '../errors.ts';
-import type { Profile } from '../profiles/profile.ts';
+import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import { presentMessage, requireSession } from '../sessions/index.ts';
 import { createAnnounce } from './announce.ts';

@@ -8,7 +8,7 @@ import {
   runAgent,
   type UsedTool,
 } from '../agent/index.ts';
-import type { Profile } from '../profiles/profile.ts';
+import type { Profile } from '../profiles/profile-file.ts';
 import { createToolBox } from '../tools/run-tool.ts';
 import { finishTurn } from './finish-turn.ts';
 import { makeRoom } from './make-room.ts';

@@ -3,7 +3,7 @@ import { recordOthersData } from '../admin/audit.ts';
 import { cachedAccess } from '../identity/index.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
-import type { Profile } from '../profiles/profile.ts';
+import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
 import { requireSession } from '../sessions/index.ts';
 

@@ -1,82 +1,138 @@
+import { readdir, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
+import { type Logger, StartError } from '@oselya/kit';
+import type { FastifyInstance } from 'fastify';
 import type { User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import type { ProfileFolder } from './load.ts';
-import type { Profile } from './profile.ts';
+import {
+  type ParsedProfile,
+  type Profile,
+  type ProfileRules,
+  readProfileFile,
+  reasonOf,
+} from './profile-file.ts';
 
-/** The profiles as their files have them now. */
-export type Profiles = ReturnType<typeof createProfiles>;
+/** The profiles that come with the assistant. */
+export const SHIPPED_PROFILES = fileURLToPath(new URL('../../profiles', import.meta.url));
 
-/** Taken where a session names no profile. */
+/** Maximum number of profile files in a folder; all of them are checked for changes every second. */
+export const MAX_FILES = 200;
+
+/** The profile of sessions that name none. */
 const DEFAULT_PROFILE = 'default';
 
+/** Interval between two checks of the files, in milliseconds. */
+const POLL_MS = 1000;
+
+/** A broken rule of a file, such as `default.yaml:3 name must be 1 to 100 characters`. */
+type FileFault = { file: string; message: string };
+
+/** What a folder contains: profiles by file name, in order and with unique ids, and faults. */
+type Folder = { profiles: ReadonlyMap<string, ParsedProfile>; faults: readonly FileFault[] };
+
+/** The agent profiles of a folder. */
+export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
+
 /**
- * Who may use which profile: those that are for admins only are hidden from everybody else.
- * Specification 000, Roles; Contract 3, Profiles.
- * @param initial What was read at the start, in the order that it is shown.
+ * Reads the agent profiles of a folder. docs/profiles.md.
+ * @throws StartError listing all faults of all files, or when the folder has no profiles.
  */
-export function createProfiles(initial: ProfileFolder) {
-  let folder = initial;
-  let byId = indexOf(initial);
+export async function openProfiles({
+  folder,
+  log,
+  ...rules
+}: ProfileRules & { folder: string; log: Pick<Logger, 'info' | 'error'> }) {
+  let current = await readFolder(await listFiles(folder), rules);
+  if (current.faults.length > 0) {
+    const faults = current.faults.map(({ message }) => join(folder, message));
+    throw new StartError(`Agent profiles cannot be used:\n  ${faults.join('\n  ')}`);
+  }
+  let byId = indexById(current);
+  let seenState = '';
+  let readState = '';
+  let loggedFaults: readonly string[] = [];
+
   const all = () => [...byId.values()];
   const usable = (user: Pick<User, 'role'>) => all().filter((profile) => mayUse(user, profile));
 
-  /** Whether `user` may use a profile as its file has it now; one that is gone is judged as it was. */
+  /** Returns whether `user` may use a profile under its current file, or its last file if removed. */
   function mayUse({ role }: Pick<User, 'role'>, profile: Profile): boolean {
     const { is_admin_only: isAdminOnly } = byId.get(profile.profile_id) ?? profile;
     return role === 'admin' || !isAdminOnly;
   }
 
-  /** @throws ProblemError `admin_only` where `mayUse` says no. */
+  /** @throws ProblemError `admin_only` */
   function checkUse(user: Pick<User, 'role'>, profile: Profile): void {
     if (mayUse(user, profile)) return;
     throw problem('admin_only', {
-      detail: 'This profile needs the role `admin`. Begin a session with another one.',
+      detail: 'This profile needs the role `admin`. Start a session with another profile.',
     });
   }
 
-  /** What a session gets that names no profile, or one that is gone; nothing where `user` may use none. */
+  /** Returns the profile of a session that names none, or undefined if `user` may use none. */
   function usual(user: Pick<User, 'role'>): Profile | undefined {
     const own = usable(user);
     return own.find(({ profile_id }) => profile_id === DEFAULT_PROFILE) ?? own[0];
   }
 
+  function logFaults(faults: readonly string[]): void {
+    if (isDeepStrictEqual(faults, loggedFaults)) return;
+    loggedFaults = faults;
+    if (faults.length === 0) log.info('all agent profile files are valid again');
+    else log.error({ folder, faults }, 'invalid agent profile files keep their last valid profile');
+  }
+
+  /** Reads the files again once they have been unchanged since the previous call. */
+  async function reload(): Promise<void> {
+    try {
+      const paths = await listFiles(folder);
+      const state = await stateOf(paths);
+      const isStable = state === seenState;
+      seenState = state;
+      if (isStable && state !== readState) {
+        const next = await readFolder(paths, rules, current.profiles);
+        seenState = await stateOf(paths);
+        if (seenState === state) {
+          readState = state;
+          const isChanged = !isDeepStrictEqual(next.profiles, current.profiles);
+          current = next;
+          byId = indexById(next);
+          if (isChanged) log.info({ folder, profiles: [...byId.keys()] }, 'agent profiles changed');
+        }
+      }
+      logFaults(current.faults.map(({ message }) => message));
+    } catch (error) {
+      // The folder itself is unreadable or empty: the profiles stay.
+      logFaults([reasonOf(error)]);
+    }
+  }
+
   return {
-    /** Takes what was read since. */
-    replace(read: ProfileFolder): void {
-      folder = read;
-      byId = indexOf(read);
-    },
-
-    /** What was read last. */
-    get folder(): ProfileFolder {
-      return folder;
-    },
-
-    /** All of them. */
     all,
-
-    /** What is wrong with the file of a profile now, which is used as it was before; nothing where all is well. */
-    faultOf(profileId: string): string | undefined {
-      const [file] =
-        [...folder.loaded].find(([, { profile }]) => profile.profile_id === profileId) ?? [];
-      return folder.faults.find((fault) => fault.file === file)?.message;
-    },
-
-    /** Those that `user` may use. */
+    /** Returns the profiles that `user` may use. */
     usable,
-
     mayUse,
     checkUse,
+    usual,
+    reload,
 
-    /** A profile, whoever may use it; nothing where there is none, or no more. */
+    /** Returns the fault of a profile's current file, whose last valid version is used. */
+    faultOf(profileId: string): string | undefined {
+      const found = [...current.profiles].find(
+        ([, { profile }]) => profile.profile_id === profileId,
+      );
+      return current.faults.find(({ file }) => file === found?.[0])?.message;
+    },
+
+    /** Returns a profile, whoever may use it. */
     find: (profileId: string): Profile | undefined => byId.get(profileId),
 
-    usual,
-
     /**
-     * The profile for a new session of `user`: the one that is asked for, else `default`, else the
-     * first that they may use.
-     * @throws ProblemError `profile_not_found`, or `admin_only` where it is not for them.
+     * Returns the profile for a new session of `user`: the requested one, else `default`, else the first usable.
+     * @throws ProblemError `profile_not_found` or `admin_only`
      */
     choose(user: Pick<User, 'role'>, profileId?: string): Profile {
       const chosen = profileId === undefined ? usual(user) : byId.get(profileId);
@@ -87,6 +143,114 @@ export function createProfiles(initial: ProfileFolder) {
   };
 }
 
-function indexOf({ loaded }: ProfileFolder): ReadonlyMap<string, Profile> {
-  return new Map([...loaded.values()].map(({ profile }) => [profile.profile_id, profile]));
+/**
+ * Reloads profiles every second while the server listens. File system notifications miss network mounts and the
+ * links of a Kubernetes config map.
+ */
+export function watchProfiles(app: FastifyInstance, profiles: Pick<Profiles, 'reload'>): void {
+  const closing = new AbortController();
+  const { signal } = closing;
+  let running: Promise<void> | undefined;
+  async function watch(): Promise<void> {
+    while (!signal.aborted) {
+      await profiles.reload();
+      await sleep(POLL_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    }
+  }
+  app.addHook('onListen', (done) => {
+    running = watch();
+    done();
+  });
+  app.addHook('onClose', async () => {
+    closing.abort();
+    await running;
+  });
+}
+
+const indexById = ({ profiles }: Folder): ReadonlyMap<string, Profile> =>
+  new Map([...profiles.values()].map(({ profile }) => [profile.profile_id, profile]));
+
+/**
+ * Reads all files. An invalid file, such as one with another file's id, keeps its last valid profile.
+ * @param held The profiles of the previous reading, by file name.
+ */
+async function readFolder(
+  paths: readonly string[],
+  rules: ProfileRules,
+  held: Folder['profiles'] = new Map(),
+): Promise<Folder> {
+  const faults: FileFault[] = [];
+  const noteFault = (file: string, line: number, rule: string) =>
+    faults.push({ file, message: `${file}:${line} ${rule}` });
+  const parsed = new Map<string, ParsedProfile | undefined>();
+  for (const path of paths) {
+    const file = basename(path);
+    const content = await readProfileFile(path, rules);
+    if ('profile' in content) parsed.set(file, content);
+    else {
+      parsed.set(file, undefined);
+      for (const { line, rule } of content.faults) noteFault(file, line, rule);
+    }
+  }
+  const keepsId = (file: string) =>
+    idOf(parsed.get(file) ?? held.get(file)) === idOf(held.get(file));
+  const files = [...parsed.keys()];
+  const taken = new Map<string | undefined, ParsedProfile & { file: string }>();
+  for (const file of [...files.filter(keepsId), ...files.filter((name) => !keepsId(name))]) {
+    const next = parsed.get(file);
+    const owner = next && taken.get(idOf(next));
+    if (next !== undefined && owner !== undefined) {
+      const place = `${owner.file}:${owner.idLine}`;
+      noteFault(file, next.idLine, `profile_id must differ from the one in ${place}`);
+    }
+    const own = owner === undefined ? (next ?? held.get(file)) : held.get(file);
+    if (own !== undefined && !taken.has(idOf(own))) taken.set(idOf(own), { ...own, file });
+  }
+  const owners = new Map([...taken.values()].map(({ file, ...own }) => [file, own]));
+  const profiles = new Map(
+    files.flatMap((file) => {
+      const own = owners.get(file);
+      return own === undefined ? [] : [[file, own]];
+    }),
+  );
+  return { profiles, faults };
+}
+
+const idOf = (parsed: ParsedProfile | undefined) => parsed?.profile.profile_id;
+
+/**
+ * Returns the paths of the `.yaml` and `.yml` files of a folder, sorted by name.
+ * @throws StartError when the folder is unreadable, or has no such file or too many.
+ */
+async function listFiles(folder: string): Promise<string[]> {
+  const entries = await readdir(folder).catch((error: unknown) => {
+    throw new StartError(
+      `Agent profiles cannot be read (${reasonOf(error)}): PROFILES_DIR must be a folder with a .yaml file for each profile`,
+      { cause: error },
+    );
+  });
+  const files = entries.filter((name) => /\.ya?ml$/.test(name)).toSorted();
+  if (files.length === 0) {
+    throw new StartError(
+      `There is no agent profile in ${folder}: put a .yaml file there, or unset PROFILES_DIR to use the shipped ones`,
+    );
+  }
+  if (files.length > MAX_FILES) {
+    throw new StartError(
+      `There are ${files.length} agent profiles in ${folder}, and at most ${MAX_FILES} are allowed: remove some`,
+    );
+  }
+  return files.map((file) => join(folder, file));
+}
+
+/** Returns a text that changes with every change of the files. No program can set the change time (ctime). */
+async function stateOf(paths: readonly string[]): Promise<string> {
+  const states: string[] = [];
+  for (const path of paths) {
+    const info = await stat(path, { bigint: true }).catch(reasonOf);
+    const state =
+      typeof info === 'string' ? info : [info.dev, info.ino, info.size, info.mtimeNs, info.ctimeNs];
+    states.push(`${path}\0${String(state)}`);
+  }
+  return states.join('\0');
 }

@@ -1,4 +1,4 @@
-import { cursors, type Server, toPage } from '@oselya/kit';
+import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Kysely } from 'kysely';
 import { type Static, Type } from 'typebox';
@@ -6,28 +6,76 @@ import { guardRefusals, signedIn } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import type { Profile } from './profile.ts';
+import type { Profile } from './profile-file.ts';
 import type { Profiles } from './profiles.ts';
-import {
-  availability,
-  availabilityAnswer,
-  presentProfile,
-  profileItem,
-  profileParams,
-  PROFILES_PAGE,
-  profilesAnswer,
-  profilesQuery,
-} from './schemas.ts';
 
-const refusals = [...guardRefusals, 'permission_missing'] as const;
+const PAGE = { limit: 100, maxLimit: 500 };
 
-/** Where a page ended: how many profiles are on the pages up to it. */
+/** A page's cursor: the number of profiles on the pages up to it. */
 const positions = cursors(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }));
 
-/**
- * `GET /profiles`, and what admins see of profiles and may ask for. Specification 000, Admin endpoints;
- * Contract 3, Answers.
- */
+const profileItem = Type.Object(
+  {
+    profile_id: Type.String(),
+    name: Type.String(),
+    description: Type.String(),
+    model: Type.String({ description: 'Empty for the configured chat model.' }),
+    tools: Type.Array(Type.String()),
+    is_admin_only: Type.Boolean(),
+    fault: Type.Optional(
+      Type.String({
+        description:
+          'Only for managers of profiles: the fault of the current file, with its line. The last valid version is used.',
+      }),
+    ),
+  },
+  {
+    $id: 'Profile',
+    examples: [
+      {
+        profile_id: 'default',
+        name: 'Search assistant',
+        description: 'Finds flats and houses, and remembers what matters to you.',
+        model: '',
+        tools: ['search_listings', 'get_listing'],
+        is_admin_only: false,
+      },
+    ],
+  },
+);
+
+const profilesQuery = Type.Object(pageQuery(PAGE));
+const profilesAnswer = Type.Array(Type.Unsafe<Static<typeof profileItem>>(Type.Ref('Profile')), {
+  description: 'In the order of their files.',
+});
+
+const availability = Type.Object(
+  { is_admin_only: Type.Boolean() },
+  { additionalProperties: false, examples: [{ is_admin_only: true }] },
+);
+
+const availabilityAnswer = Type.Object(
+  { ok: Type.Literal(true), note: Type.String({ description: 'Where to change it.' }) },
+  {
+    description: 'Nothing was changed; the note says where to change it.',
+    examples: [
+      {
+        ok: true,
+        note: 'Nothing was changed: availability is managed via profile config files.',
+      },
+    ],
+  },
+);
+
+/** Returns a profile without its instructions. Contract 3, Answers. */
+function presentProfile(profile: Profile): Static<typeof profileItem> {
+  const { system: _system, ...presented } = profile;
+  return presented;
+}
+
+const refusals = [...guardRefusals, 'permission_missing', 422] as const;
+
+/** Adds `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
 export function profileRoutes(
   app: Server,
   { db, profiles }: { db: Kysely<Tables>; profiles: Profiles },
@@ -42,7 +90,7 @@ export function profileRoutes(
         tags: ['profiles'],
         summary: 'The profiles that the user may choose',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
       },
     },
     (request, reply) =>
@@ -57,9 +105,9 @@ export function profileRoutes(
       config,
       schema: {
         tags: ['admin', 'profiles'],
-        summary: 'All profiles, those for admins only too',
+        summary: 'All profiles, including admin-only ones',
         querystring: profilesQuery,
-        response: { 200: profilesAnswer, ...problemAnswers(...refusals, 422) },
+        response: { 200: profilesAnswer, ...problemAnswers(...refusals) },
       },
     },
     (request, reply) =>
@@ -75,25 +123,22 @@ export function profileRoutes(
       config,
       schema: {
         tags: ['admin', 'profiles'],
-        summary: 'Says where the availability of a profile is managed; it changes nothing',
-        params: profileParams,
+        summary: 'Says where the availability of a profile is managed; changes nothing',
+        params: Type.Object({
+          profile_id: Type.String({
+            minLength: 1,
+            maxLength: 300,
+            description: "The profile's id.",
+          }),
+        }),
         body: availability,
         response: {
           200: availabilityAnswer,
-          ...problemAnswers(
-            400,
-            ...refusals,
-            'cross_site_request',
-            'profile_not_found',
-            413,
-            415,
-            422,
-          ),
+          ...problemAnswers(400, ...refusals, 'cross_site_request', 'profile_not_found', 413, 415),
         },
       },
     },
     async (request) => {
-      const { is_admin_only: asked } = request.body;
       const profile = profiles.find(request.params.profile_id);
       if (profile === undefined) throw problem('profile_not_found');
       const { profile_id, is_admin_only } = profile;
@@ -101,25 +146,23 @@ export function profileRoutes(
         action: 'profile_availability_asked',
         actorId: signedIn(request).id,
         userId: null,
-        details: { profile_id, is_admin_only: asked },
+        details: { profile_id, is_admin_only: request.body.is_admin_only },
       });
       return {
         ok: true as const,
-        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; change it there, and it holds within seconds.`,
+        note: `Nothing was changed: availability is managed via profile config files. The file of ${profile_id} says is_admin_only: ${is_admin_only}; a change of the file applies within seconds.`,
       };
     },
   );
 }
 
-/** The page of a list that is asked for. */
 function pageOf(
   list: readonly Profile[],
   request: FastifyRequest<{ Querystring: Static<typeof profilesQuery> }>,
   reply: FastifyReply,
 ) {
-  const { limit = PROFILES_PAGE.limit, cursor } = request.query;
+  const { limit = PAGE.limit, cursor } = request.query;
   const start = positions.read(cursor) ?? 0;
   const cursorOf = () => positions.write(start + limit);
-  const rows = list.slice(start, start + limit + 1);
-  return toPage(rows, { limit, cursorOf, request, reply });
+  return toPage(list.slice(start, start + limit + 1), { limit, cursorOf, request, reply });
 }

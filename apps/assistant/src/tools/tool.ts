@@ -3,10 +3,19 @@ import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../access/permissions.ts';
 import type { MemoryChange, NoteChange } from '../memory/index.ts';
-import { TOOLS } from '../profiles/profile.ts';
+
+/** The tools that a profile may list. Contract 3, Profiles. */
+export const PROFILE_TOOLS = [
+  'search_listings',
+  'similar_listings',
+  'get_listing',
+  'remember_fact',
+  'forget_fact',
+  'lookup_endpoint',
+] as const;
 
 /** The names of all tools: those that profiles name, and that which every profile has. */
-export const TOOL_NAMES = [...TOOLS, 'read_file'] as const;
+export const TOOL_NAMES = [...PROFILE_TOOLS, 'read_file'] as const;
 
 /** See {@link TOOL_NAMES}. */
 export type ToolName = (typeof TOOL_NAMES)[number];

@@ -4,7 +4,7 @@ import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/model/testing/llama';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
-import { TOOLS } from '../../src/profiles/profile.ts';
+import { PROFILE_TOOLS } from '../../src/tools/tool.ts';
 import { toDefinitions } from '../../src/tools/tools.ts';
 import { unconnectedTools } from '../helpers/unconnected-tools.ts';
 
@@ -22,7 +22,7 @@ const model = createModelClient({
 });
 after(() => model.close());
 
-const tools = unconnectedTools.of({ tools: [...TOOLS] }, { hasFiles: true });
+const tools = unconnectedTools.of({ tools: [...PROFILE_TOOLS] }, { hasFiles: true });
 const definitions = toDefinitions(tools);
 const messages = [{ role: 'user', content: 'Знайди квартиру у Львові.' }] as const;
 

@@ -8,11 +8,11 @@ import { fixedLimits } from '../../src/agent/index.ts';
 import { createChat } from '../../src/chat/chat.ts';
 import { chatLifecycle } from '../../src/chat/lifecycle.ts';
 import { createChatMetrics } from '../../src/chat/metrics.ts';
-import { createProfiles } from '../../src/profiles/profiles.ts';
-import { loadProfiles, SHIPPED_PROFILES } from '../../src/profiles/load.ts';
+import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
 import { gate } from '../helpers/scripted-model.ts';
 import { until } from '../helpers/until.ts';
 import { userOf } from '../helpers/people.ts';
+import { openFolder } from '../profiles/folder.ts';
 import { converse, type Heard, openStage } from './stage.ts';
 
 const stage = await openStage();
@@ -154,7 +154,7 @@ async function midAnswer({ shutdownMs, on = db }: { shutdownMs: number; on?: typ
     memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
     tools: { of: () => [] },
     contextTokens: 8192,
-    profiles: createProfiles(await loadProfiles(SHIPPED_PROFILES)),
+    profiles: await openFolder(SHIPPED_PROFILES),
     limits: { ...fixedLimits, outputTokens: 100, ms: 600_000 },
     metrics: createChatMetrics(new Registry()),
     log,

@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import type { ProfileFolder } from '../../src/profiles/load.ts';
-import type { Profile } from '../../src/profiles/profile.ts';
+import { openProfiles } from '../../src/profiles/profiles.ts';
+import { PROFILE_TOOLS } from '../../src/tools/tool.ts';
 
-/** A folder with files of these texts, for the tests of a file. */
+/** Returns a folder with these files, deleted after the tests of the file. */
 export async function folderOf(files: Record<string, string | Uint8Array>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-profiles-'));
   after(() => rm(folder, { recursive: true }));
@@ -13,12 +13,14 @@ export async function folderOf(files: Record<string, string | Uint8Array>): Prom
   return folder;
 }
 
-/** The text of a profile file. */
+/** Returns the text of a profile file. */
 export const profile = (id: string, more = '') =>
   `profile_id: ${id}\nname: ${id}\nsystem: Help.\n${more}`;
 
-/** Profiles as if they had been read of files of their own. */
-export const readAs = (profiles: readonly Profile[]): ProfileFolder => ({
-  loaded: new Map(profiles.map((one) => [`${one.profile_id}.yaml`, { profile: one, idLine: 1 }])),
-  faults: [],
-});
+type Options = Partial<Parameters<typeof openProfiles>[0]>;
+
+const silent = { info: () => undefined, error: () => undefined };
+
+/** Opens the profiles of a folder, without a log unless one is given. */
+export const openFolder = (folder: string, options: Options = {}) =>
+  openProfiles({ folder, toolNames: PROFILE_TOOLS, log: silent, ...options });

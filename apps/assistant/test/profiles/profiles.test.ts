@@ -1,68 +1,341 @@
 import assert from 'node:assert/strict';
+import { appendFile, mkdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { ProblemError } from '@oselya/kit';
-import type { Profile } from '../../src/profiles/profile.ts';
-import { createProfiles as create } from '../../src/profiles/profiles.ts';
-import { readAs } from './folder.ts';
+import { ProblemError, StartError } from '@oselya/kit';
+import fc from 'fast-check';
+import { stringify } from 'yaml';
+import { parseProfile } from '../../src/profiles/profile-file.ts';
+import { SHIPPED_PROFILES } from '../../src/profiles/profiles.ts';
+import { PROFILE_TOOLS } from '../../src/tools/tool.ts';
+import { folderOf, openFolder, profile } from './folder.ts';
 
-const profile = (profile_id: string, is_admin_only = false) => ({
-  profile_id,
-  name: profile_id,
-  description: '',
-  system: 'Help.',
-  model: '',
-  tools: [],
-  is_admin_only,
+const rules = { toolNames: PROFILE_TOOLS };
+const MINIMAL = 'profile_id: a\nname: A\nsystem: Help.\n';
+const MEMBERS = 'profile_id, name, description, system, model, tools, is_admin_only';
+const ID_RULE = 'must be 1 to 64 lower-case letters, digits, _ and -, the first no _ or -';
+const TOOLS_RULE = `tools must list each tool once, of: ${PROFILE_TOOLS.join(', ')}`;
+
+function faultsOf(text: string): string[] {
+  const parsed = parseProfile(text, rules);
+  return 'faults' in parsed ? parsed.faults.map(({ line, rule }) => `${line}: ${rule}`) : [];
+}
+
+test('omitted members get their defaults', () => {
+  assert.deepEqual(parseProfile(`# A comment.\n${MINIMAL}`, rules), {
+    profile: {
+      profile_id: 'a',
+      name: 'A',
+      description: '',
+      system: 'Help.',
+      model: '',
+      tools: [],
+      is_admin_only: false,
+    },
+    idLine: 2,
+  });
 });
-const createProfiles = (profiles: readonly Profile[]) => create(readAs(profiles));
+
+test('each fault is reported with its line and rule', () => {
+  const cases: [text: string, ...faults: string[]][] = [
+    ['', `1: must be a map with ${MEMBERS}`],
+    ['- profile_id: a\n', `1: must be a map with ${MEMBERS}`],
+    [
+      'name: A\n',
+      `1: profile_id is missing: it ${ID_RULE}`,
+      '1: system is missing: it must be 1 to 32,000 characters',
+    ],
+    [`${MINIMAL}colour: red\n`, `4: colour is unknown: a profile has ${MEMBERS}`],
+    [
+      `${MINIMAL}__proto__: { is_admin_only: true }\n`,
+      `4: __proto__ is unknown: a profile has ${MEMBERS}`,
+    ],
+    [MINIMAL.replace(': a', ': Ab c'), `1: profile_id ${ID_RULE}`],
+    [MINIMAL.replace(': A', ': 7'), '2: name must be 1 to 100 characters'],
+    [MINIMAL.replace('Help.', "''"), '3: system must be 1 to 32,000 characters'],
+    [`${MINIMAL}is_admin_only: yes\n`, '4: is_admin_only must be true or false'],
+    [`${MINIMAL}tools:\n  - get_listing\n  - get_password\n`, `6: ${TOOLS_RULE}`],
+    [`${MINIMAL}tools: [get_listing, get_listing]\n`, `4: ${TOOLS_RULE}`],
+    [`${MINIMAL}name: B\n`, '4: Map keys must be unique'],
+    [`${MINIMAL}model: !!env KEY\n`, '4: Unresolved tag: tag:yaml.org,2002:env'],
+  ];
+  for (const [text, ...faults] of cases) assert.deepEqual(faultsOf(text), faults);
+
+  const levels = ['a0: &a0 [x, x, x, x, x, x, x, x, x]'];
+  for (let level = 1; level < 12; level += 1) {
+    const aliases = Array.from({ length: 9 }, () => `*a${level - 1}`).join(', ');
+    levels.push(`a${level}: &a${level} [${aliases}]`);
+  }
+  assert.match(faultsOf(levels.join('\n'))[0] ?? '', /Excessive alias count/);
+});
+
+test('any text is a profile or has faults in existing lines', () => {
+  const tokens = 'profile_id name system tools : - *a &a { [ " ? | !!x'.split(' ');
+  const piece = fc.oneof(
+    fc.constantFrom(...tokens, ' ', '\n'),
+    fc.string({ unit: 'binary', maxLength: 5 }),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+      const text = pieces.join('');
+      const parsed = parseProfile(text, rules);
+      if (!('faults' in parsed)) return;
+      assert.ok(parsed.faults.length > 0);
+      const { length } = text.split(/\r\n|\r|\n/);
+      for (const { line } of parsed.faults) assert.ok(line >= 1 && line <= length);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('any profile written as YAML is read back unchanged', () => {
+  const line = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 100 });
+  const anyProfile = fc.record(
+    {
+      profile_id: fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,63}$/),
+      name: line,
+      description: line,
+      system: line,
+      model: line,
+      tools: fc.uniqueArray(fc.constantFrom(...PROFILE_TOOLS)),
+      is_admin_only: fc.boolean(),
+    },
+    { noNullPrototype: true },
+  );
+  fc.assert(
+    fc.property(anyProfile, (written) => {
+      const expected = { profile: written, idLine: 1 };
+      assert.deepEqual(parseProfile(stringify(written), rules), expected);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+async function messageOf(folder: string): Promise<string[]> {
+  const error: unknown = await openFolder(folder).catch((reason: unknown) => reason);
+  assert.ok(error instanceof StartError, String(error));
+  return error.message.replaceAll(folder, '').split('\n');
+}
+
+const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
+
+test('the shipped profiles treat tool output as data, and one is admin-only', async () => {
+  const profiles = (await openFolder(SHIPPED_PROFILES)).all();
+  assert.deepEqual(ids(profiles), ['default', 'diagnostics', 'market']);
+  assert.deepEqual(ids(profiles.filter(({ is_admin_only }) => is_admin_only)), ['diagnostics']);
+  for (const { system, description, tools } of profiles) {
+    assert.match(system, /is data/);
+    assert.ok(description.length > 20 && tools.length > 0);
+  }
+});
+
+test('all faults of all files stop the start at once', async () => {
+  const folder = await folderOf({
+    'a.yaml': profile('a').replace('name: a', 'name: 7'),
+    'b.yaml': 'a: [\n',
+    'c.yaml': profile('same'),
+    'd.yaml': `# Another.\n${profile('same')}`,
+    'large.yaml': `${profile('large')}# ${'x'.repeat(256 * 1024)}`,
+    'latin.yaml': Buffer.from('profile_id: \xe4\n', 'latin1'),
+    'README.md': 'Not a profile: [',
+  });
+  await mkdir(join(folder, 'folder.yaml'));
+  const [title, ...faults] = await messageOf(folder);
+  assert.equal(title, 'Agent profiles cannot be used:');
+  const text = faults.join('\n');
+  assert.match(text, /^ {2}\/a\.yaml:2 name must be 1 to 100 characters$/m);
+  assert.match(text, /^ {2}\/b\.yaml:\d /m);
+  assert.match(text, /^ {2}\/d\.yaml:2 profile_id must differ from the one in c\.yaml:1$/m);
+  assert.match(text, /^ {2}\/folder\.yaml:1 cannot be read: EISDIR/m);
+  assert.match(text, /^ {2}\/large\.yaml:1 must be at most 256 KiB$/m);
+  assert.match(text, /^ {2}\/latin\.yaml:1 cannot be read: /m);
+});
+
+test('an empty or missing folder stops the start and says what to do', async () => {
+  const folder = await folderOf({});
+  assert.match((await messageOf(folder)).join(), /There is no agent profile in .*PROFILES_DIR/);
+  const missing = await messageOf(join(folder, 'none'));
+  assert.match(missing.join(), /cannot be read .*ENOENT.*PROFILES_DIR must be a folder/);
+});
+
+/** Opens the profiles of a folder, with what they log. */
+async function opened(files: string | Record<string, string>) {
+  const folder = typeof files === 'string' ? files : await folderOf(files);
+  const errors: string[][] = [];
+  const infos: unknown[] = [];
+  const log = {
+    error: (fields: { faults: string[] }) => errors.push(fields.faults),
+    info: (...line: unknown[]) => infos.push(line),
+  };
+  const profiles = await openFolder(folder, { log });
+  const reload = async () => {
+    await profiles.reload();
+    await profiles.reload();
+  };
+  await reload();
+  return { ...profiles, look: profiles.reload, reload, folder, errors, infos };
+}
+
 const user = { role: 'user' as const };
 const admin = { role: 'admin' as const };
-const ids = (profiles: readonly { profile_id: string }[]) => profiles.map((one) => one.profile_id);
 const isProblem = (code: string) => (error: unknown) =>
   error instanceof ProblemError && error.code === code;
 
-test('what is for admins only is hidden from others', () => {
-  const { usable, all } = createProfiles([profile('a'), profile('b', true), profile('c')]);
-  assert.deepEqual(ids(usable(user)), ['a', 'c']);
-  assert.deepEqual(ids(usable(admin)), ['a', 'b', 'c']);
-  assert.deepEqual(ids(all()), ['a', 'b', 'c']);
-});
-
-test('the one that is asked for is chosen', () => {
-  const profiles = createProfiles([profile('default'), profile('b', true)]);
-  assert.equal(profiles.choose(user, 'default').profile_id, 'default');
+test('users choose among the profiles that are not admin-only', async () => {
+  const isAdminOnly = 'is_admin_only: true\n';
+  const profiles = await opened({
+    'a.yaml': profile('a'),
+    'b.yml': profile('b', isAdminOnly),
+    'c.yaml': profile('default'),
+  });
+  assert.deepEqual(ids(profiles.usable(user)), ['a', 'default']);
+  assert.deepEqual(ids(profiles.usable(admin)), ['a', 'b', 'default']);
+  assert.equal(profiles.choose(user).profile_id, 'default');
   assert.equal(profiles.choose(admin, 'b').profile_id, 'b');
   assert.throws(() => profiles.choose(user, 'b'), isProblem('admin_only'));
   for (const id of ['', 'none', '__proto__', 'toString']) {
     assert.throws(() => profiles.choose(admin, id), isProblem('profile_not_found'));
   }
-});
+  const [a, b] = [profiles.choose(user, 'a'), profiles.choose(admin, 'b')];
 
-test('who may use a profile is decided by its file as it is now, and one that is gone by how it was', () => {
-  const [a, b] = [profile('a'), profile('b', true)];
-  const profiles = createProfiles([a, b]);
-  profiles.checkUse(user, a);
-  assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
-  profiles.replace(readAs([profile('a', true), profile('b')]));
+  // Permission follows the current file, and the last file of a removed profile.
+  await writeFile(join(profiles.folder, 'a.yaml'), profile('a', isAdminOnly));
+  await rm(join(profiles.folder, 'b.yml'));
+  await rm(join(profiles.folder, 'c.yaml'));
+  await profiles.reload();
   assert.throws(() => profiles.checkUse(user, a), isProblem('admin_only'));
-  profiles.checkUse(admin, a);
-  profiles.checkUse(user, b);
-  profiles.replace(readAs([profile('c')]));
-  profiles.checkUse(user, a);
   assert.throws(() => profiles.checkUse(user, b), isProblem('admin_only'));
-});
-
-test('where none is asked for it is the default, else the first that may be used', () => {
-  assert.equal(
-    createProfiles([profile('a'), profile('default')]).choose(user).profile_id,
-    'default',
-  );
-  const restricted = createProfiles([profile('default', true), profile('a', true), profile('b')]);
-  assert.equal(restricted.choose(user).profile_id, 'b');
-  assert.equal(restricted.choose(admin).profile_id, 'default');
-});
-
-test('where all are for admins nobody else has one', () => {
-  const profiles = createProfiles([profile('default', true)]);
+  assert.equal(profiles.usual(user), undefined);
   assert.throws(() => profiles.choose(user), isProblem('profile_not_found'));
+  assert.equal(profiles.choose(admin).profile_id, 'a');
+});
+
+test('changed, added, renamed and removed files take effect', async () => {
+  const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const { folder, infos, reload, all } = profiles;
+  assert.equal(infos.length, 0);
+  const path = (name: string) => join(folder, name);
+  await writeFile(path('.a.swp'), profile('a', 'description: Changed.\n'));
+  await rename(path('.a.swp'), path('a.yaml'));
+  await writeFile(path('c.yaml'), profile('c'));
+  await rm(path('b.yaml'));
+  await reload();
+  assert.deepEqual(ids(all()), ['a', 'c']);
+  assert.equal(profiles.find('a')?.description, 'Changed.');
+  assert.equal(infos.length, 1);
+
+  await rename(path('a.yaml'), path('d.yaml'));
+  for (let looks = 0; looks < 3; looks += 1) {
+    await profiles.look();
+    assert.deepEqual(ids(all()).toSorted(), ['a', 'c']);
+  }
+  await writeFile(path('c.yaml'), profile('a'));
+  await writeFile(path('d.yaml'), profile('c'));
+  await reload();
+  assert.deepEqual([ids(all()), profiles.errors], [['a', 'c'], []], 'files may exchange their ids');
+});
+
+test('an invalid file keeps its last valid profile, and its fault is logged once', async () => {
+  const profiles = await opened({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  const { folder, reload, errors, infos } = profiles;
+  await writeFile(join(folder, 'a.yaml'), profile('a').replace('name: a', 'name: 7'));
+  await writeFile(join(folder, 'b.yaml'), profile('b', 'description: Changed.\n'));
+  await writeFile(join(folder, 'new.yaml'), 'a: [\n');
+  await reload();
+  await reload();
+  assert.deepEqual(ids(profiles.all()), ['a', 'b']);
+  assert.equal(profiles.find('a')?.name, 'a');
+  assert.equal(profiles.find('b')?.description, 'Changed.');
+  assert.equal(profiles.faultOf('a'), 'a.yaml:2 name must be 1 to 100 characters');
+  assert.equal(profiles.faultOf('b'), undefined);
+  assert.equal(errors.length, 1);
+  assert.match(errors[0]?.join('\n') ?? '', /^a\.yaml:2 .*\nnew\.yaml:\d /);
+
+  await writeFile(join(folder, 'a.yaml'), profile('a'));
+  await rm(join(folder, 'new.yaml'));
+  const before = infos.length;
+  await reload();
+  assert.equal(profiles.faultOf('a'), undefined);
+  assert.ok(infos.length > before);
+  await writeFile(join(folder, 'a.yaml'), ': [');
+  await reload();
+  await rm(join(folder, 'a.yaml'));
+  await reload();
+  assert.deepEqual(ids(profiles.all()), ['b'], 'a removed file takes its profile with it');
+});
+
+test("a file with another file's id keeps its own profile", async () => {
+  const profiles = await opened({ 'b.yaml': profile('b'), 'c.yaml': profile('c') });
+  const { folder, reload, errors } = profiles;
+  await writeFile(join(folder, 'a.yaml'), profile('b', 'description: Impostor.\n'));
+  await writeFile(join(folder, 'c.yaml'), profile('b'));
+  await reload();
+  assert.deepEqual(ids(profiles.all()), ['b', 'c']);
+  assert.equal(profiles.find('b')?.description, '');
+  const rule = 'profile_id must differ from the one in b.yaml:1';
+  assert.deepEqual(errors, [[`a.yaml:1 ${rule}`, `c.yaml:1 ${rule}`]]);
+  assert.match(profiles.faultOf('c') ?? '', /^c\.yaml:1 /);
+});
+
+test('a file is read once it has stopped changing', async () => {
+  const profiles = await opened({ 'a.yaml': profile('a') });
+  const file = join(profiles.folder, 'a.yaml');
+  await writeFile(file, '');
+  for (const char of profile('a', 'description: Whole.\n')) {
+    await profiles.look();
+    assert.equal(profiles.find('a')?.description, '');
+    await appendFile(file, char);
+  }
+  assert.deepEqual(profiles.errors, []);
+  await profiles.look();
+  assert.equal(profiles.find('a')?.description, '');
+  await profiles.look();
+  assert.equal(profiles.find('a')?.description, 'Whole.');
+
+  // A write that keeps the size and the time of the file is a change too.
+  const before = await stat(file, { bigint: true });
+  let after = before;
+  while (after.ctimeNs === before.ctimeNs) {
+    await writeFile(file, profile('a', 'description: Other.\n'));
+    const { atime, mtime } = await stat(file);
+    await utimes(file, atime, mtime);
+    after = await stat(file, { bigint: true });
+  }
+  await profiles.reload();
+  assert.equal(profiles.find('a')?.description, 'Other.');
+});
+
+test('a missing or empty folder keeps all profiles', async () => {
+  const profiles = await opened({ 'a.yaml': profile('a') });
+  const { folder, errors, reload } = profiles;
+  await rename(join(folder, 'a.yaml'), join(folder, 'a.bak'));
+  await reload();
+  assert.deepEqual(ids(profiles.all()), ['a']);
+  assert.match(errors[0]?.[0] ?? '', /There is no agent profile/);
+  await rename(join(folder, 'a.bak'), join(folder, 'a.yaml'));
+  await reload();
+  assert.deepEqual([ids(profiles.all()), errors.length], [['a'], 1]);
+});
+
+test('a Kubernetes config map is followed through its link', async () => {
+  const folder = await folderOf({});
+  const version = async (name: string, files: Record<string, string>) => {
+    await mkdir(join(folder, name));
+    for (const [file, text] of Object.entries(files))
+      await writeFile(join(folder, name, file), text);
+    await symlink(name, join(folder, '..data_tmp'));
+    await rename(join(folder, '..data_tmp'), join(folder, '..data'));
+  };
+  await version('..2026_01', { 'a.yaml': profile('a'), 'b.yaml': profile('b') });
+  for (const file of ['a.yaml', 'b.yaml']) {
+    await symlink(join('..data', file), join(folder, file));
+  }
+  const profiles = await opened(folder);
+  await version('..2026_02', { 'a.yaml': profile('a', 'description: Second.\n') });
+  await profiles.reload();
+  assert.equal(profiles.find('a')?.description, 'Second.');
+  assert.match(profiles.errors[0]?.[0] ?? '', /^b\.yaml:1 cannot be read: ENOENT/);
+  await rm(join(folder, 'b.yaml'));
+  await profiles.reload();
+  assert.deepEqual(ids(profiles.all()), ['a']);
 });

@@ -23,16 +23,22 @@ const admin = await signedIn(app, person('u-4', { isAdmin: true }));
 const ids = (answer: { json(): { profile_id: string }[] }) =>
   answer.json().map(({ profile_id }) => profile_id);
 
-test('who may use profiles sees those for everybody, an admin those for admins too', async () => {
+test('users see the profiles that they may use, managers see all', async () => {
   assert.deepEqual(ids(await user.get('/profiles')), ['default', 'market']);
-  assert.deepEqual(ids(await admin.get('/profiles')), ['default', 'diagnostics', 'market']);
-  for (const browser of [stranger, manager]) {
-    const answer = await browser.get('/profiles');
+  const all = ['default', 'diagnostics', 'market'];
+  assert.deepEqual(ids(await admin.get('/profiles')), all);
+  for (const browser of [manager, admin]) {
+    assert.deepEqual(ids(await browser.get('/admin/profiles')), all);
+  }
+  for (const [browser, path] of [
+    [stranger, '/profiles'],
+    [manager, '/profiles'],
+    [user, '/admin/profiles'],
+    [stranger, '/admin/profiles'],
+  ] as const) {
+    const answer = await browser.get(path);
     assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing']);
   }
-});
-
-test('a profile is answered without its instructions', async () => {
   const [first] = (await user.get('/profiles')).json();
   assert.deepEqual(first, {
     profile_id: 'default',
@@ -44,17 +50,7 @@ test('a profile is answered without its instructions', async () => {
   });
 });
 
-test('who manages profiles sees all of them', async () => {
-  for (const browser of [manager, admin]) {
-    const all = ['default', 'diagnostics', 'market'];
-    assert.deepEqual(ids(await browser.get('/admin/profiles')), all);
-  }
-  for (const browser of [user, stranger]) {
-    assert.equal((await browser.get('/admin/profiles')).statusCode, 403);
-  }
-});
-
-test('profiles come in pages, of those that one may see', async () => {
+test('lists have pages', async () => {
   for (const [browser, path, expected] of [
     [user, '/profiles', ['default', 'market']],
     [admin, '/profiles', ['default', 'diagnostics', 'market']],
@@ -67,9 +63,6 @@ test('profiles come in pages, of those that one may see', async () => {
     }
     assert.equal((await browser.get(path)).headers['link'], undefined);
   }
-});
-
-test('a page that cannot be is 422, and one after the end is empty', async () => {
   for (const query of ['limit=0', 'limit=501', 'limit=x', 'cursor=x', 'cursor=', 'cursor=LTE']) {
     for (const [browser, path] of [
       [user, '/profiles'],
@@ -82,7 +75,7 @@ test('a page that cannot be is 422, and one after the end is empty', async () =>
   assert.deepEqual((await user.get(`/profiles?cursor=${cursor}`)).json(), []);
 });
 
-test('a file that changes while the server listens holds at once, and what is wrong with one is shown', async () => {
+test('a changed file takes effect while the server listens, and managers see its fault', async () => {
   const folder = await folderOf({ 'a.yaml': profile('a'), 'b.yaml': profile('b') });
   const reloading = await instance({ PROFILES_DIR: folder });
   await listening(reloading);
@@ -105,7 +98,7 @@ test('a file that changes while the server listens holds at once, and what is wr
 
 const PATH = '/admin/profiles/default/availability';
 
-test('asking for another availability changes nothing, says where to, and is recorded', async () => {
+test('a request for another availability changes nothing and is recorded', async () => {
   const payload = { is_admin_only: true };
   const answer = await manager.request('PATCH', PATH, { payload });
   assert.equal(answer.statusCode, 200);
@@ -121,16 +114,11 @@ test('asking for another availability changes nothing, says where to, and is rec
   assert.deepEqual(lines, [
     { actor_id: 'u-3', user_id: null, details: { profile_id: 'default', is_admin_only: true } },
   ]);
-});
-
-test('it takes the permission, a profile that exists, and a yes or no', async () => {
-  const payload = { is_admin_only: true };
   for (const browser of [user, stranger]) {
     assert.equal((await browser.request('PATCH', PATH, { payload })).statusCode, 403);
   }
-  const unknown = PATH.replace('default', 'none');
-  const answer = await manager.request('PATCH', unknown, { payload });
-  assert.deepEqual([answer.statusCode, answer.json().code], [404, 'profile_not_found']);
+  const unknown = await manager.request('PATCH', PATH.replace('default', 'none'), { payload });
+  assert.deepEqual([unknown.statusCode, unknown.json().code], [404, 'profile_not_found']);
   for (const bad of [
     {},
     { is_admin_only: 'true' },
@@ -141,7 +129,7 @@ test('it takes the permission, a profile that exists, and a yes or no', async ()
   }
 });
 
-test('the start is refused before anything is served where profiles cannot be used', async () => {
+test('unusable profiles stop the start', async () => {
   const config = readConfig(settings({ PROFILES_DIR: '/nowhere/at/all' }));
   const log = createLogger({ level: 'silent', service: 'test' });
   await assert.rejects(createApp({ config, database: offlineDatabase(), log }), StartError);

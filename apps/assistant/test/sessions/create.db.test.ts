@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ProblemError } from '@oselya/kit';
-import { createProfiles } from '../../src/profiles/profiles.ts';
 import { createSessions } from '../../src/sessions/service.ts';
 import { openAssistant } from '../helpers/assistant.ts';
-import { readAs } from '../profiles/folder.ts';
+import { folderOf, openFolder, profile } from '../profiles/folder.ts';
 import { addSessions } from './rows.ts';
 
 const { db } = await openAssistant();
-const profile = (profile_id: string, is_admin_only = false) => ({
-  profile_id,
-  name: profile_id,
-  description: '',
-  system: 'Help.',
-  model: '',
-  tools: [],
-  is_admin_only,
+const folder = await folderOf({
+  'a.yaml': profile('a'),
+  'default.yaml': profile('default'),
+  'secret.yaml': profile('secret', 'is_admin_only: true\n'),
 });
-const profiles = [profile('a'), profile('default'), profile('secret', true)];
-const sessions = createSessions({ db, profiles: createProfiles(readAs(profiles)) });
+const profiles = await openFolder(folder);
+const sessions = createSessions({ db, profiles });
 
 const user = {
   id: 'u-1',
@@ -76,7 +71,7 @@ test('it takes the permission to use profiles, which an admin has', async () => 
 test('a user owns so many sessions and no more, until one is deleted', async () => {
   const bounded = createSessions({
     db,
-    profiles: createProfiles(readAs(profiles)),
+    profiles,
     maxSessions: 3,
   });
   const owner = { ...user, id: 'u-bounded' };

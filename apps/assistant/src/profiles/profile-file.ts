@@ -1,0 +1,140 @@
+import { readFile } from 'node:fs/promises';
+import { type Static, type TSchema, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
+
+/** Maximum size of a profile file: far more text than a model accepts. */
+export const MAX_FILE_BYTES = 256 * 1024;
+
+// Each description completes the message about a bad value: "name must be 1 to 100 characters".
+const text = (description: string, options: { minLength?: number; maxLength: number }) =>
+  Type.String({ ...options, description });
+
+/**
+ * Returns the schema of a profile file. Specification 000, Ownership columns; Contract 3, Profiles.
+ * @param toolNames The tools that a profile may list.
+ */
+export const profileSchema = (toolNames: readonly string[]) =>
+  Type.Object(
+    {
+      profile_id: Type.String({
+        pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
+        description: 'must be 1 to 64 lower-case letters, digits, _ and -, the first no _ or -',
+      }),
+      name: text('must be 1 to 100 characters', { minLength: 1, maxLength: 100 }),
+      description: Type.Optional(text('must be at most 1,000 characters', { maxLength: 1000 })),
+      system: text('must be 1 to 32,000 characters', { minLength: 1, maxLength: 32_000 }),
+      model: Type.Optional(text('must be at most 200 characters', { maxLength: 200 })),
+      tools: Type.Optional(
+        Type.Array(Type.Enum([...toolNames]), {
+          uniqueItems: true,
+          description: `must list each tool once, of: ${toolNames.join(', ')}`,
+        }),
+      ),
+      is_admin_only: Type.Optional(Type.Boolean({ description: 'must be true or false' })),
+    },
+    { additionalProperties: false },
+  );
+
+/** An agent that users can talk to; omitted members of its file have their defaults. */
+export type Profile = Required<Static<ReturnType<typeof profileSchema>>>;
+
+/** A profile with the line of its id. */
+export type ParsedProfile = { profile: Profile; idLine: number };
+
+/** A broken rule and its line, counted from 1. */
+export type Fault = { line: number; rule: string };
+
+/** The rules that profile files must follow. */
+export type ProfileRules = {
+  /** The tools that a profile may list. */
+  toolNames: readonly string[];
+  /** Returns the rule that a well-formed profile breaks in this installation, or undefined. */
+  check?: (profile: Profile) => string | undefined;
+};
+
+/** Reads a profile file; an unreadable file is a fault. */
+export async function readProfileFile(
+  path: string,
+  rules: ProfileRules,
+): Promise<ParsedProfile | { faults: readonly Fault[] }> {
+  try {
+    const bytes = await readFile(path);
+    if (bytes.length > MAX_FILE_BYTES) {
+      return { faults: [{ line: 1, rule: `must be at most ${MAX_FILE_BYTES / 1024} KiB` }] };
+    }
+    return parseProfile(new TextDecoder('utf-8', { fatal: true }).decode(bytes), rules);
+  } catch (error) {
+    return { faults: [{ line: 1, rule: `cannot be read: ${reasonOf(error)}` }] };
+  }
+}
+
+/** Parses the text of a profile file and returns the profile, or all faults of the text. */
+export function parseProfile(
+  content: string,
+  { toolNames, check = () => undefined }: ProfileRules,
+): ParsedProfile | { faults: readonly Fault[] } {
+  const schema = profileSchema(toolNames);
+  const lines = new LineCounter();
+  // Warnings become faults, so the parser prints none.
+  const options = { lineCounter: lines, prettyErrors: false, logLevel: 'error' } as const;
+  const document = parseDocument(content, options);
+  const faultAt = (offset: number, rule: string): Fault => ({
+    // The parser counts an empty document's line as 0.
+    line: Math.max(1, lines.linePos(offset).line),
+    rule,
+  });
+  const malformed = [...document.errors, ...document.warnings];
+  if (malformed.length > 0) {
+    return { faults: malformed.map(({ pos, message }) => faultAt(pos[0], message)) };
+  }
+  const names = Object.keys(schema.properties);
+  if (!isMap(document.contents)) {
+    return { faults: [faultAt(0, `must be a map with ${names.join(', ')}`)] };
+  }
+  let value: Readonly<Record<string, unknown>>;
+  try {
+    value = document.toJS() as Readonly<Record<string, unknown>>;
+  } catch (error) {
+    // An alias is undefined, or its expansion would fill the memory.
+    return { faults: [faultAt(0, reasonOf(error))] };
+  }
+
+  const unknown = document.contents.items
+    .map(({ key }) => ({
+      offset: isNode(key) ? (key.range?.[0] ?? 0) : 0,
+      name: isScalar(key) ? String(key.value) : 'a key that is no text',
+    }))
+    .filter(({ name }) => !names.includes(name))
+    .map(({ offset, name }) =>
+      faultAt(offset, `${name} is unknown: a profile has ${names.join(', ')}`),
+    );
+  const invalid = Object.entries<TSchema & { description?: string }>(schema.properties).flatMap(
+    ([name, field]) => {
+      if (!Object.hasOwn(value, name)) {
+        const isRequired = (schema.required as readonly string[]).includes(name);
+        const rule = `${name} is missing: it ${field.description}`;
+        return isRequired ? [faultAt(offsetOf(document, []), rule)] : [];
+      }
+      const [error] = Value.Errors(field, value[name]);
+      if (error === undefined) return [];
+      const path = [name, ...error.instancePath.split('/').slice(1)];
+      return [faultAt(offsetOf(document, path), `${name} ${field.description}`)];
+    },
+  );
+  if (!Value.Check(schema, value)) return { faults: [...unknown, ...invalid] };
+  const profile = { description: '', model: '', tools: [], is_admin_only: false, ...value };
+  const idLine = faultAt(offsetOf(document, ['profile_id']), '').line;
+  const rule = check(profile);
+  return rule === undefined ? { profile, idLine } : { faults: [{ line: idLine, rule }] };
+}
+
+/** Returns where the value at a path begins in the text. */
+function offsetOf(document: Document, path: readonly string[]): number {
+  const node = path.length === 0 ? document.contents : document.getIn(path, true);
+  return isNode(node) ? (node.range?.[0] ?? 0) : 0;
+}
+
+/** Returns the message of an error. */
+export const reasonOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
