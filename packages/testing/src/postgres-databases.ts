@@ -1,24 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, migrate, type MigrateOptions } from '@oselya/db';
 import pg from 'pg';
-import { connect } from '../connect.ts';
-import { migrate, type MigrateOptions } from '../migrate.ts';
-import { nameOfState } from './migrated-state.ts';
 
 /**
- * A new database on a server, as migrations leave it.
+ * Creates a database on a server, as migrations leave it.
  * @param server The address of a server, and of a database on it that is not touched.
+ * @param options.state Names the state that the migrations make.
  */
 export async function createDatabase(
   server: string,
-  migrations: readonly MigrateOptions[],
+  options: { state: string; migrations: readonly MigrateOptions[] },
 ): Promise<{ url: string; drop(): Promise<void> }> {
   const name = newName();
-  const template = await migratedTemplate(server, migrations);
+  const template = await migratedTemplate(server, options);
   await administer(server, async (client) => {
     await client.query(`create database ${name} template ${template}`);
-    // Nobody has to wait for the disk at each of many thousand commits: only a crash of the server could lose
-    // what is committed so, and a test that crashes one has a server of its own.
+    // Nothing waits for the disk at each of many thousand commits: only a crash of the server could lose what is
+    // committed so, and a test that crashes one has a server of its own.
     await client.query(`alter database ${name} set synchronous_commit = off`);
   });
   return {
@@ -26,27 +25,27 @@ export async function createDatabase(
     drop: () =>
       administer(server, async (client) => {
         const left = await connectionsLeft(client, name);
-        // An autovacuum worker may be in it. Without `force` the server asks it to leave; with it, the server
-        // refuses to end what belongs to a superuser.
+        // An autovacuum worker may be in it. Without `force` the server asks it to leave; with it, the server does not
+        // end processes of a superuser.
         await client.query(`drop database ${name} ${left > 0 ? 'with (force)' : ''}`);
         if (left > 0) throw new Error(`The tests left ${left} connections to the server open`);
       }),
   };
 }
 
-/** A database to copy, in which nobody works: migrations take longer than a copy, so it is kept. */
+/** A database to copy, to which nothing connects: migrations take longer than a copy, so it is kept. */
 async function migratedTemplate(
   server: string,
-  migrations: readonly MigrateOptions[],
+  { state, migrations }: { state: string; migrations: readonly MigrateOptions[] },
 ): Promise<string> {
   if (migrations.length === 0) return 'template1';
-  const template = `oselya_template_${await nameOfState(migrations)}`;
+  const template = `oselya_template_${state}`;
   await administer(server, async (client) => {
-    if (await isThere(client, template)) return;
+    if (await exists(client, template)) return;
     const name = newName();
     await client.query(`create database ${name}`);
     const database = await connect({ url: urlOf(server, name) });
-    for (const options of migrations) await migrate(database, options);
+    for (const one of migrations) await migrate(database, one);
     await database.close();
     await connectionsLeft(client, name);
     try {
@@ -54,13 +53,13 @@ async function migratedTemplate(
     } catch (error) {
       await client.query(`drop database ${name}`);
       // Another process may have been faster.
-      if (!(await isThere(client, template))) throw error;
+      if (!(await exists(client, template))) throw error;
     }
   });
   return template;
 }
 
-async function isThere(client: pg.Client, name: string): Promise<boolean> {
+async function exists(client: pg.Client, name: string): Promise<boolean> {
   const { rows } = await client.query('select from pg_database where datname = $1', [name]);
   return rows.length > 0;
 }

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+
+/** A page that a browser came to. */
+export type Page = { url: URL; status: number; body: string; headers: Headers };
+
+const MAX_HOPS = 20;
+
+/** A browser without scripts: it keeps cookies by path, of all ports of a host, and follows redirects when told to. */
+export class Browser {
+  readonly #cookies = new Map<string, { name: string; pair: string; path: string }>();
+
+  /** The names of its cookies, sorted. */
+  get cookieNames(): string[] {
+    return [...new Set([...this.#cookies.values()].map(({ name }) => name))].toSorted();
+  }
+
+  /** Sends one request and follows no redirect. */
+  async fetch(address: string | URL, init: RequestInit = {}): Promise<Response> {
+    const url = new URL(address);
+    // On a connection of its own: one that was kept fails the first request to a restarted server.
+    const headers = new Headers({ accept: 'text/html', connection: 'close' });
+    const cookie = this.#cookieOf(url);
+    if (cookie !== '') headers.set('cookie', cookie);
+    new Headers(init.headers).forEach((value, name) => headers.set(name, value));
+    const response = await fetch(url, { redirect: 'manual', ...init, headers });
+    for (const header of response.headers.getSetCookie()) this.#keep(header);
+    return response;
+  }
+
+  get(address: string | URL): Promise<Response> {
+    return this.fetch(address);
+  }
+
+  /** Posts a form as a page of the same origin does. */
+  post(address: string | URL, form: Record<string, string> | URLSearchParams = {}) {
+    const { origin } = new URL(address);
+    return this.fetch(address, {
+      method: 'POST',
+      body: new URLSearchParams(form),
+      headers: { origin },
+    });
+  }
+
+  /** Opens a page, or posts a form, and follows redirects and refreshing pages. */
+  async open(
+    address: string | URL,
+    form?: Record<string, string> | URLSearchParams,
+  ): Promise<Page> {
+    let url = new URL(address);
+    let response = await (form === undefined ? this.get(url) : this.post(url, form));
+    for (let hops = 0; hops < MAX_HOPS; hops += 1) {
+      const body = await response.text();
+      const refresh = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(body)?.[1];
+      const next = response.headers.get('location') ?? (refresh && readEntities(refresh));
+      if (next === undefined || next === '') {
+        return { url, status: response.status, body, headers: response.headers };
+      }
+      url = new URL(next, url);
+      response = await this.get(url);
+    }
+    throw new Error(`More than ${MAX_HOPS} redirects from ${new URL(address).href}`);
+  }
+
+  /** Submits the first form of a page, with its hidden fields and those given. */
+  submit({ url, body }: Page, fields: Record<string, string> = {}): Promise<Page> {
+    const action = /<form[^>]* action="([^"]*)"/.exec(body)?.[1];
+    assert.ok(action !== undefined, `There is no form at ${url.href}: ${body.slice(0, 500)}`);
+    const hidden = [...body.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+    const known = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]));
+    return this.open(new URL(readEntities(action), url), { ...known, ...fields });
+  }
+
+  #cookieOf(url: URL): string {
+    const fits = (path: string) =>
+      url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, '/'));
+    const cookies = [...this.#cookies.values()].filter(({ path }) => fits(path));
+    return cookies.map(({ pair }) => pair).join('; ');
+  }
+
+  #keep(header: string): void {
+    const [pair = '', ...attributes] = header.split(/; */);
+    const attribute = (name: string) =>
+      attributes.find((text) => text.toLowerCase().startsWith(`${name}=`))?.slice(name.length + 1);
+    const path = attribute('path') ?? '/';
+    const name = pair.split('=')[0] ?? '';
+    const isExpired =
+      attribute('max-age') === '0' || Date.parse(attribute('expires') ?? '') <= Date.now();
+    if (isExpired) this.#cookies.delete(`${path} ${name}`);
+    else this.#cookies.set(`${path} ${name}`, { name, pair, path });
+  }
+}
+
+/**
+ * Returns the address to which an answer redirects.
+ * @throws Error where it does not.
+ */
+export function locationOf(response: Response): URL {
+  const location = response.headers.get('location');
+  if (location === null) throw new Error(`The answer ${response.status} is no redirect`);
+  return new URL(location, response.url);
+}
+
+const readEntities = (text: string) =>
+  text
+    .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
+    .replaceAll('&amp;', '&');
