@@ -3,27 +3,11 @@ import { type Remote, startProcess } from '../process/parent.ts';
 import type { Server } from '../process/server.ts';
 import type { Context, Report } from '../suite.ts';
 import { type Arrival, ARRIVALS, withinMs } from './arrivals.ts';
-import type { Answers, Clients } from './clients.ts';
+import type { Clients } from './clients.ts';
 import { judge } from './goals.ts';
-import { reportText } from './report.ts';
+import { type Idle, reportText, type Sample, type Setup } from './report.ts';
 import type { ModelServer } from './servers/model.ts';
 import { startVariant, VARIANTS, type VariantName } from './variants.ts';
-
-/** What answers at the same time cost, in one round. */
-export type Sample = Answers & {
-  variant: VariantName;
-  arrival: Arrival;
-  round: number;
-  seconds: number;
-  /** Of the server's process. */
-  cpuMs: number;
-};
-
-/** What open sockets hold, in bytes for each of them. */
-export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
-
-/** What is said of one run, for readers. */
-export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
 const FULL: Setup = { sockets: 1000, streams: 100, tokensPerSecond: 50 };
 const SMOKE: Setup = { sockets: 20, streams: 5, tokensPerSecond: 50 };

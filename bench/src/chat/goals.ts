@@ -1,7 +1,7 @@
 import type { Goal } from '../goal.ts';
 import { figure, spread } from '../markdown.ts';
 import { summarize } from '../statistics.ts';
-import type { Idle, Sample } from './chat.ts';
+import type { Idle, Sample } from './report.ts';
 
 const MOST_MS = 20;
 /** As the goal has it, in kilobytes of a thousand. */

@@ -2,9 +2,25 @@ import { type Goal, goalsTable } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
-import { ARRIVALS } from './arrivals.ts';
-import type { Idle, Sample, Setup } from './chat.ts';
-import { VARIANTS } from './variants.ts';
+import { type Arrival, ARRIVALS } from './arrivals.ts';
+import type { Answers } from './clients.ts';
+import { type VariantName, VARIANTS } from './variants.ts';
+
+/** What answers at the same time cost, in one round. */
+export type Sample = Answers & {
+  variant: VariantName;
+  arrival: Arrival;
+  round: number;
+  seconds: number;
+  /** Of the server's process. */
+  cpuMs: number;
+};
+
+/** What open sockets hold, in bytes for each of them. */
+export type Idle = { variant: VariantName; sockets: number; rss: number; heap: number };
+
+/** What is said of one run, for readers. */
+export type Setup = { sockets: number; streams: number; tokensPerSecond: number };
 
 /** What was found, as Markdown. */
 export function reportText(found: {

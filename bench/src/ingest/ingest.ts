@@ -2,7 +2,7 @@ import { type Goal, ratioGoal, unmeasuredGoal } from '../goal.ts';
 import { orderOf } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
 import { findPgbench } from './pgbench.ts';
-import { reportText } from './report.ts';
+import { rateOf, reportText } from './report.ts';
 import {
   collector,
   graphileWorker,
@@ -57,11 +57,6 @@ async function measure(
   const rate = Math.round(rateOf(sample));
   tell(`round ${round} of ${options.rounds}: ${variant.name}: ${rate} payloads/s`);
   return sample;
-}
-
-/** Payloads a second. */
-export function rateOf({ accepted, seconds }: Sample): number {
-  return accepted / seconds;
 }
 
 /** Whatever was sent has to be accepted, and whatever was accepted to be stored. */

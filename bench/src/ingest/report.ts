@@ -2,8 +2,12 @@ import { type Goal, goalsTable } from '../goal.ts';
 import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { ratio, summarize } from '../statistics.ts';
-import { rateOf } from './ingest.ts';
 import type { Sample } from './variants.ts';
+
+/** Payloads a second. */
+export function rateOf({ accepted, seconds }: Sample): number {
+  return accepted / seconds;
+}
 
 type Findings = {
   options: Options;

@@ -6,10 +6,9 @@ import { orderOf } from '../load/rounds.ts';
 import type { PictureHost } from '../pictures/servers/host.ts';
 import { startProcess } from '../process/parent.ts';
 import type { Context, Report } from '../suite.ts';
-import type { JobFigures } from './figures.ts';
 import { openJobs } from './jobs.ts';
-import { reportText } from './report.ts';
-import type { Counts, ModelServer } from './servers/model.ts';
+import { reportText, type Sample } from './report.ts';
+import type { ModelServer } from './servers/model.ts';
 import type { WorkerProcess } from './servers/worker.ts';
 
 /** A worker to measure: what reads listings for it, and how many jobs it has at once. */
@@ -21,18 +20,6 @@ export type Variant = {
   listings: number;
   /** How many of its own each listing has; 0 unless told. */
   pictures?: number;
-};
-
-/** One measurement: a worker with new listings, or with the same ones again. */
-export type Sample = JobFigures & {
-  variant: string;
-  round: number;
-  payloads: 'new' | 'unchanged';
-  /** How many each listing has, and how many all of them had the host asked for. */
-  pictures: number;
-  fetched: number;
-  /** Requests that came to the model server; undefined for the mock. */
-  requests: Counts | undefined;
 };
 
 const DIMENSIONS = 384;

@@ -3,7 +3,20 @@ import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { summarize } from '../statistics.ts';
 import type { Report } from '../suite.ts';
-import type { Sample } from './pipeline.ts';
+import type { JobFigures } from './figures.ts';
+import type { Counts } from './servers/model.ts';
+
+/** One measurement: a worker with new listings, or with the same ones again. */
+export type Sample = JobFigures & {
+  variant: string;
+  round: number;
+  payloads: 'new' | 'unchanged';
+  /** How many each listing has, and how many all of them had the host asked for. */
+  pictures: number;
+  fetched: number;
+  /** Requests that came to the model server; undefined for the mock. */
+  requests: Counts | undefined;
+};
 
 /** One that reads its text and one that embeds it, beside one for each picture. */
 const MOST_CALLS = 2;

@@ -1,7 +1,7 @@
 import type { Goal } from '../goal.ts';
 import { figure, spread } from '../markdown.ts';
 import { ratio, summarize } from '../statistics.ts';
-import type { Findings, Sample } from './search.ts';
+import type { Findings, Sample } from './report.ts';
 import { KINDS, type Kind } from './questions.ts';
 
 const MOST_MS = 50;

@@ -3,7 +3,37 @@ import { figure, spread, table } from '../markdown.ts';
 import type { Options } from '../options.ts';
 import { median, summarize } from '../statistics.ts';
 import { KINDS, type Kind } from './questions.ts';
-import type { Findings, Sample } from './search.ts';
+import type { Equality, Recall } from './check.ts';
+import type { Churned } from './churn.ts';
+
+/** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
+export type Sample = {
+  listings: number;
+  kind: Kind;
+  round: number;
+  /** Who search at the same time. */
+  clients: number;
+  searches: number;
+  seconds: number;
+  /** Processor time of the collector's process. */
+  cpuMs: number;
+  all: Latency;
+  groups: Record<string, Latency>;
+};
+
+export type Latency = { p50: number; p95: number; max: number; searches: number };
+
+/** What was found for databases of one size. */
+export type Findings = {
+  listings: number;
+  samples: Sample[];
+  /** The same by one client, who waits for nobody. */
+  alone: Sample[];
+  recalls: Recall[];
+  /** The same once many have changed. */
+  churned: Churned[];
+  equality: Equality;
+};
 
 /** What was found, as Markdown. */
 export function reportText(found: {

@@ -3,44 +3,15 @@ import { orderOf } from '../load/rounds.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
-import { checkRanking, type Equality, measureRecall, type Recall } from './check.ts';
-import { type Churned, measureChurn } from './churn.ts';
+import { checkRanking, measureRecall } from './check.ts';
+import { measureChurn } from './churn.ts';
 import { openExact } from './exact.ts';
 import { judge } from './goals.ts';
 import { DIMENSIONS, openListings } from './listings.ts';
 import type { LoadGenerator } from './load.ts';
-import { KINDS, type Kind, makeQuestions } from './questions.ts';
-import { reportText } from './report.ts';
+import { KINDS, makeQuestions } from './questions.ts';
+import { type Findings, type Latency, reportText, type Sample } from './report.ts';
 import { type Stack, startStack } from './stack.ts';
-
-/** One measurement of one kind of search: latencies in milliseconds, of all and by group. */
-export type Sample = {
-  listings: number;
-  kind: Kind;
-  round: number;
-  /** Who search at the same time. */
-  clients: number;
-  searches: number;
-  seconds: number;
-  /** Processor time of the collector's process. */
-  cpuMs: number;
-  all: Latency;
-  groups: Record<string, Latency>;
-};
-
-export type Latency = { p50: number; p95: number; max: number; searches: number };
-
-/** What was found for databases of one size. */
-export type Findings = {
-  listings: number;
-  samples: Sample[];
-  /** The same by one client, who waits for nobody. */
-  alone: Sample[];
-  recalls: Recall[];
-  /** The same once many have changed. */
-  churned: Churned[];
-  equality: Equality;
-};
 
 /** Clients who search at the same time. */
 const CLIENTS = 8;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Sample } from '../../src/pipeline/pipeline.ts';
+import type { Sample } from '../../src/pipeline/report.ts';
 import { reportText } from '../../src/pipeline/report.ts';
 
 const options = { rounds: 1, seconds: 1, connections: 1, smoke: false, out: undefined };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { judge } from '../../src/search/goals.ts';
 import { reportText } from '../../src/search/report.ts';
-import type { Findings, Sample } from '../../src/search/search.ts';
+import type { Findings, Sample } from '../../src/search/report.ts';
 
 function sampleOf(kind: Sample['kind'], listings: number, round: number, p95: number): Sample {
   const all = { p50: p95 / 2, p95, max: p95 * 2, searches: 100 };
