@@ -8,12 +8,36 @@ const resolve = createRequire(
 ).resolve;
 
 /** The types of the collector's interface, for the assistant's client of it. */
-export function collectorTypes(document: unknown): string {
+export function collectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
   // What has a default need not be sent.
   const types = execFileSync(process.execPath, [command, '--default-non-nullable=false'], {
     input: JSON.stringify(document),
     encoding: 'utf8',
   });
-  return `// Made by npm run generate from the collector's OpenAPI document.\n\n${types}`;
+  const fields = JSON.stringify(listingFields(document), null, 2);
+  return `// Made by npm run generate from the collector's OpenAPI document.
+
+${types}
+/** The fields of a listing in their order, with how to show them. */
+export const listingFields = ${fields} as const;
+`;
+}
+
+type Property = { 'x-label'?: string; 'x-unit'?: string | string[]; 'x-shown'?: string };
+type Document = {
+  paths: { '/api/v1/listings/{id}': { get: { responses: { 200: Answer } } } };
+};
+type Answer = {
+  content: { 'application/json': { schema: { properties: Record<string, Property> } } };
+};
+
+function listingFields(document: object): object[] {
+  // The collector's schemas annotate these properties.
+  const answer = (document as Document).paths['/api/v1/listings/{id}'].get.responses[200];
+  const { properties } = answer.content['application/json'].schema;
+  return Object.entries(properties).flatMap(([name, property]) => {
+    const { 'x-label': label, 'x-unit': unit, 'x-shown': shown } = property;
+    return label === undefined ? [] : [{ name, label, unit: unit ?? null, shown: shown ?? null }];
+  });
 }

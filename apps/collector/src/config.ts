@@ -12,7 +12,7 @@ import {
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { isAllowEntry } from './safe-fetch/index.ts';
-import { choice } from './schemas/common.ts';
+import { choice } from './schemas.ts';
 
 /** pgvector's index takes vectors of at most this width. */
 const MAX_DIMENSIONS = 2000;

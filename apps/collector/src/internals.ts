@@ -1,13 +1,13 @@
 // Parts of the collector that benchmarks run by themselves. Nobody else should rely on them.
 
 export { guardRoutes } from './access/guard.ts';
-export type { Tables } from './database/tables.ts';
+export type { Tables } from './tables.ts';
 export { ingestRoutes } from './ingest/routes.ts';
 export { createIngest, type Ingest } from './ingest/service.ts';
 export { createMetrics } from './metrics.ts';
 export { createRawCleanup } from './operations/raw/cleanup.ts';
-export { migrations } from './database/migrations.ts';
-export { searchText } from './pipeline/search-text.ts';
+export { migrations } from './database.ts';
+export { searchText } from './pipeline/listing-state.ts';
 export { CHANNEL, claimJobs, createNotifications, startWorker } from './queue/index.ts';
-export { normaliseText } from './text/normalise.ts';
+export { normaliseText } from './text.ts';
 export { RANKED_MATCHES } from './search/schemas.ts';

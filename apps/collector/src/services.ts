@@ -4,10 +4,8 @@ import { createLogger, type Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
-import { migrations } from './database/migrations.ts';
-import { openDatabase, type SharedDatabase } from './database/open.ts';
-import type { Tables } from './database/tables.ts';
-import { checkVectorSupport } from './database/vector-support.ts';
+import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
+import type { Tables } from './tables.ts';
 import { createDisk, type Disk } from './disk/disk.ts';
 import {
   createImages,

@@ -27,5 +27,5 @@ export { commonErrors, commonProblem } from './common-errors.ts';
 export { onShutdown } from './shutdown.ts';
 export { StartError } from './start-error.ts';
 export { isSameSecret } from './secret.ts';
-export { formatListingId, formatNumber, formatPrice } from './listing-text.ts';
+export { formatAmount, formatListingId, formatNumber, formatPrice } from './listing-text.ts';
 export { markOf, MAX_TEXT_LENGTH, SIGN_IN_STEP_MINUTES } from './terminal.ts';

@@ -6,6 +6,18 @@ export function formatNumber(value: number): string {
 }
 
 /**
+ * Returns a number with its unit: `2 rooms`, `54,5 m²`.
+ * @param unit Of two forms the first is for 1.
+ */
+export function formatAmount(
+  value: number,
+  unit: string | readonly [one: string, other: string] | undefined,
+): string {
+  const word = typeof unit === 'object' ? unit[value === 1 ? 0 : 1] : unit;
+  return word === undefined ? formatNumber(value) : `${formatNumber(value)} ${word}`;
+}
+
+/**
  * Returns a price as every part shows it, whatever the language: `15 000 UAH`.
  * @param currency ISO 4217; null where the listing names none.
  */

@@ -1,7 +1,6 @@
 /** The language-model client: OpenAI-compatible servers and a deterministic mock. */
 export { defineAnswer, type ModelAnswer } from './answers/answer.ts';
 export { imageDescription } from './answers/image-description.ts';
-export { listingExtraction, type ListingExtraction } from './answers/listing-extraction.ts';
 export type { ChatPart } from './chat/answer-parts.ts';
 export type { ChatRequest } from './chat/open-answer.ts';
 export type {

@@ -7,7 +7,6 @@ import {
   defineAnswer,
   defineModelSchema,
   imageDescription,
-  listingExtraction,
   type ModelClient,
   type ModelClientOptions,
   ModelError,
@@ -45,6 +44,24 @@ const Small = Type.Object({
   rooms: Type.Union([Type.Number(), Type.Null()]),
   isNew: Type.Boolean(),
 });
+const text = Type.Union([Type.String(), Type.Null()]);
+const number = Type.Union([Type.Number(), Type.Null()]);
+const wideAnswer = defineAnswer({
+  schemaName: 'wide',
+  schema: Type.Object({
+    is_listing: Type.Boolean(),
+    ...Object.fromEntries(
+      ['reason', 'title', 'summary', 'city', 'street'].map((key) => [key, text]),
+    ),
+    deal: Type.Union([Type.Enum(['sale', 'rent', 'daily_rent']), Type.Null()]),
+    ...Object.fromEntries(
+      ['price', 'rooms', 'area', 'floor', 'floors'].map((key) => [key, number]),
+    ),
+    phones: Type.Array(Type.String()),
+    features: Type.Array(Type.String()),
+  }),
+  maxOutputTokens: 2_000,
+});
 const small = defineAnswer({ schemaName: 'small', schema: Small, maxOutputTokens: 1_000 });
 const question = { operation: 'test', system: 'Read.', data: { title: 'Квартира у Львові' } };
 
@@ -77,11 +94,11 @@ test('a grammar holds a small answer to its schema, without a repair', async () 
   }
 });
 
-test('the server makes a grammar of the schema of listings, whose answers follow it or are cut off', async () => {
+test('the server makes a grammar of a wide schema, whose answers follow it or are cut off', async () => {
   let followed = 0;
   for (let nth = 0; nth < 5; nth += 1) {
     const answer = await client
-      .generateObject({ ...question, ...listingExtraction })
+      .generateObject({ ...question, ...wideAnswer })
       .catch((error: unknown) => error);
     if (answer instanceof Error) {
       assert.match(answer.message, /cut off/);
@@ -94,7 +111,7 @@ test('the server makes a grammar of the schema of listings, whose answers follow
 });
 
 test('an answer ends at its limit', async () => {
-  const endless = { ...listingExtraction, maxOutputTokens: 10 };
+  const endless = { ...wideAnswer, maxOutputTokens: 10 };
   await failsWith(client.generateObject({ ...question, ...endless }), 'MODEL_TRUNCATED');
 });
 

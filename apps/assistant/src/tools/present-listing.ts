@@ -1,35 +1,28 @@
 import type { Found, Listing } from '../collector/client.ts';
+import { listingFields } from '../collector/generated/openapi.ts';
 import { shortenText } from '../text.ts';
 import type { ToolOutput } from './tool.ts';
 
-/** How much of a listing's text the model sees in a list, and where it asked for the one. */
+/** Longest text of a listing in a list, and of one listing, in characters. */
 const EXCERPT_LENGTH = 240;
 const TEXT_LENGTH = 6000;
 
-/** A listing in a list, for the model: what people compare. What the source does not say is left out. */
+const DETAILS = listingFields.filter(({ shown }) => shown !== null);
+const BRIEF = DETAILS.filter(({ shown }) => shown !== 'detail');
+
+/** Returns a listing of a list for the model: what people compare, without unknown values. */
 function brief(listing: Listing) {
-  return present({
-    ...facts(listing),
-    text: shortenText(listing.summary ?? listing.description, EXCERPT_LENGTH),
-  });
+  const { summary, description } = listing;
+  return present(listing, BRIEF, { text: shortenText(summary ?? description, EXCERPT_LENGTH) });
 }
 
-/** A listing that was asked for, for the model. */
+/** Returns one listing for the model, with its whole text and contacts. */
 export function detailed(listing: Listing) {
-  return present({
-    ...facts(listing),
-    area_living: listing.area_living,
-    area_kitchen: listing.area_kitchen,
-    features: listing.features,
-    contact_name: listing.contact_name,
-    phones: listing.phones,
-    published_at: listing.published_at,
-    updated_at: listing.updated_at,
-    text: shortenText(listing.description, TEXT_LENGTH),
-  });
+  const { updated_at, description } = listing;
+  return present(listing, DETAILS, { updated_at, text: shortenText(description, TEXT_LENGTH) });
 }
 
-/** What was found: for the model, for the answers after this one, and for people. */
+/** Returns the found listings: for the model, for later answers, and for people. */
 export function describeFound({ listings, total }: Found): ToolOutput {
   const ids = listings.map(({ listing_id }) => listing_id);
   const all = total === undefined ? undefined : describeTotal(total);
@@ -49,30 +42,19 @@ function describeTotal({ value, relation }: NonNullable<Found['total']>): string
   return relation === 'gte' ? `${value} or more` : String(value);
 }
 
-function facts(listing: Listing) {
-  const { floor, floors_total: floors } = listing;
-  return {
-    listing_id: listing.listing_id,
-    title: listing.title,
-    deal_type: listing.deal_type,
-    property_type: listing.property_type,
-    price: listing.price,
-    currency: listing.currency,
-    city: listing.city,
-    district: listing.district,
-    address: listing.address,
-    rooms: listing.rooms,
-    area_total: listing.area_total,
-    floor: floor === null ? null : floors === null ? String(floor) : `${floor}/${floors}`,
-    url: listing.url,
-    archived_at: listing.archived_at,
+function present(listing: Listing, fields: typeof DETAILS, more: object): Record<string, unknown> {
+  const { listing_id, archived_at, floor, floors_total: floors } = listing;
+  const shown = {
+    listing_id,
+    ...Object.fromEntries(fields.map(({ name }) => [name, listing[name]])),
+    floor: floor !== null && floors !== null ? `${floor}/${floors}` : floor?.toString(),
+    floors_total: undefined,
+    archived_at,
+    ...more,
   };
-}
-
-function present(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(fields).filter(
-      ([, value]) => value !== null && !(Array.isArray(value) && value.length === 0),
+    Object.entries(shown).filter(
+      ([, value]) => value != null && !(Array.isArray(value) && value.length === 0),
     ),
   );
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { FIELD_NAMES, fieldOf, mapFields } from '@oselya/collector/fields';
 import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
@@ -13,28 +14,19 @@ const oneOf = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof
   schema: Schema,
 ) => Type.Optional(Type.Union([schema, Type.Array(schema, { minItems: 1 }), Type.Null()]));
 
-const text = oneOf(Type.String());
-const number = oneOf(Type.Number());
+const JUDGED_FIELDS = FIELD_NAMES.filter((name) => fieldOf(name).judged !== undefined);
+
+/** The names that are judged, in the order in which they are shown. */
+export const JUDGED: readonly string[] = ['is_listing', ...JUDGED_FIELDS];
 
 const expectedSchema = Type.Object(
   {
     is_listing: Type.Optional(Type.Boolean()),
-    language: text,
-    deal_type: text,
-    property_type: text,
-    price: number,
-    currency: text,
-    city: text,
-    district: text,
-    address: text,
-    rooms: number,
-    area_total: number,
-    area_living: number,
-    area_kitchen: number,
-    floor: number,
-    floors_total: number,
-    contact_name: text,
-    phones: Type.Optional(Type.Array(Type.String())),
+    ...mapFields(JUDGED_FIELDS, (name) => {
+      const { kind } = fieldOf(name);
+      if (kind === 'list') return Type.Optional(Type.Array(Type.String()));
+      return oneOf(kind === 'integer' || kind === 'number' ? Type.Number() : Type.String());
+    }),
   },
   { additionalProperties: false },
 );
@@ -45,23 +37,18 @@ const goldenSchema = Type.Object({
   expected: expectedSchema,
 });
 
-/** What a person reads out of a text. A field that is not there is not judged. */
-export type Expected = Static<typeof expectedSchema>;
-
-/** The name of a field that is judged. */
-export type Field = keyof Expected;
+/** What a person reads out of a text, by field. A missing field is not judged. */
+export type Expected = Readonly<Record<string, unknown>>;
 
 /** A payload as the collector takes it, and what is to be read out of it. */
-export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload'> & {
+export type GoldenText = Omit<Static<typeof goldenSchema>, 'payload' | 'expected'> & {
+  expected: Expected;
   payload: Record<string, unknown> & {
     source_slug: string;
     external_id: string;
     description: string;
   };
 };
-
-/** The fields that are judged, in the order in which they are shown. */
-export const GOLDEN_FIELDS = Object.keys(expectedSchema.properties) as Field[];
 
 /**
  * Reads golden texts: JSON lines of `name`, `payload` and `expected`. The format is described in

@@ -1,7 +1,7 @@
 import { oneLine } from '../terminal.ts';
-import { GOLDEN_FIELDS } from './golden.ts';
+import { JUDGED } from './golden.ts';
 import type { Result } from './run-texts.ts';
-import { precision, recall, sumOf, type Tally } from './score.ts';
+import { precision, recall, sumOf, type Tally, tallyOf } from './score.ts';
 
 /** Whether the embeddings of a model fit the database. */
 export type EmbeddingCheck =
@@ -33,7 +33,7 @@ export function describeEvaluation({
   embedding,
 }: Evaluation): string[] {
   const names = results.map(({ model }) => oneLine(model));
-  const first = Math.max(...[ALL, ...names, ...GOLDEN_FIELDS].map((name) => name.length));
+  const first = Math.max(...[ALL, ...names, ...JUDGED].map((name) => name.length));
   const pairWidth = Math.max(2 * NUMBER_WIDTH, ...names.map((name) => name.length + 2));
   const pair = (left: string, right: string) =>
     left.padStart(pairWidth - NUMBER_WIDTH) + right.padStart(NUMBER_WIDTH);
@@ -56,10 +56,10 @@ export function describeEvaluation({
       'values'.padStart(COUNT_WIDTH),
       ...names.map(() => pair('precision', 'recall')),
     ].join(''),
-    ...GOLDEN_FIELDS.map((field) =>
+    ...JUDGED.map((field) =>
       row(
         field,
-        results.map(({ tallies }) => tallies[field]),
+        results.map(({ tallies }) => tallyOf(tallies, field)),
       ),
     ),
     row(
@@ -92,7 +92,7 @@ export function evaluationJson({ promptVersion, texts, results, embedding }: Eva
     models: results.map((result) => ({
       model: result.model,
       fields: Object.fromEntries(
-        GOLDEN_FIELDS.map((field) => [field, figures(result.tallies[field])]),
+        JUDGED.map((field) => [field, figures(tallyOf(result.tallies, field))]),
       ),
       all: figures(sumOf(result.tallies)),
       failed: result.failed,

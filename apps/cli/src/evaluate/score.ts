@@ -1,5 +1,6 @@
 import { normaliseText, type TrialReading } from '@oselya/collector';
-import { type Expected, type Field, GOLDEN_FIELDS } from './golden.ts';
+import { type Field, FIELD_NAMES, fieldOf } from '@oselya/collector/fields';
+import { type Expected, JUDGED } from './golden.ts';
 
 /** How the values of one field were read. A wrong value in place of the right one counts as both. */
 export type Tally = {
@@ -12,20 +13,24 @@ export type Tally = {
 };
 
 /** How the values of each field were read. */
-export type Tallies = Record<Field, Tally>;
+export type Tallies = ReadonlyMap<string, Tally>;
 
 /** A field that was read in another way than it should be. */
-export type Difference = { field: Field; expected: unknown; found: unknown };
+export type Difference = { field: string; expected: unknown; found: unknown };
 
 /** A tally before anything is counted. */
 function emptyTally(): Tally {
   return { right: 0, wrong: 0, missed: 0 };
 }
 
-/** A tally of each field before anything is counted. */
+/** Returns an empty tally for each field. */
 export function emptyTallies(): Tallies {
-  // Each field has its tally, which the type of `fromEntries` cannot say.
-  return Object.fromEntries(GOLDEN_FIELDS.map((field) => [field, emptyTally()])) as Tallies;
+  return new Map(JUDGED.map((name) => [name, emptyTally()]));
+}
+
+/** Returns the tally of a judged field. */
+export function tallyOf(tallies: Tallies, name: string): Tally {
+  return tallies.get(name) ?? emptyTally();
 }
 
 /** Of the values that were read, the share that is right; null where none was read. */
@@ -41,9 +46,7 @@ export function recall({ right, missed }: Tally): number | null {
 /** All fields together, `is_listing` apart: that is no value that somebody searches for. */
 export function sumOf(tallies: Tallies): Tally {
   const sum = emptyTally();
-  for (const field of GOLDEN_FIELDS) {
-    if (field !== 'is_listing') add(sum, tallies[field]);
-  }
+  for (const [name, tally] of tallies) if (name !== 'is_listing') add(sum, tally);
   return sum;
 }
 
@@ -59,22 +62,22 @@ export function score(
 ): Difference[] {
   const found: Partial<Record<string, unknown>> = { ...reading?.facts };
   found['is_listing'] = reading?.isListing;
-  return GOLDEN_FIELDS.filter((field) => expected[field] !== undefined).flatMap((field) => {
+  return JUDGED.filter((field) => expected[field] !== undefined).flatMap((field) => {
     const tally = judge(field, expected[field], found[field]);
-    add(tallies[field], tally);
+    add(tallyOf(tallies, field), tally);
     return tally.wrong + tally.missed === 0
       ? []
       : [{ field, expected: expected[field], found: found[field] ?? null }];
   });
 }
 
-function judge(field: Field, expected: unknown, found: unknown): Tally {
+function judge(field: string, expected: unknown, found: unknown): Tally {
   const forms = new Set(listOf(expected).map((value) => comparable(field, value)));
   const values = new Set(listOf(found).map((value) => comparable(field, value)));
   const right = values.intersection(forms).size;
   const wrong = values.size - right;
-  // Of phones each is expected, of other fields any one form.
-  const wanted = field === 'phones' ? forms.size : Math.min(forms.size, 1);
+  // Every item of a list is expected, of other fields any one form.
+  const wanted = find(field)?.kind === 'list' ? forms.size : Math.min(forms.size, 1);
   return { right, wrong, missed: wanted - Math.min(right, wanted) };
 }
 
@@ -84,13 +87,18 @@ function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
-const WORDS: ReadonlySet<Field> = new Set(['city', 'district', 'address', 'contact_name']);
+/** The entry of a field; `is_listing` is none. */
+function find(field: string): Field | undefined {
+  const name = FIELD_NAMES.find((known) => known === field);
+  return name && fieldOf(name);
+}
 
-/** A value as it is compared: names by their words, phones by their digits, all else as it is. */
-function comparable(field: Field, value: unknown): unknown {
+/** A value as it is compared: names by their words, phone numbers by their digits, all else as it is. */
+function comparable(field: string, value: unknown): unknown {
+  const { judged } = find(field) ?? {};
   if (typeof value !== 'string') return value;
-  if (field === 'phones') return value.replaceAll(/\D/g, '');
-  if (!WORDS.has(field)) return value;
+  if (judged === 'digits') return value.replaceAll(/\D/g, '');
+  if (judged !== 'words') return value;
   return normaliseText(value)
     .split(/[^\p{L}\p{N}'/]+/u)
     .filter((word) => word !== '')

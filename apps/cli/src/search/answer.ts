@@ -1,18 +1,14 @@
 import { type Static, Type } from 'typebox';
 
 const text = Type.Union([Type.String(), Type.Null()]);
-const number = Type.Union([Type.Number(), Type.Null()]);
 
+/** Beside these it has the fields that a line of facts shows. */
 const listing = Type.Object({
   listing_id: Type.Integer(),
   title: text,
   summary: text,
   description: Type.String(),
-  price: number,
   currency: text,
-  city: text,
-  rooms: number,
-  area_total: number,
 });
 
 /** As much of a search's answer as is shown. Contract 4, Search. */

@@ -1,10 +1,13 @@
-import { formatListingId, formatPrice } from '@oselya/kit';
+import { FIELD_NAMES, type FieldName, fieldOf } from '@oselya/collector/fields';
+import { formatAmount, formatListingId, formatPrice } from '@oselya/kit';
 import { oneLine } from '../terminal.ts';
 import type { Answer } from './answer.ts';
 
 type Item = Answer['items'][number];
 
 const TITLE_LENGTH = 90;
+
+const LINE_FIELDS = FIELD_NAMES.filter((name) => fieldOf(name).shown === 'line');
 
 /**
  * The found listings as text for a terminal, two lines each, and a last line with how many there are.
@@ -15,12 +18,9 @@ export function listResults(answer: Answer): string {
 }
 
 function twoLines({ listing, rank, distance }: Item): string[] {
-  const { title, summary, description, price, currency, city, rooms, area_total: area } = listing;
+  const { title, summary, description } = listing;
   const facts = [
-    price === null ? undefined : formatPrice(price, oneLine(currency ?? '')),
-    oneLine(city ?? ''),
-    rooms === null ? undefined : `${rooms} ${rooms === 1 ? 'room' : 'rooms'}`,
-    area === null ? undefined : `${area} m²`,
+    ...LINE_FIELDS.map((name) => describeField(listing, name)),
     rank === undefined ? undefined : `rank ${rank.toPrecision(3)}`,
     distance === undefined ? undefined : `distance ${distance.toFixed(3)}`,
   ];
@@ -29,6 +29,15 @@ function twoLines({ listing, rank, distance }: Item): string[] {
     `${id.padEnd(5)} ${shortened(oneLine(title ?? summary ?? description))}`,
     `      ${facts.filter((fact) => fact !== undefined && fact !== '').join(' · ')}`,
   ];
+}
+
+function describeField(listing: Item['listing'], name: FieldName): string | undefined {
+  const values: Partial<Record<string, unknown>> = listing;
+  const value = values[name];
+  if (typeof value === 'string') return oneLine(value);
+  if (typeof value !== 'number') return undefined;
+  if (name === 'price') return formatPrice(value, oneLine(listing.currency ?? ''));
+  return formatAmount(value, fieldOf(name).unit);
 }
 
 function shortened(text: string): string {

@@ -23,7 +23,7 @@ test('a found listing is two lines, and the last line tells how many there are',
   assert.equal(
     listResults({ items: [{ listing, rank: 0.10712 }], total: { value: 3, relation: 'eq' } }),
     `#7    Затишна квартира біля парку
-      62 000 USD · Львів · 2 rooms · 54.5 m² · rank 0.107
+      62 000 USD · Львів · 2 rooms · 54,5 m² · rank 0.107
 3 found, 1 shown`,
   );
 });
@@ -51,9 +51,8 @@ test('nothing found, and more found than ranked, are said so', () => {
 
 test('no text of a listing acts on the terminal', () => {
   const evil = 'a\u001B]0;owned\u0007\nb';
-  const text = listResults({
-    items: [{ listing: { ...listing, title: evil, city: evil, currency: evil } }],
-  });
+  const odd = { ...listing, title: evil, city: evil, currency: evil };
+  const text = listResults({ items: [{ listing: odd }] });
   assert.equal(text.split('\n').length, 3);
   assert.doesNotMatch(text.replaceAll('\n', ''), /\p{Cc}/u);
 });

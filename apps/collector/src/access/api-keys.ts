@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { sha256 } from '../text/sha256.ts';
+import type { Tables } from '../tables.ts';
+import { sha256 } from '../text.ts';
 import { findKey, insertKey, listKeys, revokeKey, touchKey } from './repository.ts';
 
 /** What a key may be for. Contract 4, API keys. */

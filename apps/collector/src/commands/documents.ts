@@ -2,7 +2,7 @@ import { offlineDatabase } from '@oselya/db';
 import { createLogger, type Server } from '@oselya/kit';
 import { createApp } from '../app.ts';
 import { readConfig } from '../config.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { createServices, openInlineJobs } from '../services.ts';
 
 /** The OpenAPI document, made without a database, without listening and without any of the environment. */

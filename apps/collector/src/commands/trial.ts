@@ -1,10 +1,9 @@
 import type { ModelCallEvent } from '@oselya/model';
 import { readConfig } from '../config.ts';
-import type { Payload } from '../payload/schema.ts';
+import type { Payload } from '../ingest/payload.ts';
 import { openModel } from '../model/open.ts';
 import { extractListing, extractionPrompt, refusalOf } from '../pipeline/extraction.ts';
-import type { Facts } from '../pipeline/facts.ts';
-import { mergeFacts } from '../pipeline/merge.ts';
+import { type Facts, mergeFacts } from '../pipeline/merge.ts';
 
 /** A trial ends with its first failure, whose reason an open breaker would hide. */
 const MANY_FAILURES = 1_000_000;

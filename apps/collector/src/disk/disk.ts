@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { problem } from '../errors.ts';
-import { MEBIBYTE } from '../limits.ts';
+import { MEBIBYTE } from '../schemas.ts';
 
 /** The disk of DATA_DIR. Sizes are in bytes. */
 export type Disk = {

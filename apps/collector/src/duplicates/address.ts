@@ -1,4 +1,4 @@
-import { normaliseText } from '../text/normalise.ts';
+import { normaliseText } from '../text.ts';
 
 /** What stands in addresses beside names and numbers, in Ukrainian, Russian and English. */
 const KINDS = new Set(

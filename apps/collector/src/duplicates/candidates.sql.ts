@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { COPY_BITS } from '../images/index.ts';
 import type { Compared } from './compared.ts';
 import { MAX_COMPARED_PICTURES } from './compared.sql.ts';

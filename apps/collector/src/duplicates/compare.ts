@@ -1,4 +1,4 @@
-import type { Reason, ReasonName } from '../database/tables.ts';
+import type { Reason, ReasonName } from '../tables.ts';
 import { isContradiction } from './contradiction.ts';
 import type { Compared } from './compared.ts';
 import { area, type Scorer, pictures, place, price, rooms, seller, text } from './evidence.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { type Compared, COMPARED_COLUMNS } from './compared.ts';
 import { TEXT_LENGTH } from './text-similarity.ts';
 

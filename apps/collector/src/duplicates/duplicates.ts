@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Images } from '../images/index.ts';
 import type { Metrics } from '../metrics.ts';
 import { repeat } from '../async/repeat.ts';

@@ -1,5 +1,5 @@
 import { COPY_BITS, hammingDistance } from '../images/index.ts';
-import { normaliseText } from '../text/normalise.ts';
+import { normaliseText } from '../text.ts';
 import { isSameStreet, parseAddress } from './address.ts';
 import type { Compared, ComparedPicture } from './compared.ts';
 import { distanceMetres } from './distance.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 
 /** A listing to be looked at, and the marks that say so. */
 export type Marked = { listingId: number; marks: number[] };

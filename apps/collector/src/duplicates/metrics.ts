@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import { Gauge, type Registry } from 'prom-client';
 import { createMeasure } from '../async/measure.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { countMarks } from './marks.sql.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { choice, nullable } from '../schemas/common.ts';
+import { choice, nullable } from '../schemas.ts';
 import { REASONS, THRESHOLD } from './compare.ts';
 
 const duplicateSchema = Type.Object({

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { findCandidates } from './candidates.sql.ts';
 import { compare, type Comparison, THRESHOLD } from './compare.ts';
 import type { Compared } from './compared.ts';

@@ -1,6 +1,6 @@
 import { MAX_TEXTS_PER_REQUEST, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { createModelCost } from '../model/cost.ts';
 import {
   addEmbeddingCosts,
@@ -10,7 +10,7 @@ import {
   listCandidates,
   storeEmbeddings,
 } from './repository.ts';
-import { sha256 } from '../text/sha256.ts';
+import { sha256 } from '../text.ts';
 import { embeddingText, isEmbedded } from './text.ts';
 import { embedTogether, isOfText } from './together.ts';
 

@@ -1,8 +1,8 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, Tables } from '../database/tables.ts';
+import type { ModelUsage, Tables } from '../tables.ts';
 import { costWith } from '../queue/index.ts';
-import { sha256 } from '../text/sha256.ts';
+import { sha256 } from '../text.ts';
 import {
   EMBEDDED_COLUMNS,
   type EmbeddedListing,

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { cutText } from '../text/clean.ts';
+import type { Tables } from '../tables.ts';
+import { cutText } from '../text.ts';
 
 /** Models read so many characters at most, of which the first say most. */
 const MAX_LENGTH = 8000;

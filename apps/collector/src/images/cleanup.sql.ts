@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 
 /** A batch of a scan: the hashes of the pictures that no listing has, and of the last one of all. */
 export type Scan = { unreferenced: string[]; last: string };

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { removeUnreferenced, type Scan, scanForUnreferenced } from './cleanup.sql.ts';
 import { findImages } from './repository.ts';
 import type { ImageStore, StoredFile } from './store/store.ts';

@@ -1,9 +1,9 @@
 import type { Logger } from '@oselya/kit';
 import { imageDescription, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { readPrompt } from '../model/prompt.ts';
-import { cleanText, cutText } from '../text/clean.ts';
+import { cleanText, cutText } from '../text.ts';
 import { endExclusiveTurn, takeExclusiveTurn } from '../turns/exclusive.sql.ts';
 import { CONTROL_SIZE, controlPicture } from './control-picture.ts';
 import { VISION_SIDE } from './decode.ts';

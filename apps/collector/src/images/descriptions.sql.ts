@@ -1,6 +1,6 @@
 import type { ModelErrorCode } from '@oselya/model';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { DescribeError, Tables } from '../database/tables.ts';
+import type { DescribeError, Tables } from '../tables.ts';
 import { type Fence, heldClaim, LeaseLostError } from '../queue/index.ts';
 import { type Asked, UNREADABLE } from './refusal.ts';
 

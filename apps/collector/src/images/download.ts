@@ -7,7 +7,7 @@ import {
   createZstdDecompress,
 } from 'node:zlib';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
-import { MEBIBYTE } from '../limits.ts';
+import { MEBIBYTE } from '../schemas.ts';
 import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
 import { ImageError } from './image-error.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';

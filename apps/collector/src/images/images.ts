@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/map-parallel.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import type { SafeFetch } from '../safe-fetch/index.ts';
 import { cleanUpImages, type CleanupOptions } from './cleanup.ts';

@@ -1,4 +1,4 @@
-import type { UploadOutcome } from '../database/tables.ts';
+import type { UploadOutcome } from '../tables.ts';
 
 /** Why an address gave no picture. */
 export type Miss = {

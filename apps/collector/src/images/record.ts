@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import { mapParallel } from '../async/map-parallel.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Describe } from './describe.ts';
 import { AT_ONCE, type ListingJob } from './listing-job.ts';
 import { eventOf, type ListingPicture, toOutcomes } from './listing-picture.ts';

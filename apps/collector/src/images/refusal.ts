@@ -1,6 +1,6 @@
 import { ModelError } from '@oselya/model';
-import type { DescribeError } from '../database/tables.ts';
-import { storableMessage } from '../text/clean.ts';
+import type { DescribeError } from '../tables.ts';
+import { storableMessage } from '../text.ts';
 import { ImageError } from './image-error.ts';
 
 /** Statuses of a server that speaks of the request itself: malformed, too large, of a type it does not take. */

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { type Fence, heldListing, LeaseLostError, SupersededError } from '../queue/index.ts';
 import type { ImageOutcome, Miss } from './outcome.ts';
 import { RETRY_AFTER_MS } from './retry-time.ts';

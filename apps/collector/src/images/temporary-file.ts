@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { MEBIBYTE } from '../limits.ts';
+import { MEBIBYTE } from '../schemas.ts';
 
 /** Bytes of one picture, fetched or uploaded. Contract 4, Images; Specification 001, Limits. */
 export const MAX_IMAGE_BYTES = 50 * MEBIBYTE;

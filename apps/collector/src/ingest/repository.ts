@@ -1,6 +1,6 @@
 import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../database/tables.ts';
+import type { RawStatus, Tables } from '../tables.ts';
 
 /** A payload as it is stored. */
 export type NewRaw = {

@@ -6,15 +6,14 @@ import { mayUseSource, requireSource } from '../access/guard.ts';
 import { callerOf } from '../access/limited-by.ts';
 import { limitInProgress } from '../async/in-progress.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId } from '../schemas/ids.ts';
+import { parseId, MEBIBYTE } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { MEBIBYTE } from '../limits.ts';
 import { countRequest } from './count-request.ts';
 import { failAsIngest } from './failures.ts';
 import type { SourceLimit } from './limit-source.ts';
 import { markReplayed } from './replayed.ts';
 import { acceptedSchema, ingestHeaders, rawParams, rawSchema } from './schemas.ts';
-import { type Payload, PayloadSchema } from '../payload/schema.ts';
+import { type Payload, PayloadSchema } from './payload.ts';
 import { checkValues, type Ingest } from './service.ts';
 
 /** What one process takes in at once: past either, more is `ingest_busy`. */

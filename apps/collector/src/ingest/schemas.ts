@@ -1,7 +1,12 @@
 import { type Static, Type } from 'typebox';
-import { idParam } from '../schemas/ids.ts';
-import { choice, nullable } from '../schemas/common.ts';
-import { rawErrorSchema, rawStatusSchema, stageOutcomeSchema } from '../schemas/raw.ts';
+import {
+  idParam,
+  choice,
+  nullable,
+  rawErrorSchema,
+  rawStatusSchema,
+  stageOutcomeSchema,
+} from '../schemas.ts';
 
 /** The headers of a request that brings a payload, on both routes. Contract 4, Answers. */
 export const ingestHeaders = Type.Object({

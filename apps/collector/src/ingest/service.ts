@@ -1,16 +1,14 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { problem } from '../errors.ts';
 import { createGroupCommit } from '../async/group-commit.ts';
-import { MEBIBYTE } from '../limits.ts';
-import { sha256 } from '../text/sha256.ts';
-import { canonicalJson } from '../payload/content-hash.ts';
+import { MEBIBYTE } from '../schemas.ts';
+import { sha256 } from '../text.ts';
+import { canonicalJson, type Payload, findValueErrors } from './payload.ts';
 import { findRaw, type KeyedRaw, type StoredRaw } from './repository.ts';
 import type { Raw } from './schemas.ts';
-import type { Payload } from '../payload/schema.ts';
 import { storeRaws } from './store.ts';
-import { findValueErrors } from '../payload/values.ts';
 
 /** A payload that was taken in: an earlier one where its idempotency key stands for that. */
 export type Accepted = Pick<StoredRaw, 'status' | 'isNew'> & { rawId: number };

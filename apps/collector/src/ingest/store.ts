@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { problem } from '../errors.ts';
 import { release } from '../queue/index.ts';
 import { toError } from '../async/to-error.ts';

@@ -1,5 +1,5 @@
 import type { ModelCallEvent } from '@oselya/model';
-import type { ModelUsage } from '../database/tables.ts';
+import type { ModelUsage } from '../tables.ts';
 
 /** Sums up what requests to the model cost. */
 export type ModelCost = {

@@ -2,10 +2,10 @@ import { ping } from '@oselya/db';
 import type { HealthChecks } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import type { StoreState } from '../images/index.ts';
-import { MEBIBYTE } from '../limits.ts';
+import { MEBIBYTE } from '../schemas.ts';
 
 /**
  * The checks of `GET /health`. Without the model, or the image store, payloads wait and the words can still be

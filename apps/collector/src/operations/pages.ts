@@ -2,7 +2,7 @@ import type { Database } from '@oselya/db';
 import { healthRoutes, type Logger, registerHttpMetrics, type Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Registry } from 'prom-client';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Disk } from '../disk/disk.ts';
 import { registerDiskMetrics } from '../disk/metrics.ts';
 import { registerDuplicateMetrics } from '../duplicates/index.ts';

@@ -2,7 +2,7 @@ import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import { Type } from 'typebox';
 import { problemAnswers } from '../errors.ts';
-import { choice, nullable } from '../schemas/common.ts';
+import { choice, nullable } from '../schemas.ts';
 import type { ReadQueue } from '../queue/index.ts';
 
 const queueAnswer = Type.Object(

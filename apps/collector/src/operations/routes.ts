@@ -1,7 +1,7 @@
 import type { Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { archiveRoutes } from './archive/routes.ts';
 import type { ArchiveCheck } from './archive/check.ts';
 import type { ReadQueue } from '../queue/index.ts';

@@ -1,9 +1,9 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Images } from '../images/index.ts';
-import { placeChanges, removeOldChanges } from '../listings/changes/service.ts';
+import { placeChanges, removeOldChanges } from '../listing/changes/service.ts';
 import { repeat } from '../async/repeat.ts';
 import { endTurn, renewTurn, type Rhythm, takeTurn } from '../turns/recurring.sql.ts';
 import type { ArchiveCheck } from './archive/check.ts';

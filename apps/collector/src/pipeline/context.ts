@@ -1,14 +1,14 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Embedded } from '../embeddings/batches.ts';
 import type { Images, UploadedFile } from '../images/index.ts';
-import type { Payload } from '../payload/schema.ts';
+import type { Payload } from '../ingest/payload.ts';
 import type { Job } from '../queue/index.ts';
 import type { Extracted } from './extraction.ts';
-import type { Facts, Made } from './facts.ts';
+import type { Facts, Made } from './merge.ts';
 import type { JobModel } from './job-model.ts';
-import type { Provenance } from '../listings/provenance.ts';
+import type { Provenance } from '../listing/provenance.ts';
 
 /** What stages work with. */
 export type StageDeps = {

@@ -1,23 +1,40 @@
-import {
-  listingExtraction,
-  type ListingExtraction,
-  type ModelCallEvent,
-  type ModelClient,
-} from '@oselya/model';
-import { plainPayload } from '../payload/plain.ts';
-import type { Payload } from '../payload/schema.ts';
-import { readPrompt } from '../model/prompt.ts';
+import { createHash } from 'node:crypto';
+import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
+import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
+import { plainPayload, type Payload } from '../ingest/payload.ts';
+import { type Prompt, readPrompt } from '../model/prompt.ts';
 
 /** What a model read out of a payload. */
 export type Extracted = {
-  extraction: ListingExtraction;
+  extraction: Extraction;
   /** The model's name as its server gave it, and as it was asked for. */
   model: string;
   requestedModel: string;
 };
 
-/** Its version is recorded with every listing, so that one made with an older prompt can be told. */
-export const extractionPrompt = readPrompt('listing-extraction.v2', import.meta.url);
+/** The model's answer about a payload. */
+export const listingExtraction = defineAnswer({
+  schemaName: 'listing_extraction',
+  // A long answer has about 600; with the instructions it takes 3,000 of the context (docs/models.md).
+  maxOutputTokens: 2_000,
+  schema: extractionSchema,
+});
+
+/**
+ * The instructions, with a line for each field. Listings and snapshots record the version, a hash of the instructions and
+ * the schema: every change of either is a new version.
+ */
+export const extractionPrompt = versioned(
+  readPrompt('listing-extraction', import.meta.url).text.replace('{fields}', () =>
+    fieldInstructions.join('\n'),
+  ),
+);
+
+function versioned(text: string): Prompt {
+  const schema = JSON.stringify(listingExtraction.sentSchema);
+  const hash = createHash('sha256').update(text).update(schema).digest('hex');
+  return { version: `listing-extraction.${hash.slice(0, 8)}`, text };
+}
 
 /**
  * Asks the model whether a payload is a property listing, and in the same call what it says. The payload

@@ -1,66 +1,91 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Payload } from '../payload/schema.ts';
-import { instantOf } from '../payload/instant.ts';
-import { plainText } from '../payload/plain.ts';
-import { type FactKey, MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
-import type { Facts } from './facts.ts';
+import { type Payload, parseTime } from '../ingest/payload.ts';
+import {
+  emptyValue,
+  FIELD_NAMES,
+  fieldOf,
+  type FieldValues,
+  mapFields,
+  READ_FIELDS,
+} from '../listing/fields.ts';
+import { type Namer, namerOf, type Origins } from '../listing/provenance.ts';
+import { cutText, normaliseText, plainText } from '../text.ts';
+import type { Facts } from './merge.ts';
 
-/** A listing as one payload makes it: what is missing in it is null. */
-export type ListingState = ReturnType<typeof listingState>;
+/** A listing as one payload makes it, by the names of its columns. */
+export type ListingState = FieldValues;
 
-/** Makes a listing's state, under the names of its columns, of the payload and the merged facts. */
-export function listingState(payload: Payload, facts: Facts) {
-  return {
-    url: payload.url ?? null,
-    title: facts.title ?? null,
-    description: plainText(payload.description),
-    summary: facts.summary ?? null,
-    language: facts.language ?? null,
-    deal_type: facts.deal_type ?? null,
-    property_type: facts.property_type ?? null,
-    price: facts.price ?? null,
-    currency: facts.currency ?? null,
-    city: facts.city ?? null,
-    district: facts.district ?? null,
-    address: facts.address ?? null,
-    rooms: facts.rooms ?? null,
-    area_total: facts.area_total ?? null,
-    area_living: facts.area_living ?? null,
-    area_kitchen: facts.area_kitchen ?? null,
-    floor: facts.floor ?? null,
-    floors_total: facts.floors_total ?? null,
-    latitude: payload.latitude ?? null,
-    longitude: payload.longitude ?? null,
-    contact_name: facts.contact_name ?? null,
-    phones: facts.phones ?? [],
-    features: facts.features,
-    attributes: payload.attributes ?? {},
-    // RFC 3339 allows time zones that PostgreSQL does not know; in UTC there is none.
-    published_at:
-      payload.published_at === undefined ? null : instantOf(payload.published_at).toISOString(),
-  } satisfies Record<FactKey, unknown>;
+/** Returns the listing that a payload and the merged facts make. */
+export function listingState(payload: Payload, facts: Facts): ListingState {
+  const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
+  const state = mapFields(FIELD_NAMES, (name) => {
+    const { by, kind } = fieldOf(name);
+    const value = sources[by === 'source' ? 'payload' : 'facts'][name];
+    if (value === undefined) return emptyValue(name);
+    // RFC 3339 allows time zones that PostgreSQL does not know; UTC has none.
+    if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();
+    return typeof value === 'string' && kind === 'text' ? plainText(value) : value;
+  });
+  // The payload and the facts were checked by the schemas of the fields.
+  return state as ListingState;
 }
 
-/** The facts that a state was made of, beside what its payload alone says. */
-export function factsOf(state: Readonly<Record<FactKey, unknown>>): Facts {
-  const known = [...SHARED_FACTS, ...MODEL_FACTS].filter((key) => state[key] !== null);
-  // They were facts when the state was made of them.
-  return Object.fromEntries(known.map((key) => [key, state[key]])) as Facts;
+/** Returns the facts that a state was made of, without the fields that only the source provides. */
+export function factsOf(state: Readonly<Record<keyof ListingState, unknown>>): Facts {
+  const known = READ_FIELDS.filter((name) => state[name] !== null);
+  return Object.fromEntries(known.map((name) => [name, state[name]]));
 }
 
-/** What a listing said before and says now, by the names of the facts. Contract 4, Listings. */
+/** The values of a listing before and after, by field. Contract 4, Listings. */
 export type Changes = Record<string, { from: unknown; to: unknown }>;
 
-/** What differs between two states, among some facts; one that the earlier state does not know is left out. */
+/** The names by which snapshots list changes: the compared fields, and the images. */
+export const TRACKED = [
+  ...FIELD_NAMES.filter((name) => fieldOf(name).compared !== 'ignored'),
+  'pictures',
+];
+
+/** Returns the differences of two states among some names; one that the earlier state lacks is left out. */
 export function diffStates(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
-  keys: readonly string[],
+  names: readonly string[],
 ): Changes {
   const changes: Changes = {};
-  for (const key of keys) {
-    const [from, to] = [before[key], after[key]];
-    if (from !== undefined && !isDeepStrictEqual(from, to)) changes[key] = { from, to };
+  for (const name of names) {
+    const [from, to] = [before[name], after[name]];
+    if (from !== undefined && !isDeepStrictEqual(from, to)) changes[name] = { from, to };
   }
   return changes;
+}
+
+/**
+ * Tells whether changes are more than the model's own wording, which differs between two readings of one text.
+ * @param titleBefore Which side provided the earlier title, where that is known.
+ */
+export function isMaterialChange(
+  changes: Changes,
+  origins: Origins,
+  titleBefore: Namer | null,
+): boolean {
+  const worded = FIELD_NAMES.filter((name) => {
+    const { compared, by } = fieldOf(name);
+    if (compared === undefined || by === 'model') return compared !== undefined;
+    return namerOf(origins[name]) === 'model' && titleBefore !== 'payload';
+  });
+  return Object.keys(changes).some((name) => !worded.some((other) => other === name));
+}
+
+/**
+ * PostgreSQL rejects a search vector above 1 MiB, and with it the listing. A character takes at most 3 bytes here, and a
+ * vector at most twice its text's bytes; the bounds of the fields come to less than half of it.
+ */
+const MAX_LENGTH = 150_000;
+
+/** Returns the words by which a listing is found, normalised as the search does. */
+export function searchText(state: Partial<ListingState>): string {
+  const texts = FIELD_NAMES.filter((name) => fieldOf(name).isSearched).flatMap(
+    (name) => state[name] ?? [],
+  );
+  return cutText(normaliseText(texts.join('\n')), MAX_LENGTH);
 }

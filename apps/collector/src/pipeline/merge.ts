@@ -1,111 +1,146 @@
-import type { ListingExtraction } from '@oselya/model';
 import { Value } from 'typebox/value';
-import { isLeapSecond } from '../payload/instant.ts';
-import { plainPayload } from '../payload/plain.ts';
-import { type Payload, PayloadSchema } from '../payload/schema.ts';
-import { SHARED_FACTS, type SharedFact, SOURCE_FACTS } from '../listings/facts.ts';
-import { cleanList, cleanText, cutText } from '../text/clean.ts';
-import { spellAlike } from '../text/normalise.ts';
-import type { Facts, Merged } from './facts.ts';
-import { dropImpossible } from './plausible.ts';
-import { byRule, type Origins, type Rule, tracedThrough } from '../listings/provenance.ts';
+import {
+  type Extraction,
+  type Field,
+  FIELD_NAMES,
+  fieldOf,
+  type FieldValue,
+  READ_FIELDS,
+  type ReadField,
+  SOURCE_FIELDS,
+} from '../listing/fields.ts';
+import { pricePerArea } from '../listing/listing.ts';
+import {
+  byRule,
+  namerOf,
+  type Origins,
+  type Provenance,
+  type Rule,
+  tracedThrough,
+} from '../listing/provenance.ts';
+import { isLeapSecond, type Payload, plainPayload } from '../ingest/payload.ts';
+import { cleanList, cleanText, cutText, spellAlike } from '../text.ts';
+import { type Extracted, extractionPrompt } from './extraction.ts';
 
-const MAX_SUMMARY = 2000;
-const MAX_LANGUAGE = 20;
-const MAX_FEATURE = 100;
+/** The fields of a listing that the model may provide; an unknown one is missing. */
+export type Facts = { [Name in ReadField]?: FieldValue<Name> };
+
+/** Facts of a listing that an earlier attempt made of the payload, and their provenance. */
+export type Made = {
+  facts: Facts;
+  provenance: Provenance;
+  /** Whether that was since the payload was last queued: one that is put back is read anew. */
+  sinceQueued: boolean;
+};
+
+/** Facts with their origins. */
+export type Merged = { facts: Facts; origins: Origins };
+
+const RULES: Record<
+  NonNullable<Field['rules']>[number],
+  (value: unknown, field: Field) => unknown
+> = {
+  shortened: (value, { value: schema }) =>
+    cutText(String(value), 'maxLength' in schema ? Number(schema.maxLength) : Infinity),
+  lower_case: (value) => String(value).toLowerCase(),
+  one_spelling: (value) => spellAlike(String(value)),
+  // The columns have two decimals, and so has every value that is compared with them later.
+  rounded: (value) => Number(Number(value).toFixed(2)),
+};
+
+/** Returns the facts of a payload and of the model's extraction, and their provenance. */
+export function readFacts(
+  rawId: number,
+  payload: Payload,
+  { extraction, model, requestedModel }: Extracted,
+): { facts: Facts; provenance: Provenance } {
+  const { facts, origins } = mergeFacts(payload, extraction);
+  const fields = { ...origins };
+  if (pricePerArea(facts) !== undefined) fields['price_per_m2'] = byRule('price_by_area');
+  return {
+    facts,
+    provenance: {
+      raw_id: rawId,
+      model,
+      requested_model: requestedModel,
+      prompt_version: extractionPrompt.version,
+      fields,
+    },
+  };
+}
 
 /**
- * Merges what the source says with what the model read. The source's own fields win. What the model
- * says must obey the rules that a payload has to obey, else it is left out, and so is what cannot be,
- * such as the ninth floor of five.
+ * Merges a payload with what the model read out of it. The source's fields win. A value of the model that a payload could
+ * not have is left out, as is one that contradicts another, such as the ninth floor of five.
  */
-export function mergeFacts(payload: Payload, extraction: ListingExtraction): Merged {
-  const plain = plainPayload(payload);
-  const known: Record<string, unknown> = {};
+export function mergeFacts(payload: Payload, extraction: Extraction): Merged {
+  const plain: Partial<Record<string, unknown>> = plainPayload(payload);
+  const given: Partial<Record<string, unknown>> = payload;
+  const facts: Record<string, unknown> = {};
   const origins: Origins = {};
-  for (const key of SOURCE_FACTS) {
-    if (payload[key] !== undefined) origins[key] = { origin: 'payload' };
+  for (const name of SOURCE_FIELDS) {
+    if (given[name] === undefined) continue;
+    origins[name] = tracedThrough('payload', given[name], [['plain_text', plain[name]]]);
   }
-  origins['description'] = tracedThrough('payload', payload.description, [
-    ['plain_text', plain.description],
-  ]);
   if (isLeapSecond(payload.published_at ?? '')) {
     origins['published_at'] = byRule('leap_second', 'payload');
   }
-  for (const key of SHARED_FACTS) {
-    const own = clean(plain[key]);
-    const value = own ?? clean(extraction[key]);
-    const namer = own === undefined ? 'model' : 'payload';
-    const named = own === undefined ? extraction[key] : payload[key];
-    const asText = own === undefined ? named : plain[key];
-    if (value === undefined) continue;
-    if (Value.Check(PayloadSchema.properties[key], value)) {
-      const steps = keep(key, value);
-      const kept = steps.at(-1)?.[1];
-      if (kept !== '') known[key] = kept;
-      origins[key] = tracedThrough(namer, named, [
-        ['plain_text', asText],
-        ['cleaned', value],
-        ...steps,
-      ]);
-    } else {
-      origins[key] = byRule('not_valid', namer);
-    }
-  }
-  const read = ownFacts(extraction);
-  return dropImpossible({
-    facts: { ...known, ...read.facts },
-    origins: { ...origins, ...read.origins },
-  });
-}
-
-/** What the rules make of a value, one after another: the last is as the listing has it. */
-function keep(key: SharedFact, value: unknown): [rule: Rule, value: unknown][] {
-  if (key === 'property_type') {
-    const type = String(value);
-    return [
-      ['lower_case', type.toLowerCase()],
-      ['one_spelling', spellAlike(type)],
+  for (const name of READ_FIELDS) {
+    const field = fieldOf(name);
+    const isGiven = clean(plain[name], field) !== undefined;
+    const named = isGiven ? given[name] : extraction[name];
+    const asText = isGiven ? plain[name] : named;
+    const cleaned = clean(asText, field);
+    if (cleaned === undefined) continue;
+    const namer = isGiven ? 'payload' : 'model';
+    const steps: [rule: Rule, value: unknown][] = [
+      ['plain_text', asText],
+      ['cleaned', cleaned],
     ];
+    let value: unknown = cleaned;
+    for (const rule of field.rules ?? []) {
+      value = RULES[rule](value, field);
+      steps.push([rule, value]);
+    }
+    const isValid = Value.Check(field.value, value);
+    if (isValid && value !== '') facts[name] = value;
+    origins[name] = isValid ? tracedThrough(namer, named, steps) : byRule('not_valid', namer);
   }
-  // The columns have two decimals, and so has what is compared with them later.
-  const kept = typeof value === 'number' ? Number(value.toFixed(2)) : value;
-  return [['rounded', kept]];
+  return dropContradictions({ facts, origins });
 }
 
-/** The facts that only the model names. */
-function ownFacts(extraction: ListingExtraction): Merged {
-  const facts: Facts = { features: cleanList(extraction.features, MAX_FEATURE) };
-  const origins: Origins = {
-    features: tracedThrough('model', extraction.features, [['cleaned', facts.features]]),
-  };
-  const summary = cleanText(extraction.summary ?? '');
-  if (summary !== '') {
-    facts.summary = cutText(summary, MAX_SUMMARY);
-    origins['summary'] = tracedThrough('model', extraction.summary, [
-      ['cleaned', summary],
-      ['shortened', facts.summary],
-    ]);
-  }
-  const language = cleanText(extraction.language ?? '');
-  if (language.length > MAX_LANGUAGE) {
-    origins['language'] = byRule('not_valid', 'model');
-  } else if (language !== '') {
-    facts.language = language.toLowerCase();
-    origins['language'] = tracedThrough('model', extraction.language, [
-      ['cleaned', language],
-      ['lower_case', facts.language],
-    ]);
-  }
-  return { facts, origins };
-}
-
-/** Cleans texts; what says nothing, such as an empty text, is missing. */
-function clean(value: unknown): unknown {
+/** Cleans text and lists; a value without content, such as an empty text, is undefined. */
+function clean(value: unknown, { value: schema }: Field): unknown {
   if (typeof value === 'string') return cleanText(value) || undefined;
-  if (Array.isArray(value)) {
-    const list = cleanList(value);
-    return list.length === 0 ? undefined : list;
+  if (!Array.isArray(value)) return value ?? undefined;
+  // The schemas of lists are arrays of texts with these bounds.
+  const { items, maxItems } = schema as { items?: { maxLength?: number }; maxItems?: number };
+  const list = cleanList(value, { maxLength: items?.maxLength, maxItems });
+  return list.length === 0 ? undefined : list;
+}
+
+/**
+ * Leaves out contradicting facts: the model's value where the source provided the other, else the part, and the whole too
+ * where neither is the better known.
+ */
+function dropContradictions({ facts, origins }: Merged): Merged {
+  const kept: Partial<Record<string, unknown>> = { ...facts };
+  const known = { ...origins };
+  for (const part of FIELD_NAMES) {
+    const { partOf } = fieldOf(part);
+    if (partOf === undefined) continue;
+    const { whole, wholeIsTrusted } = partOf;
+    const [less, more] = [kept[part], kept[whole]];
+    if (typeof less !== 'number' || typeof more !== 'number' || less <= more) continue;
+    const [ofPart, ofWhole] = [namerOf(known[part]), namerOf(known[whole])];
+    const onlyWhole = ofPart === 'payload' && ofWhole === 'model';
+    const onlyPart = ofPart === 'model' && ofWhole === 'payload';
+    const drop = (name: string, of: typeof ofPart) => {
+      delete kept[name];
+      known[name] = byRule('contradiction', of);
+    };
+    if (!onlyWhole) drop(part, ofPart);
+    if (onlyWhole || (!onlyPart && !wholeIsTrusted)) drop(whole, ofWhole);
   }
-  return value ?? undefined;
+  return { facts: kept, origins: known };
 }

@@ -1,10 +1,10 @@
 import { isDatabaseOutage } from '@oselya/db';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
-import type { RawError } from '../database/tables.ts';
+import type { RawError } from '../tables.ts';
 import type { ErrorCode } from '../errors.ts';
 import { isDiskLow } from '../disk/disk.ts';
 import { StoreOutageError } from '../images/index.ts';
-import { storableMessage } from '../text/clean.ts';
+import { storableMessage } from '../text.ts';
 import type { Ending, StageName, StageResult } from './stage.ts';
 
 const UNSENT: ReadonlySet<ModelErrorCode> = new Set(['MODEL_BREAKER_OPEN', 'MODEL_CONTEXT_FULL']);

@@ -1,6 +1,6 @@
 import type { ModelClient } from '@oselya/model';
 import { StoreOutageError, TRIALS_MS } from '../images/index.ts';
-import { MAX_PICTURES } from '../limits.ts';
+import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
 import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
 import { createEmbeddingBatches } from '../embeddings/batches.ts';
@@ -45,7 +45,7 @@ const PICTURES_MS = 30 * MINUTE;
  * @param modelMs The deadline of one call to the model.
  */
 export function createStages(modelMs: number): readonly Stage[] {
-  const picturesMs = PICTURES_MS + TRIALS_MS + (MAX_PICTURES + 2) * modelMs;
+  const picturesMs = PICTURES_MS + TRIALS_MS + (MAX_IMAGES + 2) * modelMs;
   return [
     { name: 'load', run: load, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'validate', run: validate, timeoutMs: modelMs + 10 * SECOND, attempts: 1 },

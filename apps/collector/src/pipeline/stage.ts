@@ -1,5 +1,5 @@
-import type { RawError } from '../database/tables.ts';
-import type { StageOutcome } from '../schemas/raw.ts';
+import type { RawError } from '../tables.ts';
+import type { StageOutcome } from '../schemas.ts';
 import type { Context, StageDeps } from './context.ts';
 
 /** The stages, in their order. Contract 4, Stages. */

@@ -1,6 +1,6 @@
 import { prepared, unplanned } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Job } from './job.ts';
 import { isBehind, isProcessed } from './processed.sql.ts';
 import { type Claimant, claimed } from './transitions.sql.ts';

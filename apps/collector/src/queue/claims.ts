@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { aloneFrom, claimAlone, takeDrain } from './claim-alone.sql.ts';
 import { claimJobs } from './claim.sql.ts';
 import type { Job } from './job.ts';

@@ -1,6 +1,6 @@
 import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, Tables } from '../database/tables.ts';
+import type { ModelUsage, Tables } from '../tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Job, JobResult } from './job.ts';
 import { ended } from './transitions.sql.ts';

@@ -1,7 +1,7 @@
 import { retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { createGroupCommit } from '../async/group-commit.ts';
 import { release } from './release.sql.ts';
 import { type JobEnding, finishJobs } from './finish.sql.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { countDown, inTime } from '../async/in-time.ts';
 import { type Job, logFieldsOf } from './job.ts';

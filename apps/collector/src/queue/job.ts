@@ -1,4 +1,4 @@
-import type { RawError, StageRecord } from '../database/tables.ts';
+import type { RawError, StageRecord } from '../tables.ts';
 
 /**
  * A claim of a raw record: which one, and the attempt that this claim is. Every write for the job names

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, RawStatus, StageRecord, Tables } from '../database/tables.ts';
+import type { ModelUsage, RawStatus, StageRecord, Tables } from '../tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, Job } from './job.ts';
 import { release } from './release.sql.ts';

@@ -1,7 +1,7 @@
 import { isDatabaseOutage, retryConflicts } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { repeat } from '../async/repeat.ts';
 import { LeaseLostError, type ListingKey, logFieldsOf } from './job.ts';
 import { releaseMissed } from './release.sql.ts';

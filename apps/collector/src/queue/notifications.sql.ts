@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 
 /** The channel on which workers of other processes hear that there may be work. */
 export const CHANNEL = 'collector_raw';

@@ -3,7 +3,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import { countDown } from '../async/in-time.ts';
 import { pause } from '../async/repeat.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 
 /** The pause before the database is asked whether it is there: twice as long each time, to the longest. */
 const FIRST_PAUSE_MS = 200;

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../database/tables.ts';
+import type { RawStatus, Tables } from '../tables.ts';
 import type { ListingKey } from './job.ts';
 import { isAwaited } from './processed.sql.ts';
 import { release } from './release.sql.ts';

@@ -1,6 +1,6 @@
 import { prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { ListingKey } from './job.ts';
 import { isProcessed } from './processed.sql.ts';
 

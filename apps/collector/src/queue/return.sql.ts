@@ -1,6 +1,6 @@
 import { retryConflicts } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { ModelUsage, RawError, StageRecord, Tables } from '../database/tables.ts';
+import type { ModelUsage, RawError, StageRecord, Tables } from '../tables.ts';
 import { lockHeld } from './fence.sql.ts';
 import type { Fence, ListingKey } from './job.ts';
 import { release } from './release.sql.ts';

@@ -1,6 +1,6 @@
 import { type Logger, withLogFields } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { RawError, StageRecord, Tables } from '../database/tables.ts';
+import type { RawError, StageRecord, Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
 import { hasEnded } from './finish.sql.ts';

@@ -1,5 +1,5 @@
 import { inTime } from '../async/in-time.ts';
-import type { StageRecord } from '../database/tables.ts';
+import type { StageRecord } from '../tables.ts';
 import { createModelCost, type ModelCost } from '../model/cost.ts';
 import type { Job } from './job.ts';
 

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { RawError } from '../database/tables.ts';
+import type { RawError } from '../tables.ts';
 
 /*
  * Every transition of `raw_data.status`, as what an update of the record sets. Who may make one, and when,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
 import { countDown, inTime } from '../async/in-time.ts';
 import { repeat } from '../async/repeat.ts';

@@ -1,6 +1,6 @@
 import { isDatabaseOutage } from '@oselya/db';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { JobInput } from '../pipeline/context.ts';
 import type { Job, JobAgain, ProcessJob, ProcessResult } from '../queue/index.ts';
 import { isComplete } from './repository.ts';

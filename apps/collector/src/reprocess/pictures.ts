@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import { toError } from '../async/to-error.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import type { Images } from '../images/index.ts';
 import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
 import type { AgainInput } from './keep-completed.ts';

@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely';
-import type { ModelUsage, Tables } from '../database/tables.ts';
+import type { ModelUsage, Tables } from '../tables.ts';
 import type { EmbeddingState } from '../embeddings/text.ts';
-import type { Payload } from '../payload/schema.ts';
-import { FACTS } from '../listings/facts.ts';
+import type { Payload } from '../ingest/payload.ts';
+import { FIELD_NAMES } from '../listing/fields.ts';
 import { type Asked, isOutdatedPicture } from '../images/index.ts';
-import { ofListing } from '../listings/payloads.sql.ts';
+import { ofListing } from '../listing/listing.ts';
 import { costWith, isAwaited, type Job } from '../queue/index.ts';
 
 /** Which listings to process again. */
@@ -77,7 +77,7 @@ export function listChosen(db: Kysely<Tables>, choice: Choice, limit: number) {
     select(db, choice)
       .select(['listing.id', 'current.raw_id'])
       .select(isAwaited(sql`listing`).as('is_awaited'))
-      .select(FACTS.map((key) => `listing.${key}` as const))
+      .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
       // The ingest has checked it.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
       .orderBy('listing.id')

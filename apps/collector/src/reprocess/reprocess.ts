@@ -1,8 +1,8 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { toError } from '../async/to-error.ts';
-import type { Tables } from '../database/tables.ts';
-import { MODEL_FACTS, SHARED_FACTS } from '../listings/facts.ts';
+import type { Tables } from '../tables.ts';
+import { READ_FIELDS } from '../listing/fields.ts';
 import {
   type Extracted,
   extractionPrompt,
@@ -10,10 +10,10 @@ import {
   refusalOf,
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
-import { readFacts } from '../pipeline/read-facts.ts';
+import { readFacts } from '../pipeline/merge.ts';
 import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts';
 import { embeddingText, isEmbedded } from '../embeddings/text.ts';
-import { sha256 } from '../text/sha256.ts';
+import { sha256 } from '../text.ts';
 import { createModelCost } from '../model/cost.ts';
 import { claimAgain, type InlineJobs, type JobOutcome, processName } from '../queue/index.ts';
 import {
@@ -29,8 +29,8 @@ import {
 import type { AgainInput } from './keep-completed.ts';
 import { isOfAll, walkListings } from './walk.ts';
 
-/** The facts that can change when the same payload is read again. */
-const READ_FACTS = [...SHARED_FACTS, ...MODEL_FACTS, 'description'];
+/** The fields that can change when the same payload is read again. */
+const REREAD_FIELDS = [...READ_FIELDS, 'description'];
 
 /** A listing as the model reads its payload now, and what of it would change. */
 export type Reading = {
@@ -133,7 +133,7 @@ export function createReprocess(deps: {
       return { outcome: 'not_a_listing', listingId, reason };
     }
     const { facts } = readFacts(rawId, payload, extracted);
-    const changes = diffStates(chosen, listingState(payload, facts), READ_FACTS);
+    const changes = diffStates(chosen, listingState(payload, facts), REREAD_FIELDS);
     return { outcome: 'read', listingId, rawId, extracted, changes };
   }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { cursors } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
-import { MAX_ID } from '../schemas/ids.ts';
+import { MAX_ID } from '../schemas.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { matchesFilters } from './filters.sql.ts';
 import type { SearchFilters } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { type RangeColumn, rangesOf, type ValueColumn, valuesOf } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import { type Expression, expressionBuilder, type SqlBool } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { rangesOf, valuesOf } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import { problem } from '../errors.ts';
-import { normaliseText, spellAlike } from '../text/normalise.ts';
+import { normaliseText, spellAlike } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
 const RANGES = [

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { listGroupMembers } from './repository.ts';
 import { MAX_NAMED_DUPLICATES, type SearchFilters } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { createRankedSearch, type RankedSearch } from './ranked-search.ts';
 import { rankMatches } from './ranking.sql.ts';
 import { RANKED_MATCHES } from './schemas.ts';

@@ -1,5 +1,5 @@
 import { escapeHtml } from '@oselya/kit';
-import { APOSTROPHES, INVISIBLE, normaliseText } from '../text/normalise.ts';
+import { APOSTROPHES, INVISIBLE, normaliseText } from '../text.ts';
 
 const LETTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { findNearest } from './nearest.sql.ts';
 import { byRank } from './pages.ts';
 import { type Embedder, embedQuery } from './query-vector.ts';

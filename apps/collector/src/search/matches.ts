@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { normaliseText } from '../text/normalise.ts';
+import type { Tables } from '../tables.ts';
+import { normaliseText } from '../text.ts';
 import { checkRanges } from './filters.ts';
 import { listMatching } from './repository.ts';
 import type { MatchesRequest, MatchesResponse } from './schemas.ts';

@@ -1,5 +1,5 @@
 import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { estimateListings } from './estimate.sql.ts';
 import { hasFilterTerms, partsOf } from './filter-terms.sql.ts';
 import { matchesFilters } from './filters.sql.ts';

@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { type Position, readCursor, type Search } from './cursor.ts';
 import { checkRanges } from './filters.ts';
 import { foldGroups } from './fold.ts';
-import { normaliseText } from '../text/normalise.ts';
+import { normaliseText } from '../text.ts';
 import { pageOf } from './pages.ts';
 import { toResults } from './results.ts';
 import {

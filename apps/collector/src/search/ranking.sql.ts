@@ -1,5 +1,5 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import {
   bandOf,
   firstIdOf,

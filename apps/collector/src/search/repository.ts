@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { type Listing, listingColumns, presentListing } from '../listings/present.ts';
+import type { Tables } from '../tables.ts';
+import { type Listing, listingColumns, presentListing } from '../listing/listing.ts';
 import { matchesFilters } from './filters.sql.ts';
 import type { SearchFilters } from './schemas.ts';
 

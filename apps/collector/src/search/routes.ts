@@ -2,7 +2,7 @@ import type { Database } from '@oselya/db';
 import { type RateLimit, type Server, whenAbandoned } from '@oselya/kit';
 import { Type } from 'typebox';
 import { limitedBy } from '../access/limited-by.ts';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { problemAnswers } from '../errors.ts';
 import type { Metrics } from '../metrics.ts';
 import { createFulltextSearch } from './fulltext.ts';

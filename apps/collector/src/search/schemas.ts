@@ -1,8 +1,7 @@
 import { type Static, Type } from 'typebox';
-import { listingSchema } from '../listings/present.ts';
-import { dealTypeSchema, sourceSlugSchema } from '../payload/schema.ts';
-import { choice, nullable } from '../schemas/common.ts';
-import { MAX_ID } from '../schemas/ids.ts';
+import { listingSchema } from '../listing/listing.ts';
+import { dealTypeSchema } from '../listing/fields.ts';
+import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
 
 /**
  * How many matches are ranked. To rank one costs some 5 µs, most of it for reading its row, so a word that

@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { problem } from '../errors.ts';
 import { checkRanges } from './filters.ts';
 import { findDuplicates, foldGroups } from './fold.ts';
 import { findNearest, type Neighbour } from './nearest.sql.ts';
-import { normaliseText } from '../text/normalise.ts';
+import { normaliseText } from '../text.ts';
 import { type Embedder, embedQuery, type QueryVector, toDirection } from './query-vector.ts';
 import { loadListings, readEmbedding } from './repository.ts';
 import { DEFAULT_LIMIT, type SimilarSearchRequest, type SimilarSearchResponse } from './schemas.ts';

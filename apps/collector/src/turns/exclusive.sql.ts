@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 
 /** A turn that was taken, told from others of its name by when that was. */
 export type ExclusiveTurn = { name: string; takenAt: string };

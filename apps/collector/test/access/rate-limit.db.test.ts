@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
 import { createRateLimit, ProblemError } from '@oselya/kit';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 
 const { db, pool } = await openTestDatabase<Tables>([
   {

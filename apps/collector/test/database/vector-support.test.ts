@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isRecent } from '../../src/database/vector-support.ts';
+import { isRecent } from '../../src/database.ts';
 
 for (const [version, expected] of [
   ['0.7.4', false],

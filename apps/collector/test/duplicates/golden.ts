@@ -1,5 +1,5 @@
 import type { Compared, ComparedPicture } from '../../src/duplicates/compared.ts';
-import { normaliseText } from '../../src/text/normalise.ts';
+import { normaliseText } from '../../src/text.ts';
 
 let made = 0;
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { TestDatabase } from '@oselya/db/testing';
 import type { Insertable } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { components, type Edge } from '../../src/duplicates/components.ts';
 import { updatePairs } from '../../src/duplicates/update-pairs.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
-import { normaliseText } from '../../src/text/normalise.ts';
+import { normaliseText } from '../../src/text.ts';
 
 type Db = TestDatabase<Tables>['db'];
 

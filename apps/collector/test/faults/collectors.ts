@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { connect } from '@oselya/db';
 import { atEnd, type TestDatabase } from '@oselya/db/testing';
 import type pg from 'pg';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { picture } from '../images/pictures.ts';
 import { startCollector } from '../support/collector.ts';
 import { countConnections, named } from '../support/connections.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { until } from '../support/until.ts';
 
 /** What is stored of one source, or of all. */

@@ -8,7 +8,7 @@ import { atEnd } from '@oselya/db/testing';
 import { createModelClient, type ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from '@oselya/db';
 import { atEnd } from '@oselya/db/testing';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { documentedRoutes } from '../support/documented-answers.ts';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
 import { mapParallel } from '../../src/async/map-parallel.ts';
-import { PayloadSchema } from '../../src/payload/schema.ts';
+import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { fulltextSearchRequest, similarSearchRequest } from '../../src/search/schemas.ts';
 import { startCollector } from '../support/collector.ts';
 import { DIMENSIONS, openDatabase } from '../support/database.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { picture } from '../images/pictures.ts';
 import { formOf } from '../support/form.ts';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 
 /** A request that has no answer by then is asked again, as a client does. */
 const PATIENCE_MS = 15_000;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { countRaws } from './count-raws.ts';
 import { type LoadResult, uploadsOf } from './ingest-load.ts';
 

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 
 /** What is kept of a source's listings, without ids and times. */
 export async function keptOf(db: Kysely<Tables>, source: string) {

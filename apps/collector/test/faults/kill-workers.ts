@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { store } from '../support/database.ts';
 import { until } from '../support/until.ts';
 import { type CallMoment, startAnsweringServer } from './answering-server.ts';

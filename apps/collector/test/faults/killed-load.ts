@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Database } from '@oselya/db';
-import type { Payload } from '../../src/payload/schema.ts';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createHarness } from '../support/pipeline.ts';
 import { keptOf } from './kept-of.ts';
 import { openModel } from '../support/model-worker.ts';

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '@oselya/db/testing';
 import type { ModelClientOptions } from '@oselya/model';
 import { type Answer, embeddedTexts } from '@oselya/model/testing';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { hasPicture, startModelServer } from '../support/model-server.ts';

@@ -6,7 +6,7 @@ import { createImages, createTemporaryFolder } from '../../src/images/index.ts';
 import type { ImagesOptions } from '../../src/images/images.ts';
 import { openFolder } from '../../src/images/store/folder.ts';
 import { createImageStore } from '../../src/images/store/store.ts';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { log, noImages } from '../support/pipeline.ts';
 

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { until } from '../support/until.ts';
 import type { Collectors } from './collectors.ts';
 import { untilEnded } from './count-raws.ts';

@@ -4,7 +4,7 @@
 import { flushCompileCache } from 'node:module';
 import { connect } from '@oselya/db';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { expireLeases } from '../../src/queue/leases.sql.ts';

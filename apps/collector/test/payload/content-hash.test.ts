@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { contentHash } from '../../src/payload/content-hash.ts';
+import { contentHash } from '../../src/ingest/payload.ts';
 
 test('the order of keys does not matter, that of a list does', () => {
   assert.equal(contentHash({ a: 1, b: { c: 2, d: 3 } }), contentHash({ b: { d: 3, c: 2 }, a: 1 }));

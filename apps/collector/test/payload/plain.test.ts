@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { plainPayload, plainText } from '../../src/payload/plain.ts';
+import { plainPayload } from '../../src/ingest/payload.ts';
+import { plainText } from '../../src/text.ts';
 
 describe('HTML becomes text', () => {
   const cases: [name: string, html: string, text: string][] = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLogger, createServer } from '@oselya/kit';
-import { PayloadSchema } from '../../src/payload/schema.ts';
+import { PayloadSchema } from '../../src/ingest/payload.ts';
 import { checkValues } from '../../src/ingest/service.ts';
 import { payloadOf } from '../support/payload.ts';
 

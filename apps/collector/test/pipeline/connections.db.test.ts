@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { atEnd } from '@oselya/db/testing';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { backfillEmbeddings } from '../../src/embeddings/backfill.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';

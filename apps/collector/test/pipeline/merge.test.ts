@@ -1,33 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Payload } from '../../src/payload/schema.ts';
-import type { ListingExtraction } from '@oselya/model';
+import type { Payload } from '../../src/ingest/payload.ts';
+import type { Extraction } from '../../src/listing/fields.ts';
 import { mergeFacts } from '../../src/pipeline/merge.ts';
-import type { Rule } from '../../src/listings/provenance.ts';
+import type { Rule } from '../../src/listing/provenance.ts';
 
-const nothing: ListingExtraction = {
-  is_listing: true,
-  reason: null,
-  language: null,
-  title: null,
-  summary: null,
-  deal_type: null,
-  property_type: null,
-  price: null,
-  currency: null,
-  city: null,
-  district: null,
-  address: null,
-  rooms: null,
-  area_total: null,
-  area_living: null,
-  area_kitchen: null,
-  floor: null,
-  floors_total: null,
-  contact_name: null,
-  phones: [],
-  features: [],
-};
+const nothing: Extraction = { is_listing: true };
 const bare: Payload = { source_slug: 'doshka', external_id: '1', description: 'Текст.' };
 
 const fromPayload = { origin: 'payload' };
@@ -35,7 +13,7 @@ const fromModel = { origin: 'model' };
 /** What our own code made of somebody's value. */
 const ruled = (rule: Rule, of: 'payload' | 'model') => ({ origin: 'rule', rule, of });
 
-const merge = (payload: Partial<Payload>, extraction: Partial<ListingExtraction>) =>
+const merge = (payload: Partial<Payload>, extraction: Partial<Extraction>) =>
   mergeFacts({ ...bare, ...payload }, { ...nothing, ...extraction });
 
 test('the payload wins, the model fills in, and each fact knows its origin', () => {
@@ -49,7 +27,6 @@ test('the payload wins, the model fills in, and each fact knows its origin', () 
     rooms: 2,
     phones: ['+380001234501'],
     summary: 'Опис.',
-    features: [],
   });
   assert.deepEqual(origins, {
     description: fromPayload,
@@ -58,7 +35,6 @@ test('the payload wins, the model fills in, and each fact knows its origin', () 
     rooms: fromModel,
     phones: fromModel,
     summary: fromModel,
-    features: fromModel,
   });
 });
 
@@ -112,30 +88,28 @@ test('property types are in one spelling', () => {
   assert.deepEqual(read.origins['property_type'], ruled('one_spelling', 'model'));
 });
 
-const impossible: [string, Partial<ListingExtraction>][] = [
+const impossible: [string, Partial<Extraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
   ['a currency that is no code', { currency: '$' }],
   ['half a room', { rooms: 2.5 }],
   ['an area below 0', { area_total: -1 }],
   ['a title too long', { title: 'т'.repeat(501) }],
-  ['a phone too long', { phones: ['1'.repeat(51)] }],
 ];
 
 for (const [name, extraction] of impossible) {
   test(`${name} is left out`, () => {
     const { facts, origins } = merge({}, extraction);
-    assert.deepEqual(facts, { features: [] });
+    assert.deepEqual(facts, {});
     assert.deepEqual(origins, {
       description: fromPayload,
-      features: fromModel,
       [Object.keys(extraction)[0] ?? '']: ruled('not_valid', 'model'),
     });
   });
 }
 
 /** What is named, what of it is left, and whose value went. */
-const contradictions: [string, Partial<Payload>, Partial<ListingExtraction>, object, object][] = [
+const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, object][] = [
   [
     'both floors of the source',
     { floor: 9, floors_total: 5 },
@@ -177,7 +151,7 @@ const contradictions: [string, Partial<Payload>, Partial<ListingExtraction>, obj
 for (const [name, payload, extraction, left, gone] of contradictions) {
   test(`of a contradiction goes: ${name}`, () => {
     const { facts, origins } = merge(payload, extraction);
-    assert.deepEqual(facts, { ...left, features: [] });
+    assert.deepEqual(facts, left);
     const dropped = Object.entries(origins).flatMap(([key, origin]) =>
       origin.origin === 'rule' && origin.rule === 'contradiction' ? [[key, origin.of]] : [],
     );
@@ -192,7 +166,6 @@ test('facts that fit are kept', () => {
     floors_total: 5,
     area_total: 50,
     area_kitchen: 9,
-    features: [],
   });
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { createDisk } from '../../src/disk/disk.ts';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 import { noteSeenAgain } from '../../src/pipeline/stages/load.sql.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { rescueJobs } from '../../src/queue/leases.sql.ts';

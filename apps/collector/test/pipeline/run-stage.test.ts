@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { offlineDatabase } from '@oselya/db';
 import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { problem } from '../../src/errors.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
 import { createJobModel } from '../../src/pipeline/job-model.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { searchText } from '../../src/pipeline/search-text.ts';
+import { searchText } from '../../src/pipeline/listing-state.ts';
 import { openDatabase } from '../support/database.ts';
 
 const { db } = await openDatabase();

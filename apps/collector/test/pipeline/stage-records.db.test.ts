@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import type { StageRecord } from '../../src/database/tables.ts';
+import type { StageRecord } from '../../src/tables.ts';
 import { putBackOne } from '../../src/queue/index.ts';
 import { claimJobs } from '../../src/queue/claim.sql.ts';
 import { renewLeases } from '../../src/queue/leases.sql.ts';

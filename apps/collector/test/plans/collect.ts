@@ -1,10 +1,10 @@
 import { isPrepared, toVector, type Database } from '@oselya/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import type pg from 'pg';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { listCandidates, storeEmbeddings } from '../../src/embeddings/repository.ts';
 import { findEarlier, insertRaws } from '../../src/ingest/repository.ts';
-import { givePositions, listChanges } from '../../src/listings/changes/repository.ts';
+import { givePositions, listChanges } from '../../src/listing/changes/repository.ts';
 import { claimFresh } from '../../src/operations/archive/claim-fresh.sql.ts';
 import { claimOldest } from '../../src/operations/archive/claims.sql.ts';
 import { removeSome } from '../../src/operations/raw/cleanup.sql.ts';

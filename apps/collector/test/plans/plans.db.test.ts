@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openTestDatabase } from '@oselya/db/testing';
-import type { Tables } from '../../src/database/tables.ts';
-import { migrations } from '../../src/database/migrations.ts';
+import type { Tables } from '../../src/tables.ts';
+import { migrations } from '../../src/database.ts';
 import { collectPlans, DIMENSIONS } from './collect.ts';
 import { readPlans } from './files.ts';
 

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import type { StageRecord } from '../../src/database/tables.ts';
+import type { StageRecord } from '../../src/tables.ts';
 import { inTime } from '../../src/async/in-time.ts';
 import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
-import type { Job } from '../../src/queue/job.ts';
+import type { Job, JobResult } from '../../src/queue/job.ts';
 import { createFinish } from '../../src/queue/finish.ts';
 import { finishJobs } from '../../src/queue/finish.sql.ts';
-import type { JobResult } from '../../src/queue/job.ts';
 import { putBackSome, readTime } from '../../src/queue/index.ts';
 import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
 import { returnJobs } from '../../src/queue/return.sql.ts';

@@ -2,7 +2,7 @@ import { afterEach } from 'node:test';
 import { createLogger } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
 import type { JobOptions, ProcessResult } from '../../src/queue/run-job.ts';

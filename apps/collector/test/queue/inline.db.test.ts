@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { Registry } from 'prom-client';
-import type { StageRecord } from '../../src/database/tables.ts';
+import type { StageRecord } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/repository.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';

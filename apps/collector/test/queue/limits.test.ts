@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
 import { Registry } from 'prom-client';
 import { readConfig } from '../../src/config.ts';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from '../../src/queue/prefetch.ts';
 import { rescueIntervalMs } from '../../src/queue/leases.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connect } from '@oselya/db';
 import { sql } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createNotifications } from '../../src/queue/notifications.ts';
 import { CHANNEL } from '../../src/queue/notifications.sql.ts';
 import { openDatabase } from '../support/database.ts';

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
-import { listingExtraction, type ModelClient, type ModelClientOptions } from '@oselya/model';
+import { type ModelClient, type ModelClientOptions } from '@oselya/model';
 import { sql } from 'kysely';
 import { createRetry } from '../../src/operations/raw/retry.ts';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
+import { listingExtraction } from '../../src/pipeline/extraction.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { startModelServer } from '../support/model-server.ts';

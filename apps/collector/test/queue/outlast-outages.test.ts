@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { outlastOutages, RepeatedOutageError } from '../../src/queue/outlast-outages.ts';
 import { lossyDatabase, outage } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { Registry } from 'prom-client';
-import { contentHash } from '../../src/payload/content-hash.ts';
+import { contentHash } from '../../src/ingest/payload.ts';
 import { insertRaws } from '../../src/ingest/repository.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createRetry } from '../../src/operations/raw/retry.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import type { Job } from '../../src/queue/job.ts';
 import { createOutages, keepLeases, rescueLostJobs } from '../../src/queue/leases.ts';
 import { createSlots } from '../../src/queue/slots.ts';

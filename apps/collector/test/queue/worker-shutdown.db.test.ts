@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelCallEvent } from '@oselya/model';
-import type { StageRecord } from '../../src/database/tables.ts';
+import type { StageRecord } from '../../src/tables.ts';
 import type { ProcessResult } from '../../src/queue/run-job.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { rawRecord, store } from '../support/database.ts';

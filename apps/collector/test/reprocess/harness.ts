@@ -1,8 +1,9 @@
 import { atEnd } from '@oselya/db/testing';
 import type { Kysely } from 'kysely';
-import type { ListingExtraction, ModelClient } from '@oselya/model';
+import type { ModelClient } from '@oselya/model';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Extraction } from '../../src/listing/fields.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
@@ -18,12 +19,12 @@ import { countedModel, log, noImages } from '../support/pipeline.ts';
 
 /** A model that was improved: it reads another number of rooms, and goes by another name. */
 export function betterModel(
-  change: (read: ListingExtraction) => Partial<ListingExtraction> = () => ({ rooms: 9 }),
+  change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {
   const mock = countedModel();
   const generateObject: ModelClient['generateObject'] = async (request) => {
     const answer = await mock.generateObject(request);
-    Object.assign(answer.value, change(answer.value as ListingExtraction));
+    Object.assign(answer.value, change(answer.value as Extraction));
     return { ...answer, model: 'better-2026' };
   };
   return { ...mock, chatModel: 'better', generateObject };

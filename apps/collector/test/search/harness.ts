@@ -4,8 +4,8 @@ import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger, createRateLimit, createServer } from '@oselya/kit';
 import { Histogram, Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
-import type { Tables } from '../../src/database/tables.ts';
-import { normaliseText } from '../../src/text/normalise.ts';
+import type { Tables } from '../../src/tables.ts';
+import { normaliseText } from '../../src/text.ts';
 import { type SearchDeps, searchRoutes } from '../../src/search/routes.ts';
 
 export const DIMENSIONS = 3;

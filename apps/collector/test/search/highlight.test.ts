@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { highlight } from '../../src/search/highlight.ts';
-import { normaliseText } from '../../src/text/normalise.ts';
+import { normaliseText } from '../../src/text.ts';
 
 const mark = (text: string, query: string) =>
   highlight(text, new Set(normaliseText(query).split(' ')));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from 'typebox/value';
-import { checkPayload } from '../../src/payload/check.ts';
+import { checkPayload } from '../../src/ingest/payload.ts';
 import { fulltextSearchRequest } from '../../src/search/schemas.ts';
 import { payloadOf } from '../support/payload.ts';
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atEnd, type TestDatabase } from '@oselya/db/testing';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { type Shared, start } from '../../src/main.ts';
 import { DIMENSIONS } from './database.ts';
 import { log } from './pipeline.ts';

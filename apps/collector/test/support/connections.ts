@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 
 /** An address by which a server can tell the connections of whoever uses it from others. */
 export function named(url: string, name: string): string {

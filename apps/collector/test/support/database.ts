@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { openTestDatabase, type TestDatabase } from '@oselya/db/testing';
-import type { Tables } from '../../src/database/tables.ts';
-import { contentHash } from '../../src/payload/content-hash.ts';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Tables } from '../../src/tables.ts';
+import { contentHash, type Payload } from '../../src/ingest/payload.ts';
 import { storeRaws } from '../../src/ingest/store.ts';
-import { migrations } from '../../src/database/migrations.ts';
+import { migrations } from '../../src/database.ts';
 
 export const DIMENSIONS = 16;
 

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 
 export type FormFile = { name: string; bytes: Uint8Array<ArrayBuffer> };
 

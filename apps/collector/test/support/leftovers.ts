@@ -1,6 +1,6 @@
 import type { TestDatabase } from '@oselya/db/testing';
 import type { Dispatcher } from 'undici';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { temporaryFiles } from './form.ts';
 import { openDescriptors } from './raw-http.ts';
 import { until } from './until.ts';

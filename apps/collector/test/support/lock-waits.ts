@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { until } from './until.ts';
 
 /** Waits until a statement waits for a lock; the embedded database, which takes one at a time, has none that do. */

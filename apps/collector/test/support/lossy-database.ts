@@ -1,6 +1,6 @@
 import { DatabaseError } from '@oselya/db';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { watchedDatabase } from './watched-database.ts';
 
 /** Statements that do not come through. */

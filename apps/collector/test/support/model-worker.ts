@@ -2,7 +2,7 @@ import type { TestDatabase } from '@oselya/db/testing';
 import { createModelClient, type ModelClient, type ModelClientOptions } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
 import { startWorker } from '../../src/queue/worker.ts';

@@ -1,5 +1,5 @@
 import type { TestDatabase } from '@oselya/db/testing';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 import { temporaryFiles } from './form.ts';
 import { until } from './until.ts';
 

@@ -1,4 +1,4 @@
-import type { Payload } from '../../src/payload/schema.ts';
+import type { Payload } from '../../src/ingest/payload.ts';
 
 let made = 0;
 

@@ -1,5 +1,5 @@
 import type { Kysely, KyselyPlugin, QueryId, QueryResult } from 'kysely';
-import type { Tables } from '../../src/database/tables.ts';
+import type { Tables } from '../../src/tables.ts';
 
 /** Told of each statement, by a text that has its own in it. What they throw, the statement fails with. */
 export type Watch = {

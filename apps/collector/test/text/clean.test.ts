@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { cutText, storableMessage } from '../../src/text/clean.ts';
+import { cutText, storableMessage } from '../../src/text.ts';
 
 test('a text is cut between characters, and as late as it may be', () => {
   assert.equal(cutText('аб🏠в', 3), 'аб');

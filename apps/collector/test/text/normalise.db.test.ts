@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { openTestDatabase } from '@oselya/db/testing';
-import { normaliseText } from '../../src/text/normalise.ts';
+import { normaliseText } from '../../src/text.ts';
 
 const { pool } = await openTestDatabase();
 

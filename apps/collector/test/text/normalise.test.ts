@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { normaliseText, spellAlike } from '../../src/text/normalise.ts';
+import { normaliseText, spellAlike } from '../../src/text.ts';
 
 const apostrophes = ["'", '’', 'ʼ', '‘', '`', '´', '＇', '′', 'ʹ'];
 const hyphens = ['-', '‐', '‑', '‒', '–', '—', '−', '﹣', '－'];

@@ -20,7 +20,7 @@ import { whyNoListing } from './relevance.ts';
 import { readRooms } from './rooms.ts';
 import { composeSummary, composeTitle } from './summary.ts';
 import { cleanTitle } from './title.ts';
-import type { DealType, ReadListing, PropertyType } from './types.ts';
+import type { DealType, PropertyType } from './types.ts';
 
 const DEALS = ['sale', 'rent', 'daily_rent'] as const;
 const PROPERTIES = ['apartment', 'house', 'room', 'land', 'commercial', 'garage'] as const;
@@ -86,24 +86,22 @@ function findPhones(payload: Payload, text: ListingText): string[] {
   return [...new Set(all)].slice(0, MAX_PHONES);
 }
 
-const NOTHING = {
-  title: null,
-  summary: null,
-  deal_type: null,
-  property_type: null,
-  price: null,
-  currency: null,
-  city: null,
-  district: null,
-  address: null,
-  rooms: null,
-  area_total: null,
-  area_living: null,
-  area_kitchen: null,
-  floor: null,
-  floors_total: null,
-  contact_name: null,
-} as const;
+/**
+ * A listing as the rules read it: the city is in the Ukrainian nominative where the gazetteer knows it,
+ * phones are `+` and digits, and features are sorted slugs out of `FEATURE_SLUGS`.
+ */
+export type ReadListing = Omit<ReturnType<typeof readFacts>, 'namesProperty'> & {
+  is_listing: boolean;
+  reason: string | null;
+  title: string | null;
+  summary: string | null;
+};
+
+/** The facts of a text that offers no property. */
+type Nothing = Record<
+  Exclude<keyof ReadListing, 'is_listing' | 'reason' | 'language' | 'phones' | 'features'>,
+  null
+>;
 
 /**
  * Reads one listing out of a payload by rules, as the mock language model does (Contract 4, Model).
@@ -125,7 +123,10 @@ export function readListing(input: unknown): ReadListing {
     isStructured: choiceHint(payload, 'deal_type', DEALS) !== null && price !== null,
   });
   if (reason !== null) {
-    return { is_listing: false, reason, language, ...NOTHING, phones, features: [] };
+    // Each fact is known to be null or one of the four that follow.
+    const nothing = Object.fromEntries(Object.keys(read).map((key) => [key, null])) as Nothing;
+    const texts = { title: null, summary: null };
+    return { is_listing: false, reason, ...nothing, ...texts, language, phones, features: [] };
   }
   const facts = { is_listing: true, reason: null, ...read };
   return {

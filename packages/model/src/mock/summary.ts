@@ -1,6 +1,19 @@
-import type { DealType, Language, ReadListing, PropertyType } from './types.ts';
+import type { DealType, Language, PropertyType } from './types.ts';
 
-type Facts = Omit<ReadListing, 'title' | 'summary'>;
+type Facts = {
+  language: Language;
+  deal_type: DealType | null;
+  property_type: PropertyType | null;
+  price: number | null;
+  currency: string | null;
+  city: string | null;
+  district: string | null;
+  address: string | null;
+  rooms: number | null;
+  area_total: number | null;
+  floor: number | null;
+  floors_total: number | null;
+};
 type Written = Exclude<Language, 'mixed'>;
 
 type Words = {

@@ -9,7 +9,6 @@ import {
   type ProviderV4,
 } from '@ai-sdk/provider';
 import { imageDescription } from '../answers/image-description.ts';
-import { listingExtraction } from '../answers/listing-extraction.ts';
 import { describeImage, embedText, readListing } from '../mock/index.ts';
 import type { MockAgent } from '../conversation.ts';
 import { countWords } from '../count-words.ts';
@@ -19,6 +18,9 @@ import { conversationIn, streamReply } from './mock-conversation.ts';
 /** The names the mock's models go by, in place of `MODEL_CHAT` and `MODEL_EMBEDDING`. */
 const CHAT_MODEL = 'mock';
 const EMBEDDING_MODEL = 'mock-embedding';
+
+/** The name of the schema whose answers the rules for listings give. */
+const LISTING_ANSWER = 'listing_extraction';
 
 /** @property agent How it answers in conversations; it refuses them without one. */
 type MockOptions = { dimensions: number; agent?: MockAgent | undefined };
@@ -99,7 +101,7 @@ function embeddingModel(modelId: string, dimensions: number): EmbeddingModelV4 {
 function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
   const name = responseFormat?.type === 'json' ? responseFormat.name : undefined;
   switch (name) {
-    case listingExtraction.schemaName:
+    case LISTING_ANSWER:
       return readListing(questionIn(prompt).data);
     case imageDescription.schemaName: {
       const { data, image } = questionIn(prompt);
@@ -110,7 +112,7 @@ function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown
     default:
       throw new UnsupportedFunctionalityError({
         functionality: `answers named ${name ?? '(nothing)'}`,
-        message: `The mock model has no rules for answers named ${name ?? '(nothing)'}. It knows ${listingExtraction.schemaName} and ${imageDescription.schemaName}.`,
+        message: `The mock model has no rules for answers named ${name ?? '(nothing)'}. It knows ${LISTING_ANSWER} and ${imageDescription.schemaName}.`,
       });
   }
 }

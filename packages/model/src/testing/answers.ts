@@ -1,14 +1,13 @@
-import type { ListingExtraction } from '../answers/listing-extraction.ts';
 import type { Answer, ReceivedRequest } from './model-server.ts';
 
-/** What a model may read out of a payload. */
-export const LISTING: ListingExtraction = {
+/** An answer about a payload. */
+export const LISTING = {
   is_listing: true,
   reason: null,
   language: 'uk',
   title: 'Квартира',
   summary: 'Квартира у Львові.',
-  deal_type: 'sale',
+  deal_type: 'sale' as const,
   property_type: 'apartment',
   price: 62_000,
   currency: 'USD',
@@ -82,7 +81,7 @@ export function embeddedTexts({ path, body }: ReceivedRequest): string[] | undef
  * @param options.vectorOf What it embeds a text as; as long as `EMBEDDING_DIMENSIONS` is.
  */
 export function constantAnswers(options: {
-  listing?: ListingExtraction;
+  listing?: object;
   model?: string;
   vectorOf: (text: string) => readonly number[];
 }): (request: ReceivedRequest) => Answer {

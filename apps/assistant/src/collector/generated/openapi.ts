@@ -780,10 +780,10 @@ export interface paths {
                             source_slug: string;
                             external_id: string;
                             url: string | null;
+                            language: string | null;
                             title: string | null;
                             description: string;
                             summary: string | null;
-                            language: string | null;
                             deal_type: string | null;
                             property_type: string | null;
                             price: number | null;
@@ -2149,7 +2149,7 @@ export interface paths {
             parameters: {
                 query: {
                     status: "pending" | "processing" | "completed" | "invalid" | "failed";
-                    /** @description The source; it comes into being with its first payload. */
+                    /** @description The source; it is created with its first payload. */
                     source_slug?: string;
                     limit?: number;
                     /** @description From the `Link` of the page before. */
@@ -2431,7 +2431,7 @@ export interface paths {
                      */
                     "application/json": {
                         status: "failed" | "invalid";
-                        /** @description The source; it comes into being with its first payload. */
+                        /** @description The source; it is created with its first payload. */
                         source_slug?: string;
                     };
                 };
@@ -2681,7 +2681,7 @@ export interface paths {
                          * @default 100
                          */
                         limit?: number;
-                        /** @description The source; it comes into being with its first payload. */
+                        /** @description The source; it is created with its first payload. */
                         source_slug?: string;
                         /**
                          * @description How far apart two checks must be that find a listing gone.
@@ -2831,7 +2831,7 @@ export interface components {
          *     }
          */
         PayloadSchema: {
-            /** @description The source; it comes into being with its first payload. */
+            /** @description The source; it is created with its first payload. */
             source_slug: string;
             /** @description The listing's id at its source. */
             external_id: string;
@@ -2842,11 +2842,11 @@ export interface components {
             url?: string;
             title?: string;
             description: string;
+            deal_type?: "sale" | "rent" | "daily_rent";
+            property_type?: string;
             price?: number;
             /** @description ISO 4217. */
             currency?: string;
-            deal_type?: "sale" | "rent" | "daily_rent";
-            property_type?: string;
             city?: string;
             district?: string;
             address?: string;
@@ -2863,16 +2863,16 @@ export interface components {
             longitude?: number;
             contact_name?: string;
             phones?: string[];
+            /** @description Other data of the source, up to 64 KiB of JSON, at most 32 levels deep. */
+            attributes?: {
+                [key: string]: unknown;
+            };
             /**
              * Format: date-time
              * @description RFC 3339.
              */
             published_at?: string;
             image_urls?: string[];
-            /** @description Whatever else the source knows, up to 64 KiB of JSON, at most 32 levels deep. */
-            attributes?: {
-                [key: string]: unknown;
-            };
         };
         /**
          * @example {
@@ -2895,7 +2895,7 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it comes into being with its first payload. */
+            /** @description The source; it is created with its first payload. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
@@ -2917,10 +2917,10 @@ export interface components {
                 source_slug: string;
                 external_id: string;
                 url: string | null;
+                language: string | null;
                 title: string | null;
                 description: string;
                 summary: string | null;
-                language: string | null;
                 deal_type: string | null;
                 property_type: string | null;
                 price: number | null;
@@ -2989,7 +2989,7 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it comes into being with its first payload. */
+            /** @description The source; it is created with its first payload. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
@@ -3008,10 +3008,10 @@ export interface components {
                     source_slug: string;
                     external_id: string;
                     url: string | null;
+                    language: string | null;
                     title: string | null;
                     description: string;
                     summary: string | null;
-                    language: string | null;
                     deal_type: string | null;
                     property_type: string | null;
                     price: number | null;
@@ -3076,7 +3076,7 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description The source; it comes into being with its first payload. */
+            /** @description The source; it is created with its first payload. */
             source_slug?: string;
             /** @default false */
             include_archived?: boolean;
@@ -3089,10 +3089,10 @@ export interface components {
                     source_slug: string;
                     external_id: string;
                     url: string | null;
+                    language: string | null;
                     title: string | null;
                     description: string;
                     summary: string | null;
-                    language: string | null;
                     deal_type: string | null;
                     property_type: string | null;
                     price: number | null;
@@ -3147,3 +3147,160 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;
+
+/** The fields of a listing in their order, with how to show them. */
+export const listingFields = [
+  {
+    "name": "url",
+    "label": "address of its page",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "language",
+    "label": "language",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "title",
+    "label": "title",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "description",
+    "label": "description",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "summary",
+    "label": "summary",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "deal_type",
+    "label": "deal",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "property_type",
+    "label": "property type",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "price",
+    "label": "price",
+    "unit": null,
+    "shown": "line"
+  },
+  {
+    "name": "currency",
+    "label": "currency",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "city",
+    "label": "city",
+    "unit": null,
+    "shown": "line"
+  },
+  {
+    "name": "district",
+    "label": "district",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "address",
+    "label": "street address",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "rooms",
+    "label": "rooms",
+    "unit": [
+      "room",
+      "rooms"
+    ],
+    "shown": "line"
+  },
+  {
+    "name": "area_total",
+    "label": "total area",
+    "unit": "m²",
+    "shown": "line"
+  },
+  {
+    "name": "area_living",
+    "label": "living area",
+    "unit": "m²",
+    "shown": "detail"
+  },
+  {
+    "name": "area_kitchen",
+    "label": "kitchen area",
+    "unit": "m²",
+    "shown": "detail"
+  },
+  {
+    "name": "floor",
+    "label": "floor",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "floors_total",
+    "label": "floors of the building",
+    "unit": null,
+    "shown": "list"
+  },
+  {
+    "name": "latitude",
+    "label": "latitude",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "longitude",
+    "label": "longitude",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "contact_name",
+    "label": "contact",
+    "unit": null,
+    "shown": "detail"
+  },
+  {
+    "name": "phones",
+    "label": "phones",
+    "unit": null,
+    "shown": "detail"
+  },
+  {
+    "name": "features",
+    "label": "features",
+    "unit": null,
+    "shown": "detail"
+  },
+  {
+    "name": "attributes",
+    "label": "other data of the source",
+    "unit": null,
+    "shown": null
+  },
+  {
+    "name": "published_at",
+    "label": "published",
+    "unit": null,
+    "shown": "detail"
+  }
+] as const;

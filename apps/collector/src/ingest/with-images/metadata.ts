@@ -2,8 +2,7 @@ import { createJsonParser, describeErrors, ProblemError, type Server } from '@os
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { problem } from '../../errors.ts';
-import type { Payload } from '../../payload/schema.ts';
-import { findValueErrors } from '../../payload/values.ts';
+import { type Payload, findValueErrors } from '../payload.ts';
 
 /**
  * Reads the field `metadata` of a form as `POST /ingest` reads its body: the same JSON, the same schema,

@@ -3,9 +3,9 @@ import type { FastifyRequest } from 'fastify';
 import { type Disk, isDiskLow } from '../../disk/disk.ts';
 import { problem } from '../../errors.ts';
 import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
-import { BODY_LIMIT, MAX_PICTURES, MEBIBYTE } from '../../limits.ts';
-import { cleanText, cutText } from '../../text/clean.ts';
-import type { Payload } from '../../payload/schema.ts';
+import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../../schemas.ts';
+import { cleanText, cutText } from '../../text.ts';
+import type { Payload } from '../payload.ts';
 
 /** All that one request may send, in bytes: some ten times what a listing's pictures take. */
 export const MAX_FORM_BYTES = 512 * MEBIBYTE;
@@ -20,8 +20,8 @@ const MAX_NAME = 255;
 const PARSER = {
   limits: {
     fileSize: Infinity,
-    files: MAX_PICTURES + 2,
-    parts: MAX_PICTURES + 10,
+    files: MAX_IMAGES + 2,
+    parts: MAX_IMAGES + 10,
     headerPairs: 20,
   },
   // Everything is read as a stream and by its name, whatever type its sender gives it.
@@ -110,8 +110,8 @@ async function receiveFile(
 ): Promise<UploadedFile> {
   const name = cutText(cleanText(fileName), MAX_NAME);
   const label = JSON.stringify(name);
-  if (index === MAX_PICTURES) {
-    throw refused('images', `must be at most ${MAX_PICTURES} files: ${label} is one too many`);
+  if (index === MAX_IMAGES) {
+    throw refused('images', `must be at most ${MAX_IMAGES} files: ${label} is one too many`);
   }
   await disk.need();
   const chunks = orMalformed<Uint8Array>(part.file);

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawError, RawStatus, Tables, UploadOutcome } from '../../database/tables.ts';
+import type { RawError, RawStatus, Tables, UploadOutcome } from '../../tables.ts';
 
 /** Where a payload has come to: `error` of one that ended badly, `listing_id` of one that is `completed`. */
 export type Outcome = {

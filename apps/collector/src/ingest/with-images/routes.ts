@@ -10,7 +10,7 @@ import { callerOf } from '../../access/limited-by.ts';
 import type { Disk } from '../../disk/disk.ts';
 import type { StoreState } from '../../images/index.ts';
 import { problem, problemAnswers } from '../../errors.ts';
-import { MEBIBYTE } from '../../limits.ts';
+import { MEBIBYTE } from '../../schemas.ts';
 import type { Metrics } from '../../metrics.ts';
 import { countRequest } from '../count-request.ts';
 import { failAsIngest } from '../failures.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import type { Payload } from '../../payload/schema.ts';
-import { MAX_PICTURES } from '../../limits.ts';
+import type { Payload } from '../payload.ts';
+import { MAX_IMAGES } from '../../schemas.ts';
 
 const EXAMPLE: Payload = {
   source_slug: 'my-notes',
@@ -21,7 +21,7 @@ export const formSchema = Type.Object(
     }),
     images: Type.Optional(
       Type.Array(Type.String({ format: 'binary' }), {
-        maxItems: MAX_PICTURES,
+        maxItems: MAX_IMAGES,
         description:
           'JPEG, PNG, WebP, AVIF or GIF, at most 50 MB each and 512 MB in all. The listing then has these pictures, whatever `image_urls` names; without any it has those.',
       }),

@@ -1,10 +1,10 @@
 import { isDatabaseOutage } from '@oselya/db';
 import type { Kysely } from 'kysely';
-import type { RawError, Tables, UploadOutcome } from '../../database/tables.ts';
+import type { RawError, Tables, UploadOutcome } from '../../tables.ts';
 import { type ErrorCode, errors, problem } from '../../errors.ts';
 import type { JobInput } from '../../pipeline/context.ts';
 import { type InlineJobs, processName } from '../../queue/index.ts';
-import { contentHash } from '../../payload/content-hash.ts';
+import { contentHash } from '../payload.ts';
 import type { StoredRaw } from '../repository.ts';
 import type { Ingest } from '../service.ts';
 import type { Form } from './receive-form.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 
 /** How long a run may take for what it has claimed. Whoever is slower is taken for gone. */
 export const CLAIM = sql`interval '5 minutes'`;

@@ -1,7 +1,7 @@
 import type { Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problemAnswers } from '../../errors.ts';
-import { sourceSlugSchema } from '../../payload/schema.ts';
+import { sourceSlugSchema } from '../../schemas.ts';
 import { DEADLINE_MS } from '../deadline.ts';
 import type { ArchiveCheck } from './check.ts';
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 
 /** The time before which payloads are old, as the database writes it. */
 export async function readCutoff(db: Kysely<Tables>, olderThanDays: number): Promise<string> {

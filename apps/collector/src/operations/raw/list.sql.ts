@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RawStatus, Tables } from '../../database/tables.ts';
+import type { RawStatus, Tables } from '../../tables.ts';
 
 /**
  * Where a page ends: the last change of its last payload, in microseconds since the epoch, and its id. It is a number,

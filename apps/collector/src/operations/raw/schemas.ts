@@ -1,8 +1,12 @@
 import { pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
-import { sourceSlugSchema } from '../../payload/schema.ts';
-import { choice, nullable } from '../../schemas/common.ts';
-import { rawErrorSchema, rawStatusSchema } from '../../schemas/raw.ts';
+import {
+  sourceSlugSchema,
+  choice,
+  nullable,
+  rawErrorSchema,
+  rawStatusSchema,
+} from '../../schemas.ts';
 
 /** How many payloads a page has where the caller does not say. */
 export const PAGE_SIZE = 100;

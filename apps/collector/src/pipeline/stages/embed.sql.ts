@@ -1,12 +1,12 @@
 import { toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 import {
   EMBEDDED_COLUMNS,
   type EmbeddedListing,
   type EmbeddingState,
 } from '../../embeddings/text.ts';
-import { ofListing } from '../../listings/payloads.sql.ts';
+import { ofListing } from '../../listing/listing.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
 
 /** A listing as its embedding sees it, and the last payload that it was made from. */

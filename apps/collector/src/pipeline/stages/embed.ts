@@ -1,5 +1,5 @@
 import { embeddingText, isEmbedded } from '../../embeddings/text.ts';
-import { sha256 } from '../../text/sha256.ts';
+import { sha256 } from '../../text.ts';
 import { product } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';

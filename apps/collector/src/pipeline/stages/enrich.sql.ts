@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
 
 /** What is known of a listing's pictures together: how many there are, and of what rooms. */

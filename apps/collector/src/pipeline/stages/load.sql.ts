@@ -1,11 +1,11 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
-import type { Payload } from '../../payload/schema.ts';
+import type { Tables } from '../../tables.ts';
+import type { Payload } from '../../ingest/payload.ts';
 import { type Fence, heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
-import { FACTS } from '../../listings/facts.ts';
-import type { Provenance } from '../../listings/provenance.ts';
+import { FIELD_NAMES } from '../../listing/fields.ts';
+import type { Provenance } from '../../listing/provenance.ts';
 import type { Extracted } from '../extraction.ts';
-import type { Made } from '../facts.ts';
+import type { Made } from '../merge.ts';
 import { factsOf } from '../listing-state.ts';
 
 /** A payload, and what is known of its listing: null where there is none. */
@@ -73,7 +73,7 @@ export async function findMade(
     .selectFrom('property_listings as listing')
     .innerJoin('listing_enrichments as traced', 'traced.listing_id', 'listing.id')
     .innerJoin('raw_data as raw', (join) => join.on('raw.id', '=', rawId))
-    .select(FACTS.map((key) => `listing.${key}` as const))
+    .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
     // Only the pipeline writes it.
     .select(sql<Provenance>`traced.value`.as('provenance'))
     .select(

@@ -1,5 +1,5 @@
 import { product } from '../context.ts';
-import { readFacts } from '../read-facts.ts';
+import { readFacts } from '../merge.ts';
 import { done, skipped } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 import { type Fence, heldListing, LeaseLostError } from '../../queue/index.ts';
-import type { Namer } from '../../listings/provenance.ts';
+import type { Namer } from '../../listing/provenance.ts';
 import type { Changes } from '../listing-state.ts';
 
 type State = Readonly<Record<string, unknown>>;

@@ -1,14 +1,9 @@
-import { TRACKED_FACTS } from '../../listings/facts.ts';
-import { namerOf } from '../../listings/provenance.ts';
+import { namerOf } from '../../listing/provenance.ts';
 import { type Context, product } from '../context.ts';
-import { diffStates, listingState } from '../listing-state.ts';
-import { isMaterialChange } from '../material-change.ts';
+import { diffStates, isMaterialChange, listingState, TRACKED } from '../listing-state.ts';
 import { done, skipped, superseded } from '../outcome.ts';
 import type { StageRun } from '../stage.ts';
 import { findPriorStates, type PriorStates, writeSnapshot } from './snapshot.sql.ts';
-
-/** What a snapshot has beside the facts of the listing. */
-const TRACKED = [...TRACKED_FACTS, 'pictures'];
 
 /**
  * Records what the listing is now, who read it so, and all that changed since the snapshot before: one row a

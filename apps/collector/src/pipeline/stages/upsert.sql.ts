@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
-import type { Provenance } from '../../listings/provenance.ts';
+import type { Tables } from '../../tables.ts';
+import type { Provenance } from '../../listing/provenance.ts';
 import { heldClaim, type Job, LeaseLostError } from '../../queue/index.ts';
 import type { ListingState } from '../listing-state.ts';
 

@@ -1,8 +1,7 @@
-import { normaliseText } from '../../text/normalise.ts';
+import { normaliseText } from '../../text.ts';
 import { product } from '../context.ts';
-import { listingState } from '../listing-state.ts';
+import { listingState, searchText } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
-import { searchText } from '../search-text.ts';
 import type { StageRun } from '../stage.ts';
 import { findListingId, upsertListing } from './upsert.sql.ts';
 

@@ -1,7 +1,7 @@
 import { product, type Products, type StageDeps } from '../context.ts';
 import { extractListing, isReadByNow, refusalOf } from '../extraction.ts';
 import { done, invalid, skipped } from '../outcome.ts';
-import type { Made } from '../facts.ts';
+import type { Made } from '../merge.ts';
 import type { StageRun } from '../stage.ts';
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import type { Payload } from '../../../src/payload/schema.ts';
+import type { Payload } from '../../../src/ingest/payload.ts';
 import { formOf } from '../../support/form.ts';
 import { payloadOf } from '../../support/payload.ts';
 import { openUploads, pictureFile } from './harness.ts';

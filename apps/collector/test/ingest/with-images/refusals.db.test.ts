@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { createApiKeys } from '../../../src/access/api-keys.ts';
-import type { RawStatus } from '../../../src/database/tables.ts';
+import type { RawStatus } from '../../../src/tables.ts';
 import { createIngest } from '../../../src/ingest/service.ts';
 import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
 import { rawRecord } from '../../support/database.ts';

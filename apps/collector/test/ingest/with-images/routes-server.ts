@@ -5,9 +5,9 @@ import type { ApiKeys } from '../../../src/access/api-keys.ts';
 import { guardRoutes } from '../../../src/access/guard.ts';
 import { createDisk } from '../../../src/disk/disk.ts';
 import { withImagesRoutes, type WithImagesDeps } from '../../../src/ingest/with-images/routes.ts';
-import { MEBIBYTE } from '../../../src/limits.ts';
+import { MEBIBYTE } from '../../../src/schemas.ts';
 import { createMetrics } from '../../../src/metrics.ts';
-import { PayloadSchema } from '../../../src/payload/schema.ts';
+import { PayloadSchema } from '../../../src/ingest/payload.ts';
 import { fakeBreaker } from '../../support/breaker.ts';
 import { log } from '../../support/pipeline.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
 import { ProblemError } from '@oselya/kit';
-import type { Tables } from '../../../src/database/tables.ts';
+import type { Tables } from '../../../src/tables.ts';
 import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
 import type { InlineJobs } from '../../../src/queue/index.ts';
 import { lossyDatabase } from '../../support/lossy-database.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
 import { MAX_FORM_BYTES } from '../../../src/ingest/with-images/receive-form.ts';
-import { MEBIBYTE } from '../../../src/limits.ts';
+import { MEBIBYTE } from '../../../src/schemas.ts';
 import { FORM_TYPE, formBytes, image, metadata } from '../../support/form-bytes.ts';
 import { startRoutes } from './routes-server.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { offlineDatabase } from '@oselya/db';
 import { createServer } from '@oselya/kit';
-import type { Tables } from '../../../src/database/tables.ts';
+import type { Tables } from '../../../src/tables.ts';
 import { rawRoutes } from '../../../src/operations/raw/routes.ts';
 import { log } from '../../support/pipeline.ts';
 

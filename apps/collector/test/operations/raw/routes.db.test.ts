@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kysely, PostgresDialect, sql } from 'kysely';
-import type { Tables } from '../../../src/database/tables.ts';
+import type { Tables } from '../../../src/tables.ts';
 import { listRaw } from '../../../src/operations/raw/list.sql.ts';
 import { startCollector } from '../../support/collector.ts';
 import { openDatabase } from '../../support/database.ts';

@@ -1,8 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../database/tables.ts';
-import { ofListing } from './payloads.sql.ts';
+import type { Tables } from '../tables.ts';
+import { ofListing, listingColumns } from './listing.ts';
 import type { Provenance } from './provenance.ts';
-import { listingColumns } from './present.ts';
 
 /** What the API shows of a listing's own row; undefined where there is none. */
 export function findListing(db: Kysely<Tables>, listingId: number) {

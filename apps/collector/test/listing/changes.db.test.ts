@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createApiKeys } from '../../src/access/api-keys.ts';
-import { placeChanges } from '../../src/listings/changes/service.ts';
+import { placeChanges } from '../../src/listing/changes/service.ts';
 import { betterModel, openReprocess, readAll, readings } from '../reprocess/harness.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../../database/tables.ts';
+import type { Tables } from '../../tables.ts';
 
 /** "feed": held by whoever gives positions, until these are committed. */
 const POSITIONS_LOCK = 0x66_65_65_64;

@@ -1,6 +1,6 @@
-import type { ListingExtraction } from '@oselya/model';
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
-import type { RAW_STATUSES, StageOutcome } from '../schemas/raw.ts';
+import type { Extraction, FieldName, FieldValues, FIELDS } from './listing/fields.ts';
+import type { RAW_STATUSES, StageOutcome } from './schemas.ts';
 
 /** A timestamp that is read as a Date and may be written as text. */
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>;
@@ -10,7 +10,7 @@ type NullableTimestamp = ColumnType<
   Date | string | null
 >;
 
-/** How far a payload has come. Specification 001, Raw data status. */
+/** The status of a payload. Specification 001, Raw data status. */
 export type RawStatus = (typeof RAW_STATUSES)[number];
 
 /** How a stage of a payload ended, when it began, in RFC 3339, and how long it took. Contract 4, Answers. */
@@ -24,10 +24,10 @@ export type StageRecord = {
 /** Why a raw record is invalid or failed: a code of the error table and a sentence. */
 export type RawError = { code: string; message: string; stage?: string };
 
-/** What the model was asked for a payload, and what of it its server counted: 0 where it does not. */
+/** Requests to the model for a payload, and their tokens: 0 where the server does not count them. */
 export type ModelUsage = { calls: number; input_tokens: number; output_tokens: number };
 
-/** Why a picture could not be described, what the model was asked with, and when. */
+/** Why an image could not be described, the request to the model, and its time. */
 export type DescribeError = {
   code: string;
   message: string;
@@ -36,7 +36,7 @@ export type DescribeError = {
   failed_at: string;
 };
 
-/** What became of a picture that came along: stored bytes, or the reason why it cannot be used. */
+/** The outcome of an uploaded image: its stored bytes, or why it cannot be used. */
 export type UploadOutcome =
   | {
       sha256: string;
@@ -47,48 +47,32 @@ export type UploadOutcome =
     }
   | { error: string };
 
-/** What speaks for two listings being the same property, or against it. */
+/** Evidence that two listings are the same property, or are not. */
 export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictures' | 'seller';
 
-/** One reason, and its part of the score: below zero it speaks against. */
+/** One reason and its part of the score, which is negative where it speaks against. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
 
-/** What may become of a listing, for those who follow what a search finds. */
+/** A change of a listing, for followers of searches. */
 export type ChangeKind = 'new' | 'price_changed' | 'returned';
+
+/** The columns of a listing's fields. */
+type FieldColumns = {
+  [Name in FieldName]: (typeof FIELDS)[Name]['kind'] extends 'time'
+    ? NullableTimestamp
+    : (typeof FIELDS)[Name]['kind'] extends 'json'
+      ? JSONColumnType<Record<string, unknown>>
+      : FieldValues[Name];
+};
 
 /** The collector's tables. Specification 001, Resources and their fields; Contract 4, Tables. */
 export type Tables = {
   sources: { slug: string; created_at: Timestamp };
-  property_listings: {
+  property_listings: FieldColumns & {
     id: Generated<number>;
     source_slug: string;
     external_id: string;
-    url: string | null;
-    title: string | null;
-    description: string;
-    summary: string | null;
-    language: string | null;
-    deal_type: string | null;
-    property_type: string | null;
-    price: number | null;
-    currency: string | null;
-    city: string | null;
     city_key: string | null;
-    district: string | null;
-    address: string | null;
-    rooms: number | null;
-    area_total: number | null;
-    area_living: number | null;
-    area_kitchen: number | null;
-    floor: number | null;
-    floors_total: number | null;
-    latitude: number | null;
-    longitude: number | null;
-    contact_name: string | null;
-    phones: string[];
-    features: string[];
-    attributes: JSONColumnType<Record<string, unknown>>;
-    published_at: NullableTimestamp;
     search_text: string;
     search_vector: ColumnType<string, never, never>;
     embedding: string | null;
@@ -127,14 +111,14 @@ export type Tables = {
     description: string | null;
     room_type: string | null;
     quality: string | null;
-    /** The model that described it, as its server named it, and the version of the prompt. */
+    /** The model that described it, as its server names it. */
     described_by: string | null;
     prompt_version: string | null;
-    /** The same model by the name by which it was asked for; unknown of those described before 0017. */
+    /** The name by which that model was requested; unknown before migration 0017. */
     requested_model: string | null;
-    /** Null where nobody has asked, and once it is described. */
+    /** Null before the first request, and after a description. */
     describe_error: ColumnType<DescribeError | null, string | null | undefined, string | null>;
-    /** More than a number holds: it is read as text. */
+    /** 64 bits, which a JavaScript number cannot hold. */
     fingerprint: ColumnType<never, string | null | undefined, string | null>;
     created_at: Timestamp;
   };
@@ -145,9 +129,9 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** From when on its address may be asked again; null where that would be of no use. */
+    /** When its address may be requested again; null where that is useless. */
     retry_at: NullableTimestamp;
-    /** The payload whose turn it is to ask it again, until what became of it is recorded. */
+    /** The payload that requests it again, until the outcome is recorded. */
     turn_raw_id: number | null;
     created_at: Timestamp;
   };
@@ -166,15 +150,15 @@ export type Tables = {
     status: Generated<RawStatus>;
     attempt: Generated<number>;
     attempts: Generated<number>;
-    /** The attempt at which it was last taken to be read again; 0 while it never was. */
+    /** The attempt that last read it again; 0 before the first. */
     revision: Generated<number>;
-    /** The worker that has it. Of a pending payload, the one that drains its slots to process it alone. */
+    /** The worker that claimed it. Of a pending payload, the one that drains its slots to process it alone. */
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
     model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
-    /** Of the running attempt, as its worker last told of it. */
+    /** Of the running attempt, as its worker last reported it. */
     attempt_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
     listing_id: number | null;
     idempotency_key: string | null;
@@ -182,7 +166,7 @@ export type Tables = {
     inline: Generated<boolean>;
     request_id: string | null;
     uploads: ColumnType<UploadOutcome[] | null, string | null | undefined, string | null>;
-    /** Since when it is there to be processed again, after it had ended; null while it is so since it came. */
+    /** When it was put back after it had ended; null if it never was. */
     queued_at: NullableTimestamp;
     created_at: Timestamp;
     updated_at: Timestamp;
@@ -190,7 +174,7 @@ export type Tables = {
   raw_readings: {
     raw_id: number;
     revision: number;
-    extraction: JSONColumnType<ListingExtraction>;
+    extraction: JSONColumnType<Extraction>;
     model: string;
     requested_model: string;
     prompt_version: string;
@@ -219,7 +203,7 @@ export type Tables = {
   };
   listing_changes: {
     id: Generated<number>;
-    /** Null until it was given one: then it is committed. */
+    /** Null until one is assigned after the commit. */
     position: number | null;
     listing_id: number;
     source_slug: string;

@@ -1,11 +1,10 @@
 import { type Server, toPage } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../database/tables.ts';
+import type { Tables } from '../tables.ts';
 import { listDuplicates } from '../duplicates/index.ts';
 import { problem, problemAnswers } from '../errors.ts';
-import { parseId } from '../schemas/ids.ts';
-import { presentListing } from './present.ts';
-import { pricePerArea } from './price-per-area.ts';
+import { parseId } from '../schemas.ts';
+import { presentListing, pricePerArea } from './listing.ts';
 import {
   findListing,
   findProvenance,

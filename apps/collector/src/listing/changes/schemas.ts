@@ -1,7 +1,6 @@
 import { cursors } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import { choice, nullable } from '../../schemas/common.ts';
-import { MAX_ID } from '../../schemas/ids.ts';
+import { choice, nullable, MAX_ID } from '../../schemas.ts';
 
 /** How long changes are kept: whoever asks more rarely misses some. */
 export const KEPT_DAYS = 30;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Provenance } from '../../src/listings/provenance.ts';
+import { extractionPrompt } from '../../src/pipeline/extraction.ts';
+import type { Provenance } from '../../src/listing/provenance.ts';
 import { processThrough, type Raw, startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
@@ -39,7 +40,7 @@ test('every fact of a listing can be traced to who named it, and to the payload 
   assert.deepEqual(made, {
     raw_id: raw.raw_id,
     model: 'mock',
-    prompt_version: 'listing-extraction.v2',
+    prompt_version: extractionPrompt.version,
   });
   assert.deepEqual(fields['title'], rule('cleaned', 'payload'));
   assert.deepEqual(fields['description'], { origin: 'payload' });
@@ -79,8 +80,8 @@ test('a changed payload is the new origin, and its snapshot tells who read it', 
   assert.deepEqual(
     history.map(({ raw_id, model, prompt_version }) => [raw_id, model, prompt_version]),
     [
-      [second.raw_id, 'mock', 'listing-extraction.v2'],
-      [first.raw_id, 'mock', 'listing-extraction.v2'],
+      [second.raw_id, 'mock', extractionPrompt.version],
+      [first.raw_id, 'mock', extractionPrompt.version],
     ],
   );
 });

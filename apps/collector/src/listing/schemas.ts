@@ -1,10 +1,9 @@
 import { cursors, pageQuery } from '@oselya/kit';
 import { Type } from 'typebox';
 import { duplicatesSchema } from '../duplicates/index.ts';
-import { idParam, MAX_ID } from '../schemas/ids.ts';
+import { idParam, MAX_ID, choice, nullable } from '../schemas.ts';
 import { RULES } from './provenance.ts';
-import { choice, nullable } from '../schemas/common.ts';
-import { listingSchema } from './present.ts';
+import { listingSchema } from './listing.ts';
 
 /** The path of what is asked of one listing. */
 export const listingParams = Type.Object({ id: idParam });

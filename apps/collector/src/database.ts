@@ -1,0 +1,78 @@
+import { join } from 'node:path';
+import { connect, type Database, type MigrateOptions } from '@oselya/db';
+import { type Logger, StartError } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import type { Config } from './config.ts';
+import type { Tables } from './tables.ts';
+
+/** A database with the tables of several apps; each app knows its own. */
+export type SharedDatabase = Omit<Database<Tables>, 'db'> & { readonly db: object };
+
+/** Connections beside those of the jobs in progress: for requests, leases and metrics. */
+const SPARE_CONNECTIONS = 8;
+
+/**
+ * Opens the database, or takes the shared one, which then is not closed.
+ * @throws DatabaseError if it cannot be opened.
+ */
+export async function openDatabase(
+  config: Pick<Config, 'DATABASE_URL' | 'DATA_DIR' | 'COLLECTOR_WORKERS' | 'COLLECTOR_UPLOADS'>,
+  log: Logger,
+  shared?: SharedDatabase,
+): Promise<{ database: Database<Tables>; close: () => Promise<void> }> {
+  if (shared !== undefined) {
+    // After the migration the collector's tables are there.
+    return { database: shared as Database<Tables>, close: () => Promise.resolve() };
+  }
+  const database = await connect<Tables>({
+    url: config.DATABASE_URL,
+    dataDir: config.DATA_DIR,
+    maxConnections: config.COLLECTOR_WORKERS + config.COLLECTOR_UPLOADS + SPARE_CONNECTIONS,
+    onError: (error) => log.warn({ err: error }, 'a database connection broke'),
+    onWarning: (message) => log.warn(message),
+  });
+  return { database, close: () => database.close() };
+}
+
+/** Returns the options of `migrate` for the collector's tables. */
+export function migrations(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>): MigrateOptions {
+  return {
+    component: 'collector',
+    folder: join(import.meta.dirname, '../migrations'),
+    variables: { embedding_dimensions: config.EMBEDDING_DIMENSIONS },
+  };
+}
+
+/** The first pgvector with iterative scans, without which a filtered search returns too few rows. */
+const MIN_PGVECTOR = [0, 8] as const;
+
+/**
+ * Checks that the database can hold and search the embeddings that the configuration asks for.
+ * @throws StartError if pgvector is too old, or the column has another width.
+ */
+export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
+  // For pgvector's type the modifier is the width.
+  const { rows } = await sql<{ version: string; width: number }>`
+    select extversion as version,
+           (select atttypmod from pg_attribute
+            where attrelid = 'property_listings'::regclass and attname = 'embedding') as width
+    from pg_extension where extname = 'vector'`.execute(db);
+  const { version = 'missing', width } = rows[0] ?? {};
+  if (!isRecent(version)) {
+    throw new StartError(
+      `The database's pgvector is ${version}, 0.8 or later is needed: install it, then run "alter extension vector update"`,
+    );
+  }
+  if (width !== dimensions) {
+    throw new StartError(
+      `EMBEDDING_DIMENSIONS is ${dimensions}, but the database holds embeddings of ${width} numbers: set EMBEDDING_DIMENSIONS=${width} and a model of that width, or use a new database`,
+    );
+  }
+}
+
+/** Tells whether a version of pgvector, such as 0.8.0, is recent enough. */
+export function isRecent(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [minMajor, minMinor] = MIN_PGVECTOR;
+  return major > minMajor || (major === minMajor && minor >= minMinor);
+}

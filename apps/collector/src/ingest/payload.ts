@@ -1,0 +1,195 @@
+import { createValidatorCompiler, describeErrors } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { GIVEN_FIELDS, FIELDS, payloadFields, webAddress } from '../listing/fields.ts';
+import { BODY_LIMIT, MAX_IMAGES, sourceSlugSchema } from '../schemas.ts';
+import { normaliseText, plainText, sha256 } from '../text.ts';
+
+/** What a source sends; unknown keys are errors. Contract 4, PayloadSchema. */
+export const PayloadSchema = Type.Object(
+  {
+    source_slug: sourceSlugSchema,
+    external_id: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: '\\S',
+      description: "The listing's id at its source.",
+    }),
+    ...payloadFields,
+    image_urls: Type.Optional(
+      Type.Array(webAddress('The address of an image.'), { maxItems: MAX_IMAGES }),
+    ),
+  },
+  {
+    $id: 'PayloadSchema',
+    additionalProperties: false,
+    examples: [
+      {
+        source_slug: 'my-notes',
+        external_id: '1',
+        description: 'Здам 2-к кв на Сихові, 5/9 эт., 60/40/9, євроремонт. 15 тис. грн + комуналка',
+      },
+    ],
+  },
+);
+
+/** A payload that satisfies its schema; `findValueErrors` has further rules. */
+export type Payload = Static<typeof PayloadSchema>;
+
+/** A rule that a payload breaks, and the path of the value, as the API reports it. */
+export type PayloadError = { path: string; message: string };
+
+const validate = createValidatorCompiler()({
+  schema: PayloadSchema,
+  method: 'POST',
+  url: '/ingest',
+  httpPart: 'body',
+});
+
+/**
+ * Checks a payload as `POST /ingest` does, before it is sent.
+ * @returns Every rule that it breaks; empty if it would be accepted. Contract 4, PayloadSchema.
+ */
+export function checkPayload(payload: unknown): PayloadError[] {
+  if (!isPayload(payload)) return describeErrors('body', validate.errors ?? []);
+  const errors = findValueErrors(payload);
+  if (errors.length > 0) return errors;
+  if (Buffer.byteLength(JSON.stringify(payload)) > BODY_LIMIT) {
+    return [{ path: 'body', message: `must be at most ${BODY_LIMIT / 1024} KiB of JSON` }];
+  }
+  return [];
+}
+
+function isPayload(payload: unknown): payload is Payload {
+  return validate(payload) === true;
+}
+
+const MAX_DEPTH = 32;
+const MAX_ATTRIBUTES_BYTES = 64 * 1024;
+
+/** The codes of ISO 4217 that are in use, from the Unicode data of the runtime. */
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'));
+
+/**
+ * Checks the rules that the schema of a payload cannot express: text and numbers that PostgreSQL cannot store, the size
+ * and depth of `attributes`, a description without a word that search could find, impossible dates and unknown
+ * currencies. Contract 4, PayloadSchema.
+ * @returns Every rule that is broken.
+ */
+export function findValueErrors(payload: Payload): PayloadError[] {
+  const errors = findUnstorable(payload);
+  // Serializing values of endless depth would overflow the stack.
+  if (errors.length > 0) return errors;
+  if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
+    errors.push({ path: 'body/attributes', message: 'must be at most 64 KiB of JSON' });
+  }
+  if (!hasWord(payload.description)) {
+    errors.push({ path: 'body/description', message: 'must have a letter or a digit' });
+  }
+  if (payload.published_at !== undefined && !isDate(payload.published_at)) {
+    const message = 'must be a time of RFC 3339 between the years 1000 and 9999';
+    errors.push({ path: 'body/published_at', message });
+  }
+  if (payload.currency !== undefined && !CURRENCIES.has(payload.currency)) {
+    errors.push({ path: 'body/currency', message: 'must be a currency code of ISO 4217' });
+  }
+  return errors;
+}
+
+/** Nearly every description has one of these near its start, which is faster to find than to normalise all of it. */
+const PLAIN_LETTER = /[0-9a-zа-я]/i;
+
+function hasWord(text: string): boolean {
+  return PLAIN_LETTER.test(text) || normaliseText(text) !== '';
+}
+
+function isDate(text: string): boolean {
+  const year = parseTime(text).getUTCFullYear();
+  return year >= 1000 && year <= 9999;
+}
+
+/** Walks with its own stack: a payload can be nested deeper than the call stack allows. */
+function findUnstorable(payload: Payload): PayloadError[] {
+  const errors: PayloadError[] = [];
+  const waiting: { path: string; value: unknown; depth: number }[] = [
+    { path: 'body', value: payload, depth: 0 },
+  ];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { path, value, depth } = next;
+    if (typeof value === 'string') {
+      const message = describeText(value);
+      if (message !== undefined) errors.push({ path, message });
+    } else if (typeof value === 'number') {
+      if (!Number.isFinite(value)) errors.push({ path, message: 'must be a finite number' });
+    } else if (typeof value === 'object' && value !== null) {
+      // The payload itself is the first level, `attributes` the second.
+      if (depth > MAX_DEPTH) {
+        return [{ path: 'body/attributes', message: `must be at most ${MAX_DEPTH} levels deep` }];
+      }
+      for (const [key, inner] of Object.entries(value)) {
+        const message = describeText(key);
+        if (message !== undefined) errors.push({ path, message: `a key ${message}` });
+        waiting.push({ path: `${path}/${key}`, value: inner, depth: depth + 1 });
+      }
+    }
+  }
+  return errors;
+}
+
+function describeText(text: string): string | undefined {
+  if (text.includes('\0')) return 'must not hold the NUL character';
+  if (!text.isWellFormed()) return 'must be well-formed Unicode: it has half a surrogate pair';
+  return undefined;
+}
+
+const LEAP_SECOND = /:60(?=[.Zz+-])/;
+
+/**
+ * Parses a time of RFC 3339. JavaScript has no leap seconds: the second before stands for one.
+ * @returns An invalid date for any other text.
+ */
+export function parseTime(text: string): Date {
+  return new Date(text.replace(LEAP_SECOND, ':59'));
+}
+
+/** Tells whether a time of RFC 3339 is a leap second, which `parseTime` changes. */
+export function isLeapSecond(text: string): boolean {
+  return LEAP_SECOND.test(text);
+}
+
+/**
+ * Returns a payload with its texts converted by `plainText`, for the model, the listing and the search. The stored
+ * payload is not changed.
+ */
+export function plainPayload(payload: Payload): Payload {
+  const plain: Record<string, unknown> = { ...payload };
+  for (const name of GIVEN_FIELDS) {
+    const value = payload[name];
+    if (FIELDS[name].kind === 'text' && typeof value === 'string') plain[name] = plainText(value);
+    if (Array.isArray(value)) plain[name] = value.map(plainText);
+  }
+  // The types of the values are as they were.
+  return plain as Payload;
+}
+
+/** Returns a value's JSON with the keys of every object sorted: equal for payloads with equal content. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(sortKeys(value));
+}
+
+/** Returns the SHA-256, in hexadecimal, of a value's canonical JSON. */
+export function contentHash(value: unknown): string {
+  return sha256(canonicalJson(value));
+}
+
+function sortKeys(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(sortKeys);
+  // Without a prototype, so that a key `__proto__` is one as any other.
+  const sorted: Record<string, unknown> = Object.create(null);
+  for (const [key, inner] of Object.entries(value).toSorted(byKey)) sorted[key] = sortKeys(inner);
+  return sorted;
+}
+
+function byKey([left]: [string, unknown], [right]: [string, unknown]): number {
+  return left < right ? -1 : 1;
+}

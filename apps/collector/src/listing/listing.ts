@@ -1,0 +1,74 @@
+import type { JoinBuilder, Selectable } from 'kysely';
+import { type Static, Type } from 'typebox';
+import type { Tables } from '../tables.ts';
+import { nullable } from '../schemas.ts';
+import { answerFields, FIELD_NAMES } from './fields.ts';
+
+/** The columns that `presentListing` needs. */
+export const listingColumns = [
+  'id',
+  'source_slug',
+  'external_id',
+  ...FIELD_NAMES,
+  'archived_at',
+  'created_at',
+  'updated_at',
+] as const satisfies readonly (keyof Tables['property_listings'])[];
+
+type ListingRow = Pick<Selectable<Tables['property_listings']>, (typeof listingColumns)[number]>;
+
+const timestamp = Type.String({ format: 'date-time' });
+
+/** A listing as the API answers it. */
+export const listingSchema = Type.Object({
+  listing_id: Type.Integer(),
+  source_slug: Type.String(),
+  external_id: Type.String(),
+  ...answerFields,
+  archived_at: nullable(timestamp),
+  created_at: timestamp,
+  updated_at: timestamp,
+});
+
+/** A listing as the API answers it. */
+export type Listing = Static<typeof listingSchema>;
+
+/** Converts a row of `property_listings` to what the API answers. */
+export function presentListing({ id, ...row }: ListingRow): Listing {
+  const texts = Object.entries(row).map(([name, value]) => [
+    name,
+    value instanceof Date ? value.toISOString() : value,
+  ]);
+  // Times are the only columns whose type differs from the answer's.
+  return { listing_id: id, ...Object.fromEntries(texts) } as Listing;
+}
+
+/**
+ * Returns the price of a square metre, to the hundredth and in the currency of the price; undefined where price or area
+ * is unknown.
+ */
+export function pricePerArea({
+  price = null,
+  area_total: area = null,
+}: {
+  price?: number | null | undefined;
+  /** In square metres. */
+  area_total?: number | null | undefined;
+}): number | undefined {
+  if (price === null || area === null || area === 0) return undefined;
+  return Math.round((price / area) * 100) / 100;
+}
+
+type Joined = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };
+
+/**
+ * Joins a listing, as `listing`, with the state of its payloads, as `current`.
+ * @example db.selectFrom('property_listings as listing').innerJoin('listing_payloads as current', ofListing)
+ */
+export function ofListing(
+  join: JoinBuilder<Joined, keyof Joined>,
+): JoinBuilder<Joined, keyof Joined> {
+  return join
+    .onRef('current.source_slug', '=', 'listing.source_slug')
+    .onRef('current.external_id', '=', 'listing.external_id');
+}
