@@ -44,7 +44,8 @@ import {
   USER_CHANNEL,
 } from './identity/index.ts';
 import { registerUpkeep } from './upkeep.ts';
-import { adminMemoryRoutes, createMemory, memoryRoutes } from './memory/index.ts';
+import { createMemory } from './memory/memory.ts';
+import { memoryRoutes } from './memory/routes.ts';
 import { ownDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { profileRoutes } from './profiles/routes.ts';
@@ -133,7 +134,6 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   ownSignInRoutes(app, identity);
   auditRoutes(app, db);
   memoryRoutes(app, memory);
-  adminMemoryRoutes(app, memory);
   homeRoutes(app, { identity, baseUrl: config.BASE_URL });
   const countWebhook = createWebhookMetrics(registry);
   const receive = createWebhooks({

@@ -4,13 +4,8 @@ import { test } from 'node:test';
 import { MAX_MESSAGES, MAX_RECENT, sharesOf } from '../src/agent/context.ts';
 import { summaryTime } from '../src/chat/make-room.ts';
 import { SHOWN_LISTINGS } from '../src/digests/digest-text.ts';
-import {
-  LATEST_FACTS,
-  MAX_FACTS,
-  MAX_WAITING,
-  MAX_WORDS,
-  SEARCH_MS,
-} from '../src/memory/service.ts';
+import { MAX_FACTS } from '../src/memory/facts.ts';
+import { LATEST_FACTS, MAX_WAITING, MAX_WORDS, SEARCH_MS } from '../src/memory/memory.ts';
 import { MAX_FILE_BYTES, profileSchema } from '../src/profiles/profile-file.ts';
 import { MAX_FILES } from '../src/profiles/profiles.ts';
 import { DEFAULT_EVERY_MINUTES, savedSearchBody } from '../src/saved-searches/schemas.ts';

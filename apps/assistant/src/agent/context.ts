@@ -1,7 +1,7 @@
 import type { ToolDefinition } from '@oselya/model';
 import { mostAnswerTokens } from '../config.ts';
 import type { FileInfo } from '../files/index.ts';
-import type { KnownFact } from '../memory/index.ts';
+import type { KnownFact } from '../memory/memory.ts';
 import type { Message } from '../sessions/index.ts';
 import { cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';
 import { type AgentRequest, toAgentRequest, tokensOfMessage, tokensOfSummary } from './request.ts';

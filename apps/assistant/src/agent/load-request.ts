@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import { hasPermission, type AccessScope, type User } from '../access/permissions.ts';
 import { listFiles, MAX_FILES } from '../files/index.ts';
-import type { Memory } from '../memory/index.ts';
+import type { Memory } from '../memory/memory.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import { listMessages } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';

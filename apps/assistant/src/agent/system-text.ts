@@ -1,4 +1,4 @@
-import type { KnownFact } from '../memory/index.ts';
+import type { KnownFact } from '../memory/memory.ts';
 import type { Context, NamedFile } from './context.ts';
 import { estimateTokens } from './estimate.ts';
 

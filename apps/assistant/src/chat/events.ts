@@ -1,7 +1,7 @@
 import { problemBody } from '@oselya/kit';
 import { type Static, type TObject, Type } from 'typebox';
 import { problem } from '../errors.ts';
-import { memoryChange, type MemoryChange } from '../memory/index.ts';
+import { memoryChange, type MemoryChange } from '../memory/facts.ts';
 import { exampleMessage, exampleSession, messageRef, summaryRef } from '../sessions/index.ts';
 import { type FrameOf, serverMessage } from '../sockets/definitions.ts';
 import { problemRef } from '../sockets/messages.ts';

@@ -3,7 +3,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { ToolCall } from '@oselya/model';
 import type { Kysely, Transaction } from 'kysely';
 import { problem } from '../errors.ts';
-import type { NotedChange } from '../memory/index.ts';
+import type { NotedChange } from '../memory/facts.ts';
 import { storable, storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
 import type { ToolResult } from '../tools/run-tool.ts';

@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely';
-import { describeChange } from '../memory/index.ts';
+import { describeChange } from '../memory/facts.ts';
 import { changedSteps } from '../planning/index.ts';
 import type { Tables } from '../tables.ts';
 import type { TurnEvent } from './events.ts';

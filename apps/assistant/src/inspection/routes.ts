@@ -2,7 +2,7 @@ import { cursors, type Server, toPage } from '@oselya/kit';
 import { Type } from 'typebox';
 import { guardRefusals, signedIn } from '../access/guards.ts';
 import { problemAnswers } from '../errors.ts';
-import { presentFact } from '../memory/index.ts';
+import { presentFact } from '../memory/routes.ts';
 import type { Inspection } from './inspection.ts';
 import {
   contextAnswer,

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { factRef } from '../memory/index.ts';
+import { factRef } from '../memory/routes.ts';
 import { nullable, timestamp } from '../schema.ts';
 import type { AgentRequest, ConversationSummary } from '../agent/index.ts';
 import { exampleMessage, messageRef } from '../sessions/index.ts';

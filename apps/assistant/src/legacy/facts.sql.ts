@@ -1,5 +1,5 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
-import { written } from '../memory/index.ts';
+import { written } from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
 /** What identifies a fact within a user. */

@@ -1,79 +1,143 @@
-import { type Server, toPage } from '@oselya/kit';
-import { guardRefusals, signedIn } from '../access/guards.ts';
-import { problemAnswers } from '../errors.ts';
-import { okAnswer } from '../schema.ts';
+import { pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
 import { type Position, positions } from '../pages.ts';
-import {
-  factBody,
-  factParams,
-  factRef,
-  factsAnswer,
-  factSchema,
-  factsQuery,
-  PAGE,
-  presentFact,
-  presentSummary,
-  summaryAnswer,
-  summaryQuery,
-  summarySchema,
-} from './schemas.ts';
-import type { Memory } from './service.ts';
+import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
+import type { Fact } from './facts.ts';
+import type { Memory, Summary } from './memory.ts';
+
+const PAGE = { limit: 100, maxLimit: 1000 };
+
+const owner = nullable(
+  Type.String({
+    description: "The owner; null for an older system's row, visible only to admins.",
+  }),
+);
+
+const factExample = {
+  id: 'b5f7a1de-6f0c-4d44-9d0a-0f6a4a3f2c11',
+  user_id: 'u-1',
+  category: 'preferences',
+  key: 'district',
+  value: 'Near the park, not above the third floor',
+  source_session_id: null,
+  created_at: '2026-03-02T09:15:00.000Z',
+  updated_at: '2026-03-04T17:42:10.000Z',
+};
+
+const factSchema = Type.Object(
+  {
+    id: Type.String(),
+    user_id: owner,
+    category: Type.String(),
+    key: Type.String({ description: 'Unique within the category and user.' }),
+    value: Type.String(),
+    source_session_id: nullable(
+      Type.String({ description: 'The conversation in which the assistant learnt it.' }),
+    ),
+    created_at: nullable(timestamp("Null if an older system's row does not say.")),
+    updated_at: nullable(timestamp()),
+  },
+  { $id: 'MemoryFact', examples: [factExample] },
+);
+
+/** Refers to the schema of a fact, which `memoryRoutes` adds to the server. */
+export const factRef = Type.Unsafe<Static<typeof factSchema>>(Type.Ref('MemoryFact'));
+
+/** Returns a fact as the API answers it. Contract 3, Answers. */
+export function presentFact(fact: Fact): Static<typeof factSchema> {
+  return {
+    id: fact.id,
+    user_id: fact.user_id,
+    category: fact.category,
+    key: fact.key,
+    value: fact.value,
+    source_session_id: fact.source_session_id,
+    created_at: fact.created_at?.toISOString() ?? null,
+    updated_at: fact.updated_at?.toISOString() ?? null,
+  };
+}
+
+const summaryExample = {
+  user_id: 'u-1',
+  summary: 'Looks for a flat for four with a balcony; moves in the summer.',
+  updated_at: '2026-03-04T17:42:10.000Z',
+};
+
+const summarySchema = Type.Object(
+  {
+    user_id: owner,
+    summary: Type.String({ description: 'Empty if there is none.' }),
+    updated_at: nullable(timestamp()),
+  },
+  { $id: 'MemorySummary', examples: [summaryExample] },
+);
+
+const summaryRef = Type.Unsafe<Static<typeof summarySchema>>(Type.Ref('MemorySummary'));
+
+const presentSummary = ({
+  user_id,
+  summary,
+  updated_at,
+}: Summary): Static<typeof summarySchema> => ({
+  user_id,
+  summary,
+  updated_at: updated_at?.toISOString() ?? null,
+});
+
+const scope = Type.Optional(
+  Type.Union([Type.Literal('own'), Type.Literal('all')], {
+    default: 'own',
+    description: '`all` is the memory of all users and needs `svc.memory.read_all`.',
+  }),
+);
+
+const filters = {
+  // Longer than a new category may be, since an older system's can be.
+  category: Type.Optional(storableText({ maxLength: 1000 })),
+  q: Type.Optional(
+    storableText({
+      maxLength: 100,
+      description:
+        "Up to five words that the category, key or value contain, in any letter case. A search in all users' facts that takes longer than 5 s is rejected: restrict it by a category, or at `/admin/memory` by a `user_id`.",
+    }),
+  ),
+};
+
+const name = (description: string) => storableText({ minLength: 1, maxLength: 100, description });
+
+const factParams = Type.Object({
+  category: name('Such as `preferences`; up to 100 characters, percent-encoded.'),
+  key: name('Such as `district`, within the category.'),
+});
 
 const tags = ['memory'];
-const refusals = [...guardRefusals, 'permission_missing', 422] as const;
+const cursorOf = ({ position }: { position: Position }): string => positions.write(position);
 
-/** The cursor of the page that goes on after a row. */
-export const cursorOf = ({ position }: { position: Position }): string => positions.write(position);
-
-/** `/memory/*`: what the assistant knows of the user. Contract 3, Further endpoints. */
+/** Adds `/memory/*` and `GET /admin/memory`. Contract 3, Further endpoints; Specification 000, Admin endpoints. */
 export function memoryRoutes(app: Server, memory: Memory): void {
   app.addSchema(factSchema);
   app.addSchema(summarySchema);
-  factRoutes(app, memory);
-
-  app.get(
-    '/memory/summary',
-    {
-      // Which permission it takes depends on the scope: the service asks for it.
-      config: { access: 'signed-in' },
-      schema: {
-        tags,
-        summary: "A summary of one's memory, or of everybody's",
-        querystring: summaryQuery,
-        response: { 200: summaryAnswer, ...problemAnswers(...refusals) },
-      },
-    },
-    async (request, reply) => {
-      const user = signedIn(request);
-      const { scope, limit = PAGE.limit, cursor } = request.query;
-      if (scope !== 'all') return presentSummary(await memory.findSummary(user));
-      const after = positions.read(cursor);
-      const rows = await memory.listSummaries(user, { limit: limit + 1, after });
-      return toPage(rows, { limit, cursorOf, request, reply }).map(presentSummary);
-    },
-  );
-}
-
-function factRoutes(app: Server, memory: Memory): void {
-  const config = { access: { permission: 'svc.memory.read_own' } } as const;
 
   app.get(
     '/memory/facts',
     {
-      // Which permission it takes depends on the scope: the service asks for it.
-      config: { access: 'signed-in' },
+      // The required permission depends on the scope, so the service checks it.
+      config: { access: 'signed-in', errors: ['permission_missing', 'rate_limited'] },
       schema: {
         tags,
-        summary: "One's facts, or everybody's",
-        querystring: factsQuery,
-        response: { 200: factsAnswer, ...problemAnswers(...refusals, 'rate_limited') },
+        summary: "The user's facts, or those of all users",
+        querystring: Type.Object({ scope, ...filters, ...pageQuery(PAGE) }),
+        response: {
+          200: Type.Array(factRef, { description: 'The most recently updated first.' }),
+        },
       },
     },
     async (request, reply) => {
-      const { scope = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
+      const { scope: asked = 'own', category, q, limit = PAGE.limit, cursor } = request.query;
       const after = positions.read(cursor);
-      const asked = { scope, category, q, limit: limit + 1, after };
-      const rows = await memory.listFacts(signedIn(request), asked);
+      const query = { scope: asked, category, q, limit: limit + 1, after };
+      const rows = await memory.listFacts(signedIn(request), query);
       return toPage(rows, { limit, cursorOf, request, reply }).map(presentFact);
     },
   );
@@ -81,24 +145,27 @@ function factRoutes(app: Server, memory: Memory): void {
   app.put(
     '/memory/facts/:category/:key',
     {
-      config,
+      config: { access: { permission: 'svc.memory.read_own' }, errors: ['memory_full'] },
       schema: {
         tags,
-        summary: "Writes a fact of one's own",
+        summary: "Writes a fact of the user's own",
         params: factParams,
-        body: factBody,
+        body: Type.Object(
+          { value: storableText({ maxLength: 4000 }) },
+          {
+            additionalProperties: false,
+            examples: [{ value: 'Near the park, not above the third floor' }],
+          },
+        ),
         response: {
-          200: { ...factRef, description: 'It replaced the value of the fact of that name.' },
+          200: { ...factRef, description: 'It replaced the value of an existing fact.' },
           201: { ...factRef, description: 'It is new.' },
-          ...problemAnswers(400, ...refusals, 'cross_site_request', 'memory_full', 413, 415),
         },
       },
     },
     async (request, reply) => {
-      const { fact, previous } = await memory.putFact(signedIn(request), {
-        ...request.params,
-        ...request.body,
-      });
+      const wanted = { ...request.params, ...request.body };
+      const { fact, previous } = await memory.putFact(signedIn(request), wanted);
       return reply.status(previous === undefined ? 201 : 200).send(presentFact(fact));
     },
   );
@@ -106,20 +173,85 @@ function factRoutes(app: Server, memory: Memory): void {
   app.delete(
     '/memory/facts/:category/:key',
     {
-      config,
+      config: { access: { permission: 'svc.memory.read_own' }, errors: ['fact_not_found'] },
       schema: {
         tags,
-        summary: "Deletes a fact of one's own",
+        summary: "Deletes a fact of the user's own",
         params: factParams,
-        response: {
-          200: okAnswer,
-          ...problemAnswers(...refusals, 'cross_site_request', 'fact_not_found'),
-        },
+        response: { 200: okAnswer },
       },
     },
     async (request) => {
       await memory.deleteFact(signedIn(request), request.params);
       return { ok: true as const };
+    },
+  );
+
+  app.get(
+    '/memory/summary',
+    {
+      // The required permission depends on the scope, so the service checks it.
+      config: { access: 'signed-in', errors: ['permission_missing'] },
+      schema: {
+        tags,
+        summary: "A summary of the user's memory, or those of all users",
+        querystring: Type.Object({ scope, ...pageQuery(PAGE) }),
+        response: {
+          200: Type.Union([summaryRef, Type.Array(summaryRef)], {
+            description:
+              "The caller's own; with `scope=all` an array, the most recently updated first.",
+            examples: [summaryExample, [summaryExample]],
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const user = signedIn(request);
+      const { scope: asked, limit = PAGE.limit, cursor } = request.query;
+      if (asked !== 'all') return presentSummary(await memory.findSummary(user));
+      const after = positions.read(cursor);
+      const rows = await memory.listSummaries(user, { limit: limit + 1, after });
+      return toPage(rows, { limit, cursorOf, request, reply }).map(presentSummary);
+    },
+  );
+
+  app.get(
+    '/admin/memory',
+    {
+      config: { access: { permission: 'svc.memory.read_all' }, errors: ['rate_limited'] },
+      schema: {
+        tags: ['admin', 'memory'],
+        summary: "All users' facts",
+        querystring: Type.Object({
+          user_id: Type.Optional(userId),
+          ...filters,
+          ...pageQuery(PAGE),
+        }),
+        response: {
+          200: Type.Object(
+            {
+              facts: Type.Array(factRef, { description: 'The most recently updated first.' }),
+              count: Type.Integer({ description: 'The number of facts on all pages.' }),
+            },
+            { description: 'A page of the facts.', examples: [{ facts: [factExample], count: 1 }] },
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { user_id: ownerId, category, q, limit = PAGE.limit, cursor } = request.query;
+      const after = positions.read(cursor);
+      const query = {
+        scope: 'all' as const,
+        userId: ownerId,
+        category,
+        q,
+        limit: limit + 1,
+        after,
+      };
+      const { facts, count } = await memory.listAndCountFacts(signedIn(request), query);
+      const page = toPage(facts, { limit, cursorOf, request, reply });
+      return { facts: page.map(presentFact), count };
     },
   );
 }

@@ -1,7 +1,7 @@
 import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { recordAudit } from '../admin/audit.ts';
-import { deleteMemoryOf, lockMemoryOf } from '../memory/index.ts';
+import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
 import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
 import { deleteSessionsOf } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';

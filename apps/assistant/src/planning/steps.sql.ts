@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { storableJson } from '../text.ts';
-import type { MemoryChange, NotedChange } from '../memory/index.ts';
+import type { MemoryChange, NotedChange } from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
 /** A step of the agent, within a turn of the conversation. Contract 3, Answers. */

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { describeChange, type Memory } from '../memory/index.ts';
+import { describeChange } from '../memory/facts.ts';
+import type { Memory } from '../memory/memory.ts';
 import { factName } from './remember-fact.ts';
 import { defineTool } from './tool.ts';
 

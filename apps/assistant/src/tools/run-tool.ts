@@ -3,7 +3,7 @@ import type { ToolCall } from '@oselya/model';
 import { hasPermission, type User } from '../access/permissions.ts';
 import { CollectorError } from '../collector/client.ts';
 import { cutText, cutToBytes } from '../text.ts';
-import type { MemoryChange } from '../memory/index.ts';
+import type { MemoryChange } from '../memory/facts.ts';
 import { type DefinedTool, type ToolContext, ToolError } from './tool.ts';
 
 /** What came of a call of a tool. */

@@ -2,7 +2,7 @@ import { defineModelSchema, type ToolDefinition } from '@oselya/model';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../access/permissions.ts';
-import type { MemoryChange, NoteChange } from '../memory/index.ts';
+import type { MemoryChange, NoteChange } from '../memory/facts.ts';
 
 /** The tools that a profile may list. Contract 3, Profiles. */
 export const PROFILE_TOOLS = [

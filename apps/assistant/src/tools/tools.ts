@@ -1,7 +1,7 @@
 import type { ToolDefinition } from '@oselya/model';
 import type { Collector } from '../collector/client.ts';
 import type { Files } from '../files/index.ts';
-import type { Memory } from '../memory/index.ts';
+import type { Memory } from '../memory/memory.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import { forgetFact } from './forget-fact.ts';
 import { getListing } from './get-listing.ts';

@@ -4,7 +4,7 @@ import { cutTurn } from '../../src/chat/finish-turn.ts';
 import { createHub } from '../../src/chat/hub.ts';
 import { createPlan } from '../../src/chat/plan.ts';
 import { readEvents } from '../../src/chat/turn-events.sql.ts';
-import { createMemory } from '../../src/memory/index.ts';
+import { createMemory } from '../../src/memory/memory.ts';
 import { openTurns } from './turn-rows.ts';
 
 const { db, user, newSession, startTurn } = await openTurns();

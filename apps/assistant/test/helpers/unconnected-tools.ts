@@ -1,6 +1,6 @@
 import { createCollector } from '../../src/collector/client.ts';
 import { createFiles } from '../../src/files/index.ts';
-import { createMemory } from '../../src/memory/index.ts';
+import { createMemory } from '../../src/memory/memory.ts';
 import { createTools } from '../../src/tools/tools.ts';
 
 // A tool that runs would fail here: there is no database, and no collector at this port.

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assignLegacy, foundNothing } from '../../src/legacy/assign-legacy.ts';
-import { deleteFact } from '../../src/memory/repository.ts';
-import { createMemory } from '../../src/memory/service.ts';
+import { deleteFact } from '../../src/memory/facts.ts';
+import { createMemory } from '../../src/memory/memory.ts';
 import { userOf } from '../helpers/people.ts';
 import { openStore, type StoredFact } from './store.ts';
 

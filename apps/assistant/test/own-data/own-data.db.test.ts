@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { createMemory } from '../../src/memory/index.ts';
+import { createMemory } from '../../src/memory/memory.ts';
 import { exportOwnData } from '../../src/own-data/export.ts';
 import { openStage, talk } from '../chat/stage.ts';
 import { person, userOf } from '../helpers/people.ts';

@@ -1,0 +1,270 @@
+import { randomUUID } from 'node:crypto';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Static, Type } from 'typebox';
+import { type AccessScope, lockOwner, whereInScope } from '../access/permissions.ts';
+import { problem } from '../errors.ts';
+import { newestFirst, type Position } from '../pages.ts';
+import { nullable } from '../schema.ts';
+import type { Tables } from '../tables.ts';
+
+/** Maximum number of facts of a user. Adopted legacy facts may exceed it. */
+export const MAX_FACTS = 2000;
+
+/** A stored fact. Rows of an older system may lack their times; their missing texts read as ''. */
+export type Fact = {
+  id: string;
+  /** Null for a legacy fact, visible only to admins. */
+  user_id: string | null;
+  category: string;
+  key: string;
+  value: string;
+  /** The conversation in which the assistant learnt it. */
+  source_session_id: string | null;
+  created_at: Date | null;
+  updated_at: Date | null;
+};
+
+/** The name of a fact, unique within a user. Specification 000, Ownership columns. */
+export type FactName = { category: string; key: string };
+
+/** Identifies a fact. */
+export type FactKey = FactName & { userId: string };
+
+/** Restricts facts to a category, and to those that contain all words. */
+export type FactFilter = { category?: string | undefined; words?: readonly string[] | undefined };
+
+/** The source and times of a fact. Times are ISO 8601 with microseconds, which a `Date` truncates. */
+export type FactOrigin = {
+  source_session_id: string | null;
+  created_at: string | null;
+  updated_at: string | null;
+};
+
+/** A written or removed fact, with its value before. */
+export const memoryChange = Type.Object({
+  category: Type.String(),
+  key: Type.String(),
+  value: nullable(Type.String({ description: 'Null if the fact was removed.' })),
+  previous: nullable(Type.String({ description: 'Null if the fact is new.' })),
+});
+
+export type MemoryChange = Static<typeof memoryChange>;
+
+/** A change as stored for undo, with the origin of the overwritten or removed fact. */
+export type NotedChange = MemoryChange & { origin?: FactOrigin };
+
+/** Stores a change before it is made, in the same transaction. An error cancels the change. */
+export type NoteChange = (trx: Transaction<Tables>, change: NotedChange) => Promise<void>;
+
+/** Describes the result of a change for people. */
+export function describeChange({ value, previous }: MemoryChange): string {
+  if (value === null) return previous ?? '';
+  return previous === null ? value : `${value} (before: ${previous})`;
+}
+
+/** The time of a fact's value, by which facts are ordered. */
+export const written = newestFirst('updated_at', 'created_at');
+
+const categoryColumn = sql<string>`coalesce(memory_facts.category, '')`;
+
+const columns = [
+  'id',
+  'user_id',
+  categoryColumn.as('category'),
+  sql<string>`coalesce(memory_facts.key, '')`.as('key'),
+  sql<string>`coalesce(memory_facts.value, '')`.as('value'),
+  'source_session_id',
+  'created_at',
+  'updated_at',
+] as const;
+
+/**
+ * Serializes changes to a user's memory, also with an adoption of legacy data. Adoption is awaited here, before any row
+ * is locked: waiting with a locked turn would stop the lease renewal of all turns of the process.
+ */
+export async function lockMemoryOf(trx: Transaction<Tables>, userId: string): Promise<void> {
+  await lockOwner(trx, userId);
+  await sql`lock table memory_facts in row exclusive mode`.execute(trx);
+}
+
+/** Lists at most `limit` facts in a scope with their positions, the most recently written first. */
+export async function listFacts(
+  db: Kysely<Tables>,
+  scope: AccessScope,
+  { limit, after, ...filter }: FactFilter & { limit: number; after?: Position | undefined },
+): Promise<(Fact & { position: Position })[]> {
+  let query = matching(db, scope, filter)
+    .select([...columns, written.microseconds.as('written_us')])
+    .orderBy(written.time, 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (after !== undefined) query = query.where(written.isAfter(after));
+  const rows = await query.execute();
+  return rows.map(({ written_us, ...fact }) => ({ ...fact, position: [written_us, fact.id] }));
+}
+
+/** Counts facts in a scope, and those that do not belong to `readerId`. */
+export function countFacts(
+  db: Kysely<Tables>,
+  scope: AccessScope,
+  { readerId, ...filter }: FactFilter & { readerId: string },
+): Promise<{ count: number; others: number }> {
+  return matching(db, scope, filter)
+    .select(({ fn }) => [
+      fn.countAll<number>().as('count'),
+      fn.countAll<number>().filterWhere('user_id', 'is distinct from', readerId).as('others'),
+    ])
+    .executeTakeFirstOrThrow();
+}
+
+function matching(db: Kysely<Tables>, scope: AccessScope, { category, words = [] }: FactFilter) {
+  let query = db.selectFrom('memory_facts').where(whereInScope(scope, 'user_id'));
+  if (category !== undefined) query = query.where(categoryColumn, '=', category);
+  if (words.length === 0) return query;
+  // `***=` marks a literal. Unlike ILIKE, it takes time linear in the length of the text alone.
+  const patterns = words.map((word) => `***=${word}`);
+  return query.where(
+    sql<boolean>`concat_ws(' ', category, key, value) ~* all(${patterns}::text[])`,
+  );
+}
+
+/**
+ * Lists at most `limit` facts of a user in the order of their ids, which later writes do not change.
+ * @param after The last id of the page before.
+ */
+export function listFactsOf(
+  db: Kysely<Tables>,
+  { userId, after = '', limit }: { userId: string; after?: string | undefined; limit: number },
+): Promise<Fact[]> {
+  return db
+    .selectFrom('memory_facts')
+    .select(columns)
+    .where('user_id', '=', userId)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+}
+
+/** Finds the value and origin of a user's fact. */
+export async function findFact(
+  db: Kysely<Tables>,
+  fact: FactKey,
+): Promise<{ value: string; origin: FactOrigin } | undefined> {
+  const found = await db
+    .selectFrom('memory_facts')
+    .select([
+      sql<string>`coalesce(value, '')`.as('value'),
+      'source_session_id',
+      sql<string | null>`to_json(created_at) #>> '{}'`.as('created_at'),
+      sql<string | null>`to_json(updated_at) #>> '{}'`.as('updated_at'),
+    ])
+    .where(isFact(fact))
+    .executeTakeFirst();
+  if (found === undefined) return undefined;
+  const { value, ...origin } = found;
+  return { value, origin };
+}
+
+const isFact = ({ userId, category, key }: FactKey) =>
+  sql<boolean>`(user_id = ${userId} and category = ${category} and key = ${key})`;
+
+/**
+ * Writes a new fact of a user, or a new value of an existing one.
+ * @param fact.origin Restores the times of a removed or overwritten fact; without it the times are now.
+ */
+export function writeFact(
+  trx: Transaction<Tables>,
+  fact: FactKey & { value: string } & ({ sourceSessionId: string | null } | { origin: FactOrigin }),
+): Promise<Fact> {
+  const { userId, category, key, value } = fact;
+  const origin = 'origin' in fact ? fact.origin : undefined;
+  const timeOf = (time: 'created_at' | 'updated_at') =>
+    origin === undefined ? sql<Date>`now()` : sql<Date>`${origin[time]}::timestamptz`;
+  return trx
+    .insertInto('memory_facts')
+    .values({
+      id: randomUUID(),
+      user_id: userId,
+      category,
+      key,
+      value,
+      source_session_id: 'origin' in fact ? fact.origin.source_session_id : fact.sourceSessionId,
+      created_at: timeOf('created_at'),
+      updated_at: timeOf('updated_at'),
+    })
+    .onConflict((conflict) =>
+      conflict.columns(['user_id', 'category', 'key']).doUpdateSet((eb) => ({
+        value: eb.ref('excluded.value'),
+        source_session_id: eb.ref('excluded.source_session_id'),
+        updated_at: eb.ref('excluded.updated_at'),
+        ...(origin !== undefined && { created_at: eb.ref('excluded.created_at') }),
+      })),
+    )
+    .returning(columns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Deletes a fact of a user. */
+export async function deleteFact(db: Kysely<Tables>, fact: FactKey): Promise<void> {
+  await db.deleteFrom('memory_facts').where(isFact(fact)).execute();
+}
+
+/**
+ * Checks that a user has room for another fact.
+ * @throws ProblemError `memory_full`
+ */
+export async function checkRoom(
+  trx: Transaction<Tables>,
+  userId: string,
+  { maxFacts = MAX_FACTS, advice }: { maxFacts?: number; advice: string },
+): Promise<void> {
+  const { count } = await countFacts(trx, { userId }, { readerId: userId });
+  if (count < maxFacts) return;
+  throw problem('memory_full', {
+    detail: `You have ${maxFacts} facts, which is the maximum. Delete one that you no longer need, then ${advice}.`,
+  });
+}
+
+/**
+ * Undoes changes to a user's memory: all of them, or none if one of the facts has changed since.
+ * @returns Whether it undid them.
+ * @throws ProblemError `memory_full`
+ */
+export async function undoChanges(
+  trx: Transaction<Tables>,
+  { userId, sessionId }: { userId: string; sessionId: string },
+  changes: readonly NotedChange[],
+): Promise<boolean> {
+  for (const { category, key, value } of changes) {
+    const current = await findFact(trx, { userId, category, key });
+    if (current?.value !== (value ?? undefined)) return false;
+  }
+  for (const { category, key, value: removed, previous: value, origin } of changes) {
+    const fact = { userId, category, key };
+    if (value === null) {
+      await deleteFact(trx, fact);
+      continue;
+    }
+    if (removed === null) await checkRoom(trx, userId, { advice: 'undo this again' });
+    // Older releases stored no origin.
+    const from = origin === undefined ? { sourceSessionId: sessionId } : { origin };
+    await writeFact(trx, { ...fact, value, ...from });
+  }
+  return true;
+}
+
+/** Deletes all memory of a user and counts the deleted rows. */
+export async function deleteMemoryOf(
+  trx: Transaction<Tables>,
+  userId: string,
+): Promise<{ facts: number; summaries: number }> {
+  const deleteFrom = async (table: 'memory_facts' | 'memory_summaries') => {
+    const query = trx.deleteFrom(table).where('user_id', '=', userId);
+    return Number((await query.executeTakeFirstOrThrow()).numDeletedRows);
+  };
+  return {
+    facts: await deleteFrom('memory_facts'),
+    summaries: await deleteFrom('memory_summaries'),
+  };
+}

@@ -1,0 +1,320 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import pLimit, { type LimitFunction } from 'p-limit';
+import { checkAccess } from '../access/guards.ts';
+import { type AccessScope, accessScope, type User, whereInScope } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
+import { problem } from '../errors.ts';
+import { newestFirst, type Position } from '../pages.ts';
+import { requireSession } from '../sessions/index.ts';
+import type { Tables } from '../tables.ts';
+import {
+  checkRoom,
+  countFacts,
+  deleteFact,
+  type Fact,
+  type FactName,
+  findFact,
+  listFacts,
+  lockMemoryOf,
+  type NoteChange,
+  writeFact,
+} from './facts.ts';
+
+/** A fact as a model sees it. */
+export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
+
+/** Maximum number of words of a search; each is matched against every fact. */
+export const MAX_WORDS = 5;
+
+/** Maximum number of waiting searches of a user, which run one at a time. */
+export const MAX_WAITING = 4;
+
+/** Time limit of each statement of a search in all users' facts, in milliseconds. */
+export const SEARCH_MS = 5000;
+
+/** Maximum number of facts in a model's context. */
+export const LATEST_FACTS = 500;
+
+/** PostgreSQL's error code query_canceled. */
+const QUERY_CANCELED = '57014';
+
+/** The memory of users under its access rules. */
+export type Memory = ReturnType<typeof createMemory>;
+
+/** Selects facts of a scope; `userId` restricts the scope `all`, and `q` has words that a fact must contain. */
+type FactQuery = {
+  scope: 'own' | 'all';
+  userId?: string | undefined;
+  category?: string | undefined;
+  q?: string | undefined;
+};
+
+type Page = { limit: number; after: Position | undefined };
+
+/** A user's summary. */
+export type Summary = {
+  /** Null for a legacy summary, visible only to admins. */
+  user_id: string | null;
+  summary: string;
+  updated_at: Date | null;
+};
+
+/** `note` is called before a fact changes; an aborted `signal` rolls the change back. */
+type ChangeOptions = { signal?: AbortSignal; note?: NoteChange };
+
+/**
+ * Creates the operations on memory. Users access their own memory, holders of `svc.memory.read_all` that of all users,
+ * and admins also memory without an owner. Access to others' memory is recorded. Specification 000, Ownership columns.
+ */
+export function createMemory({
+  db,
+  maxFacts,
+  searchMs = SEARCH_MS,
+}: {
+  db: Kysely<Tables>;
+  maxFacts?: number;
+  searchMs?: number;
+}) {
+  const searches = new Map<string, LimitFunction>();
+
+  return {
+    /**
+     * Lists at most `limit` facts with their positions, the most recently written first.
+     * @throws ProblemError `permission_missing`, `validation_failed` for too many words or a search that takes too
+     *   long, `rate_limited` for too many searches at once.
+     */
+    async listFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
+      const [scope, filter] = resolve(user, query);
+      const facts = await search(user, scope, filter.words, (on) =>
+        listFacts(on, scope, { ...filter, limit, after }),
+      );
+      await recordReading(user, facts, query.userId, 'memory_facts');
+      return facts;
+    },
+
+    /**
+     * Lists facts like `listFacts`, with the number of facts on all pages. The count alone reveals facts, so it is
+     * recorded even for an empty page.
+     * @throws ProblemError as `listFacts`.
+     */
+    async listAndCountFacts(user: User, { limit, after, ...query }: FactQuery & Page) {
+      const [scope, filter] = resolve(user, query);
+      const { facts, count, others } = await search(user, scope, filter.words, async (on) => ({
+        ...(await countFacts(on, scope, { ...filter, readerId: user.id })),
+        facts: await listFacts(on, scope, { ...filter, limit, after }),
+      }));
+      const counted = others > 0 ? [{ user_id: null }] : [];
+      await recordReading(user, [...facts, ...counted], query.userId, 'memory_facts');
+      return { facts, count };
+    },
+
+    /** Lists the latest facts of a user for a model's context. The caller records access to others' facts. */
+    latestFacts: (userId: string): Promise<Fact[]> =>
+      listFacts(db, { userId }, { limit: LATEST_FACTS }),
+
+    /** Returns the summary of a user, or '' if there is none. The caller records access to others' summaries. */
+    summaryOf: async (userId: string): Promise<string> =>
+      (await findSummary(db, userId))?.summary ?? '',
+
+    /**
+     * Writes a fact of the user.
+     * @param fact.sourceSessionId The conversation in which it was learnt.
+     * @returns The fact, and its previous value unless it is new.
+     * @throws ProblemError `memory_full`, or `session_not_found` if the conversation was deleted; the signal's reason.
+     */
+    putFact(
+      user: User,
+      {
+        category,
+        key,
+        value,
+        sourceSessionId = null,
+      }: FactName & { value: string; sourceSessionId?: string | null },
+      { signal, note }: ChangeOptions = {},
+    ): Promise<{ fact: Fact; previous: string | undefined }> {
+      const own = { userId: user.id, category, key };
+      return change(user, signal, async (trx) => {
+        if (sourceSessionId !== null) {
+          await requireSession(trx, { sessionId: sourceSessionId, reach: { userId: user.id } });
+        }
+        const { value: previous, origin } = (await findFact(trx, own)) ?? {};
+        if (previous === undefined) {
+          await checkRoom(trx, user.id, {
+            ...(maxFacts && { maxFacts }),
+            advice: 'send this one again',
+          });
+        }
+        if (previous !== value) {
+          const noted = { category, key, value, previous: previous ?? null };
+          await note?.(trx, { ...noted, ...(origin !== undefined && { origin }) });
+        }
+        return { fact: await writeFact(trx, { ...own, value, sourceSessionId }), previous };
+      });
+    },
+
+    /**
+     * Deletes a fact of the user and returns its value.
+     * @throws ProblemError `fact_not_found`; the signal's reason.
+     */
+    deleteFact(
+      user: User,
+      { category, key }: FactName,
+      { signal, note }: ChangeOptions = {},
+    ): Promise<string> {
+      const own = { userId: user.id, category, key };
+      return change(user, signal, async (trx) => {
+        const fact = await findFact(trx, own);
+        if (fact === undefined) throw problem('fact_not_found');
+        const { value: previous, origin } = fact;
+        await note?.(trx, { category, key, value: null, previous, origin });
+        await deleteFact(trx, own);
+        return previous;
+      });
+    },
+
+    /**
+     * Returns the user's own summary, an empty one if there is none.
+     * @throws ProblemError `permission_missing`
+     */
+    async findSummary(user: User): Promise<Summary> {
+      checkAccess(user, { permission: 'svc.memory.read_own' });
+      const none = { user_id: user.id, summary: '', updated_at: null };
+      return (await findSummary(db, user.id)) ?? none;
+    },
+
+    /**
+     * Lists at most `limit` summaries with their positions, the most recently updated first.
+     * @throws ProblemError `permission_missing`
+     */
+    async listSummaries(user: User, { limit, after }: Page) {
+      const [scope] = resolve(user, { scope: 'all' });
+      let query = db
+        .selectFrom('memory_summaries')
+        .select(['id', ...summaryColumns, updated.microseconds.as('updated_us')])
+        .where(whereInScope(scope, 'user_id'))
+        .orderBy(updated.time, 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit);
+      if (after !== undefined) query = query.where(updated.isAfter(after));
+      const rows = await query.execute();
+      await recordReading(user, rows, undefined, 'memory_summaries');
+      return rows.map(({ id, updated_us, ...summary }) => ({
+        ...summary,
+        position: [updated_us, id] satisfies Position,
+      }));
+    },
+  };
+
+  /** Changes memory in a transaction that an aborted signal rolls back. */
+  function change<Result>(
+    user: User,
+    signal: AbortSignal | undefined,
+    work: (trx: Transaction<Tables>) => Promise<Result>,
+  ): Promise<Result> {
+    return db.transaction().execute(async (trx) => {
+      await lockMemoryOf(trx, user.id);
+      signal?.throwIfAborted();
+      const result = await work(trx);
+      signal?.throwIfAborted();
+      return result;
+    });
+  }
+
+  /**
+   * Runs the statements of a list. Those that search for words run one at a time for each user, and those that search
+   * the facts of several users have a time limit. The embedded database has no such limit.
+   * @throws ProblemError `validation_failed` at the time limit, `rate_limited`
+   */
+  async function search<Result>(
+    user: User,
+    scope: AccessScope,
+    words: readonly string[],
+    statements: (on: Kysely<Tables>) => Promise<Result>,
+  ): Promise<Result> {
+    if (words.length === 0) return statements(db);
+    const queue = searches.get(user.id) ?? pLimit(1);
+    if (queue.activeCount + queue.pendingCount > MAX_WAITING) throw tooManySearches();
+    searches.set(user.id, queue);
+    try {
+      return await queue(() =>
+        typeof scope === 'object'
+          ? statements(db)
+          : db.transaction().execute(async (trx) => {
+              await sql`select set_config('statement_timeout', ${String(searchMs)}, true)`.execute(
+                trx,
+              );
+              return statements(trx);
+            }),
+      );
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === QUERY_CANCELED))
+        throw error;
+      const message = `takes longer than ${searchMs / 1000} s in this many facts: name a category as well, or at /admin/memory a user_id`;
+      throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
+    } finally {
+      if (queue.activeCount + queue.pendingCount === 0) searches.delete(user.id);
+    }
+  }
+
+  async function recordReading(
+    user: User,
+    rows: readonly { user_id: string | null }[],
+    ownerId: string | undefined,
+    data: 'memory_facts' | 'memory_summaries',
+  ): Promise<void> {
+    if (rows.every(({ user_id }) => user_id === user.id)) return;
+    const reading = { actorId: user.id, ownerId: ownerId ?? null, details: { data } };
+    await recordOthersData(db, 'others_data_read', reading);
+  }
+}
+
+const updated = newestFirst('updated_at');
+
+const summaryColumns = [
+  'user_id',
+  sql<string>`coalesce(summary, '')`.as('summary'),
+  'updated_at',
+] as const;
+
+/** Finds a user's summary. */
+export function findSummary(db: Kysely<Tables>, userId: string): Promise<Summary | undefined> {
+  return db
+    .selectFrom('memory_summaries')
+    .select(summaryColumns)
+    .where('user_id', '=', userId)
+    .executeTakeFirst();
+}
+
+/**
+ * Resolves a query to the rows that the user may see.
+ * @throws ProblemError `permission_missing`, `validation_failed`
+ */
+function resolve(
+  user: User,
+  { scope, userId, category, q = '' }: FactQuery,
+): [AccessScope, { category: string | undefined; words: string[] }] {
+  checkAccess(user, {
+    permission: scope === 'own' ? 'svc.memory.read_own' : 'svc.memory.read_all',
+  });
+  const words = [...new Set(q.split(/\s+/u).filter(Boolean))];
+  if (words.length > MAX_WORDS) {
+    const message = `must have at most ${MAX_WORDS} words`;
+    throw problem('validation_failed', { errors: [{ path: 'querystring/q', message }] });
+  }
+  const ownerId = scope === 'own' ? user.id : userId;
+  const rows =
+    ownerId === undefined ? accessScope(user, 'svc.memory.read_all') : { userId: ownerId };
+  return [rows, { category, words }];
+}
+
+function tooManySearches() {
+  return problem('rate_limited', {
+    detail: `One search of yours is running and ${MAX_WAITING} are waiting. Wait for an answer, then try again.`,
+    headers: {
+      'ratelimit-limit': String(1 + MAX_WAITING),
+      'ratelimit-remaining': '0',
+      'ratelimit-reset': '1',
+      'retry-after': '1',
+    },
+  });
+}

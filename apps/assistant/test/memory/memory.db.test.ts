@@ -1,0 +1,585 @@
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { openTestDatabase } from '@oselya/db/testing';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { migrateDatabase } from '../../src/main.ts';
+import { writeFact } from '../../src/memory/facts.ts';
+import { createMemory } from '../../src/memory/memory.ts';
+import { positions } from '../../src/pages.ts';
+import type { Tables } from '../../src/tables.ts';
+import { type Browser, openAssistant } from '../helpers/assistant.ts';
+import { gate } from '../helpers/scripted-model.ts';
+import { until } from '../helpers/until.ts';
+import { pages, signInPeople } from './people.ts';
+
+const assistant = await openAssistant({ IDP_USER_MAX_AGE_SECONDS: '3600' });
+const { db } = assistant;
+const app = await assistant.instance();
+const { olena, taras, reader, nothing, admin } = await signInPeople(assistant, app);
+
+beforeEach(async () => {
+  for (const table of ['memory_facts', 'memory_summaries', 'audit_log'] as const) {
+    await db.deleteFrom(table).execute();
+  }
+});
+
+const put = (browser: Browser, path: string, payload: object = { value: 'v' }) =>
+  browser.request('PUT', `/memory/facts/${path}`, { payload });
+const keys = (answer: { json: () => { key: string }[] }) => answer.json().map(({ key }) => key);
+const owners = (rows: { user_id: string | null }[]) => rows.map(({ user_id }) => user_id);
+const named = (facts: { category: string; key: string; value: string }[]) =>
+  facts.map(({ category, key, value }) => `${category}/${key}=${value}`).toSorted();
+const cursor = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const readings = () =>
+  db
+    .selectFrom('audit_log')
+    .select(['actor_id', 'user_id', 'details'])
+    .where('action', '=', 'others_data_read')
+    .execute();
+
+test('a fact is written, replaced, listed and deleted', async () => {
+  const written = await put(olena, 'home/district', { value: 'Near the park' });
+  assert.equal(written.statusCode, 201);
+  const fact = written.json();
+  assert.deepEqual(
+    { ...fact, id: typeof fact.id, created_at: null, updated_at: null },
+    {
+      id: 'string',
+      user_id: 'olena',
+      category: 'home',
+      key: 'district',
+      value: 'Near the park',
+      source_session_id: null,
+      created_at: null,
+      updated_at: null,
+    },
+  );
+  assert.equal(new Date(fact.created_at).toISOString(), fact.created_at);
+  assert.equal(fact.updated_at, fact.created_at);
+
+  const replaced = await put(olena, 'home/district', { value: 'By the river' });
+  assert.equal(replaced.statusCode, 200);
+  assert.equal(replaced.json().id, fact.id);
+  assert.equal(replaced.json().created_at, fact.created_at);
+  assert.ok(replaced.json().updated_at >= fact.updated_at);
+  assert.deepEqual((await olena.get('/memory/facts')).json(), [replaced.json()]);
+
+  // The same name is another fact of another user.
+  assert.equal((await put(taras, 'home/district')).statusCode, 201);
+  const deleted = await olena.request('DELETE', '/memory/facts/home/district');
+  assert.deepEqual(deleted.json(), { ok: true });
+  const again = await olena.request('DELETE', '/memory/facts/home/district');
+  assert.equal(again.statusCode, 404);
+  assert.equal(again.json().code, 'fact_not_found');
+  assert.deepEqual((await olena.get('/memory/facts')).json(), []);
+  assert.equal((await taras.get('/memory/facts')).json()[0].value, 'v');
+});
+
+test('facts are filtered by category and by words', async () => {
+  await put(olena, 'home/district', { value: 'Біля ПАРКУ, 100% тихо' });
+  await put(olena, 'home/rooms', { value: 'three or_four' });
+  await put(olena, 'work/Office', { value: 'none\\nowhere' });
+  for (const [query, expected] of [
+    ['category=home', ['rooms', 'district']],
+    ['category=hom', []],
+    ['q=парку', ['district']],
+    ['q=TRI%20біля', ['district']],
+    ['q=home%20THREE', ['rooms']],
+    ['q=park%20біля', []],
+    ['q=office', ['Office']],
+    ['q=100%25', ['district']],
+    ['q=%25', ['district']],
+    ['q=_', ['rooms']],
+    ['q=%5C', ['Office']],
+    ["q='", []],
+    ['q=or.four', []],
+    ['q=(', []],
+    ['q=THREE%20or_FOUR%20ROOMS%20home%20r', ['rooms']],
+    ['q=home%20home%20home%20home%20home%20home', ['rooms', 'district']],
+    ['q=&category=work', ['Office']],
+    ['q=%20%20', ['Office', 'rooms', 'district']],
+  ] as const) {
+    assert.deepEqual(keys(await olena.get(`/memory/facts?${query}`)), expected, query);
+  }
+  const answer = await olena.get('/memory/facts?q=a%20b%20c%20d%20e%20f');
+  assert.deepEqual(answer.json().errors, [
+    { path: 'querystring/q', message: 'must have at most 5 words' },
+  ]);
+});
+
+test('searches of a user run one at a time, and too many at once are rejected', async () => {
+  await put(olena, 'home/district');
+  await put(taras, 'home/district');
+  const user = (await olena.get('/auth/me')).json();
+  const other = (await taras.get('/auth/me')).json();
+  const underWay = new Set<object>();
+  let most = 0;
+  const opened = gate();
+  const slow = db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      underWay.add(queryId);
+      most = Math.max(most, underWay.size);
+      return node;
+    },
+    transformResult: async ({ result, queryId }) => {
+      await opened.opened;
+      underWay.delete(queryId);
+      return result;
+    },
+  });
+  const memory = createMemory({ db: slow });
+  const asked = { scope: 'own', limit: 10, after: undefined } as const;
+  const answers = Array.from({ length: 7 }, () => memory.listFacts(user, { ...asked, q: 'v' }));
+  const settled = Promise.allSettled(answers);
+  await assert.rejects(answers[5] ?? Promise.resolve(), {
+    code: 'rate_limited',
+    headers: {
+      'ratelimit-limit': '5',
+      'ratelimit-remaining': '0',
+      'ratelimit-reset': '1',
+      'retry-after': '1',
+    },
+  });
+  await until(() => underWay.size > 0);
+  assert.equal(most, 1);
+  const others = memory.listFacts(other, { ...asked, q: 'v' });
+  const unsearched = memory.listFacts(user, asked);
+  opened.open();
+  assert.deepEqual([(await others).length, (await unsearched).length], [1, 1]);
+  const codes = (await settled).map((one) =>
+    one.status === 'fulfilled' ? one.value.length : one.reason.code,
+  );
+  assert.deepEqual(codes, [1, 1, 1, 1, 1, 'rate_limited', 'rate_limited']);
+  assert.equal((await memory.listFacts(user, { ...asked, q: 'v' })).length, 1);
+});
+
+test('pages list each fact once, and those without a time last', async () => {
+  // Two a microsecond apart, two of one moment, two without a time.
+  const times = [null, null, '2026-01-01 10:00:00.000001', '2026-01-01 10:00:00.000002'];
+  const rows = [...times, '2026-01-02', '2026-01-02'].map((time, index) => ({
+    user_id: 'olena',
+    category: 'c',
+    key: `k-${index}`,
+    value: 'v',
+    source_session_id: null,
+    created_at: sql<Date>`${time}::timestamptz`,
+    updated_at: sql<Date>`null::timestamptz`,
+  }));
+  await db.insertInto('memory_facts').values(rows).execute();
+
+  for (const limit of [1, 2, 4]) {
+    const answers = await pages(olena, `/memory/facts?limit=${limit}&q=v`);
+    assert.ok(answers.every((page) => keys(page).length <= limit));
+    const seen = answers.flatMap(keys);
+    assert.equal(seen.length, rows.length, `limit ${limit}`);
+    assert.deepEqual(seen.slice(0, 2).toSorted(), ['k-4', 'k-5']);
+    assert.deepEqual(seen.slice(2, 4), ['k-3', 'k-2']);
+    assert.deepEqual(seen.slice(4).toSorted(), ['k-0', 'k-1']);
+  }
+});
+
+test('a user has at most 2,000 facts', async () => {
+  await sql`
+    insert into memory_facts (user_id, category, key, value)
+    select 'olena', 'many', 'k-' || n, 'v' from generate_series(1, 2000) as n`.execute(db);
+  const rejected = await put(olena, 'home/district');
+  assert.equal(rejected.statusCode, 409);
+  assert.equal(rejected.json().code, 'memory_full');
+  assert.match(rejected.json().detail, /2000 facts/);
+  assert.equal((await put(olena, 'many/k-1')).statusCode, 200);
+  assert.equal((await put(taras, 'home/district')).statusCode, 201);
+  await olena.request('DELETE', '/memory/facts/many/k-1');
+  assert.equal((await put(olena, 'home/district')).statusCode, 201);
+
+  // Concurrent writes cannot exceed the maximum together.
+  await db.deleteFrom('memory_facts').execute();
+  const memory = createMemory({ db, maxFacts: 5 });
+  const user = (await olena.get('/auth/me')).json();
+  const names = Array.from({ length: 40 }, (_, index) => `k-${index % 20}`);
+  const written = await Promise.allSettled(
+    names.map((key) => memory.putFact(user, { category: 'c', key, value: 'v' })),
+  );
+  for (const one of written) {
+    if (one.status === 'rejected') assert.equal(one.reason.code, 'memory_full');
+  }
+  const created = written.filter(
+    (one) => one.status === 'fulfilled' && one.value.previous === undefined,
+  );
+  assert.equal(created.length, 5);
+  assert.equal((await olena.get('/memory/facts')).json().length, 5);
+});
+
+test('access is denied without the permission, from another site and without a sign-in', async () => {
+  for (const [method, url, payload] of [
+    ['GET', '/memory/facts', undefined],
+    ['GET', '/memory/summary', undefined],
+    ['PUT', '/memory/facts/a/b', { value: 'v' }],
+    ['DELETE', '/memory/facts/a/b', undefined],
+  ] as const) {
+    const answer = await nothing.request(method, url, payload && { payload });
+    assert.deepEqual([answer.statusCode, answer.json().code], [403, 'permission_missing'], url);
+    assert.match(answer.json().detail, /svc\.memory\.read_own/);
+    assert.equal((await app.inject({ method, url, ...(payload && { payload }) })).statusCode, 401);
+    if (method === 'GET') {
+      assert.match((await reader.get(url)).json().detail, /svc\.memory\.read_own/);
+      continue;
+    }
+    const headers = { 'sec-fetch-site': 'cross-site' };
+    const foreign = await olena.request(method, url, { headers, ...(payload && { payload }) });
+    assert.equal(foreign.json().code, 'cross_site_request');
+  }
+  for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all', '/admin/memory']) {
+    for (const browser of [olena, nothing]) {
+      const answer = await browser.get(url);
+      assert.equal(answer.statusCode, 403, url);
+      assert.match(answer.json().detail, /svc\.memory\.read_all/);
+    }
+  }
+  assert.deepEqual(await readings(), []);
+});
+
+/** Stores a fact and a summary of two users and of nobody, each older than the one before. */
+async function storeOwners() {
+  for (const [index, user_id] of ['olena', 'taras', null].entries()) {
+    const value = `of ${user_id ?? 'nobody'}`;
+    const updated_at = new Date(Date.UTC(2026, 0, 10 - index));
+    const fact = { user_id, category: 'c', key: `k-${index}`, value, source_session_id: null };
+    await db
+      .insertInto('memory_facts')
+      .values({ ...fact, updated_at })
+      .execute();
+    const summary = { user_id, summary: value, updated_at };
+    await db.insertInto('memory_summaries').values(summary).execute();
+  }
+}
+
+test("admins see all users' memory and that of nobody, readers that of users, and it is recorded", async () => {
+  await storeOwners();
+  for (const [browser, actor_id, expected] of [
+    [admin, 'admin', ['olena', 'taras', null]],
+    [reader, 'reader', ['olena', 'taras']],
+  ] as const) {
+    const { facts, count } = (await browser.get('/admin/memory')).json();
+    assert.deepEqual([owners(facts), count], [expected, expected.length]);
+    for (const url of ['/memory/facts?scope=all', '/memory/summary?scope=all']) {
+      assert.deepEqual(owners((await browser.get(url)).json()), expected, url);
+    }
+    const data = ['memory_facts', 'memory_facts', 'memory_summaries'];
+    const expectedReadings = data.map((one) => ({
+      actor_id,
+      user_id: null,
+      details: { data: one },
+    }));
+    assert.deepEqual(await readings(), expectedReadings);
+    await db.deleteFrom('audit_log').execute();
+  }
+
+  await admin.get('/admin/memory?user_id=olena');
+  const reading = { actor_id: 'admin', user_id: 'olena', details: { data: 'memory_facts' } };
+  assert.deepEqual(await readings(), [reading]);
+  // A count reveals facts that the page does not show.
+  const beyond = positions.write([Date.UTC(1970, 0, 2) * 1000, '']);
+  const search = `/admin/memory?user_id=olena&q=of&cursor=${beyond}`;
+  assert.deepEqual((await admin.get(search)).json(), { facts: [], count: 1 });
+  assert.deepEqual(await readings(), [reading, reading]);
+
+  await db.deleteFrom('audit_log').execute();
+  await put(admin, 'c/own');
+  for (const url of ['/memory/facts', '/memory/summary', '/admin/memory?user_id=admin']) {
+    assert.equal((await admin.get(url)).statusCode, 200);
+  }
+  await olena.get('/memory/facts');
+  assert.deepEqual(await readings(), [], "a user's own memory");
+});
+
+test('the global view is filtered, counted and paged', async () => {
+  await storeOwners();
+  for (const [query, expected] of [
+    ['user_id=taras', ['taras']],
+    ['user_id=nobody', []],
+    ['q=OF%20ole', ['olena']],
+    ['q=nobody', [null]],
+    ['category=d', []],
+    ['category=c&user_id=olena&q=olena', ['olena']],
+  ] as const) {
+    const { facts, count } = (await admin.get(`/admin/memory?${query}`)).json();
+    assert.deepEqual(owners(facts), expected, query);
+    assert.equal(count, expected.length, query);
+  }
+  const answers = await pages(admin, '/admin/memory?limit=2');
+  assert.deepEqual(
+    answers.map((page) => [owners(page.json().facts), page.json().count]),
+    [
+      [['olena', 'taras'], 3],
+      [[null], 3],
+    ],
+  );
+});
+
+test("a search in all users' facts has a time limit, one in a user's facts has none", async () => {
+  await storeOwners();
+  await sql`
+    insert into memory_facts (user_id, category, key, value)
+    select 'taras', 'many', 'k-' || n, repeat('x y ', 1000) from generate_series(1, 1000) as n`.execute(
+    db,
+  );
+  const memory = createMemory({ db, searchMs: 1 });
+  const user = (await admin.get('/auth/me')).json();
+  const page = { scope: 'all', limit: 10, after: undefined } as const;
+  const asked = { ...page, q: 'nobody' };
+  const found = await memory.listAndCountFacts(user, { ...asked, userId: 'taras' });
+  assert.deepEqual(found, { facts: [], count: 0 });
+  const searches = [
+    () => memory.listAndCountFacts(user, asked),
+    () => memory.listFacts(user, { ...asked, q: 'nothing' }),
+  ];
+  if (assistant.engine === 'pglite') {
+    const [both, none] = await Promise.all(searches.map((search) => search()));
+    assert.partialDeepStrictEqual(both, { facts: [{ value: 'of nobody' }], count: 1 });
+    assert.deepEqual(none, []);
+  } else {
+    for (const search of searches) {
+      await assert.rejects(search, {
+        code: 'validation_failed',
+        errors: [
+          {
+            path: 'querystring/q',
+            message:
+              'takes longer than 0.001 s in this many facts: name a category as well, or at /admin/memory a user_id',
+          },
+        ],
+      });
+    }
+  }
+  // The cancelled connection serves the next reader.
+  assert.equal((await memory.listFacts(user, page)).length, 10);
+});
+
+test('summaries are empty by default, and those of all users have pages', async () => {
+  await storeOwners();
+  assert.deepEqual((await olena.get('/memory/summary')).json(), {
+    user_id: 'olena',
+    summary: 'of olena',
+    updated_at: '2026-01-10T00:00:00.000Z',
+  });
+  const none = { user_id: 'admin', summary: '', updated_at: null };
+  assert.deepEqual((await admin.get('/memory/summary')).json(), none);
+  const updated_at = sql<Date>`null::timestamptz`;
+  await db
+    .updateTable('memory_summaries')
+    .set({ updated_at })
+    .where('user_id', '=', 'olena')
+    .execute();
+  const answers = await pages(admin, '/memory/summary?scope=all&limit=1');
+  const seen = answers.flatMap((page) => owners(page.json()));
+  assert.deepEqual(seen, ['taras', null, 'olena']);
+});
+
+test("missing texts of an older system's rows read as empty", async () => {
+  await sql`
+    insert into memory_facts (user_id, category, key, value)
+    values ('olena', null, 'pets', 'a dog'), ('olena', 'home', 'rooms', null)`.execute(db);
+  await sql`insert into memory_summaries (user_id, summary) values ('olena', null)`.execute(db);
+  await sql`insert into conversation_sessions (id, user_id) values ('s', 'olena')`.execute(db);
+  const both = ['/pets=a dog', 'home/rooms='];
+  for (const [query, expected] of [
+    ['', both],
+    ['q=dog', ['/pets=a dog']],
+    ['q=home%20rooms', ['home/rooms=']],
+    ['category=', ['/pets=a dog']],
+    ['category=home', ['home/rooms=']],
+  ] as const) {
+    assert.deepEqual(named((await olena.get(`/memory/facts?${query}`)).json()), expected, query);
+  }
+  assert.deepEqual(named((await admin.get('/admin/memory')).json().facts), both);
+  assert.deepEqual(named((await admin.get('/sessions/s/context')).json().memory), both);
+  assert.equal((await olena.get('/memory/summary')).json().summary, '');
+});
+
+test('names can be any text that PostgreSQL stores', async () => {
+  for (const name of [
+    'rooms',
+    'a/b',
+    '...',
+    '100%',
+    '%2F',
+    '?#&=',
+    "'; drop table memory_facts; --",
+    '%_\\',
+    '\n',
+    '__proto__',
+    'constructor',
+    'ї'.repeat(100),
+    '🏠'.repeat(100),
+  ]) {
+    const path = `${encodeURIComponent(name)}/${encodeURIComponent(name)}`;
+    const written = (await put(olena, path)).json();
+    assert.deepEqual([written.category, written.key], [name, name]);
+    const found = await olena.get(`/memory/facts?category=${encodeURIComponent(name)}`);
+    assert.deepEqual(keys(found), [name]);
+    assert.equal((await olena.request('DELETE', `/memory/facts/${path}`)).statusCode, 200);
+  }
+  for (const [path, status] of [
+    ['a/%00', 422],
+    ['%00/a', 422],
+    ['a/', 422],
+    ['/a', 422],
+    [`a/${'b'.repeat(101)}`, 422],
+    [`${encodeURI('🏠'.repeat(101))}/b`, 422],
+    [`a/${'b'.repeat(301)}`, 422],
+    ['a/%', 400],
+    ['a/%E0%A4%A', 400],
+    ['a/%ED%A0%80', 400],
+    ['a', 404],
+    ['a/b/c', 404],
+  ] as const) {
+    const deleted = await olena.request('DELETE', `/memory/facts/${path}`);
+    for (const answer of [await put(olena, path), deleted]) {
+      assert.equal(answer.statusCode, status, path);
+      assert.match(String(answer.headers['content-type']), /problem\+json/);
+    }
+  }
+});
+
+test('values are texts of up to 4,000 characters', async () => {
+  const value = '🏠'.repeat(4000);
+  assert.equal((await put(olena, 'a/long', { value })).json().value, value);
+  assert.equal((await put(olena, 'a/half', { value: 'a\ud83db' })).json().value, 'a\ufffdb');
+  assert.equal((await put(olena, 'a/empty', { value: '' })).json().value, '');
+  for (const [body, place] of [
+    [{}, 'body'],
+    [[], 'body'],
+    [{ value: 'v', more: 1 }, 'body'],
+    [{ value: null }, 'body/value'],
+    [{ value: 7 }, 'body/value'],
+    [{ value: 'a\0b' }, 'body/value'],
+    [{ value: 'x'.repeat(4001) }, 'body/value'],
+  ] as const) {
+    const answer = await put(olena, 'a/b', body);
+    assert.equal(answer.statusCode, 422);
+    assert.ok(answer.json().errors.some(({ path }: { path: string }) => path === place));
+  }
+  for (const [status, type, payload] of [
+    [400, 'application/json', '{"value":'],
+    [415, 'text/plain', 'v'],
+    [413, 'application/json', JSON.stringify({ value: 'x'.repeat(70_000) })],
+  ] as const) {
+    const headers = { 'content-type': type };
+    const options = { headers, payload: Buffer.from(payload) };
+    assert.equal((await olena.request('PUT', '/memory/facts/a/b', options)).statusCode, status);
+  }
+});
+
+test('invalid queries are rejected, and extreme cursors are harmless', async () => {
+  const invalid = [
+    'limit=0',
+    'limit=1001',
+    'limit=x',
+    'cursor=',
+    'cursor=x',
+    ...[[1e300, 'a'], [0.5, 'a'], ['1', 'a'], [1, 'a\0'], [1]].map(
+      (value) => `cursor=${cursor(value)}`,
+    ),
+  ];
+  const urls = [
+    ...invalid.map((query) => `/memory/summary?scope=all&${query}`),
+    ...[...invalid, 'q=%00', `q=${'x'.repeat(201)}`].flatMap((query) => [
+      `/memory/facts?${query}`,
+      `/admin/memory?${query}`,
+    ]),
+    '/memory/facts?scope=everything',
+    '/memory/summary?scope=',
+    '/memory/facts?category=%00',
+    '/admin/memory?user_id=',
+    '/admin/memory?user_id=%00',
+    `/admin/memory?user_id=${'u'.repeat(256)}`,
+  ];
+  for (const url of urls) {
+    const answer = await admin.get(url);
+    assert.equal(answer.statusCode, 422, url);
+    assert.match(answer.json().errors[0].path, /^query(string)?\//);
+  }
+  for (const time of [Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER, 0, null]) {
+    for (const id of ['', "'", 'я'.repeat(200)]) {
+      const answer = await admin.get(`/admin/memory?cursor=${cursor([time, id])}`);
+      assert.equal(answer.statusCode, 200, answer.body);
+    }
+  }
+});
+
+test('no input makes the service fail', async () => {
+  const text = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 120 }),
+    fc.string({ unit: 'grapheme', maxLength: 120 }),
+  );
+  const encoded = text.map((one) => encodeURIComponent(one.toWellFormed()));
+  await fc.assert(
+    fc.asyncProperty(encoded, encoded, text, async (category, key, value) => {
+      const path = `${category}/${key}`;
+      const answers = [
+        await put(olena, path, { value }),
+        await olena.get(`/memory/facts?q=${key}&category=${category}`),
+        await admin.get(`/admin/memory?q=${key}&user_id=${category}&cursor=${key}`),
+        await olena.request('DELETE', `/memory/facts/${path}`),
+      ];
+      for (const { statusCode, body } of answers) assert.ok(statusCode < 500, body);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('migration keeps rows of an older system, and the newest of duplicates', async () => {
+  const database = await openTestDatabase<Tables>();
+  const { db: old } = database;
+  await sql`
+    create table memory_facts (
+      id text primary key default gen_random_uuid()::text, user_id text, category text not null,
+      key text not null, value text not null, created_at timestamptz
+    )`.execute(old);
+  await sql`
+    insert into memory_facts (id, user_id, category, key, value, created_at) values
+      ('double-1', 'u-1', 'c', 'a', 'v', null), ('double-2', 'u-1', 'c', 'a', 'v', null),
+      ('older', 'u-1', 'c', 'b', 'v', null), ('newer', 'u-1', 'c', 'b', 'v', '2020-01-01Z'),
+      ('legacy-1', null, 'c', 'a', 'v', null), ('legacy-2', null, 'c', 'a', 'v', null)`.execute(
+    old,
+  );
+  await sql`
+    create table memory_summaries (id text primary key, user_id text, summary text not null)`.execute(
+    old,
+  );
+  await sql`
+    insert into memory_summaries values ('m-1', 'u-1', 'Has a dog.'), ('m-2', 'u-1', 'Works in Lviv.'),
+      ('m-3', null, 's'), ('m-4', null, 's'), ('m-5', 'u-2', 'Same.'), ('m-6', 'u-2', 'Same.')`.execute(
+    old,
+  );
+
+  await migrateDatabase({}, database);
+
+  const facts = await old
+    .selectFrom('memory_facts')
+    .select(['id', 'updated_at'])
+    .orderBy('id')
+    .execute();
+  assert.deepEqual(facts, [
+    { id: 'double-2', updated_at: null },
+    { id: 'legacy-1', updated_at: null },
+    { id: 'legacy-2', updated_at: null },
+    { id: 'newer', updated_at: new Date('2020-01-01') },
+  ]);
+  const summaries = await old
+    .selectFrom('memory_summaries')
+    .select(['id', 'summary', 'updated_at'])
+    .orderBy('id')
+    .execute();
+  assert.deepEqual(summaries, [
+    { id: 'm-2', summary: 'Has a dog.\n\nWorks in Lviv.', updated_at: null },
+    { id: 'm-3', summary: 's', updated_at: null },
+    { id: 'm-4', summary: 's', updated_at: null },
+    { id: 'm-6', summary: 'Same.', updated_at: null },
+  ]);
+  const name = { userId: 'u-1', category: 'c', key: 'new', value: 'v', sourceSessionId: null };
+  const written = await old.transaction().execute((trx) => writeFact(trx, name));
+  assert.ok(written.created_at instanceof Date);
+  assert.ok(written.updated_at instanceof Date);
+});
