@@ -4,38 +4,31 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { atEnd } from '@oselya/db/testing';
 import type { Listing } from '../../src/collector/client.ts';
+import { listingFields } from '../../src/collector/generated/openapi.ts';
 
-/** A listing with as little in it as the collector lets be. */
+/** A listing of which only the main fields are known. */
 export function listing(listingId: number, facts: Partial<Listing> = {}): Listing {
   return {
+    // The known fields follow; every other is null.
+    ...(Object.fromEntries(listingFields.map(({ name }) => [name, null])) as unknown as Listing),
     listing_id: listingId,
     source_slug: 'samples',
     external_id: String(listingId),
-    url: null,
     title: `Оголошення ${listingId}`,
     description: 'Світла квартира біля парку.',
-    summary: null,
     language: 'uk',
     deal_type: 'rent',
     property_type: 'apartment',
     price: 14_000,
     currency: 'UAH',
     city: 'Львів',
-    district: null,
-    address: null,
     rooms: 2,
     area_total: 52,
-    area_living: null,
-    area_kitchen: null,
     floor: 3,
     floors_total: 9,
-    latitude: null,
-    longitude: null,
-    contact_name: null,
     phones: [],
     features: [],
     attributes: {},
-    published_at: null,
     archived_at: null,
     created_at: '2026-03-02T09:15:00.000Z',
     updated_at: '2026-03-02T09:15:00.000Z',
