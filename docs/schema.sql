@@ -342,6 +342,7 @@ create table property_listings (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   duplicate_group bigint,
+  year_built integer,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)

@@ -259,6 +259,14 @@ export const FIELDS = {
     label: 'floors of the building',
     shown: 'list',
   },
+  year_built: {
+    ...integer(1500, 2100),
+    by: 'both',
+    ask: 'the year in which the building was or will be completed, not that of a renovation.',
+    judged: 'exact',
+    label: 'year built',
+    shown: 'detail',
+  },
   latitude: { ...coordinate(90), by: 'source', label: 'latitude' },
   longitude: { ...coordinate(180), by: 'source', label: 'longitude' },
   contact_name: {

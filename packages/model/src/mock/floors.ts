@@ -119,3 +119,24 @@ export function readFloors(folded: string, type: PropertyType | null): Floors {
   if (bare !== null) return bare;
   return { floor: LAST.test(folded) ? total : null, total };
 }
+
+const YEAR = String.raw`(1[5-9]\d\d|20\d\d)`;
+const BUILT: RegExp[] = [
+  whole(String.raw`(?:built|constructed|completed)(?: in)? ?:? ?${YEAR}`),
+  stem(
+    String.raw`(?:рік|року|год|года) (?:побудови|будівництва|зведення|постройки|строительства) ?[:=-]? ?${YEAR}`,
+  ),
+  whole(
+    String.raw`${YEAR} ?(?:року?|р\.?|года?|г\.?)? ?(?:побудови|будівництва|зведення|постройки|строительства|п\.?)`,
+  ),
+  whole(String.raw`(?:побудован|зведен|построен|возведен)\p{L}* (?:у|в) ${YEAR}`),
+  whole(
+    String.raw`(?:будинк|будинок|новобудов|дом|новостро)\p{L}* ${YEAR} ?(?:року?|р\.?|года?|г\.?)`,
+  ),
+];
+
+/** Returns the year in which a folded text says that the building was completed. */
+export function readYearBuilt(folded: string): number | null {
+  const years = BUILT.map((pattern) => captured(folded.match(pattern), 1));
+  return years.find((year) => year !== null) ?? null;
+}

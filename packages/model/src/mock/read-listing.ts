@@ -5,7 +5,7 @@ import { readContactName } from './contact.ts';
 import { currencyHint } from './currency.ts';
 import { dealTypeOfPrice, readDealType } from './deal-type.ts';
 import { readFeatures } from './features.ts';
-import { readFloors } from './floors.ts';
+import { readFloors, readYearBuilt } from './floors.ts';
 import { readLanguage } from './language.ts';
 import type { ListingText } from './listing-text.ts';
 import { readText } from './listing-text.ts';
@@ -165,6 +165,7 @@ export function readFacts(payload: Payload, text: ListingText) {
     area_kitchen: areas.kitchen,
     floor: integerHint(payload, 'floor', -5, 200) ?? floors.floor,
     floors_total: integerHint(payload, 'floors_total', 1, 200) ?? floors.total,
+    year_built: integerHint(payload, 'year_built', 1500, 2100) ?? readYearBuilt(folded),
     contact_name: textHint(payload, 'contact_name') ?? readContactName(withoutPhones(written)),
     phones: findPhones(payload, text),
     features: readFeatures(folded),

@@ -4,7 +4,7 @@ import { readAddress } from '../../src/mock/address.ts';
 import { readAreas, readLandArea } from '../../src/mock/areas.ts';
 import { readContactName } from '../../src/mock/contact.ts';
 import { FEATURE_SLUGS, readFeatures } from '../../src/mock/features.ts';
-import { readFloors } from '../../src/mock/floors.ts';
+import { readFloors, readYearBuilt } from '../../src/mock/floors.ts';
 import { clean } from '../../src/mock/fold.ts';
 import { readText } from '../../src/mock/listing-text.ts';
 import { readPhones, withoutPhones } from '../../src/mock/phones.ts';
@@ -31,6 +31,23 @@ describe('rooms', () => {
   ];
   for (const [text, rooms] of cases) {
     test(`${text} → ${rooms}`, () => assert.equal(readRooms(folded(text)), rooms));
+  }
+});
+
+describe('year built', () => {
+  const cases: [string, number | null][] = [
+    ['House, built in 1998, renovated in 2019', 1998],
+    ['Year built: 2007', 2007],
+    ['цегляний будинок 1985 р.п.', 1985],
+    ['Рік побудови — 2015', 2015],
+    ['квартира в доме 2010 года, 4 этаж', 2010],
+    ['дом 1972 г. постройки', 1972],
+    ['Будинок зведено у 2021 році', 2021],
+    ['Договір 2025 року', null],
+    ['Ціна 2000 $', null],
+  ];
+  for (const [text, year] of cases) {
+    test(`${text} → ${year}`, () => assert.equal(readYearBuilt(folded(text)), year));
   }
 });
 

@@ -797,6 +797,7 @@ export interface paths {
                             area_kitchen: number | null;
                             floor: number | null;
                             floors_total: number | null;
+                            year_built: number | null;
                             latitude: number | null;
                             longitude: number | null;
                             contact_name: string | null;
@@ -2859,6 +2860,7 @@ export interface components {
             area_kitchen?: number;
             floor?: number;
             floors_total?: number;
+            year_built?: number;
             latitude?: number;
             longitude?: number;
             contact_name?: string;
@@ -2934,6 +2936,7 @@ export interface components {
                 area_kitchen: number | null;
                 floor: number | null;
                 floors_total: number | null;
+                year_built: number | null;
                 latitude: number | null;
                 longitude: number | null;
                 contact_name: string | null;
@@ -3025,6 +3028,7 @@ export interface components {
                     area_kitchen: number | null;
                     floor: number | null;
                     floors_total: number | null;
+                    year_built: number | null;
                     latitude: number | null;
                     longitude: number | null;
                     contact_name: string | null;
@@ -3106,6 +3110,7 @@ export interface components {
                     area_kitchen: number | null;
                     floor: number | null;
                     floors_total: number | null;
+                    year_built: number | null;
                     latitude: number | null;
                     longitude: number | null;
                     contact_name: string | null;
@@ -3260,6 +3265,12 @@ export const listingFields = [
     "label": "floors of the building",
     "unit": null,
     "shown": "list"
+  },
+  {
+    "name": "year_built",
+    "label": "year built",
+    "unit": null,
+    "shown": "detail"
   },
   {
     "name": "latitude",

@@ -1,0 +1,1 @@
+alter table property_listings add column year_built integer;
