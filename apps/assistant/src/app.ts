@@ -28,7 +28,8 @@ import type { Config } from './config.ts';
 import { createDigests } from './digests/digests.ts';
 import { digestLifecycle } from './digests/lifecycle.ts';
 import { createDigestMetrics } from './digests/metrics.ts';
-import { createFiles, fileRoutes } from './files/index.ts';
+import { createFiles } from './files/files.ts';
+import { fileRoutes } from './files/routes.ts';
 import { homeRoutes } from './home/routes.ts';
 import {
   createIdentity,

@@ -1,6 +1,6 @@
 import type { ToolDefinition } from '@oselya/model';
 import { mostAnswerTokens } from '../config.ts';
-import type { FileInfo } from '../files/index.ts';
+import type { FileInfo } from '../files/files.ts';
 import type { KnownFact } from '../memory/memory.ts';
 import type { Message } from '../sessions/index.ts';
 import { cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely';
 import { hasPermission, type AccessScope, type User } from '../access/permissions.ts';
-import { listFiles, MAX_FILES } from '../files/index.ts';
+import { listFiles, MAX_FILES } from '../files/files.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import { listMessages } from '../sessions/index.ts';

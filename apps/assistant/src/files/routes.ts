@@ -1,87 +1,115 @@
-import { cursors, describeErrors, type Server, toPage } from '@oselya/kit';
+import { cursors, describeErrors, pageQuery, type Server, toPage } from '@oselya/kit';
 import { create as contentDisposition } from 'content-disposition';
-import type { FastifyRequest, onRequestHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { guardRefusals, signedIn } from '../access/guards.ts';
+import { signedIn } from '../access/guards.ts';
+import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
-import { problem, problemAnswers } from '../errors.ts';
-import { okAnswer, storableText } from '../schema.ts';
+import { okAnswer, storableText, timestamp } from '../schema.ts';
 import { sessionParams } from '../sessions/index.ts';
-import { toFileName } from './file-name.ts';
-import {
-  fileParams,
-  filesAnswer,
-  FILES_PAGE,
-  filesQuery,
-  presentFile,
-  presentStored,
-  storedFile,
-} from './schemas.ts';
-import type { Files } from './service.ts';
+import { type FileInfo, type Files, MAX_FILES, toFileName } from './files.ts';
 
-/** The largest file. It is in memory while it is stored, and while it is sent. */
+/** Maximum size of a file, which is in memory while it is stored or sent. */
 export const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
-/** How many files may come or go at once in one process. */
+/** Maximum number of transfers at once in a process. */
 const MAX_TRANSFERS = 16;
 
-/** How many of them may be one user's: as many as a browser opens to one host at once. */
+/** Maximum number of a user's transfers at once: as many connections as a browser opens to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
-const PATH = '/sessions/:id/files/:name';
-
-/** Where a page of files ended: the last name. */
+/** A page's cursor: its last name. */
 const names = cursors(storableText({ maxLength: 1024 }));
 
-/** Bytes have no JSON schema. */
-const bytes = Type.Unsafe<Buffer>(Type.Unknown());
+/** Binary content has no JSON schema. */
+const binary = Type.Unsafe<Buffer>(Type.Unknown());
 
+const fileParams = Type.Object({
+  ...sessionParams.properties,
+  name: Type.String({
+    description:
+      'One path segment, percent-encoded: no `/`, `\\`, control characters, dots or spaces at its ends, or names that Windows reserves; at most 200 bytes of UTF-8.',
+  }),
+});
+
+const info = {
+  name: Type.String({ description: 'In the normal form C.' }),
+  size_bytes: Type.Integer(),
+  sha256: Type.String({ description: 'Of the content, in hex.' }),
+  media_type: Type.String({ description: 'Determined by the content.' }),
+  updated_at: timestamp(),
+};
+
+const example = {
+  name: 'план квартири.pdf',
+  size_bytes: 48_213,
+  sha256: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  media_type: 'application/pdf',
+  updated_at: '2026-03-04T17:42:10.000Z',
+};
+
+const storedFile = Type.Object(info, { examples: [example] });
+
+function presentStored(file: FileInfo): Static<typeof storedFile> {
+  const { name, size_bytes, sha256, media_type } = file;
+  return { name, size_bytes, sha256, media_type, updated_at: file.updated_at.toISOString() };
+}
+
+const PATH = '/sessions/:id/files/:name';
 const tags = ['sessions'];
-const config = { access: 'signed-in' } as const;
-const refusals = [...guardRefusals, 'session_not_yours', 'session_not_found', 422] as const;
+const access = 'signed-in';
+const sessionErrors = ['session_not_yours', 'session_not_found'] as const;
 
-/** `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
+/** Adds `/sessions/{id}/files`. Specification 000, Ownership rules on session endpoints; Contract 3. */
 export async function fileRoutes(
   app: Server,
   files: Files,
   { maxTransfers = MAX_TRANSFERS } = {},
 ): Promise<void> {
-  const transfer = [
-    limitPerUser(MAX_TRANSFERS_PER_USER, () =>
-      problem('unavailable', {
-        detail: `${MAX_TRANSFERS_PER_USER} files of yours are on their way, which is the most at once. Wait until one has come or gone, then try again.`,
-        headers: { 'retry-after': '2' },
-      }),
-    ),
+  const tooManyTransfers = () =>
+    problem('unavailable', {
+      detail: `${MAX_TRANSFERS_PER_USER} of your files are being transferred, which is the maximum. Wait until one has finished, then try again.`,
+      headers: { 'retry-after': '2' },
+    });
+  const transferLimits = [
+    limitPerUser(MAX_TRANSFERS_PER_USER, tooManyTransfers),
     limitTransfers(maxTransfers, 'files'),
   ];
+
   app.get(
     '/sessions/:id/files',
     {
-      config,
+      config: { access, errors: sessionErrors },
       schema: {
         tags,
         summary: 'The files of a session',
         params: sessionParams,
-        querystring: filesQuery,
-        response: { 200: filesAnswer, ...problemAnswers(...refusals) },
+        querystring: Type.Object(pageQuery({ limit: MAX_FILES, maxLimit: MAX_FILES })),
+        response: {
+          200: Type.Array(Type.Object({ ...info, created_at: timestamp() }), {
+            description: 'Sorted by name.',
+            examples: [[{ ...example, created_at: '2026-03-02T09:15:00.000Z' }]],
+          }),
+        },
       },
     },
     async (request, reply) => {
-      const { limit = FILES_PAGE.limit, cursor } = request.query;
-      const page = { after: names.read(cursor), limit: limit + 1 };
-      const sessionId = request.params.id;
-      const rows = await files.listFiles(signedIn(request), { sessionId, ...page });
-      const cursorOf = ({ name }: { name: string }) => names.write(name);
-      return toPage(rows, { limit, cursorOf, request, reply }).map(presentFile);
+      const { limit = MAX_FILES, cursor } = request.query;
+      const page = { sessionId: request.params.id, after: names.read(cursor), limit: limit + 1 };
+      const rows = await files.listFiles(signedIn(request), page);
+      const cursorOf = ({ name }: FileInfo) => names.write(name);
+      return toPage(rows, { limit, cursorOf, request, reply }).map((file) => ({
+        ...presentStored(file),
+        created_at: file.created_at.toISOString(),
+      }));
     },
   );
 
   app.get(
     PATH,
     {
-      config,
-      onRequest: transfer,
+      config: { access, errors: [...sessionErrors, 'file_not_found', 'unavailable'] },
+      onRequest: transferLimits,
       schema: {
         tags,
         summary: 'Downloads a file of a session',
@@ -89,19 +117,16 @@ export async function fileRoutes(
         response: {
           200: {
             description: 'The file, as an attachment.',
-            content: { '*/*': { schema: bytes } },
+            content: { '*/*': { schema: binary } },
           },
-          ...problemAnswers(...refusals, 'file_not_found', 'unavailable'),
         },
       },
     },
     async (request, reply) => {
       const name = toFileName(request.params.name);
-      const { content, mediaType } = await files.readFile(signedIn(request), {
-        sessionId: request.params.id,
-        name,
-      });
-      // Whatever it is, no browser may run it as a page of this origin, and no cache may keep it.
+      const key = { sessionId: request.params.id, name };
+      const { content, media_type } = await files.readFile(signedIn(request), key);
+      // No browser may run it as a page of this origin, and no cache may keep it.
       return reply
         .headers({
           'content-disposition': contentDisposition(name),
@@ -109,7 +134,7 @@ export async function fileRoutes(
           'x-content-type-options': 'nosniff',
           'cache-control': 'private, no-store',
         })
-        .type(mediaType)
+        .type(media_type)
         .send(content);
     },
   );
@@ -117,80 +142,68 @@ export async function fileRoutes(
   app.delete(
     PATH,
     {
-      config,
+      config: { access, errors: [...sessionErrors, 'file_not_found'] },
       schema: {
         tags,
         summary: 'Deletes a file of a session',
         params: fileParams,
-        response: {
-          200: okAnswer,
-          ...problemAnswers(...refusals, 'cross_site_request', 'file_not_found'),
-        },
+        response: { 200: okAnswer },
       },
     },
     async (request) => {
-      const name = toFileName(request.params.name);
-      await files.deleteFile(signedIn(request), { sessionId: request.params.id, name });
+      const key = { sessionId: request.params.id, name: toFileName(request.params.name) };
+      await files.deleteFile(signedIn(request), key);
       return { ok: true as const };
     },
   );
 
-  await app.register(async (scope) => uploadRoute(scope, files, transfer));
-}
-
-/** A scope of its own: nowhere else is a body taken as it is, whatever its type. */
-function uploadRoute(app: Server, files: Files, transfer: readonly onRequestHookHandler[]): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-
-  app.put(
-    PATH,
-    {
-      config,
-      bodyLimit: MAX_FILE_BYTES,
-      // After the guard, which says who sends it, and before the body is read.
-      onRequest: [(request) => checkAddress(request, files), ...transfer],
-      schema: {
-        tags,
-        summary: 'Stores a file of a session, or replaces it',
-        description:
-          "The body is the file, as it is: any content type, up to 10 MiB. A session's files are at most 100, and those of its owner 1 GiB together.",
-        params: fileParams,
-        body: { content: { 'application/octet-stream': { schema: bytes } } },
-        response: {
-          200: { ...storedFile, description: 'It replaced the file of that name.' },
-          201: { ...storedFile, description: 'It is new.' },
-          ...problemAnswers(
-            400,
-            ...refusals,
-            'cross_site_request',
-            413,
-            415,
-            'too_many_files',
-            'too_much_stored',
-            'unavailable',
-          ),
+  // Only in this scope is a body of any content type accepted as it is.
+  await app.register((uploads, _options, ready) => {
+    const scope: Server = uploads;
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
+      done(null, body),
+    );
+    scope.put(
+      PATH,
+      {
+        config: {
+          access,
+          errors: [...sessionErrors, 'too_many_files', 'too_much_stored', 'unavailable'],
+        },
+        bodyLimit: MAX_FILE_BYTES,
+        onRequest: [(request) => checkTarget(request, files), ...transferLimits],
+        schema: {
+          tags,
+          summary: 'Stores a file of a session, or replaces it',
+          description:
+            'The body is the file: any content type, up to 10 MiB. A session has at most 100 files, and the files of its owner have at most 1 GiB together.',
+          params: fileParams,
+          body: { content: { 'application/octet-stream': { schema: binary } } },
+          response: {
+            200: { ...storedFile, description: 'It replaced the file of that name.' },
+            201: { ...storedFile, description: 'It is new.' },
+          },
         },
       },
-    },
-    async (request, reply) => {
-      const name = toFileName(request.params.name);
-      const { id: sessionId } = request.params;
-      // A request without a body has nothing to parse: that is an empty file.
-      const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-      const user = signedIn(request);
-      const { file, isNew } = await files.writeFile(user, { sessionId, name, content });
-      return reply.status(isNew ? 201 : 200).send(presentStored(file));
-    },
-  );
+      async (request, reply) => {
+        const name = toFileName(request.params.name);
+        // A request without a body is not parsed: it is an empty file.
+        const content = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+        const wanted = { sessionId: request.params.id, name, content };
+        const { file, isNew } = await files.writeFile(signedIn(request), wanted);
+        return reply.status(isNew ? 201 : 200).send(presentStored(file));
+      },
+    );
+    ready();
+  });
 }
 
 /**
- * Refuses an upload for what its address says, without reading its body: Node passes over what of that
- * still comes. Fastify holds the address against its schema after the body only.
- * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`.
+ * Rejects an upload by its path before the body is read. Fastify validates the path only after the body.
+ * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`
  */
-async function checkAddress(
+async function checkTarget(
   request: FastifyRequest<{ Params: Static<typeof fileParams> }>,
   files: Files,
 ): Promise<void> {

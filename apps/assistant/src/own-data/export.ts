@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely';
 import { findConversationSummary } from '../agent/index.ts';
 import { listAudit } from '../admin/audit.ts';
 import { listSteps } from '../planning/index.ts';
-import { findFile, listFiles } from '../files/index.ts';
+import { findFile, listFiles } from '../files/files.ts';
 import { readOwnAccount } from '../identity/index.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';

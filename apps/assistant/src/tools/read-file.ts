@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type Files, TEXT_TYPE, toFileName } from '../files/index.ts';
+import { type Files, TEXT_TYPE, toFileName } from '../files/files.ts';
 import { defineTool, ToolError } from './tool.ts';
 
 /** How much of a file one call gives, in bytes: some 6,000 Cyrillic letters, which is 3,000 tokens. */
@@ -33,7 +33,11 @@ export const readFile = (files: Pick<Files, 'readPart'>) =>
     async run({ name: asked, from = 0 }, { user, sessionId, outputBytes }) {
       const name = toFileName(asked);
       const file = { sessionId, name, from, bytes: PART_BYTES };
-      const { part, sizeBytes, mediaType } = await files.readPart(user, file);
+      const {
+        part,
+        size_bytes: sizeBytes,
+        media_type: mediaType,
+      } = await files.readPart(user, file);
       if (mediaType !== TEXT_TYPE) {
         throw new ToolError(`${name} is no text, but ${mediaType}: only text can be read`);
       }

@@ -1,6 +1,6 @@
 import type { ToolDefinition } from '@oselya/model';
 import type { Collector } from '../collector/client.ts';
-import type { Files } from '../files/index.ts';
+import type { Files } from '../files/files.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import { forgetFact } from './forget-fact.ts';

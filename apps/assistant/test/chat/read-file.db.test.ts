@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createFiles } from '../../src/files/index.ts';
+import { createFiles } from '../../src/files/files.ts';
 import { readFile } from '../../src/tools/read-file.ts';
 import { userOf } from '../helpers/people.ts';
 import { openStage, type Talker, talk } from './stage.ts';

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { beforeEach, test } from 'node:test';
+import { ProblemError } from '@oselya/kit';
 import { parse } from 'content-disposition';
-import fc from 'fast-check';
-import { openAssistant } from '../helpers/assistant.ts';
+import { sql } from 'kysely';
+import { createFiles } from '../../src/files/files.ts';
+import type { Role, User } from '../../src/access/permissions.ts';
+import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { SEVERAL_PEOPLE, signInEverybody } from '../helpers/people.ts';
+import { until } from '../helpers/until.ts';
 import { pages } from '../memory/people.ts';
 import { addSessions, takeAudit } from '../sessions/rows.ts';
 import { upload } from './upload.ts';
@@ -12,6 +18,8 @@ import { upload } from './upload.ts';
 const assistant = await openAssistant(SEVERAL_PEOPLE);
 const { db, instance } = assistant;
 const app = await instance();
+const second = await instance();
+const url = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
 const { owner, stranger, holder, admin } = await signInEverybody(assistant, app, [
   'svc.files.read_all',
 ]);
@@ -24,26 +32,32 @@ beforeEach(async () => {
 
 const path = (name: string, session = 's') =>
   `/sessions/${session}/files/${encodeURIComponent(name)}`;
-const sha256 = (content: Buffer) => createHash('sha256').update(content).digest('hex');
-
+const put = (name: string, content: string | Buffer, type?: string | null) =>
+  upload(app, owner, path(name), {
+    content: Buffer.from(content),
+    ...(type !== undefined && { type }),
+  });
+const namesOf = (answer: { json: () => { name: string }[] }) =>
+  answer.json().map(({ name }) => name);
 const line = (action: string, actor_id: string, details: object) => ({
   action,
   actor_id,
   user_id: 'u-owner',
   details: { session_id: 's', ...details },
 });
+const countFiles = async () =>
+  (await db.selectFrom('session_files').select('name').execute()).length;
 
-test('a file comes back as it went in, as an attachment that no browser runs or keeps', async () => {
+test('a file is stored, replaced, downloaded as an attachment, and deleted', async () => {
   const content = randomBytes(100_000);
   const name = 'план "квартири" №5.html';
-  const stored = await upload(app, owner, path(name), { content, type: 'text/html' });
+  const stored = await put(name, content, 'text/html');
   assert.equal(stored.statusCode, 201);
   const { updated_at, media_type, ...rest } = stored.json();
-  assert.deepEqual(rest, { name, size_bytes: 100_000, sha256: sha256(content) });
+  assert.deepEqual(rest, { name, size_bytes: 100_000, sha256: hash('sha256', content) });
   assert.equal(new Date(updated_at).toISOString(), updated_at);
 
   const answer = await owner.get(path(name));
-  assert.equal(answer.statusCode, 200);
   assert.ok(answer.rawPayload.equals(content));
   const { headers } = answer;
   assert.equal(headers['content-type'], media_type);
@@ -52,162 +66,94 @@ test('a file comes back as it went in, as an attachment that no browser runs or 
   assert.equal(headers['cache-control'], 'private, no-store');
   const disposition = parse(String(headers['content-disposition']));
   assert.deepEqual([disposition.type, disposition.parameters['filename']], ['attachment', name]);
-});
 
-test('a file that is sent again replaces the one of its name', async () => {
-  const first = await upload(app, owner, path('a.txt'), { content: Buffer.from('one') });
-  const again = await upload(app, owner, path('a.txt'), { content: Buffer.from('three') });
-  assert.deepEqual([first.statusCode, again.statusCode], [201, 200]);
-  assert.equal(again.json().size_bytes, 5);
-  assert.equal((await owner.get(path('a.txt'))).body, 'three');
+  const again = await put(name, 'three');
+  assert.deepEqual([again.statusCode, again.json().size_bytes], [200, 5]);
   const [file, ...more] = (await owner.get('/sessions/s/files')).json();
   assert.equal(more.length, 0);
-  assert.deepEqual(Object.keys(file).toSorted(), [
-    'created_at',
-    'media_type',
-    'name',
-    'sha256',
-    'size_bytes',
-    'updated_at',
-  ]);
+  assert.partialDeepStrictEqual(file, again.json());
   assert.ok(file.updated_at >= file.created_at);
-});
 
-for (const type of [
-  'application/json',
-  'text/plain',
-  'multipart/form-data; boundary=x',
-  'application/x-www-form-urlencoded',
-  'image/png',
-  '*/*',
-  'application/octet-stream',
-  null,
-]) {
-  test(`a body of the type ${type} is taken as it is`, async () => {
-    const content = Buffer.from('{not json');
-    const answer = await upload(app, owner, path('x'), { content, type });
-    assert.equal(answer.statusCode, 201);
-    assert.equal((await owner.get(path('x'))).body, '{not json');
-  });
-}
-
-test('an empty file is a file, with a type or without', async () => {
-  for (const type of ['text/plain', null]) {
-    const answer = await upload(app, owner, path('empty'), { content: Buffer.alloc(0), type });
-    assert.equal(answer.json().size_bytes, 0, answer.body);
-    assert.equal(answer.json().sha256, sha256(Buffer.alloc(0)));
+  // Both normal forms of a name are the same file.
+  await put('їжак.txt'.normalize('NFD'), 'a');
+  assert.deepEqual((await put('їжак.txt', 'b')).statusCode, 200);
+  assert.deepEqual((await owner.request('DELETE', path(name))).json(), { ok: true });
+  for (const gone of [await owner.request('DELETE', path(name)), await owner.get(path(name))]) {
+    assert.deepEqual([gone.statusCode, gone.json().code], [404, 'file_not_found']);
   }
-  assert.equal((await owner.get(path('empty'))).rawPayload.length, 0);
+  assert.deepEqual(namesOf(await owner.get('/sessions/s/files')), ['їжак.txt']);
 });
 
-test('ten mebibytes are a file, and a byte more is 413', async () => {
+test('bodies of any type and up to 10 MiB are stored unchanged, elsewhere bodies are JSON', async () => {
+  const form = 'multipart/form-data; boundary=x';
+  for (const type of ['application/json', 'text/plain', form, 'image/png', '*/*', null]) {
+    assert.equal((await put(`of ${type?.[0]}`, '{not json', type)).statusCode, 201);
+    assert.equal((await owner.get(path(`of ${type?.[0]}`))).body, '{not json');
+    assert.equal((await put('empty', '', type)).json().size_bytes, 0);
+    await db.deleteFrom('session_files').execute();
+  }
   const content = Buffer.alloc(10 * 1024 * 1024, 7);
-  assert.equal((await upload(app, owner, path('big'), { content })).statusCode, 201);
+  assert.equal((await put('big', content)).statusCode, 201);
   assert.equal((await owner.get(path('big'))).rawPayload.length, content.length);
-  const larger = Buffer.concat([content, Buffer.from('!')]);
-  const answer = await upload(app, owner, path('bigger'), { content: larger });
-  assert.deepEqual([answer.statusCode, answer.json().code], [413, 'body_too_large']);
+  const larger = await put('bigger', Buffer.concat([content, Buffer.from('!')]));
+  assert.deepEqual([larger.statusCode, larger.json().code], [413, 'body_too_large']);
   assert.equal((await owner.get(path('bigger'))).statusCode, 404);
-});
 
-test('elsewhere a body is still JSON, and small', async () => {
-  const answer = await upload(app, owner, '/sessions/s', {
-    content: Buffer.from('x'),
-    type: 'a/b',
-    method: 'PATCH',
-  });
-  assert.equal(answer.statusCode, 415);
   const large = Buffer.from(JSON.stringify({ name: 'a'.repeat(70_000) }));
-  const type = 'application/json';
-  const refused = await upload(app, owner, '/sessions/s', {
-    content: large,
-    type,
-    method: 'PATCH',
-  });
-  assert.equal(refused.statusCode, 413);
-});
-
-test('names in both normal forms are one file', async () => {
-  const name = 'їжак.txt';
-  await upload(app, owner, path(name.normalize('NFD')), { content: Buffer.from('a') });
-  const answer = await upload(app, owner, path(name), { content: Buffer.from('b') });
-  assert.deepEqual([answer.statusCode, answer.json().name], [200, name]);
-  assert.equal((await owner.get(path(name.normalize('NFD')))).body, 'b');
-});
-
-test('what is no name is 422 with the rule, for every method', async () => {
-  const bad = path('a/b');
-  const answers = [
-    await upload(app, owner, bad, { content: Buffer.from('a') }),
-    await owner.get(bad),
-    await owner.request('DELETE', bad),
-  ];
-  for (const answer of answers) {
-    assert.equal(answer.statusCode, 422);
-    assert.deepEqual(answer.json().errors, [
-      { path: 'params/name', message: 'must not contain / or \\' },
-    ]);
+  for (const [type, status] of [
+    ['a/b', 415],
+    ['application/json', 413],
+  ] as const) {
+    const options = { content: large, type, method: 'PATCH' as const };
+    assert.equal((await upload(app, owner, '/sessions/s', options)).statusCode, status);
   }
 });
 
-test('a file, and only it, is deleted', async () => {
-  for (const name of ['a', 'b']) {
-    await upload(app, owner, path(name), { content: Buffer.from(name) });
-  }
-  assert.deepEqual((await owner.request('DELETE', path('a'))).json(), { ok: true });
-  const gone = await owner.request('DELETE', path('a'));
-  assert.deepEqual([gone.statusCode, gone.json().code], [404, 'file_not_found']);
-  assert.equal((await owner.get(path('a'))).json().code, 'file_not_found');
-  const list: { name: string }[] = (await owner.get('/sessions/s/files')).json();
-  assert.deepEqual(
-    list.map(({ name }) => name),
-    ['b'],
-  );
-});
-
-test('files come in pages by their names, all of them unless less is asked for', async () => {
+test('files have pages in the order of their names', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'Ж "ї" №'];
-  for (const name of names) await upload(app, owner, path(name), { content: Buffer.from('x') });
+  for (const name of names) await put(name, 'x');
   const whole = await owner.get('/sessions/s/files');
   assert.deepEqual(namesOf(whole).toSorted(), names.toSorted());
   assert.equal(whole.headers['link'], undefined);
-  for (const limit of [1, 4, 6, 100]) {
+  for (const limit of [1, 4, 6]) {
     const answers = await pages(owner, `/sessions/s/files?limit=${limit}`);
     assert.deepEqual(answers.flatMap(namesOf), namesOf(whole));
     assert.equal(answers.length, Math.ceil(names.length / limit));
   }
-  for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${NUL_CURSOR}`]) {
+  const nul = Buffer.from(JSON.stringify('a\0')).toString('base64url');
+  for (const query of ['limit=0', 'limit=101', 'cursor=x', `cursor=${nul}`]) {
     assert.equal((await owner.get(`/sessions/s/files?${query}`)).statusCode, 422, query);
   }
 });
 
-const namesOf = (answer: { json: () => { name: string }[] }) =>
-  answer.json().map(({ name }) => name);
-
-const NUL_CURSOR = Buffer.from(JSON.stringify('a\0')).toString('base64url');
-
-test('who may do what: the owner and admins everything, permission holders may read', async () => {
-  const content = Buffer.from('x');
-  await upload(app, owner, path('a'), { content });
-  const statuses = async (browser: typeof owner, session: string) => [
+test('the owner and admins have all access, holders of the permission may read', async () => {
+  await put('a', 'x');
+  const statuses = async (browser: Browser, session: string) => [
     (await browser.get(`/sessions/${session}/files`)).statusCode,
     (await browser.get(path('a', session))).statusCode,
-    (await upload(app, browser, path('b', session), { content })).statusCode,
+    (await upload(app, browser, path('b', session), { content: Buffer.from('x') })).statusCode,
     (await browser.request('DELETE', path('b', session))).statusCode,
   ];
   assert.deepEqual(await statuses(owner, 's'), [200, 200, 201, 200]);
   assert.deepEqual(await statuses(stranger, 's'), [403, 403, 403, 403]);
+  assert.deepEqual(await takeAudit(db), []);
   assert.deepEqual(await statuses(holder, 's'), [200, 200, 403, 403]);
   assert.deepEqual(await statuses(admin, 's'), [200, 200, 201, 200]);
+  const readings = ['u-holder', 'u-admin'].map((reader) => [
+    line('others_data_read', reader, { data: 'session_files' }),
+    line('others_data_read', reader, { data: 'session_file', name: 'a' }),
+  ]);
+  const file = { data: 'session_file', name: 'b' };
+  assert.deepEqual(await takeAudit(db), [
+    ...readings.flat(),
+    line('others_data_changed', 'u-admin', file),
+    line('others_data_changed', 'u-admin', { ...file, deleted: true }),
+  ]);
   for (const browser of [owner, stranger, holder]) {
     assert.deepEqual(await statuses(browser, 'legacy'), [403, 403, 403, 403]);
     assert.deepEqual(await statuses(browser, 'none'), [404, 404, 404, 404]);
   }
   assert.deepEqual(await statuses(admin, 'legacy'), [200, 404, 201, 200]);
-});
-
-test('a file that is there is not deleted by those who may only read it, or not even that', async () => {
-  await upload(app, owner, path('a'), { content: Buffer.from('x') });
   for (const browser of [stranger, holder]) {
     const answer = await browser.request('DELETE', path('a'));
     assert.deepEqual([answer.statusCode, answer.json().code], [403, 'session_not_yours']);
@@ -215,48 +161,211 @@ test('a file that is there is not deleted by those who may only read it, or not 
   assert.equal((await owner.get(path('a'))).body, 'x');
 });
 
-test('what others do with files is recorded, and what the owner does is not', async () => {
-  await upload(app, owner, path('a'), { content: Buffer.from('x') });
-  await owner.get(path('a'));
-  await owner.get('/sessions/s/files');
-  await stranger.get(path('a'));
-  assert.deepEqual(await takeAudit(db), []);
+/** Opens a connection and collects everything that the server sends. */
+async function open(): Promise<{ socket: Socket; received: () => string }> {
+  const socket = connect(Number(url.port), url.hostname);
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += String(chunk);
+  });
+  return { socket, received: () => text };
+}
 
-  await holder.get('/sessions/s/files');
-  await holder.get(path('a'));
-  await upload(app, admin, path('b'), { content: Buffer.from('x') });
-  await admin.request('DELETE', path('b'));
-  const file = { data: 'session_file', name: 'b' };
-  assert.deepEqual(await takeAudit(db), [
-    line('others_data_read', 'u-holder', { data: 'session_files' }),
-    line('others_data_read', 'u-holder', { data: 'session_file', name: 'a' }),
-    line('others_data_changed', 'u-admin', file),
-    line('others_data_changed', 'u-admin', { ...file, deleted: true }),
-  ]);
+const head = (method: string, target: string, browser: Browser | undefined, headers = '') =>
+  `${method} ${target} HTTP/1.1\r\nHost: ${url.host}\r\n${
+    browser === undefined ? '' : `Cookie: svc_auth_session=${browser.sid}\r\n`
+  }${headers}\r\n`;
+
+const LENGTH = 10 * 1024 * 1024;
+const SIZED = `Content-Length: ${LENGTH}\r\n`;
+const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+
+test('an upload is rejected by its path before its body is sent', async () => {
+  for (const [browser, target, status, code] of [
+    [undefined, '/sessions/s/files/a', 401, 'not_signed_in'],
+    [holder, '/sessions/s/files/a', 403, 'session_not_yours'],
+    [owner, '/sessions/legacy/files/a', 403, 'session_not_yours'],
+    [owner, '/sessions/none/files/a', 404, 'session_not_found'],
+    [owner, '/sessions/s/files/a%2fb', 422, 'validation_failed'],
+    [owner, '/sessions/s/files/', 422, 'validation_failed'],
+    [owner, '/sessions/s%00/files/a', 422, 'validation_failed'],
+    [owner, '/sessions//files/a', 422, 'validation_failed'],
+  ] as const) {
+    for (const [headers, body] of [
+      [SIZED, 'few'],
+      [CHUNKED, '3\r\nfew\r\n'],
+    ] as const) {
+      const { socket, received } = await open();
+      socket.write(head('PUT', target, browser, headers) + body);
+      await until(() => received().includes('"code"'));
+      assert.match(received(), new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.ok(received().includes(`"code":"${code}"`));
+      socket.destroy();
+    }
+  }
+  // The rest of the body is skipped, and the connection serves the next request.
+  const { socket, received } = await open();
+  socket.write(head('PUT', '/sessions/s/files/a', holder, SIZED));
+  await until(() => received().includes('session_not_yours'));
+  socket.write(Buffer.alloc(LENGTH, 'x'));
+  socket.write(head('GET', '/sessions/s/files', holder, 'Connection: close\r\n'));
+  await once(socket, 'close');
+  assert.match(received(), /session_not_yours[^]*HTTP\/1\.1 200 OK[^]*\[\]$/);
+  assert.equal(await countFiles(), 0);
 });
 
-test('any text as a name is a file that comes back, or a problem', async () => {
-  const anything = fc.oneof(
-    fc.string({ unit: 'binary', minLength: 1, maxLength: 40 }),
-    fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
-    fc.constantFrom('ж'.repeat(100), 'a'.repeat(200), '%2f', '..;', 'a?b#c', '%', 'CON', 'ﬁ'),
+test('unsafe paths are rejected', async () => {
+  for (const [target, status] of [
+    ['/sessions/s/files/..', 422],
+    ['/sessions/s/files/%2e%2e', 422],
+    ['/sessions/s/files/..%2f..%2fsecret', 422],
+    ['/sessions/s/files/..%5csecret', 422],
+    ['/sessions/s/files/a%00b', 422],
+    ['/sessions/s/files/%', 400],
+    ['/sessions/s/files/%c0%ae', 400],
+    ['/sessions/s/files/../../../etc/passwd', 404],
+  ] as const) {
+    const { socket, received } = await open();
+    socket.write(head('GET', target, owner, 'Connection: close\r\n'));
+    await once(socket, 'close');
+    assert.match(received(), new RegExp(`^HTTP/1\\.1 ${status} `), target);
+  }
+});
+
+test('an aborted or too large upload stores nothing', async () => {
+  for (const [headers, body] of [
+    ['Content-Length: 1000000\r\n', 'x'.repeat(100_000)],
+    [CHUNKED, `${(100_000).toString(16)}\r\n${'x'.repeat(100_000)}\r\n`],
+  ] as const) {
+    const accepted = once(app.server, 'connection');
+    const { socket } = await open();
+    const [received]: Socket[] = await accepted;
+    assert.ok(received);
+    socket.write(head('PUT', path('part'), owner, headers) + body);
+    await until(() => received.bytesRead > body.length);
+    socket.destroy();
+    await until(() => received.destroyed);
+    assert.equal(await countFiles(), 0);
+  }
+  const { socket, received } = await open();
+  const mebibyte = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
+  socket.write(head('PUT', path('big'), owner, CHUNKED) + mebibyte.repeat(11));
+  await until(() => received() !== '');
+  assert.match(received(), /^HTTP\/1\.1 413 /);
+  socket.destroy();
+  assert.equal(await countFiles(), 0);
+});
+
+test('concurrent uploads of one file store one of them whole', async () => {
+  const contents = Array.from({ length: 12 }, (_, index) => Buffer.alloc(50_000 + index, index));
+  const answers = await Promise.all(
+    contents.map((content, index) =>
+      upload(index % 2 === 0 ? app : second, owner, path('a'), { content }),
+    ),
   );
+  const isNew = answers.filter(({ statusCode }) => statusCode === 201);
+  assert.equal(isNew.length, 1);
+  const stored = (await owner.get(path('a'))).rawPayload;
+  assert.ok(stored.equals(contents[stored[0] ?? 0] ?? Buffer.alloc(0)));
+  const [file] = (await owner.get('/sessions/s/files')).json();
+  assert.deepEqual([file.size_bytes, file.sha256], [stored.length, hash('sha256', stored)]);
+});
+
+test('a session has at most a hundred files', async () => {
   const content = Buffer.from('x');
-  let stored = 0;
-  await fc.assert(
-    fc.asyncProperty(anything, async (text) => {
-      const put = await upload(app, owner, path(text), { content });
-      assert.ok([201, 404, 422].includes(put.statusCode), `${put.statusCode} ${put.body}`);
-      if (put.statusCode !== 201) return;
-      stored += 1;
-      const got = await owner.get(path(text));
-      assert.equal(got.body, 'x');
-      const disposition = parse(String(got.headers['content-disposition']));
-      assert.equal(disposition.parameters['filename'], put.json().name);
-      const deleted = await owner.request('DELETE', path(put.json().name));
-      assert.equal(deleted.statusCode, 200);
-    }),
-    { numRuns: 150 },
+  const rows = Array.from({ length: 98 }, (_, index) => ({
+    session_id: 's',
+    name: `file-${index}`,
+    size_bytes: 1,
+    sha256: '',
+    content,
+  }));
+  await db.insertInto('session_files').values(rows).execute();
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, (_, index) =>
+      upload(index % 2 === 0 ? app : second, owner, path(`new-${index}`), { content }),
+    ),
   );
-  assert.ok(stored > 30, `${stored} were names`);
+  const rejected = answers.filter(({ statusCode }) => statusCode === 409);
+  assert.equal(rejected.length, 8);
+  for (const answer of rejected) assert.equal(answer.json().code, 'too_many_files');
+  assert.equal(await countFiles(), 100);
+  assert.equal((await put('file-0', 'x')).statusCode, 200);
+  await owner.request('DELETE', path('file-0'));
+  assert.equal((await put('next', 'x')).statusCode, 201);
+});
+
+test('a file uploaded while its session is deleted is deleted or rejected', async () => {
+  for (let round = 0; round < 3; round += 1) {
+    await db.deleteFrom('conversation_sessions').execute();
+    await addSessions(db, { id: 's', user_id: 'u-owner' });
+    const [stored, deleted] = await Promise.all([
+      put('a', 'x'),
+      owner.request('DELETE', '/sessions/s', { app: second }),
+    ]);
+    assert.ok([201, 404].includes(stored.statusCode), stored.body);
+    assert.equal(deleted.statusCode, 200);
+    assert.equal(await countFiles(), 0);
+  }
+});
+
+const account = (id: string, role: Role = 'user'): User => ({
+  id,
+  email: `${id}@example.test`,
+  display_name: null,
+  role,
+  permissions: [],
+});
+
+test('the files of a user have a maximum size together', async () => {
+  const files = createFiles({ db, maxOwnerBytes: 100 });
+  const user = account('u-1');
+  const operator = account('u-3', 'admin');
+  const write = async (by: User, sessionId: string, name: string, bytes: number) => {
+    try {
+      await files.writeFile(by, { sessionId, name, content: Buffer.alloc(bytes) });
+      return 'ok';
+    } catch (error) {
+      if (error instanceof ProblemError) return error.code;
+      throw error;
+    }
+  };
+  const many = Array.from({ length: 20 }, (_, index) => `s-${index}`);
+  await addSessions(db, ...['a', 'b', ...many].map((id) => ({ id, user_id: 'u-1' })), {
+    id: 'c',
+    user_id: 'u-2',
+  });
+  for (const [by, session, name, bytes, outcome] of [
+    [user, 'a', 'one', 60, 'ok'],
+    [user, 'b', 'two', 41, 'too_much_stored'],
+    [operator, 'b', 'two', 41, 'too_much_stored'],
+    [user, 'b', 'two', 40, 'ok'],
+    [user, 'b', 'empty', 0, 'ok'],
+    [user, 'b', 'one', 1, 'too_much_stored'],
+    [user, 'a', 'one', 50, 'ok'],
+    [user, 'a', 'one', 61, 'too_much_stored'],
+    [account('u-2'), 'c', 'two', 100, 'ok'],
+    [operator, 'legacy', 'one', 90, 'ok'],
+    [operator, 'legacy', 'two', 90, 'ok'],
+  ] as const) {
+    assert.equal(await write(by, session, name, bytes), outcome, `${session}/${name} ${bytes}`);
+  }
+  await files.deleteFile(user, { sessionId: 'a', name: 'one' });
+  const outcomes = await Promise.all(many.map((id) => write(user, id, 'x', 20)));
+  assert.equal(outcomes.filter((outcome) => outcome === 'ok').length, 3);
+  const { rows } = await sql<{ bytes: number }>`
+    select sum(size_bytes)::int as bytes from session_files
+    join conversation_sessions s on s.id = session_id where s.user_id = 'u-1'`.execute(db);
+  assert.equal(rows[0]?.bytes, 100);
+
+  // The default maximum is one gibibyte.
+  const size_bytes = 1024 ** 3 - 5;
+  const big = { session_id: 's', name: 'big', size_bytes, sha256: '', content: Buffer.of(1) };
+  await db.insertInto('session_files').values(big).execute();
+  const rejected = await put('x', '123456');
+  assert.deepEqual([rejected.statusCode, rejected.json().code], [409, 'too_much_stored']);
+  assert.match(rejected.json().detail, /1073741824 bytes/);
+  assert.equal((await put('x', '12345')).statusCode, 201);
 });

@@ -1,5 +1,5 @@
 import { createCollector } from '../../src/collector/client.ts';
-import { createFiles } from '../../src/files/index.ts';
+import { createFiles } from '../../src/files/files.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { createTools } from '../../src/tools/tools.ts';
 

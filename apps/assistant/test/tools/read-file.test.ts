@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TEXT_TYPE } from '../../src/files/index.ts';
+import { TEXT_TYPE } from '../../src/files/files.ts';
 import { readFile } from '../../src/tools/read-file.ts';
 import { userOf } from '../helpers/people.ts';
 
@@ -22,7 +22,7 @@ function fileOf(text: string) {
     readPart: (_user, { name, from, bytes }) => {
       asked.push({ name, bytes });
       const part = content.subarray(from, from + bytes);
-      return Promise.resolve({ part, sizeBytes: content.length, mediaType: TEXT_TYPE });
+      return Promise.resolve({ part, size_bytes: content.length, media_type: TEXT_TYPE });
     },
   });
   return { asked, tool };

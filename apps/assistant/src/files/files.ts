@@ -1,0 +1,337 @@
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { fileTypeFromBuffer } from 'file-type';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type AccessScope, accessScope, lockOwner, type User } from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
+import { problem } from '../errors.ts';
+import { isOwnerWithin, isSessionWithin, lockSession, requireSession } from '../sessions/index.ts';
+import type { Tables } from '../tables.ts';
+
+/** Maximum number of files of a session. */
+export const MAX_FILES = 100;
+
+/** Maximum size of all files of a user, in bytes. Adopted legacy sessions may exceed it. */
+const MAX_OWNER_BYTES = 1024 ** 3;
+
+/** Media type of files of unknown content. */
+export const UNKNOWN_TYPE = 'application/octet-stream';
+
+/** Media type of all text, so that no browser runs it. */
+export const TEXT_TYPE = 'text/plain; charset=utf-8';
+
+/** A file without its content. */
+export type FileInfo = {
+  name: string;
+  size_bytes: number;
+  /** Of the content, in hex. */
+  sha256: string;
+  /** Determined by the content. */
+  media_type: string;
+  created_at: Date;
+  updated_at: Date;
+};
+
+/** Identifies a file. The name is a result of `toFileName`. */
+export type FileKey = { sessionId: string; name: string };
+
+/** The files of sessions under their access rules. */
+export type Files = ReturnType<typeof createFiles>;
+
+/**
+ * Creates the operations on the files of a session: for its owner, admins, and readers with `svc.files.read_all`.
+ * Access to others' files is recorded. All operations throw ProblemError `session_not_found` or `session_not_yours`.
+ * Specification 000, Ownership rules on session endpoints.
+ */
+export function createFiles({
+  db,
+  maxOwnerBytes = MAX_OWNER_BYTES,
+}: {
+  db: Kysely<Tables>;
+  maxOwnerBytes?: number;
+}) {
+  return {
+    /** Lists at most `limit` files of a session by name. */
+    async listFiles(
+      user: User,
+      { sessionId, ...page }: { sessionId: string; after?: string | undefined; limit: number },
+    ): Promise<FileInfo[]> {
+      const reach = accessScope(user, 'svc.files.read_all');
+      const { userId: ownerId } = await requireSession(db, { sessionId, reach });
+      const details = { data: 'session_files', session_id: sessionId };
+      await recordOthersData(db, 'others_data_read', { actorId: user.id, ownerId, details });
+      return listFiles(db, { sessionId, reach, ...page });
+    },
+
+    /**
+     * Reads a file.
+     * @throws ProblemError `file_not_found`
+     */
+    readFile: (user: User, key: FileKey): Promise<{ content: Buffer; media_type: string }> =>
+      read(user, key, (reach) => findFile(db, { ...key, reach })),
+
+    /**
+     * Reads a part of a file without loading the rest.
+     * @param part.from First byte.
+     * @param part.bytes Maximum number of bytes.
+     * @throws ProblemError `file_not_found`
+     */
+    readPart: (
+      user: User,
+      { from, bytes, ...key }: FileKey & { from: number; bytes: number },
+    ): Promise<{ part: Buffer; size_bytes: number; media_type: string }> =>
+      read(user, key, (reach) =>
+        selectFile(db, { ...key, reach })
+          .select([
+            // SQL counts bytes from 1.
+            sql<Buffer>`substring(content from ${from + 1}::integer for ${bytes}::integer)`.as(
+              'part',
+            ),
+            sql<number>`octet_length(content)`.as('size_bytes'),
+          ])
+          .executeTakeFirst(),
+      ),
+
+    /** Checks that `user` may write into a session; `writeFile` checks again. */
+    async checkWrite(user: User, sessionId: string): Promise<void> {
+      await requireSession(db, { sessionId, reach: accessScope(user) });
+    },
+
+    /**
+     * Stores a file, replacing one of the same name.
+     * @throws ProblemError `too_many_files` for a new file, `too_much_stored`
+     */
+    async writeFile(
+      user: User,
+      { content, ...key }: FileKey & { content: Buffer },
+    ): Promise<{ file: FileInfo; isNew: boolean }> {
+      const { sessionId, name } = key;
+      const reach = accessScope(user);
+      const mediaType = await mediaTypeOf(content);
+      return db.transaction().execute(async (trx) => {
+        const { userId } = await requireSession(trx, { sessionId, reach });
+        if (userId !== null) await lockOwner(trx, userId);
+        const session = await lockSession(trx, { sessionId, reach });
+        if (session === undefined) throw problem('session_not_found');
+        const isNew = await checkRoom(trx, { ...key, userId }, content.length);
+        const file = await storeFile(trx, { ...key, content, mediaType });
+        const details = { data: 'session_file', session_id: sessionId, name };
+        const change = { actorId: user.id, ownerId: session.user_id, details };
+        await recordOthersData(trx, 'others_data_changed', change);
+        return { file, isNew };
+      });
+    },
+
+    /**
+     * Deletes a file.
+     * @throws ProblemError `file_not_found`
+     */
+    async deleteFile(user: User, { sessionId, name }: FileKey): Promise<void> {
+      const reach = accessScope(user);
+      await db.transaction().execute(async (trx) => {
+        const deleted = await trx
+          .deleteFrom('session_files')
+          .using('conversation_sessions')
+          .where('session_files.session_id', '=', sessionId)
+          .where('session_files.name', '=', name)
+          .whereRef('conversation_sessions.id', '=', 'session_files.session_id')
+          .where(isOwnerWithin(reach))
+          .returning('conversation_sessions.user_id')
+          .executeTakeFirst();
+        if (deleted === undefined) throw await notFound(trx, sessionId, reach);
+        const details = { data: 'session_file', session_id: sessionId, name, deleted: true };
+        const change = { actorId: user.id, ownerId: deleted.user_id, details };
+        await recordOthersData(trx, 'others_data_changed', change);
+      });
+    },
+  };
+
+  /** Reads from a file and records the access to another's. */
+  async function read<Found extends { user_id: string | null }>(
+    user: User,
+    { sessionId, name }: FileKey,
+    find: (reach: AccessScope) => Promise<Found | undefined>,
+  ): Promise<Found> {
+    const reach = accessScope(user, 'svc.files.read_all');
+    const found = await find(reach);
+    if (found === undefined) throw await notFound(db, sessionId, reach);
+    const details = { data: 'session_file', session_id: sessionId, name };
+    const reading = { actorId: user.id, ownerId: found.user_id, details };
+    await recordOthersData(db, 'others_data_read', reading);
+    return found;
+  }
+
+  /**
+   * Checks that there is room for a file, and returns whether it is new.
+   * @throws ProblemError `too_many_files`, `too_much_stored`
+   */
+  async function checkRoom(
+    trx: Transaction<Tables>,
+    { userId, sessionId, name }: FileKey & { userId: string | null },
+    bytes: number,
+  ): Promise<boolean> {
+    const others = await trx
+      .selectFrom('session_files')
+      .select(({ fn }) => [
+        fn.countAll<number>().as('count'),
+        fn.countAll<number>().filterWhere('name', '=', name).as('same'),
+      ])
+      .where('session_id', '=', sessionId)
+      .executeTakeFirstOrThrow();
+    if (others.count - others.same >= MAX_FILES) {
+      throw problem('too_many_files', {
+        detail: `It has ${MAX_FILES}, which is the maximum. Delete one that you no longer need, then send this one again.`,
+      });
+    }
+    const isNew = others.same === 0;
+    // Files of a session without an owner count for nobody.
+    if (userId === null) return isNew;
+    const { stored } = await trx
+      .selectFrom('session_files')
+      .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
+      .select(sql<number>`coalesce(sum(size_bytes), 0)`.as('stored'))
+      .where('user_id', '=', userId)
+      .where(
+        sql<boolean>`(session_files.session_id, session_files.name) <> (${sessionId}, ${name})`,
+      )
+      .executeTakeFirstOrThrow();
+    if (stored + bytes <= maxOwnerBytes) return isNew;
+    throw problem('too_much_stored', {
+      detail: `The files of the session's owner may have ${maxOwnerBytes} bytes together. Delete some that you no longer need, then send this one again.`,
+    });
+  }
+}
+
+/** Returns why a session has no such file. */
+async function notFound(db: Kysely<Tables>, sessionId: string, reach: AccessScope) {
+  await requireSession(db, { sessionId, reach });
+  return problem('file_not_found');
+}
+
+const mediaType = sql<string>`coalesce(session_files.media_type, ${UNKNOWN_TYPE})`.as('media_type');
+
+const infoColumns = [
+  'name',
+  'size_bytes',
+  'sha256',
+  mediaType,
+  'session_files.created_at',
+  'session_files.updated_at',
+] as const;
+
+/**
+ * Lists at most `limit` files of a session in a scope by name.
+ * @param page.after The last name of the page before.
+ */
+export function listFiles(
+  db: Kysely<Tables>,
+  {
+    sessionId,
+    reach,
+    after,
+    limit,
+  }: { sessionId: string; reach: AccessScope; after?: string | undefined; limit: number },
+): Promise<FileInfo[]> {
+  let query = db
+    .selectFrom('session_files')
+    .select(infoColumns)
+    .where('session_id', '=', sessionId)
+    .where(isSessionWithin(reach, 'session_files.session_id'))
+    .orderBy('name')
+    .limit(limit);
+  if (after !== undefined) query = query.where('name', '>', after);
+  return query.execute();
+}
+
+/** Finds a file of a session in a scope, and the session's owner. */
+export function findFile(
+  db: Kysely<Tables>,
+  key: FileKey & { reach: AccessScope },
+): Promise<{ content: Buffer; media_type: string; user_id: string | null } | undefined> {
+  return selectFile(db, key).select('session_files.content').executeTakeFirst();
+}
+
+function selectFile(
+  db: Kysely<Tables>,
+  { sessionId, name, reach }: FileKey & { reach: AccessScope },
+) {
+  return db
+    .selectFrom('session_files')
+    .innerJoin('conversation_sessions', 'conversation_sessions.id', 'session_files.session_id')
+    .select([mediaType, 'conversation_sessions.user_id'])
+    .where('session_files.session_id', '=', sessionId)
+    .where('session_files.name', '=', name)
+    .where(isOwnerWithin(reach));
+}
+
+function storeFile(
+  trx: Transaction<Tables>,
+  {
+    sessionId: session_id,
+    name,
+    content,
+    mediaType: media_type,
+  }: FileKey & { content: Buffer; mediaType: string },
+): Promise<FileInfo> {
+  const values = {
+    size_bytes: content.length,
+    sha256: hash('sha256', content),
+    content,
+    media_type,
+  };
+  return trx
+    .insertInto('session_files')
+    .values({ session_id, name, ...values })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['session_id', 'name'])
+        .doUpdateSet({ ...values, updated_at: sql<Date>`now()` }),
+    )
+    .returning(infoColumns)
+    .executeTakeFirstOrThrow();
+}
+
+/** Determines the media type of a file by its content alone. */
+export async function mediaTypeOf(content: Uint8Array): Promise<string> {
+  const found = await fileTypeFromBuffer(content);
+  const isMarkup = found !== undefined && /xml|html/.test(found.mime);
+  if (found !== undefined && !isMarkup) return found.mime;
+  return isUtf8(content) && !content.includes(0) ? TEXT_TYPE : UNKNOWN_TYPE;
+}
+
+/** Maximum length of a name in bytes of UTF-8; most file systems accept 255. */
+const MAX_NAME_BYTES = 200;
+
+/** Windows reserves these names, with any extension. */
+const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
+
+/** Control characters, and those that reverse text: "exe.gpj" can look like "jpg.exe". */
+const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+
+const NAME_RULES: readonly [isBroken: (name: string) => boolean, rule: string][] = [
+  [(name) => /[/\\]/.test(name), 'must not contain / or \\'],
+  [(name) => UNPRINTABLE.test(name), 'must not contain control characters'],
+  [
+    (name) => name === '' || /^[\s.]|[\s.]$/u.test(name),
+    'must not be empty, and neither start nor end with a dot or a space',
+  ],
+  [(name) => RESERVED.test(name), 'must not be a name that Windows reserves'],
+  [
+    (name) => Buffer.byteLength(name) > MAX_NAME_BYTES,
+    `must be at most ${MAX_NAME_BYTES} bytes of UTF-8`,
+  ],
+];
+
+/**
+ * Normalizes a file name (NFC) and checks that it is one path segment that all file systems accept. Contract 3.
+ * @throws ProblemError `validation_failed` with the broken rules.
+ */
+export function toFileName(text: string): string {
+  const name = text.normalize('NFC');
+  const errors = NAME_RULES.filter(([isBroken]) => isBroken(name)).map(([, message]) => ({
+    path: 'params/name',
+    message,
+  }));
+  if (errors.length > 0) throw problem('validation_failed', { errors });
+  return name;
+}
