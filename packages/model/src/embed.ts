@@ -1,11 +1,7 @@
 import type { EmbeddingModelV4 } from '@ai-sdk/provider';
-import { embedMany } from 'ai';
-import { checkVectors } from './check-vectors.ts';
-import type { Exchanger } from './exchange.ts';
-import type { TextLimit } from './text-limit.ts';
-import type { ModelCallEvent } from './call-event.ts';
-import type { CallPolicy } from './resilience/call-policy.ts';
-import { createUsage, readTokens, type Usage } from './usage.ts';
+import { ModelError } from './errors.ts';
+import { type Lane, sendRequest } from './request.ts';
+import { createUsage, type Observer, readTokens, type Usage } from './usage.ts';
 
 /** Embeddings, in the order of their texts. */
 export type EmbedResult = {
@@ -15,59 +11,54 @@ export type EmbedResult = {
   usage: Usage;
 };
 
-/** What a caller may say beside the texts. */
+/** Embedding options. */
 export type EmbedOptions = {
   signal?: AbortSignal | undefined;
-  /** Told of each request that is made, beside the client's own observer. */
-  observe?: ((event: ModelCallEvent) => void) | undefined;
+  /** Called for each request, beside the observer of the client. */
+  observe?: Observer | undefined;
 };
 
-/** What embedding needs. */
-export type EmbedDeps = {
-  embedding: EmbeddingModelV4;
-  /** The width every vector must have. */
-  dimensions: number;
-  /** How long texts may be for this model, as far as it has said. */
-  textLimit: TextLimit;
-  call: CallPolicy;
-  exchange: Exchanger;
-};
-
-/** How many texts one request has: servers differ in how many they take, and this is below all limits that are known. */
+/** Texts of one request; below the limit of every known server. */
 export const MAX_TEXTS_PER_REQUEST = 64;
 
+type Answer = Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>;
+
 /**
- * Embeds texts, `MAX_TEXTS_PER_REQUEST` at a time, one request after another. Each request has its own
- * attempts and deadline. Texts that are too long for the model are shortened: their beginning says most.
- *
- * @throws ModelError MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another
- *   width; and every other code of a request.
+ * Embeds texts, `MAX_TEXTS_PER_REQUEST` at a time, one request after another. Each request has its own attempts and
+ * deadline. Texts that are too long for the model are shortened: their beginning says most.
+ * @throws ModelError MODEL_INVALID_OUTPUT when a vector is missing, not finite, zero or of another width; and every
+ *   other code of a request.
  */
 export async function embed(
-  { embedding, dimensions, textLimit, call, exchange }: EmbedDeps,
+  deps: Lane<EmbeddingModelV4> & { dimensions: number; textLimit: TextLimit },
   texts: readonly string[],
   { signal, observe }: EmbedOptions,
 ): Promise<EmbedResult> {
+  const { model, dimensions, textLimit } = deps;
   const usage = createUsage();
-  const vectors: number[][] = [];
+  const expected = `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${model.modelId}) names an embedding model.`;
 
   const embedBatch = (values: string[]): Promise<number[][]> =>
-    call(signal, (context) =>
-      exchange({
+    deps.retry(signal, (context) =>
+      sendRequest(deps, context, {
         operation: 'embed',
-        expected: `a list of one embedding for each text, with a number in every place. Check that MODEL_EMBEDDING (${embedding.modelId}) names an embedding model.`,
-        context,
-        send: (abortSignal) => embedMany({ model: embedding, values, maxRetries: 0, abortSignal }),
-        tokens: (answer) => readTokens({ inputTokens: answer.usage.tokens }),
-        read: ({ embeddings }) =>
-          checkVectors(embeddings, { dimensions, model: embedding.modelId }),
-        observe: (event) => {
+        expected,
+        send: (abortSignal) => model.doEmbed({ values, abortSignal }),
+        tokens: (answer) => readTokens(answer.usage?.tokens),
+        read(answer) {
+          const vectors = inOrder(answer, values.length);
+          if (vectors !== undefined) return checkVectors(vectors, dimensions, model.modelId);
+          const message = `The model server's answer is not ${expected}`;
+          throw new ModelError('MODEL_INVALID_OUTPUT', message);
+        },
+        observe(event) {
           usage.add(event);
           observe?.(event);
         },
       }),
     );
 
+  const vectors: number[][] = [];
   for (let start = 0; start < texts.length; start += MAX_TEXTS_PER_REQUEST) {
     let batch = textLimit.cut(texts.slice(start, start + MAX_TEXTS_PER_REQUEST));
     for (;;) {
@@ -81,5 +72,99 @@ export async function embed(
       }
     }
   }
-  return { vectors, model: embedding.modelId, usage: usage.total() };
+  return { vectors, model: model.modelId, usage: usage.total() };
+}
+
+/**
+ * Puts embeddings into the order of their texts: servers that batch may answer out of order and number the vectors,
+ * which `@ai-sdk/openai-compatible` ignores. Returns undefined unless there is one for each text.
+ */
+function inOrder({ embeddings, response }: Answer, count: number): number[][] | undefined {
+  if (embeddings.length !== count) return undefined;
+  const { data } = Object(response?.body) as { data?: { index?: unknown }[] };
+  const indexes = data?.map(({ index }) => index) ?? [];
+  if (indexes.every((index) => index === undefined)) return embeddings;
+  const ordered = embeddings.map((_, index) => embeddings[indexes.indexOf(index)]);
+  return ordered.every((vector) => vector !== undefined) ? ordered : undefined;
+}
+
+/** Below this, single precision loses digits: IEEE 754, binary32. */
+const MIN_NORMAL = 2 ** -126;
+
+/**
+ * Rejects vectors that would corrupt every search that meets them. They are judged as pgvector computes distances: it
+ * stores numbers in single precision, and adds up their squares in it.
+ * @throws ModelError MODEL_INVALID_OUTPUT, naming MODEL_EMBEDDING and, for a wrong width, EMBEDDING_DIMENSIONS.
+ */
+export function checkVectors(vectors: number[][], dimensions: number, model: string): number[][] {
+  for (const vector of vectors) {
+    const problem = problemOf(vector, dimensions);
+    if (problem !== undefined) {
+      const message = `MODEL_EMBEDDING (${model}) gave an embedding ${problem}`;
+      throw new ModelError('MODEL_INVALID_OUTPUT', message);
+    }
+  }
+  return vectors;
+}
+
+function problemOf(vector: number[], dimensions: number): string | undefined {
+  if (vector.length !== dimensions) {
+    return `of ${vector.length} numbers, but EMBEDDING_DIMENSIONS is ${dimensions}. Change one of them to fit the other.`;
+  }
+  let squares = 0;
+  for (const number of vector) squares = Math.fround(squares + Math.fround(number) ** 2);
+  if (!Number.isFinite(squares)) return 'with a number that is not finite, or too large to square.';
+  if (squares >= MIN_NORMAL) return undefined;
+  return 'of zeros only, or of numbers too small to square, which has no direction.';
+}
+
+/** The longest text that an embedding model takes, learned from its rejections. */
+export type TextLimit = {
+  /** Cuts texts to the known limit. */
+  cut(texts: readonly string[]): string[];
+  /**
+   * Shortens texts that the model rejected together, and lowers the limit for later ones.
+   * @returns Undefined when the error is not about their length, or they cannot be cut further.
+   */
+  shorten(texts: readonly string[], error: unknown): string[] | undefined;
+};
+
+/** Shorter texts are useless for search. */
+const MIN_BYTES = 64;
+
+/** Cuts a tenth more than the proportion, because tokens are not spread evenly over a text. */
+const MARGIN = 0.9;
+
+/** A token of a usual text has more bytes, in any script. An unusual text must not lower the limit of others. */
+const MIN_BYTES_PER_TOKEN = 2;
+
+/**
+ * Creates the limit of a model. It counts bytes of UTF-8, of which a token has about as many in Cyrillic as in English.
+ * If the server names the size of the text and its limit in tokens, their proportion applies; otherwise a half is cut.
+ */
+export function createTextLimit(): TextLimit {
+  let maxBytes = Infinity;
+  return {
+    cut: (texts) => texts.map((text) => cutBytes(text, maxBytes)),
+    shorten(texts, error) {
+      if (!(error instanceof ModelError) || error.code !== 'MODEL_INPUT_TOO_LARGE') {
+        return undefined;
+      }
+      const longest = Math.max(...texts.map((text) => Buffer.byteLength(text)));
+      const { given, limit } = error.tokens ?? {};
+      const share = given !== undefined && limit !== undefined ? (limit / given) * MARGIN : 0.5;
+      const bytes = Math.floor(longest * share);
+      if (bytes < MIN_BYTES) return undefined;
+      maxBytes = Math.min(maxBytes, Math.max(bytes, (limit ?? 0) * MIN_BYTES_PER_TOKEN));
+      return texts.map((text) => cutBytes(text, bytes));
+    },
+  };
+}
+
+/** Returns the beginning of a text, at most `bytes` long, without a partial character. */
+function cutBytes(text: string, bytes: number): string {
+  const encoded = Buffer.from(text);
+  if (encoded.length <= bytes) return text;
+  const beginning = encoded.subarray(0, bytes).toString('utf8');
+  return beginning.replace(/\uFFFD+$/, '');
 }

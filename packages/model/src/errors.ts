@@ -1,11 +1,11 @@
-/** A failure of the server or of the way to it: retried within its call, and counted by the breaker. */
+/** A failure of the server or of its connection: retried within its call, and counted by the breaker. */
 const INFRASTRUCTURE = { retryable: true, retriedInCall: true, infrastructure: true } as const;
 /** A failure of the request, of its answer or of the caller. */
 const FINAL = { retryable: false, retriedInCall: false, infrastructure: false } as const;
 
 /**
- * Every way a model call can fail: whether the same call may succeed later without any change, whether the call itself
- * tries it again, and whether it moves the breaker (Contract 4, Model). `README.md` explains each row to the operator.
+ * The failures of model calls: whether the same call may succeed later, whether the call itself retries it, and
+ * whether the breaker counts it (Contract 4, Model). `README.md` explains each row to the operator.
  */
 export const MODEL_ERRORS = {
   MODEL_UNREACHABLE: INFRASTRUCTURE,
@@ -29,36 +29,28 @@ export const MODEL_ERRORS = {
 /** The stable code of a model failure: match on this, never on a message. */
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
-/**
- * A time in which a server answers nobody: from a first failure of the infrastructure to its next answer.
- * What fails within it refers to the same object.
- */
-export type Outage = {
-  readonly since: Date;
-};
+/** An outage of a server, from its first infrastructure failure to its next answer; all failures share the object. */
+export type Outage = { readonly since: Date };
 
-/** How large an input was, and how large it may be, in tokens; a server may name either. */
+/** The size of an input and its limit, in tokens; a server may name either. */
 export type TokenCounts = { given?: number; limit?: number };
 
-/** What is known about a failure beside its code and its message. */
+/** Details of a failure beside its code and message. */
 export type ModelErrorDetails = {
-  /** The HTTP status the server answered with. */
+  /** The HTTP status of the server's answer. */
   status?: number;
-  /** How long the server asked to be left alone, in milliseconds. */
-  retryAfterMs?: number;
-  /** Of an input that is too large, in tokens: its size, and the most that the model takes. */
-  tokens?: TokenCounts;
+  /** How long the server asked not to be called, in milliseconds. */
+  retryAfterMs?: number | undefined;
+  /** Of an input that is too large. */
+  tokens?: TokenCounts | undefined;
   /**
-   * What lies beneath: a connection's error or an abort signal's reason. The SDK's own errors are
-   * never kept, because they carry the whole request: people's texts and pictures.
+   * Underlying cause: a connection's error or an abort signal's reason. The SDK's errors are never kept, because they
+   * carry the whole request: people's texts and images.
    */
   cause?: unknown;
 };
 
-/**
- * The one error that model calls fail with. Its message never contains the API key, the request or
- * the model's answer.
- */
+/** The error of every failed model call. Its message never contains the API key, the request or the answer. */
 export class ModelError extends Error {
   readonly code: ModelErrorCode;
   /** Whether the same call may succeed later without any change. */
@@ -66,10 +58,7 @@ export class ModelError extends Error {
   readonly status?: number;
   readonly retryAfterMs?: number;
   readonly tokens?: TokenCounts;
-  /**
-   * Of a failure of the infrastructure: what it is a part of, as the breaker sees it. Of a full context: an object of
-   * its own for each request.
-   */
+  /** Of an infrastructure failure: its outage, as the breaker sees it. Of a full context: an object of its own. */
   outage?: Outage;
 
   constructor(code: ModelErrorCode, message: string, details: ModelErrorDetails = {}) {
@@ -83,12 +72,12 @@ export class ModelError extends Error {
   }
 }
 
-/** Tells whether a failure is the infrastructure's, rather than the request's or the answer's. */
+/** Returns whether a failure is the infrastructure's, rather than the request's or the answer's. */
 export function isInfrastructureFailure(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].infrastructure;
 }
 
-/** Tells whether the call itself tries again after a failure. */
+/** Returns whether the call itself retries after a failure. */
 export function isRetriedInCall(error: unknown): error is ModelError {
   return error instanceof ModelError && MODEL_ERRORS[error.code].retriedInCall;
 }

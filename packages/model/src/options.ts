@@ -1,64 +1,48 @@
-import type { MockAgent } from './conversation.ts';
-import type { ModelCallEvent } from './call-event.ts';
-import type { CallKind } from './call-health.ts';
 import { ModelError } from './errors.ts';
+import type { MockAgent } from './mock-model.ts';
+import type { Observer } from './usage.ts';
 
-/** How a model client is set up. The names in capitals are the variables of Contract 1. */
+/** The uses of models; each may have a server of its own. */
+export type CallKind = 'chat' | 'vision' | 'embedding';
+
+/** Settings of a model client. The names in capitals are the variables of Contract 1. */
 export type ModelClientOptions = {
   /** `MODEL_MODE`. */
   mode: 'mock' | 'openai';
   /** `MODEL_BASE_URL`: up to and including `/v1`. */
   baseUrl?: string | undefined;
-  /** `MODEL_EMBEDDING_BASE_URL`: the same of the server that embeds; `baseUrl` when it is not given. */
+  /** `MODEL_EMBEDDING_BASE_URL`; `baseUrl` unless given. */
   embeddingBaseUrl?: string | undefined;
-  /** `MODEL_VISION_BASE_URL`: the same of the server that sees; `baseUrl` when it is not given. */
+  /** `MODEL_VISION_BASE_URL`; `baseUrl` unless given. */
   visionBaseUrl?: string | undefined;
   /** `MODEL_API_KEY`. */
   apiKey?: string | undefined;
-  /** `MODEL_EMBEDDING_API_KEY`: the key of the server that embeds; `apiKey` when it is not given. */
+  /** `MODEL_EMBEDDING_API_KEY`; `apiKey` unless given. */
   embeddingApiKey?: string | undefined;
-  /** `MODEL_VISION_API_KEY`: the key of the server that sees; `apiKey` when it is not given. */
+  /** `MODEL_VISION_API_KEY`; `apiKey` unless given. */
   visionApiKey?: string | undefined;
   /** `MODEL_CHAT`. */
   chat?: string | undefined;
-  /** `MODEL_VISION`; the chat model when it is not given, false for a client that shows no image to a model. */
+  /** `MODEL_VISION`; the chat model unless given, false for a client that shows no image to a model. */
   vision?: string | false | undefined;
   /** `MODEL_EMBEDDING`; false for a client that embeds nothing. */
   embedding?: string | false | undefined;
   /** `MODEL_TIMEOUT_MS`: the deadline over all attempts of one request. */
   timeoutMs: number;
-  /** `EMBEDDING_DIMENSIONS`: the width that every embedding must have. */
+  /** `EMBEDDING_DIMENSIONS`: the width of every embedding. */
   embeddingDimensions: number;
-  /** How the `mock` mode answers in conversations, which it refuses without it. */
+  /** Answers the conversations of the `mock` mode, which rejects them without it. */
   mockAgent?: MockAgent | undefined;
-  /** Told of each request to the server when it has ended. */
-  observe?: ((event: ModelCallEvent) => void) | undefined;
-  /** 3 attempts, waiting about 500 ms and doubling up to 10 s, when nothing else is said. */
-  retry?: RetryOptions | undefined;
-  /** Each opens after 5 failures in a row and probes after 30 s when nothing else is said. */
-  breaker?: BreakerOptions | undefined;
+  /** Called for each request to the server when it has ended. */
+  observe?: Observer | undefined;
+  /** By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
+  retry?: { attempts?: number; initialDelayMs?: number; maxDelayMs?: number } | undefined;
+  /** By default a breaker opens after 5 infrastructure failures in a row, and allows a probe after 30 s. */
+  breaker?: { failures?: number; halfOpenAfterMs?: number } | undefined;
 };
 
-/** How often, and how far apart, a request is tried. */
-export type RetryOptions = {
-  /** Attempts in all, the first one included. */
-  attempts?: number;
-  initialDelayMs?: number;
-  maxDelayMs?: number;
-};
-
-/** When a breaker opens, and when it lets a probe through. */
-export type BreakerOptions = {
-  /** Infrastructure failures in a row. */
-  failures?: number;
-  halfOpenAfterMs?: number;
-};
-
-/** The variables that say where a server is and what it is opened with, for error messages. */
-export type ServerVariables = {
-  baseUrl: string;
-  apiKey: string;
-};
+/** The variables that hold a server's address and key, for error messages. */
+export type ServerVariables = { baseUrl: string; apiKey: string };
 
 /** One OpenAI-compatible server, checked. */
 export type ServerAddress = {
@@ -67,7 +51,7 @@ export type ServerAddress = {
   variables: ServerVariables;
 };
 
-/** The servers and the models of the `openai` mode, checked. */
+/** The servers and models of the `openai` mode, checked. */
 export type ServerSettings = {
   /** The same object where one server does several. */
   addresses: Record<CallKind, ServerAddress>;
@@ -76,122 +60,97 @@ export type ServerSettings = {
   embedding: string;
 };
 
-// A longer timer overflows in Node and would fire at once.
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** A longer timer overflows in Node and would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Checks the numbers of the options.
- *
  * @throws ModelError MODEL_MISCONFIGURED, naming the variable or option.
  */
 export function checkNumbers(options: ModelClientOptions): void {
-  const rules: [name: string, value: number | undefined, least: number, most: number][] = [
-    ['MODEL_TIMEOUT_MS', options.timeoutMs, 1, LONGEST_TIMER_MS],
+  const { retry, breaker } = options;
+  const rules: [name: string, value: number | undefined, min: number, max: number][] = [
+    ['MODEL_TIMEOUT_MS', options.timeoutMs, 1, MAX_TIMER_MS],
     ['EMBEDDING_DIMENSIONS', options.embeddingDimensions, 1, 16_000],
-    ['retry.attempts', options.retry?.attempts, 1, 100],
-    ['retry.initialDelayMs', options.retry?.initialDelayMs, 0, LONGEST_TIMER_MS],
-    ['retry.maxDelayMs', options.retry?.maxDelayMs, 0, LONGEST_TIMER_MS],
-    ['breaker.failures', options.breaker?.failures, 1, 1_000_000],
-    ['breaker.halfOpenAfterMs', options.breaker?.halfOpenAfterMs, 0, LONGEST_TIMER_MS],
+    ['retry.attempts', retry?.attempts, 1, 100],
+    ['retry.initialDelayMs', retry?.initialDelayMs, 0, MAX_TIMER_MS],
+    ['retry.maxDelayMs', retry?.maxDelayMs, 0, MAX_TIMER_MS],
+    ['breaker.failures', breaker?.failures, 1, 1_000_000],
+    ['breaker.halfOpenAfterMs', breaker?.halfOpenAfterMs, 0, MAX_TIMER_MS],
   ];
-  for (const [name, value, least, most] of rules) {
-    if (value !== undefined && !(Number.isInteger(value) && value >= least && value <= most)) {
-      throw misconfigured(`${name} must be a whole number from ${least} to ${most}.`);
+  for (const [name, value, min, max] of rules) {
+    if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
+      throw misconfigured(`${name} must be a whole number from ${min} to ${max}.`);
     }
   }
 }
 
 /**
- * Takes what the `openai` mode needs out of the options.
- *
- * @throws ModelError MODEL_MISCONFIGURED, naming every variable that is missing, or the one that
- *   is malformed; never a value.
+ * Reads the settings of the `openai` mode.
+ * @throws ModelError MODEL_MISCONFIGURED, naming every variable that is missing, or the one that is malformed; never a
+ *   value.
  */
 export function serverSettings(options: ModelClientOptions): ServerSettings {
-  const { baseUrl = '', chat = '', embedding = '' } = options;
-  const missing = Object.entries({
-    MODEL_BASE_URL: baseUrl,
-    MODEL_CHAT: chat,
-    ...(embedding !== false && { MODEL_EMBEDDING: embedding }),
-  }).flatMap(([name, value]) => (value === '' ? [name] : []));
+  const { baseUrl = '', apiKey, chat = '', vision, embedding = '' } = options;
+  const needed = { MODEL_BASE_URL: baseUrl, MODEL_CHAT: chat, MODEL_EMBEDDING: embedding };
+  const missing = Object.entries(needed).flatMap(([name, value]) => (value === '' ? [name] : []));
   if (missing.length > 0) {
+    const pronoun = missing.length === 1 ? 'it' : 'them';
     throw misconfigured(
-      `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${missing.length === 1 ? 'it' : 'them'}, or use MODEL_MODE=mock.`,
+      `MODEL_MODE=openai needs ${missing.join(', ')}. Set ${pronoun}, or use MODEL_MODE=mock.`,
     );
   }
-  const chatAddress = serverAddress(
-    { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' },
-    { baseUrl, apiKey: options.apiKey },
-  );
-  const ownAddress = (
-    kind: 'VISION' | 'EMBEDDING',
-    own: { baseUrl: string | undefined; apiKey: string | undefined },
-  ) => {
-    const address = serverAddress(
-      {
-        baseUrl: own.baseUrl ? `MODEL_${kind}_BASE_URL` : 'MODEL_BASE_URL',
-        apiKey: own.apiKey ? `MODEL_${kind}_API_KEY` : 'MODEL_API_KEY',
+  const common = checkAddress({
+    baseUrl,
+    apiKey,
+    variables: { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' },
+  });
+  const own = (name: 'VISION' | 'EMBEDDING', ownUrl?: string, ownKey?: string): ServerAddress => {
+    const address = checkAddress({
+      baseUrl: ownUrl || baseUrl,
+      apiKey: ownKey || apiKey,
+      variables: {
+        baseUrl: ownUrl ? `MODEL_${name}_BASE_URL` : 'MODEL_BASE_URL',
+        apiKey: ownKey ? `MODEL_${name}_API_KEY` : 'MODEL_API_KEY',
       },
-      { baseUrl: own.baseUrl || baseUrl, apiKey: own.apiKey || options.apiKey },
-    );
-    const isSame = address.baseUrl === chatAddress.baseUrl && address.apiKey === chatAddress.apiKey;
-    return isSame ? chatAddress : address;
+    });
+    const isCommon = address.baseUrl === common.baseUrl && address.apiKey === common.apiKey;
+    return isCommon ? common : address;
   };
-  const visionAddress = ownAddress('VISION', {
-    baseUrl: options.visionBaseUrl,
-    apiKey: options.visionApiKey,
-  });
-  const embeddingAddress = ownAddress('EMBEDDING', {
-    baseUrl: options.embeddingBaseUrl,
-    apiKey: options.embeddingApiKey,
-  });
+  const visionAddress = own('VISION', options.visionBaseUrl, options.visionApiKey);
+  const embeddingAddress = own('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
   return {
     addresses: {
-      chat: chatAddress,
-      // A server that nothing is asked of is not asked how it is either.
-      vision: options.vision === false ? chatAddress : visionAddress,
-      embedding: embedding === false ? chatAddress : embeddingAddress,
+      chat: common,
+      // Health does not ask a server without a use.
+      vision: vision === false ? common : visionAddress,
+      embedding: embedding === false ? common : embeddingAddress,
     },
     chat,
-    vision: options.vision === false ? undefined : options.vision || chat,
-    // Of a client that embeds nothing no embedding is asked.
+    vision: vision === false ? undefined : vision || chat,
     embedding: embedding === false ? '' : embedding,
   };
 }
 
-function serverAddress(
-  variables: ServerVariables,
-  { baseUrl, apiKey }: { baseUrl: string; apiKey: string | undefined },
-): ServerAddress {
-  return {
-    baseUrl: checkedBaseUrl(variables, baseUrl),
-    apiKey: checkedApiKey(variables.apiKey, apiKey),
-    variables,
-  };
-}
-
-function checkedBaseUrl({ baseUrl: name, apiKey }: ServerVariables, text: string): string {
-  const url = URL.parse(text);
+function checkAddress({ baseUrl, apiKey, variables }: ServerAddress): ServerAddress {
+  const url = URL.parse(baseUrl);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-    throw misconfigured(`${name} must be an http or https address ending in /v1.`);
+    throw misconfigured(`${variables.baseUrl} must be an http or https address ending in /v1.`);
   }
   if (url.username !== '' || url.password !== '') {
-    throw misconfigured(`${name} must not hold credentials; put the key in ${apiKey}.`);
-  }
-  if (url.search !== '' || url.hash !== '') {
-    throw misconfigured(`${name} must end with its path, without ? or #.`);
-  }
-  return text.replace(/\/+$/, '');
-}
-
-function checkedApiKey(name: string, key: string | undefined): string | undefined {
-  if (key === undefined || key === '') return undefined;
-  if (!/^[\x21-\x7e]+$/.test(key)) {
     throw misconfigured(
-      `${name} must be printable ASCII without spaces. Was a line end copied with it?`,
+      `${variables.baseUrl} must not hold credentials; put the key in ${variables.apiKey}.`,
     );
   }
-  return key;
+  if (url.search !== '' || url.hash !== '') {
+    throw misconfigured(`${variables.baseUrl} must end with its path, without ? or #.`);
+  }
+  if (apiKey && !/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw misconfigured(
+      `${variables.apiKey} must be printable ASCII without spaces. Was a line end copied with it?`,
+    );
+  }
+  return { baseUrl: baseUrl.replace(/\/+$/, ''), apiKey: apiKey || undefined, variables };
 }
 
 function misconfigured(message: string): ModelError {

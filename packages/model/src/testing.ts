@@ -14,5 +14,5 @@ export {
   type RequestHandler,
   type ReceivedRequest,
 } from './testing/model-server.ts';
-export { definedModelSchemas } from './model-schema.ts';
+export { definedModelSchemas } from './schema.ts';
 export { chunk, streamed, toolCallChunk, writeEvent } from './testing/stream.ts';

@@ -1,9 +1,30 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
-import { embeddings } from '../src/testing.ts';
-import type { Answer } from './scripted-server.ts';
-import { chat, failure } from './server-answers.ts';
-import { API_KEY, ask, failsWith, FLAT, startScene } from './test-client.ts';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { suite, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readFile } from 'node:fs/promises';
+import {
+  createModelClient,
+  createUsage,
+  MODEL_ERRORS,
+  type ModelCallEvent,
+  type ModelClientOptions,
+  type ModelErrorCode,
+} from '../src/index.ts';
+import { type Answer, embeddings, type ReceivedRequest, streamed } from '../src/testing.ts';
+import { createTransport } from '../src/transport.ts';
+import {
+  API_KEY,
+  ask,
+  chat,
+  failsWith,
+  failure,
+  FLAT,
+  flatAnswer,
+  startScene,
+  startScriptedServer,
+} from './support.ts';
 
 suite('health', () => {
   test('is ok when the server lists its models', async (t) => {
@@ -18,7 +39,7 @@ suite('health', () => {
   });
 
   const down: [name: string, answer: Answer, detail: RegExp][] = [
-    ['loads its model', failure.llamaCppLoading, /503 .*Loading model/],
+    ['loads its model', failure.loading, /503 .*Loading model/],
     [
       'refuses the key',
       { status: 401, body: { error: `Bad ${API_KEY}` } },
@@ -46,13 +67,13 @@ suite('health', () => {
     });
   });
 
-  test('is down when the caller does not wait', async (t) => {
+  test('is down when the caller aborts', async (t) => {
     const { client } = await startScene(t, ['silence']);
     assert.equal((await client.health({ signal: AbortSignal.abort() })).status, 'down');
   });
 
   test('is asked for even while the breaker is open', async (t) => {
-    const { client, server } = await startScene(t, [failure.ollamaCrash], {
+    const { client, server } = await startScene(t, [failure.crash], {
       breaker: { failures: 1 },
     });
     await ask(client).catch(() => undefined);
@@ -73,7 +94,7 @@ suite('health', () => {
       { status: 500, body: { error: `no backend at http://u:p@gpu/ for ${API_KEY}` } },
     ]);
     await failsWith(client.embed(['two rooms in Lviv']), 'MODEL_UNAVAILABLE');
-    server.play(chat.ollama(FLAT));
+    server.play(chat(FLAT));
     await ask(client);
     server.play(models);
     assert.deepEqual(await client.health(), {
@@ -88,8 +109,8 @@ suite('health', () => {
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'openai' });
   });
 
-  test('is no worse for an input that is too large, or a call that was given up', async (t) => {
-    const { client, server } = await startScene(t, [failure.vllmBadRequest]);
+  test('is no worse for an input that is too large, or an aborted call', async (t) => {
+    const { client, server } = await startScene(t, [failure.tooLong]);
     await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     await failsWith(ask(client, AbortSignal.abort()), 'MODEL_ABORTED');
     server.play({ body: { data: [] } });
@@ -97,13 +118,13 @@ suite('health', () => {
   });
 
   test('is failing once five inputs in a row are too large', async (t) => {
-    const { client, server } = await startScene(t, [failure.vllmBadRequest]);
+    const { client, server } = await startScene(t, [failure.tooLong]);
     const health = () => {
       server.play({ body: { data: [] } });
       return client.health();
     };
     const fail = async () => {
-      server.play(failure.vllmBadRequest);
+      server.play(failure.tooLong);
       await failsWith(ask(client), 'MODEL_INPUT_TOO_LARGE');
     };
     for (let nth = 0; nth < 4; nth += 1) await fail();
@@ -112,7 +133,7 @@ suite('health', () => {
     const { status, detail } = await health();
     assert.equal(status, 'failing');
     assert.match(detail ?? '', /^The last chat request failed: .*longer than the maximum/);
-    server.play(chat.ollama(FLAT));
+    server.play(chat(FLAT));
     await ask(client);
     await fail();
     assert.equal((await health()).status, 'ok');
@@ -122,7 +143,7 @@ suite('health', () => {
 suite('closing', () => {
   test('lets what is in progress end, and refuses what comes after', async (t) => {
     const answer = Promise.withResolvers<Answer>();
-    const { client, server } = await startScene(t, [() => answer.promise, chat.ollama(FLAT)]);
+    const { client, server } = await startScene(t, [() => answer.promise, chat(FLAT)]);
     const call = ask(client);
     await t.waitFor(() => assert.equal(server.requests.length, 1));
 
@@ -136,7 +157,7 @@ suite('closing', () => {
     assert.equal(closed, false);
 
     // The call in progress may even need further requests.
-    answer.resolve(failure.llamaCppLoading);
+    answer.resolve(failure.loading);
     assert.equal((await call).usage.calls, 2);
     await closing;
     assert.equal(server.requests.length, 2);
@@ -144,30 +165,281 @@ suite('closing', () => {
   });
 });
 
-suite('the breaker that nobody has set', () => {
-  test('opens after five failures in a row, and lets one call through after 30 s', async (t) => {
-    // The clock alone: requests need the timers.
-    t.mock.timers.enable({ apis: ['Date'] });
-    const { client, server } = await startScene(t, [failure.ollamaCrash], {
-      retry: { attempts: 1 },
-    });
-    for (let call = 1; call <= 5; call += 1) {
-      assert.equal(client.breaker.state, 'closed', `before call ${call}`);
-      await failsWith(ask(client), 'MODEL_UNAVAILABLE');
-    }
-    server.play(chat.ollama(FLAT));
-    t.mock.timers.tick(29_999);
-    await failsWith(ask(client), 'MODEL_BREAKER_OPEN');
-    assert.equal(server.requests.length, 5);
+/** Adds up events, as a caller may. */
+function summed(events: readonly ModelCallEvent[]) {
+  const usage = createUsage();
+  for (const event of events) usage.add(event);
+  return usage.total();
+}
 
-    t.mock.timers.tick(1);
-    assert.equal(client.breaker.state, 'half-open');
-    const calls = await Promise.allSettled([ask(client), ask(client)]);
-    assert.deepEqual(
-      calls.map(({ status }) => status),
-      ['fulfilled', 'rejected'],
+suite('the usage of a call', () => {
+  test('counts each request, and is reported to the caller too, even when it fails', async (t) => {
+    const { client, server, events } = await startScene(t, [
+      failure.crash,
+      chat('nonsense'),
+      chat(FLAT),
+    ]);
+    const { usage } = await ask(client);
+    assert.deepEqual(usage, { calls: 3, inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(summed(events), usage);
+
+    server.play(chat('nonsense'));
+    const own: ModelCallEvent[] = [];
+    const observe = (event: ModelCallEvent) => own.push(event);
+    const question = { ...flatAnswer, system: 'Read.', data: null, operation: 'extract', observe };
+    await failsWith(client.generateObject(question), 'MODEL_INVALID_OUTPUT');
+    assert.deepEqual(summed(own), { calls: 2, inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(own, events.slice(3));
+
+    server.play(failure.crash, embeddings([[1, 2, 3]]));
+    await client.embed(['a'], { observe });
+    const seen = own.slice(2).map(({ outcome, inputTokens }) => [outcome, inputTokens]);
+    assert.deepEqual(seen, [
+      ['MODEL_UNAVAILABLE', null],
+      ['ok', 8],
+    ]);
+  });
+});
+
+test('the README explains every error code and its retries', async () => {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8');
+  const rows = readme.matchAll(/^\| `(MODEL_\w+)` +\| (yes|no) +\|/gm);
+  const documented = [...rows].map(([, code, retryable]) => [code, retryable === 'yes']);
+  const table = Object.entries(MODEL_ERRORS).map(([code, { retryable }]) => [code, retryable]);
+  assert.deepEqual(documented, table);
+});
+
+/** Starts a chat server, an embedding server, and a client of both. */
+async function startBoth(t: TestContext, options: Partial<ModelClientOptions> = {}) {
+  const embedding = await startScriptedServer(t, embeddings([[1, 2, 3]]));
+  const scene = await startScene(t, [chat(FLAT)], {
+    embeddingBaseUrl: embedding.baseUrl,
+    ...options,
+  });
+  return { ...scene, embedding };
+}
+
+const asked = ({ path, headers }: ReceivedRequest) => [path, headers.authorization];
+
+suite('servers of one model each', () => {
+  const keys: [name: string, embeddingApiKey: string | undefined, sent: string][] = [
+    ['one key', undefined, API_KEY],
+    ['a key each', 'sk-embed', 'sk-embed'],
+  ];
+  for (const [name, embeddingApiKey, sent] of keys) {
+    test(`are asked at their own addresses, with ${name}`, async (t) => {
+      const { client, server, embedding } = await startBoth(t, { embeddingApiKey });
+      await ask(client);
+      await client.embed(['two rooms']);
+      assert.deepEqual(server.requests.map(asked), [['/v1/chat/completions', `Bearer ${API_KEY}`]]);
+      assert.deepEqual(embedding.requests.map(asked), [['/v1/embeddings', `Bearer ${sent}`]]);
+    });
+  }
+
+  test('at one address may need a key each', async (t) => {
+    const { client, server } = await startScene(t, [embeddings([[1, 2, 3]])], {
+      embeddingApiKey: 'sk-embed',
+    });
+    await client.embed(['two rooms']);
+    assert.equal(server.requests[0]?.headers.authorization, 'Bearer sk-embed');
+  });
+
+  test('are both asked for their health', async (t) => {
+    const { client, server, embedding } = await startBoth(t);
+    server.play({ body: { data: [] } });
+    embedding.play({ body: { data: [] } });
+    assert.equal((await client.health()).status, 'ok');
+    embedding.play(failure.loading);
+    assert.match((await client.health()).detail ?? '', /Loading model/);
+  });
+
+  const failures: [name: string, answer: Answer, code: ModelErrorCode, said: RegExp][] = [
+    ['is gone', 'reset', 'MODEL_UNREACHABLE', /Is it running at (\w+)\?$/],
+    ['is not found', { status: 404, body: '' }, 'MODEL_REJECTED', /Check (\w+), which ends in/],
+    [
+      'redirects',
+      { status: 307, headers: { location: '/x' }, body: '' },
+      'MODEL_REJECTED',
+      /Set (\w+) to/,
+    ],
+    ['sends pages', { body: '<html>' }, 'MODEL_INVALID_OUTPUT', /not JSON. Check (\w+), which/],
+    ['refuses the key', { status: 401, body: '' }, 'MODEL_REJECTED', /Check (\w+)\.$/],
+  ];
+  for (const [name, answer, code, said] of failures) {
+    test(`are told apart by their settings when one ${name}`, async (t) => {
+      const { client, server, embedding } = await startBoth(t, { embeddingApiKey: 'sk-embed' });
+      const names: (string | undefined)[] = [];
+      embedding.play(answer);
+      names.push(said.exec((await failsWith(client.embed(['x']), code)).message)?.[1]);
+      server.play(answer);
+      names.push(said.exec((await failsWith(ask(client), code)).message)?.[1]);
+      assert.deepEqual(
+        names,
+        name === 'refuses the key'
+          ? ['MODEL_EMBEDDING_API_KEY', 'MODEL_API_KEY']
+          : ['MODEL_EMBEDDING_BASE_URL', 'MODEL_BASE_URL'],
+      );
+    });
+  }
+
+  test('without an address or a key of its own, the embedding server goes by the others', async (t) => {
+    const { client } = await startScene(t, [{ status: 401, body: '' }]);
+    const error = await failsWith(client.embed(['x']), 'MODEL_REJECTED');
+    assert.match(error.message, /Check MODEL_API_KEY\.$/);
+  });
+});
+
+const MOCK: ModelClientOptions = { mode: 'mock', timeoutMs: 1_000, embeddingDimensions: 8 };
+const SERVER: ModelClientOptions = {
+  ...MOCK,
+  mode: 'openai',
+  baseUrl: 'http://models.example/v1',
+  chat: 'qwen3',
+  embedding: 'embeddinggemma',
+};
+
+function rejects(options: ModelClientOptions, message: RegExp): void {
+  assert.throws(() => createModelClient(options), { code: 'MODEL_MISCONFIGURED', message });
+}
+
+suite('the openai mode', () => {
+  test('starts with an address and models, with or without a key', async () => {
+    for (const apiKey of [undefined, '', 'sk-test']) {
+      await createModelClient({ ...SERVER, apiKey }).close();
+    }
+  });
+
+  test('names everything that is missing at once', () => {
+    rejects(
+      { ...MOCK, mode: 'openai', chat: '' },
+      /needs MODEL_BASE_URL, MODEL_CHAT, MODEL_EMBEDDING\. Set them/,
     );
-    assert.equal(server.requests.length, 6);
-    assert.equal(client.breaker.state, 'closed');
+    rejects({ ...SERVER, embedding: undefined }, /needs MODEL_EMBEDDING\. Set it/);
+  });
+
+  const addresses = [
+    'models.example/v1',
+    'ftp://models.example/v1',
+    'http://',
+    'http://user:hidden@models.example/v1',
+    'http://models.example/v1?key=hidden',
+    'http://models.example/v1#hidden',
+  ];
+  for (const baseUrl of addresses) {
+    test(`rejects the address ${baseUrl} without repeating it`, () => {
+      rejects({ ...SERVER, baseUrl }, /^MODEL_BASE_URL must (?!.*hidden)/);
+      rejects(
+        { ...SERVER, embeddingBaseUrl: baseUrl },
+        /^MODEL_EMBEDDING_BASE_URL must (?!.*hidden)/,
+      );
+    });
+  }
+
+  for (const apiKey of ['hidden\n', 'hid den', 'hidden\u2026']) {
+    test(`rejects the key ${JSON.stringify(apiKey)} without repeating it`, () => {
+      rejects({ ...SERVER, apiKey }, /^MODEL_API_KEY must (?!.*hid)/);
+      rejects({ ...SERVER, embeddingApiKey: apiKey }, /^MODEL_EMBEDDING_API_KEY must (?!.*hid)/);
+    });
+  }
+});
+
+suite('numbers', () => {
+  const bad: [options: Partial<ModelClientOptions>, name: RegExp][] = [
+    [{ timeoutMs: 0 }, /^MODEL_TIMEOUT_MS must be a whole number from 1 to/],
+    [{ timeoutMs: Number.NaN }, /^MODEL_TIMEOUT_MS/],
+    // A timer of 2^31 ms would fire at once.
+    [{ timeoutMs: 2 ** 31 }, /^MODEL_TIMEOUT_MS/],
+    [{ embeddingDimensions: 0 }, /^EMBEDDING_DIMENSIONS/],
+    [{ embeddingDimensions: 1.5 }, /^EMBEDDING_DIMENSIONS/],
+    [{ retry: { attempts: 0 } }, /^retry\.attempts/],
+    [{ retry: { initialDelayMs: -1 } }, /^retry\.initialDelayMs/],
+    [{ retry: { maxDelayMs: Infinity } }, /^retry\.maxDelayMs/],
+    [{ breaker: { failures: 0 } }, /^breaker\.failures/],
+    [{ breaker: { halfOpenAfterMs: -1 } }, /^breaker\.halfOpenAfterMs/],
+  ];
+  for (const [options, message] of bad) {
+    test(`${JSON.stringify(options)} are rejected`, () =>
+      rejects({ ...MOCK, ...options }, message));
+  }
+});
+
+suite('the transport', () => {
+  const MIB = 1024 * 1024;
+  const variables = { baseUrl: 'MODEL_BASE_URL', apiKey: 'MODEL_API_KEY' };
+
+  async function startTransport(t: TestContext, answer: Answer) {
+    const server = await startScriptedServer(t, answer);
+    const transport = createTransport({ apiKey: API_KEY, variables });
+    t.after(transport.close);
+    const get = (init?: RequestInit) => transport.fetch(server.baseUrl, init);
+    return { server, get };
+  }
+
+  /** An answer that is written as its reader takes it, in blocks of a MiB that hold their number. */
+  function blocks(count: number) {
+    const written: number[] = [];
+    const write = (nth: number) => async (response: ServerResponse) => {
+      written.push(nth);
+      if (!response.write(Buffer.alloc(MIB, nth))) await once(response, 'drain').catch(() => {});
+    };
+    return { written, answer: streamed(Array.from({ length: count }, (_, nth) => write(nth))) };
+  }
+
+  test('reads an answer of 16 MiB, and rejects a larger one, streamed or not', async (t) => {
+    const { get } = await startTransport(t, { body: 'x'.repeat(16 * MIB) });
+    assert.equal((await (await get()).text()).length, 16 * MIB);
+    for (const answer of [{ body: 'x'.repeat(17 * MIB) }, blocks(17).answer]) {
+      const large = await startTransport(t, answer);
+      const { body } = await large.get();
+      let size = 0;
+      const reading = (async () => {
+        for await (const part of body ?? []) size += part.length;
+      })();
+      const error = await failsWith(reading, 'MODEL_INVALID_OUTPUT');
+      assert.match(error.message, /larger than 16 MiB/);
+      assert.ok(size > 0 && size <= 16 * MIB, `${size}`);
+    }
+  });
+
+  test('passes a stream on whole and in order, no faster than it is read', async (t) => {
+    const { answer, written } = blocks(15);
+    const { get } = await startTransport(t, answer);
+    const { body } = await get();
+    const reader = body?.getReader();
+    const first = await reader?.read();
+    // The buffers between both ends of a connection hold some MiB.
+    for (let before = -1; before < written.length; await sleep(100)) before = written.length;
+    assert.ok(written.length < 15, `${written.length} of 15 were written`);
+    const parts = [first?.value ?? Buffer.alloc(0)];
+    for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) {
+      parts.push(next.value);
+    }
+    const expected = Array.from({ length: 15 }, (_, nth) => Buffer.alloc(MIB, nth));
+    assert.ok(
+      Buffer.concat(parts)
+        .subarray(0, 15 * MIB)
+        .equals(Buffer.concat(expected)),
+    );
+  });
+
+  test('names a huge error by its status, and follows no redirect', async (t) => {
+    const huge = await startTransport(t, { status: 500, body: `<p>${'x'.repeat(17 * MIB)}` });
+    const error = await failsWith(huge.get(), 'MODEL_UNAVAILABLE');
+    assert.ok(error.message.length < 400);
+    const target = await startScriptedServer(t, { body: {} });
+    const headers = { location: target.baseUrl };
+    const redirect = await startTransport(t, { status: 302, headers, body: '' });
+    await failsWith(redirect.get(), 'MODEL_REJECTED');
+    assert.equal(target.requests.length, 0);
+  });
+
+  test('throws the reason of an aborted signal as it is', async (t) => {
+    const { server, get } = await startTransport(t, 'silence');
+    const controller = new AbortController();
+    const call = get({ signal: controller.signal });
+    await t.waitFor(() => assert.equal(server.requests.length, 1));
+    const reason = new Error('enough');
+    controller.abort(reason);
+    await assert.rejects(call, (error) => error === reason);
   });
 });

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import fc from 'fast-check';
 import { Type } from 'typebox';
 import { Parse } from 'typebox/value';
-import { embeddings } from '../src/testing.ts';
-import type { Answer } from './scripted-server.ts';
-import { chat, failure } from './server-answers.ts';
-import { failsWith, startScene } from './test-client.ts';
+import { checkVectors, createTextLimit } from '../src/embed.ts';
+import { ModelError } from '../src/index.ts';
+import { type Answer, embeddings } from '../src/testing.ts';
+import { chat, failsWith, failure, startScene } from './support.ts';
 
 const EmbedBody = Type.Object({ input: Type.Array(Type.String()) });
 
@@ -76,7 +77,7 @@ suite('embedding', () => {
         // Every batch fails twice before it succeeds.
         if (failed < 2) {
           failed += 1;
-          return failure.llamaCppLoading;
+          return failure.loading;
         }
         failed = 0;
         sizes.push(input.length);
@@ -95,8 +96,8 @@ suite('embedding', () => {
 
   for (const [answer, code] of [
     ['reset', 'MODEL_UNREACHABLE'],
-    [failure.ollamaCrash, 'MODEL_UNAVAILABLE'],
-    [failure.ollamaMissingModel, 'MODEL_REJECTED'],
+    [failure.crash, 'MODEL_UNAVAILABLE'],
+    [failure.missingModel, 'MODEL_REJECTED'],
   ] as const) {
     const attempts = code === 'MODEL_REJECTED' ? 1 : 3;
     test(`ends with ${code} after exactly ${attempts} requests`, async (t) => {
@@ -134,19 +135,152 @@ suite('embeddings that would corrupt a search', () => {
     ['too few', embeddings([good]), /MODEL_EMBEDDING/],
     ['too many', embeddings([good, good, good]), /MODEL_EMBEDDING/],
     ['an index twice', embeddings([good, good], { indexes: [0, 0] }), /MODEL_EMBEDDING/],
-    ['a chat completion', chat.ollama('hello'), /MODEL_EMBEDDING/],
+    ['a chat completion', chat('hello'), /MODEL_EMBEDDING/],
   ];
   for (const [name, answer, said] of bad) {
     test(`are refused at the first request: ${name}`, async (t) => {
-      const { client, server, events } = await startScene(t, [answer]);
+      const { client, server, outcomes } = await startScene(t, [answer]);
       const error = await failsWith(client.embed(['a', 'b']), 'MODEL_INVALID_OUTPUT');
       assert.match(error.message, said);
       assert.equal(error.retryable, false);
       assert.equal(server.requests.length, 1);
-      assert.deepEqual(
-        events.map(({ outcome }) => outcome),
-        ['MODEL_INVALID_OUTPUT'],
-      );
+      assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT']);
     });
   }
+});
+
+suite('checking vectors', () => {
+  test('finite vectors of the right width pass as they are', () => {
+    const vectors = [
+      [1, 0],
+      [-0.5, 1e-300],
+      [1e-18, 0],
+      [1e19, 0],
+    ];
+    assert.equal(checkVectors(vectors, 2, 'embeddinggemma'), vectors);
+  });
+
+  const bad: [vector: number[], said: RegExp][] = [
+    [[1, 2, 3], /\(embeddinggemma\) gave an embedding of 3 numbers, but EMBEDDING_DIMENSIONS is 2/],
+    [[], /of 0 numbers/],
+    [[Number.NaN, 1], /not finite/],
+    [[1, Number.NEGATIVE_INFINITY], /not finite/],
+    [[0, -0], /zeros only/],
+    // As pgvector stores them, in single precision.
+    [[1e39, 1], /not finite/],
+    [[1e-46, -1e-300], /zeros only/],
+    // As it computes distances: it finds the first at 1 from whatever there is, itself included, the others at 0 or NaN.
+    [[1e30, 0], /too large/],
+    [[1e-30, 0], /too small/],
+    [[3e-23, 0], /too small/],
+  ];
+  test('rejects a bad one wherever it stands', () => {
+    for (const [vector, message] of bad) {
+      for (const vectors of [
+        [[1, 1], vector],
+        [vector, [1, 1]],
+      ]) {
+        const check = () => checkVectors(vectors, 2, 'embeddinggemma');
+        assert.throws(check, { code: 'MODEL_INVALID_OUTPUT', message });
+      }
+    }
+  });
+});
+
+/** A server that counts a token for so many letters, and takes so many tokens. */
+function startEmbedding(
+  t: Parameters<typeof startScene>[0],
+  {
+    limit = 512,
+    letters = 3,
+    say,
+  }: { limit?: number; letters?: number; say: (tokens: number) => Answer },
+) {
+  return startScene(t, [
+    ({ body }) => {
+      const { input } = Parse(EmbedBody, body);
+      const most = Math.max(...input.map((text) => Math.ceil(text.length / letters)));
+      return most > limit ? say(most) : embeddings(input.map(() => [1, 2, 3]));
+    },
+  ]);
+}
+
+const llamaCpp = (tokens: number): Answer => ({
+  status: 500,
+  body: {
+    error: {
+      code: 500,
+      message: `input (${tokens} tokens) is too large to process. increase the physical batch size (current batch size: 512)`,
+      type: 'server_error',
+    },
+  },
+});
+const ollama = (): Answer => ({
+  status: 400,
+  body: { error: { message: 'the input length exceeds the context length' } },
+});
+
+suite('texts that are too long to embed', () => {
+  const long = 'Квартира у Львові. '.repeat(300);
+
+  test('are shortened by the sizes that the server names, and later ones at once', async (t) => {
+    const { client, server, outcomes } = await startEmbedding(t, { say: llamaCpp });
+    const { vectors, usage } = await client.embed(['short', long]);
+    assert.equal(vectors.length, 2);
+    assert.deepEqual(outcomes(), ['MODEL_INPUT_TOO_LARGE', 'ok']);
+    assert.equal(usage.calls, 2);
+    const [, second] = server.requests.map(({ body }) => Parse(EmbedBody, body).input);
+    assert.equal(second?.[0], 'short');
+    const kept = second?.[1] ?? '';
+    assert.ok(long.startsWith(kept) && kept.length > 1000, `${kept.length} letters were kept`);
+
+    await client.embed([long]);
+    await client.embed(['Два рядки', long]);
+    assert.equal(server.requests.length, 4, 'the limit is remembered');
+  });
+
+  test('are halved until they fit where the server names no sizes', async (t) => {
+    const { client, events, outcomes } = await startEmbedding(t, { say: ollama });
+    await client.embed([long]);
+    assert.deepEqual(outcomes(), ['MODEL_INPUT_TOO_LARGE', 'MODEL_INPUT_TOO_LARGE', 'ok']);
+    await client.embed([long]);
+    assert.equal(events.length, 4);
+  });
+
+  test('move no breaker, and end with the error where nothing of use is left', async (t) => {
+    const { client, server } = await startScene(t, [ollama()], { breaker: { failures: 1 } });
+    await failsWith(client.embed([long]), 'MODEL_INPUT_TOO_LARGE');
+    assert.ok(server.requests.length < 10, `${server.requests.length} requests`);
+    assert.equal(client.breaker.state, 'closed');
+  });
+
+  test('are not cut for one odd text by more than a usual one needs', async (t) => {
+    const { client, server } = await startEmbedding(t, { letters: 1, say: llamaCpp });
+    await client.embed(['x'.repeat(6000)]);
+    await client.embed([long]);
+    const sizes = server.requests.map(({ body }) =>
+      Buffer.byteLength(Parse(EmbedBody, body).input[0] ?? ''),
+    );
+    assert.deepEqual(sizes.slice(0, 3), [6000, 460, 1024]);
+  });
+});
+
+test('what is kept of a text is its beginning, whole characters, within the limit', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'grapheme', minLength: 40, maxLength: 400 }),
+      fc.nat({ max: 3000 }),
+      (text, given) => {
+        const limits = createTextLimit();
+        const error = new ModelError('MODEL_INPUT_TOO_LARGE', 'too large', {
+          tokens: { given: 400 + given, limit: 100 },
+        });
+        const [kept] = limits.shorten([text], error) ?? [];
+        if (kept === undefined) return;
+        assert.ok(text.startsWith(kept) && kept.length < text.length);
+        assert.ok(!kept.includes('\uFFFD') || text.includes('\uFFFD'));
+        assert.equal(limits.cut(['']).at(0), '');
+      },
+    ),
+  );
 });

@@ -12,7 +12,7 @@ import {
   ModelError,
 } from '../src/index.ts';
 import { startLlamaServer, WIDTH } from '../src/testing/llama.ts';
-import { failsWith } from './test-client.ts';
+import { failsWith } from './support.ts';
 
 // The model has random weights: what it says means nothing, how the server takes it is real.
 const SLOT = 4_096;

@@ -1,14 +1,6 @@
-import type { ImageDescription } from '../answers/image-description.ts';
+import type { ImageDescription } from '../answers.ts';
 import { clean, fold } from './fold.ts';
 import { stem } from './patterns.ts';
-
-/** One picture, and what is known about it beside its bytes. */
-type Picture = {
-  media_type: string;
-  bytes: Uint8Array;
-  /** The picture's file name or address. */
-  hint?: string;
-};
 
 const MAX_HINT = 2_000;
 /** Fewer bytes than this hold an icon or a thumbnail, no picture of a room. */
@@ -55,7 +47,7 @@ function nameIn(hint: string): string {
  * Tells what a picture shows by the words of its file name, as the mock language model does
  * (Contract 4, Model). The bytes only tell whether there is enough of a picture.
  */
-export function describeImage({ bytes, hint = '' }: Picture): ImageDescription {
+export function describeImage(bytes: Uint8Array, hint: string): ImageDescription {
   const name = fold(clean(nameIn(hint.slice(0, MAX_HINT)), MAX_HINT)).replace(/[_.]/gu, ' ');
   const room = ROOMS.find(([, , words]) => words.test(name));
   const quality = bytes.length < LEAST_BYTES || POOR.test(name) ? 'poor' : 'good';

@@ -20,7 +20,7 @@ import { whyNoListing } from './relevance.ts';
 import { readRooms } from './rooms.ts';
 import { composeSummary, composeTitle } from './summary.ts';
 import { cleanTitle } from './title.ts';
-import type { DealType, PropertyType } from './types.ts';
+import type { DealType, Language, PropertyType } from './types.ts';
 
 const DEALS = ['sale', 'rent', 'daily_rent'] as const;
 const PROPERTIES = ['apartment', 'house', 'room', 'land', 'commercial', 'garage'] as const;
@@ -170,4 +170,26 @@ export function readFacts(payload: Payload, text: ListingText) {
     phones: findPhones(payload, text),
     features: readFeatures(folded),
   };
+}
+
+/** Search criteria as far as a text gives them; unknown ones null. */
+export type SearchCriteria = {
+  language: Language;
+  /** Whether the text names a property. */
+  namesProperty: boolean;
+  deal_type: DealType | null;
+  property_type: PropertyType | null;
+  price: number | null;
+  currency: string | null;
+  city: string | null;
+  district: string | null;
+  rooms: number | null;
+  /** In square metres. */
+  area_total: number | null;
+  features: readonly string[];
+};
+
+/** Reads search criteria by the rules that read listings. */
+export function readSearchCriteria(text: string): SearchCriteria {
+  return readFacts({}, readText('', text));
 }

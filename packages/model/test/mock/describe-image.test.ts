@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { describeImage } from '../../src/mock/index.ts';
-import type { ImageDescription } from '../../src/answers/image-description.ts';
+import { describeImage } from '../../src/mock/describe-image.ts';
+import type { ImageDescription } from '../../src/answers.ts';
 
 const bytes = new Uint8Array(4_096);
-const look = (hint?: string) =>
-  describeImage({ media_type: 'image/jpeg', bytes, ...(hint === undefined ? {} : { hint }) });
+const look = (hint?: string) => describeImage(bytes, hint ?? '');
 
 const HINTS: [hint: string, room: ImageDescription['room_type']][] = [
   ['kitchen-1.jpg', 'kitchen'],
@@ -45,8 +44,7 @@ describe('describeImage', () => {
   });
 
   test('finds tiny files and names that admit it poor', () => {
-    const tiny = { media_type: 'image/png', bytes: new Uint8Array(10), hint: 'kitchen.png' };
-    assert.equal(describeImage(tiny).quality, 'poor');
+    assert.equal(describeImage(new Uint8Array(10), 'kitchen.png').quality, 'poor');
     assert.equal(look('kitchen-blurry.jpg').quality, 'poor');
     assert.equal(look('кухня темно.jpg').quality, 'poor');
     assert.equal(look('kitchen.jpg').quality, 'good');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { embedText } from '../../src/mock/index.ts';
+import { embedText } from '../../src/mock/embed.ts';
 
 const DIMENSIONS = 384;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readText } from '../../src/mock/listing-text.ts';
 import { readPrice } from '../../src/mock/price.ts';
-import type { DealType } from '../../src/mock/index.ts';
+import type { DealType } from '../../src/mock/types.ts';
 
 function priceIn(text: string, deal: DealType | null): [number | null, string | null] {
   const { price, currency } = readPrice(readText('', text).folded, deal, 'apartment');

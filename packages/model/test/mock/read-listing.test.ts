@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { FEATURE_SLUGS, readListing } from '../../src/mock/index.ts';
-import type { ReadListing } from '../../src/mock/index.ts';
+import { FEATURE_SLUGS } from '../../src/mock/features.ts';
+import { readListing } from '../../src/mock/read-listing.ts';
+import type { ReadListing } from '../../src/mock/types.ts';
 
 type GoldenEntry = {
   name: string;

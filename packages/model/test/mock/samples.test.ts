@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { readListing } from '../../src/mock/index.ts';
+import { readListing } from '../../src/mock/read-listing.ts';
 
 type Payload = Record<string, unknown> & {
   source_slug: string;

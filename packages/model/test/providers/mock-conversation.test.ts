@@ -7,7 +7,7 @@ import {
   createModelClient,
   defineModelSchema,
 } from '../../src/index.ts';
-import { failsWith } from '../test-client.ts';
+import { failsWith } from '../support.ts';
 
 const settings = { mode: 'mock', timeoutMs: 10_000, embeddingDimensions: 8 } as const;
 const tool = {

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { SharedV4FileData } from '@ai-sdk/provider';
 import { type TSchema, Type } from 'typebox';
 import { createModelClient, defineAnswer, type ModelCallEvent } from '../../src/index.ts';
-import { createMockProvider } from '../../src/providers/mock.ts';
-import { failsWith } from '../test-client.ts';
+import { failsWith } from '../support.ts';
 
 const Extraction = Type.Object({
   is_listing: Type.Boolean(),
@@ -142,33 +140,5 @@ suite('the mock mode', () => {
     assert.deepEqual(await client.health(), { status: 'ok', mode: 'mock' });
     await client.close();
     await failsWith(client.embed(['a']), 'MODEL_CLOSED');
-  });
-});
-
-suite('the mock provider', () => {
-  test('reads pictures that are sent inline, as bytes or base64, and no others', async () => {
-    const model = createMockProvider({ dimensions: 8 }).languageModel('mock');
-    const look = (data: SharedV4FileData) =>
-      model.doGenerate({
-        responseFormat: { type: 'json', name: 'image_description' },
-        prompt: [{ role: 'user', content: [{ type: 'file', mediaType: 'image/png', data }] }],
-      });
-    const bytes = new Uint8Array(2_000).fill(9);
-    const base64 = Buffer.from(bytes).toString('base64');
-    assert.deepEqual(
-      (await look({ type: 'data', data: bytes })).content,
-      (await look({ type: 'data', data: base64 })).content,
-    );
-    const url = new URL('http://images.example/1.png');
-    await assert.rejects(async () => look({ type: 'url', url }), /not sent inline/);
-  });
-
-  test('says that it neither streams nor draws', async () => {
-    const provider = createMockProvider({ dimensions: 8 });
-    await assert.rejects(
-      async () => provider.languageModel('mock').doStream({ prompt: [] }),
-      /streaming/,
-    );
-    assert.throws(() => provider.imageModel('mock'), /No such imageModel/);
   });
 });

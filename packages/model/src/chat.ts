@@ -1,0 +1,263 @@
+import {
+  type JSONSchema7,
+  type LanguageModelV4,
+  type LanguageModelV4FinishReason,
+  type LanguageModelV4Prompt,
+  type LanguageModelV4StreamPart,
+  TypeValidationError,
+} from '@ai-sdk/provider';
+import { ModelError } from './errors.ts';
+import { type Lane, openRequest, type OpenRequest } from './request.ts';
+import { abortedError, type CallContext } from './retry.ts';
+import { type Confidential, textsIn } from './quote.ts';
+import type { ModelSchema } from './schema.ts';
+import { readServerError, streamError } from './server-error.ts';
+import { readTokens, type Tokens } from './usage.ts';
+
+/** A call of a tool by a model. */
+export type ToolCall = {
+  /** Made by the model; the result names it. */
+  id: string;
+  name: string;
+  /** As the model wrote it, unchecked. Text that is not JSON stays text. */
+  input: unknown;
+};
+
+/** A message of a conversation. */
+export type ChatMessage =
+  | { role: 'user'; content: string }
+  | { role: 'assistant'; content: string; toolCalls?: readonly ToolCall[] | undefined }
+  | { role: 'tool'; toolCallId: string; toolName: string; content: string };
+
+/** A tool that a model may call. */
+export type ToolDefinition = { name: string; description: string; input: ModelSchema };
+
+/** A conversation to continue. */
+export type ChatRequest = {
+  /** The label of metrics. */
+  operation: string;
+  /** The name of a model in place of the configured one. */
+  model?: string | undefined;
+  system: string;
+  messages: readonly ChatMessage[];
+  tools?: readonly ToolDefinition[] | undefined;
+  /** `none`: the tools are sent, as in the requests before, and none may be called. */
+  toolChoice?: 'auto' | 'none' | undefined;
+  maxOutputTokens?: number | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+/** A part of an answer, as it comes. */
+export type ChatPart =
+  | { type: 'text'; text: string }
+  | { type: 'tool_call'; call: ToolCall }
+  | {
+      type: 'end';
+      /** `length`: the answer was cut off at its length limit. */
+      reason: 'stop' | 'length' | 'tool_calls';
+      /** The model's name as the server gave it. */
+      model: string;
+      usage: Tokens;
+    };
+
+/** The lane of conversations, whose model may be named in the request. */
+export type ChatLane = Omit<Lane<unknown>, 'model'> & {
+  chatModel: (name: string | undefined) => LanguageModelV4;
+  /** The longest wait for the next part. */
+  timeoutMs: number;
+};
+
+/** Parts of an answer; undefined for those that only show that the server is at work. */
+type Parts = AsyncGenerator<ChatPart | undefined, void, undefined>;
+
+/** An answer whose first part has come. */
+type OpenAnswer = {
+  request: OpenRequest;
+  parts: Parts;
+  first: IteratorResult<ChatPart | undefined, void>;
+  abort: () => void;
+};
+
+const EXPECTED = 'a streamed chat completion. Check that MODEL_CHAT names a chat model.';
+
+/**
+ * Continues a conversation, and yields the answer as it comes. Until the first part has come a failure is retried as
+ * in every call (Contract 4, Model). From then on it ends the stream, since yielded parts cannot be taken back. The
+ * breaker counts a failure at any time, and a success at the end.
+ * @throws ModelError MODEL_TIMEOUT when the next part does not come in time, MODEL_REFUSED, and every other code of a
+ *   request.
+ */
+export async function* streamChat(
+  lane: ChatLane,
+  chat: ChatRequest,
+): AsyncGenerator<ChatPart, void, undefined> {
+  const { timeoutMs } = lane;
+  const { signal } = chat;
+  const { request, parts, first, abort } = await lane.retry(signal, (context) =>
+    openAnswer(lane, chat, context),
+  );
+  let isLate = false;
+  const interruption = () => {
+    if (signal?.aborted) return abortedError(signal);
+    return isLate ? silenceError(timeoutMs) : undefined;
+  };
+  try {
+    for (let next = first; !next.done;) {
+      if (next.value?.type === 'end') request.tokens = next.value.usage;
+      if (next.value !== undefined) yield next.value;
+      const timer = setTimeout(() => {
+        isLate = true;
+        abort();
+      }, timeoutMs);
+      next = await parts.next().finally(() => clearTimeout(timer));
+    }
+    request.end('ok');
+  } catch (error) {
+    throw request.fail(error, interruption);
+  } finally {
+    // A reader that leaves makes the server stop writing.
+    abort();
+    request.end('MODEL_ABORTED');
+  }
+}
+
+async function openAnswer(
+  lane: ChatLane,
+  chat: ChatRequest,
+  context: CallContext,
+): Promise<OpenAnswer> {
+  const { operation, tools = [], toolChoice = 'auto', maxOutputTokens, signal } = chat;
+  const request = await openRequest(lane, context, { operation, expected: EXPECTED });
+  const ending = new AbortController();
+  const abort = () => ending.abort();
+  context.signal.addEventListener('abort', abort);
+  try {
+    const model = lane.chatModel(chat.model);
+    // Without the SDK's `streamText`: ADR 0004.
+    const { stream } = await model.doStream({
+      prompt: toPrompt(chat),
+      ...(tools.length > 0 && {
+        tools: tools.map(({ name, description, input }) => ({
+          type: 'function' as const,
+          name,
+          description,
+          // The SDK's type of JSON Schema is not read-only.
+          inputSchema: input as JSONSchema7,
+        })),
+        toolChoice: { type: toolChoice },
+      }),
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+      abortSignal: AbortSignal.any([ending.signal, ...(signal ? [signal] : [])]),
+    });
+    const texts = textsIn({ messages: chat.messages });
+    const parts = answerParts(stream, model.modelId, { apiKey: lane.address.apiKey, texts });
+    const first = await parts.next();
+    request.proveAlive();
+    return { request, parts, first, abort };
+  } catch (error) {
+    throw request.fail(error, () => context.interruption());
+  } finally {
+    // From here on each part has the time-out of its own.
+    context.signal.removeEventListener('abort', abort);
+  }
+}
+
+function silenceError(timeoutMs: number): ModelError {
+  return new ModelError(
+    'MODEL_TIMEOUT',
+    `The model server sent nothing for ${timeoutMs} ms in the middle of its answer. Raise MODEL_TIMEOUT_MS if it needs longer.`,
+  );
+}
+
+async function* answerParts(
+  stream: AsyncIterable<LanguageModelV4StreamPart>,
+  configured: string,
+  confidential: Confidential,
+): Parts {
+  let model = configured;
+  for await (const part of stream) {
+    switch (part.type) {
+      // The provider makes this itself, before the server has sent anything.
+      case 'stream-start':
+        break;
+      case 'response-metadata':
+        model = part.modelId ?? model;
+        break;
+      case 'text-delta':
+        yield { type: 'text', text: part.delta };
+        break;
+      case 'tool-call': {
+        const { toolCallId: id, toolName: name } = part;
+        yield { type: 'tool_call', call: { id, name, input: readInput(part.input) } };
+        break;
+      }
+      case 'finish': {
+        const { inputTokens, outputTokens } = part.usage;
+        const usage = readTokens(inputTokens.total, outputTokens.total);
+        yield { type: 'end', reason: reasonOf(part.finishReason.unified), model, usage };
+        break;
+      }
+      case 'error':
+        throw errorOf(part.error, confidential);
+      default:
+        yield undefined;
+    }
+  }
+}
+
+/**
+ * Returns the failure of an error part. The server wrote it in place of a chunk (`data: {"error": …}`): the provider
+ * gives the `error` in it, or an error of validation where its form is not OpenAI's.
+ */
+function errorOf(error: unknown, confidential: Confidential): unknown {
+  const isOfForm = TypeValidationError.isInstance(error);
+  if (error instanceof Error && !isOfForm) return error;
+  const said = readServerError(isOfForm ? error.value : { error });
+  return said === undefined ? error : streamError(said, confidential);
+}
+
+/** Parses the input of a tool; an empty text is one that needs nothing. */
+function readInput(written: string): unknown {
+  if (written.trim() === '') return {};
+  try {
+    return JSON.parse(written);
+  } catch {
+    return written;
+  }
+}
+
+function reasonOf(reason: LanguageModelV4FinishReason['unified']) {
+  switch (reason) {
+    case 'stop':
+    case 'length':
+      return reason;
+    case 'tool-calls':
+      return 'tool_calls';
+    case 'content-filter':
+      throw new ModelError('MODEL_REFUSED', 'The model or its content filter refused to answer.');
+    default:
+      throw new ModelError(
+        'MODEL_INVALID_OUTPUT',
+        `The model server ended its answer without saying that it is complete. It is not ${EXPECTED}`,
+      );
+  }
+}
+
+function toPrompt({ system, messages }: ChatRequest): LanguageModelV4Prompt {
+  return [{ role: 'system', content: system }, ...messages.map(toPromptMessage)];
+}
+
+function toPromptMessage(message: ChatMessage): LanguageModelV4Prompt[number] {
+  const text = { type: 'text', text: message.content } as const;
+  if (message.role === 'user') return { role: 'user', content: [text] };
+  if (message.role === 'tool') {
+    const { toolCallId, toolName, content } = message;
+    const output = { type: 'text', value: content } as const;
+    return { role: 'tool', content: [{ type: 'tool-result', toolCallId, toolName, output }] };
+  }
+  const calls = (message.toolCalls ?? []).map(
+    ({ id, name, input }) =>
+      ({ type: 'tool-call', toolCallId: id, toolName: name, input }) as const,
+  );
+  return { role: 'assistant', content: [...(message.content === '' ? [] : [text]), ...calls] };
+}

@@ -1,0 +1,82 @@
+import { ModelError } from './errors.ts';
+import type { CallContext } from './retry.ts';
+
+/** Limits the requests in progress at one server after its context was full. */
+export type Gate = {
+  /**
+   * Waits until a request may be sent.
+   * @returns A function to call once when the request has ended, with its error if it failed.
+   * @throws ModelError MODEL_CONTEXT_FULL when the call's deadline passes first, MODEL_ABORTED.
+   */
+  enter(context: CallContext): Promise<(error?: unknown) => void>;
+};
+
+/** How long a limit holds before it doubles. */
+const HOLD_MS = 60_000;
+
+/** A limit that would grow beyond this is removed. */
+const MAX_LIMIT = 64;
+
+/**
+ * Creates the gate of one server, without a limit at first. llama.cpp shares its context among the requests in
+ * progress, and fails all of them when it is full (MODEL_CONTEXT_FULL): then half as many are sent at once.
+ * @param options.clock A monotonic clock in milliseconds.
+ */
+export function createGate({ clock = () => performance.now() } = {}): Gate {
+  const waiting = new Set<() => void>();
+  let inProgress = 0;
+  let limit = Infinity;
+  let limitedAt = -Infinity;
+
+  function admit(): void {
+    while (limit < Infinity && clock() - limitedAt >= HOLD_MS) {
+      limit = limit * 2 > MAX_LIMIT ? Infinity : limit * 2;
+      limitedAt += HOLD_MS;
+    }
+    for (const start of waiting) {
+      if (inProgress >= limit) return;
+      waiting.delete(start);
+      start();
+    }
+  }
+
+  function begin(): (error?: unknown) => void {
+    const startedAt = clock();
+    inProgress += 1;
+    return (error) => {
+      if (error instanceof ModelError && error.code === 'MODEL_CONTEXT_FULL') {
+        error.outage = { since: new Date() };
+        // Requests that failed together halve the limit once.
+        if (startedAt >= limitedAt) {
+          limit = Math.max(1, Math.floor(inProgress / 2));
+          limitedAt = clock();
+        }
+      }
+      inProgress -= 1;
+      admit();
+    };
+  }
+
+  return {
+    enter(context) {
+      const entered = Promise.withResolvers<(error?: unknown) => void>();
+      const start = () => entered.resolve(begin());
+      const onAbort = () => {
+        if (waiting.delete(start)) entered.reject(lateError(context));
+      };
+      waiting.add(start);
+      context.signal.addEventListener('abort', onAbort);
+      admit();
+      return entered.promise.finally(() => context.signal.removeEventListener('abort', onAbort));
+    },
+  };
+}
+
+function lateError(context: CallContext): ModelError {
+  const interruption = context.interruption();
+  if (interruption?.code === 'MODEL_ABORTED') return interruption;
+  return new ModelError(
+    'MODEL_CONTEXT_FULL',
+    "The model server's context is too small for its concurrent requests, and this one waited until its deadline. Give the server a larger context, or lower COLLECTOR_WORKERS.",
+  );
+}

@@ -1,0 +1,206 @@
+import {
+  type EmbeddingModelV4,
+  InvalidPromptError,
+  type LanguageModelV4,
+  type LanguageModelV4CallOptions,
+  type LanguageModelV4Prompt,
+  type LanguageModelV4StreamPart,
+  UnsupportedFunctionalityError,
+} from '@ai-sdk/provider';
+import type { ChatMessage, ToolCall } from './chat.ts';
+import { describeImage } from './mock/describe-image.ts';
+import { embedText } from './mock/embed.ts';
+import { readListing } from './mock/read-listing.ts';
+import type { ModelBackend } from './openai.ts';
+import type { ModelClientOptions } from './options.ts';
+
+/** A conversation as the mock agent sees it. */
+export type Conversation = {
+  system: string;
+  messages: ChatMessage[];
+  /** The names of the tools that may be called. */
+  tools: string[];
+};
+
+/** A text, tools to call, or both. */
+export type Reply = {
+  text?: string | undefined;
+  toolCalls?: readonly ToolCall[] | undefined;
+};
+
+/** Answers conversations in place of a model. Equal conversations must get equal replies. */
+export type MockAgent = (conversation: Conversation) => Reply;
+
+const CHAT_MODEL = 'mock';
+const EMBEDDING_MODEL = 'mock-embedding';
+const ADDRESS = { variables: { baseUrl: 'MODEL_MODE', apiKey: 'MODEL_MODE' }, apiKey: undefined };
+
+/** Creates models that answer by rules and need no server: equal questions get equal answers. */
+export function createMockBackend({
+  embeddingDimensions,
+  mockAgent,
+  vision,
+}: Pick<ModelClientOptions, 'embeddingDimensions' | 'mockAgent' | 'vision'>): ModelBackend {
+  const chat = languageModel(CHAT_MODEL, mockAgent);
+  return {
+    chat,
+    chatModel: (name) => languageModel(name, mockAgent),
+    vision: vision === false ? undefined : chat,
+    embedding: embeddingModel(embeddingDimensions),
+    addresses: { chat: ADDRESS, vision: ADDRESS, embedding: ADDRESS },
+    health: async () => ({ status: 'ok' }),
+    close: async () => undefined,
+  };
+}
+
+function languageModel(modelId: string, agent: MockAgent | undefined): LanguageModelV4 {
+  return {
+    specificationVersion: 'v4',
+    provider: 'mock',
+    modelId,
+    supportedUrls: {},
+    async doGenerate(options) {
+      const text = JSON.stringify(answer(options));
+      return {
+        content: [{ type: 'text', text }],
+        finishReason: { unified: 'stop', raw: 'stop' },
+        usage: usageOf(options.prompt, [text]),
+        warnings: [],
+      };
+    },
+    async doStream(options) {
+      if (agent === undefined) {
+        throw new UnsupportedFunctionalityError({ functionality: 'streaming from the mock model' });
+      }
+      return { stream: ReadableStream.from(replyParts(agent(toConversation(options)), options)) };
+    },
+  };
+
+  function replyParts(
+    { text = '', toolCalls = [] }: Reply,
+    { prompt }: LanguageModelV4CallOptions,
+  ): LanguageModelV4StreamPart[] {
+    const inputs = toolCalls.map(({ input }) => JSON.stringify(input));
+    const id = 'text';
+    return [
+      { type: 'response-metadata', modelId },
+      { type: 'text-start', id },
+      ...(text.match(/\S+\s*|\s+/gu) ?? []).map(
+        (delta) => ({ type: 'text-delta', id, delta }) as const,
+      ),
+      { type: 'text-end', id },
+      ...toolCalls.map(
+        ({ id: toolCallId, name: toolName }, nth) =>
+          ({ type: 'tool-call', toolCallId, toolName, input: inputs[nth] ?? '' }) as const,
+      ),
+      {
+        type: 'finish',
+        finishReason: { unified: toolCalls.length > 0 ? 'tool-calls' : 'stop', raw: undefined },
+        usage: usageOf(prompt, [text, ...inputs]),
+      },
+    ];
+  }
+}
+
+function embeddingModel(dimensions: number): EmbeddingModelV4 {
+  return {
+    specificationVersion: 'v4',
+    provider: 'mock',
+    modelId: EMBEDDING_MODEL,
+    maxEmbeddingsPerCall: undefined,
+    supportsParallelCalls: true,
+    doEmbed: async ({ values }) => ({
+      embeddings: values.map((value) => embedText(value, dimensions)),
+      usage: { tokens: countWords(values) },
+      warnings: [],
+    }),
+  };
+}
+
+type Question = {
+  data: unknown;
+  image: { bytes: Uint8Array } | undefined;
+  /** The keys of the answer's schema. */
+  keys: string[];
+};
+
+/** The rules of the mock by the name of the answer's schema. */
+const RULES: Record<string, (question: Question) => unknown> = {
+  listing_extraction: ({ data }) => readListing(data),
+  image_description({ data, image }) {
+    if (!image) {
+      throw new InvalidPromptError({ prompt: data, message: 'There is no image to describe.' });
+    }
+    const { hint } = Object(data) as { hint?: unknown };
+    return describeImage(image.bytes, typeof hint === 'string' ? hint : '');
+  },
+};
+
+function answer({ prompt, responseFormat }: LanguageModelV4CallOptions): unknown {
+  const format = responseFormat?.type === 'json' ? responseFormat : undefined;
+  const name = format?.name ?? '(nothing)';
+  const rule = RULES[name];
+  if (rule === undefined) {
+    throw new UnsupportedFunctionalityError({
+      functionality: `answers named ${name}`,
+      message: `The mock model has no rules for answers named ${name}. It knows ${Object.keys(RULES).join(' and ')}.`,
+    });
+  }
+  const parts = prompt.flatMap((message) => (message.role === 'user' ? message.content : []));
+  const text = parts.find((part) => part.type === 'text');
+  const file = parts.find((part) => part.type === 'file');
+  const bytes = file?.data.type === 'data' ? file.data.data : undefined;
+  return rule({
+    data: text && JSON.parse(text.text),
+    image: bytes instanceof Uint8Array ? { bytes } : undefined,
+    keys: Object.keys(format?.schema?.properties ?? {}),
+  });
+}
+
+/** Converts the SDK's prompt to the conversation that it was made from. */
+function toConversation(options: LanguageModelV4CallOptions): Conversation {
+  const { prompt, tools = [], toolChoice } = options;
+  return {
+    system: prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : [])).join('\n'),
+    messages: prompt.flatMap(toMessages),
+    tools: toolChoice?.type === 'none' ? [] : tools.map(({ name }) => name),
+  };
+}
+
+function toMessages({ role, content: parts }: LanguageModelV4Prompt[number]): ChatMessage[] {
+  if (role === 'system') return [];
+  const content = parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  if (role === 'user') return [{ role, content }];
+  if (role === 'tool') {
+    return parts.flatMap((part): ChatMessage[] => {
+      if (part.type !== 'tool-result' || part.output.type !== 'text') return [];
+      const { toolCallId, toolName, output } = part;
+      return [{ role, toolCallId, toolName, content: output.value }];
+    });
+  }
+  const toolCalls = parts.flatMap((part): ToolCall[] =>
+    part.type === 'tool-call'
+      ? [{ id: part.toolCallId, name: part.toolName, input: part.input }]
+      : [],
+  );
+  return [{ role, content, toolCalls }];
+}
+
+function usageOf(prompt: LanguageModelV4Prompt, written: readonly string[]) {
+  const texts = prompt.flatMap(({ content }) =>
+    typeof content === 'string'
+      ? [content]
+      : content.map((part) => (part.type === 'text' ? part.text : '')),
+  );
+  const [input, output] = [countWords(texts), countWords(written)];
+  return {
+    inputTokens: { total: input, noCache: input, cacheRead: 0, cacheWrite: 0 },
+    outputTokens: { total: output, text: output, reasoning: 0 },
+  };
+}
+
+/** Counts words, numbers and signs as tokens; a real model takes two or three times as many for Cyrillic text. */
+function countWords(texts: readonly string[]): number {
+  const pieces = /[\p{L}\p{N}]+|[^\s\p{L}\p{N}]/gu;
+  return texts.reduce((count, text) => count + (text.match(pieces)?.length ?? 0), 0);
+}

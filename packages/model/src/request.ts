@@ -1,0 +1,168 @@
+import {
+  AISDKError,
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+  TypeValidationError,
+} from '@ai-sdk/provider';
+import type { Attempt, Breaker } from './breaker.ts';
+import { ModelError } from './errors.ts';
+import type { Gate } from './gate.ts';
+import type { ServerAddress } from './options.ts';
+import { quote, textsIn } from './quote.ts';
+import type { CallContext, Retry } from './retry.ts';
+import { parseServerError } from './server-error.ts';
+import { type ModelCallEvent, NO_TOKENS, type Observer, type Tokens } from './usage.ts';
+
+/** One model at one server, with everything that guards its requests. */
+export type Lane<M> = {
+  model: M;
+  /** For error messages; `MODEL_MODE` stands for the address of the mock. */
+  address: Pick<ServerAddress, 'variables' | 'apiKey'>;
+  retry: Retry;
+  gate: Gate;
+  breaker: Breaker;
+  observe: Observer;
+};
+
+/** A request that the gate and the breaker let through. It must be ended once. */
+export type OpenRequest = {
+  tokens: Tokens;
+  /** Ends a probe with success, before its answer is complete. */
+  proveAlive(): void;
+  /** Ends the request with success, or because its reader left. */
+  end(outcome: 'ok' | 'MODEL_ABORTED'): void;
+  /** Ends the request with a failure, and returns it as a ModelError. */
+  fail(error: unknown, interruption: CallContext['interruption']): ModelError;
+};
+
+/** What a request is for. */
+type RequestOptions = {
+  operation: string;
+  /** The answer in words, and the setting to check when the server sends something else. */
+  expected: string;
+  /** Called beside the observer of the lane. */
+  observe?: Observer | undefined;
+};
+
+/**
+ * Waits until a request may be sent.
+ * @throws ModelError MODEL_BREAKER_OPEN, MODEL_CONTEXT_FULL, MODEL_ABORTED.
+ */
+export async function openRequest(
+  lane: Omit<Lane<unknown>, 'model' | 'retry'>,
+  context: CallContext,
+  { operation, expected, observe }: RequestOptions,
+): Promise<OpenRequest> {
+  const leave = await lane.gate.enter(context);
+  let attempt: Attempt;
+  try {
+    attempt = lane.breaker.enter();
+  } catch (error) {
+    leave();
+    throw error;
+  }
+  const startedAt = performance.now();
+  let isEnded = false;
+
+  function report(outcome: ModelCallEvent['outcome'], reason?: string): void {
+    const durationMs = performance.now() - startedAt;
+    const said = reason === undefined ? {} : { reason };
+    const event = { operation, outcome, ...said, durationMs, ...request.tokens };
+    observe?.(event);
+    lane.observe(event);
+  }
+
+  const request: OpenRequest = {
+    tokens: NO_TOKENS,
+    proveAlive() {
+      if (attempt.isProbe) attempt.end();
+    },
+    end(outcome) {
+      if (isEnded) return;
+      isEnded = true;
+      report(outcome);
+      if (outcome === 'ok') attempt.end();
+      leave();
+    },
+    fail(error, interruption) {
+      const failure = toModelError(error, { expected, interruption, address: lane.address });
+      if (!isEnded) {
+        isEnded = true;
+        if (failure) report(failure.code, failure.message);
+        attempt.end(failure ?? error);
+        leave(failure);
+      }
+      if (failure === undefined) throw error;
+      return failure;
+    },
+  };
+  return request;
+}
+
+/**
+ * Sends one request and reads its answer.
+ * @param options.read Returns the value. @throws ModelError when the answer cannot be used.
+ */
+export async function sendRequest<A, T>(
+  lane: Lane<unknown>,
+  context: CallContext,
+  options: RequestOptions & {
+    send: (signal: AbortSignal) => PromiseLike<A>;
+    tokens: (answer: A) => Tokens;
+    read: (answer: A) => T;
+  },
+): Promise<T> {
+  const request = await openRequest(lane, context, options);
+  try {
+    const answer = await options.send(context.signal);
+    request.tokens = options.tokens(answer);
+    const value = options.read(answer);
+    request.end('ok');
+    return value;
+  } catch (error) {
+    throw request.fail(error, () => context.interruption());
+  }
+}
+
+/** Maps an error of the SDK, the transport or the signal; undefined for a fault of our own. */
+function toModelError(
+  error: unknown,
+  options: {
+    expected: string;
+    interruption: CallContext['interruption'];
+    address: Lane<unknown>['address'];
+  },
+): ModelError | undefined {
+  // The SDK wraps errors of the transport in its own.
+  for (let current = error; current instanceof Error; current = current.cause) {
+    if (current instanceof ModelError) return current;
+  }
+  const interruption = options.interruption();
+  if (interruption) return interruption;
+  if (
+    APICallError.isInstance(error) ||
+    InvalidResponseDataError.isInstance(error) ||
+    JSONParseError.isInstance(error) ||
+    TypeValidationError.isInstance(error)
+  ) {
+    return new ModelError('MODEL_INVALID_OUTPUT', unexpectedAnswer(error, options));
+  }
+  if (AISDKError.isInstance(error)) return new ModelError('MODEL_REJECTED', error.message);
+  return undefined;
+}
+
+/** Describes an answer with status 2xx that is not the expected one. */
+function unexpectedAnswer(
+  error: AISDKError,
+  { expected, address }: { expected: string; address: Lane<unknown>['address'] },
+): string {
+  if (JSONParseError.isInstance(error) || JSONParseError.isInstance(error.cause)) {
+    return `The model server answered with something that is not JSON. Check ${address.variables.baseUrl}, which ends in /v1.`;
+  }
+  const message = `The model server's answer is not ${expected}`;
+  const said = APICallError.isInstance(error) && parseServerError(error.responseBody ?? '');
+  if (!said) return message;
+  const texts = textsIn(error.requestBodyValues);
+  return `${message} It says: ${quote(said.message, { apiKey: address.apiKey, texts })}`;
+}

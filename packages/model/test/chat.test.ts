@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Type } from 'typebox';
+import { type ChatPart, type ChatRequest, defineModelSchema } from '../src/index.ts';
+import { chunk, streamed, toolCallChunk } from '../src/testing.ts';
+import { chatBody, failsWith, failure, startScene } from './support.ts';
+
+const question: ChatRequest = {
+  operation: 'chat',
+  system: 'Help to find a flat.',
+  messages: [{ role: 'user', content: 'Двокімнатна у Львові?' }],
+};
+
+const searchTool = {
+  name: 'search_listings',
+  description: 'Finds listings by words.',
+  input: defineModelSchema('search_listings', Type.Object({ query: Type.String() })),
+};
+
+async function all(parts: AsyncIterable<ChatPart>): Promise<ChatPart[]> {
+  const list: ChatPart[] = [];
+  for await (const part of parts) list.push(part);
+  return list;
+}
+
+/** The end of a complete answer, with its tokens. */
+const stop = chunk(
+  {},
+  { finishReason: 'stop', usage: { prompt_tokens: 20, completion_tokens: 3 } },
+);
+
+function start(t: TestContext, ...answers: Parameters<typeof streamed>[0][]) {
+  return startScene(t, answers.map(streamed), { timeoutMs: 2000 });
+}
+
+test('an answer is yielded as it comes, with its end and its tokens', async (t) => {
+  const held = Promise.withResolvers<void>();
+  const scene = await start(t, [
+    chunk({ role: 'assistant', content: 'Так' }),
+    () => held.promise,
+    chunk({ content: ', є дві.' }),
+    stop,
+  ]);
+  const parts = scene.client.streamChat(question);
+  assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
+  held.resolve();
+  assert.deepEqual((await parts.next()).value, { type: 'text', text: ', є дві.' });
+  assert.deepEqual((await parts.next()).value, {
+    type: 'end',
+    reason: 'stop',
+    model: 'test',
+    usage: { inputTokens: 20, outputTokens: 3 },
+  });
+  assert.equal((await parts.next()).done, true);
+  const [event] = scene.events;
+  assert.deepEqual(
+    [event?.operation, event?.outcome, event?.inputTokens, event?.outputTokens],
+    ['chat', 'ok', 20, 3],
+  );
+  assert.deepEqual(chatBody(scene.server.requests[0]).messages, [
+    { role: 'system', content: question.system },
+    { role: 'user', content: 'Двокімнатна у Львові?' },
+  ]);
+});
+
+test('a model calls a tool, and continues with its result', async (t) => {
+  const scene = await start(
+    t,
+    [
+      toolCallChunk({ id: 'call-1', name: 'search_listings', arguments: '{"query":"Львів"}' }),
+      chunk({}, { finishReason: 'tool_calls' }),
+    ],
+    [chunk({ content: 'Ось.' }), stop],
+  );
+  const asked = { ...question, tools: [searchTool] };
+  const [call, end] = await all(scene.client.streamChat(asked));
+  const toolCall = { id: 'call-1', name: 'search_listings', input: { query: 'Львів' } };
+  assert.deepEqual(call, { type: 'tool_call', call: toolCall });
+  assert.equal(end?.type === 'end' && end.reason, 'tool_calls');
+
+  const messages: ChatRequest['messages'] = [
+    ...question.messages,
+    { role: 'assistant', content: '', toolCalls: [toolCall] },
+    { role: 'tool', toolCallId: 'call-1', toolName: 'search_listings', content: '2 found' },
+  ];
+  const rest = await all(scene.client.streamChat({ ...asked, messages }));
+  assert.deepEqual(rest[0], { type: 'text', text: 'Ось.' });
+  const sent = chatBody(scene.server.requests[1]).messages;
+  assert.deepEqual(
+    sent.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'tool'],
+  );
+  assert.match(JSON.stringify(sent), /call-1.*2 found/s);
+});
+
+test('the tokens of a stream are asked for', async (t) => {
+  const scene = await start(t, [chunk({ content: 'Так' }), stop]);
+  await all(scene.client.streamChat(question));
+  const { stream_options: options } = chatBody(scene.server.requests[0]);
+  assert.deepEqual(options, { include_usage: true });
+});
+
+test('tools that may not be called are sent as before', async (t) => {
+  const scene = await start(t, [stop], [stop]);
+  const asked = { ...question, tools: [searchTool] };
+  await all(scene.client.streamChat(asked));
+  await all(scene.client.streamChat({ ...asked, toolChoice: 'none' }));
+  const [before, last] = scene.server.requests.map(chatBody);
+  assert.deepEqual([before?.tool_choice, last?.tool_choice], ['auto', 'none']);
+  assert.equal(before?.tools?.length, 1);
+  assert.deepEqual(last?.tools, before?.tools);
+});
+
+test('the input of a tool is parsed; an empty one is an object, and text that is not JSON stays text', async (t) => {
+  const written = ['', '  ', '{"query":', 'Львів', '[1]'];
+  const calls = written.map((input, index) =>
+    toolCallChunk({ id: `call-${index}`, name: 'search_listings', arguments: input }),
+  );
+  const scene = await start(
+    t,
+    ...calls.map((call) => [call, chunk({}, { finishReason: 'tool_calls' })]),
+  );
+  const inputs: unknown[] = [];
+  for (const _ of written) {
+    const [call] = await all(scene.client.streamChat({ ...question, tools: [searchTool] }));
+    inputs.push(call?.type === 'tool_call' && call.call.input);
+  }
+  assert.deepEqual(inputs, [{}, {}, '{"query":', 'Львів', [1]]);
+});
+
+test('until the first part has come a failure is retried, afterwards it ends the answer', async (t) => {
+  const read = Promise.withResolvers<void>();
+  const reset = async ({ socket }: ServerResponse) => {
+    await read.promise;
+    socket?.resetAndDestroy();
+  };
+  const scene = await startScene(t, [
+    failure.loading,
+    streamed([chunk({ content: 'Так' }), reset]),
+  ]);
+  const parts = scene.client.streamChat(question);
+  assert.deepEqual((await parts.next()).value, { type: 'text', text: 'Так' });
+  read.resolve();
+  await failsWith(parts.next(), 'MODEL_UNREACHABLE');
+  assert.equal(scene.server.requests.length, 2);
+  assert.deepEqual(scene.outcomes(), ['MODEL_UNAVAILABLE', 'MODEL_UNREACHABLE']);
+});
+
+test('a server that falls silent in the middle fails after the time-out of one part', async (t) => {
+  const scene = await startScene(
+    t,
+    [streamed([chunk({ content: 'Т' }), () => new Promise(() => {})])],
+    {
+      timeoutMs: 200,
+    },
+  );
+  const parts = scene.client.streamChat(question);
+  await parts.next();
+  const { message } = await failsWith(parts.next(), 'MODEL_TIMEOUT');
+  assert.match(message, /in the middle of its answer/);
+});
+
+test('an answer may take longer in all than a part of it may', async (t) => {
+  const words = Array.from({ length: 8 }, (_, nth) => [
+    chunk({ content: `${nth}` }),
+    () => sleep(150),
+  ]).flat();
+  const scene = await startScene(t, [streamed([...words, stop])], { timeoutMs: 1000 });
+  const parts = await all(scene.client.streamChat(question));
+  assert.equal(parts.length, 9);
+});
+
+test('a reader that leaves makes the server stop', async (t) => {
+  const closed = Promise.withResolvers<void>();
+  const scene = await start(t, [
+    chunk({ content: 'Т' }),
+    (response) =>
+      new Promise<void>((resolve) => {
+        response.on('close', () => {
+          closed.resolve();
+          resolve();
+        });
+      }),
+  ]);
+  for await (const part of scene.client.streamChat(question)) {
+    assert.equal(part.type, 'text');
+    break;
+  }
+  await closed.promise;
+  assert.deepEqual(scene.outcomes(), ['MODEL_ABORTED']);
+
+  const controller = new AbortController();
+  const parts = scene.client.streamChat({ ...question, signal: controller.signal });
+  await parts.next();
+  const next = parts.next();
+  controller.abort();
+  await failsWith(next, 'MODEL_ABORTED');
+});
+
+test('an incomplete answer, or none at all, is an error', async (t) => {
+  const scene = await start(t, [chunk({ content: 'Т' })], []);
+  const cut = scene.client.streamChat(question);
+  await cut.next();
+  await failsWith(cut.next(), 'MODEL_INVALID_OUTPUT');
+  const none = scene.client.streamChat(question);
+  await failsWith(none.next(), 'MODEL_INVALID_OUTPUT');
+  scene.server.play({ body: '<html>proxy</html>' });
+  const page = scene.client.streamChat(question);
+  await failsWith(page.next(), 'MODEL_INVALID_OUTPUT');
+});
+
+test('a truncated answer says so; a refused one is a failure', async (t) => {
+  const scene = await start(
+    t,
+    [chunk({ content: 'Довго' }), chunk({}, { finishReason: 'length' })],
+    [chunk({ content: 'Н' }), chunk({}, { finishReason: 'content_filter' })],
+  );
+  const parts = await all(scene.client.streamChat(question));
+  const end = parts.at(-1);
+  assert.equal(end?.type === 'end' && end.reason, 'length');
+  await failsWith(all(scene.client.streamChat(question)), 'MODEL_REFUSED');
+});
+
+test('closing waits for an answer in progress', async (t) => {
+  const scene = await start(t, [chunk({ content: 'Так' }), stop]);
+  const parts = scene.client.streamChat(question);
+  await parts.next();
+  let isClosed = false;
+  const closing = scene.client.close().then(() => (isClosed = true));
+  await failsWith(scene.client.streamChat(question).next(), 'MODEL_CLOSED');
+  assert.equal(isClosed, false);
+  while (!(await parts.next()).done);
+  await closing;
+});

@@ -1,0 +1,311 @@
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { Type } from 'typebox';
+import { defineModelSchema } from '../src/schema.ts';
+import { checkAnswer, InvalidAnswer, jsonAnswer } from '../src/structured.ts';
+import {
+  API_KEY,
+  ask,
+  chat,
+  chatBody,
+  failsWith,
+  failure,
+  FLAT,
+  FLAT_VALUE,
+  flatAnswer,
+  look,
+  startScene,
+} from './support.ts';
+
+suite('the request', () => {
+  test('holds the schema, the data as one JSON text and the key in its header only', async (t) => {
+    const { client, server, events } = await startScene(t, [chat(FLAT)]);
+    assert.deepEqual(await ask(client), {
+      value: FLAT_VALUE,
+      model: 'test',
+      usage: { calls: 1, inputTokens: 26, outputTokens: 9 },
+    });
+    const [event] = events;
+    assert.deepEqual([event?.operation, event?.outcome], ['extract', 'ok']);
+    assert.ok((event?.durationMs ?? 0) > 0);
+    const [request] = server.requests;
+    assert.equal(request?.path, '/v1/chat/completions');
+    assert.equal(request?.headers.authorization, `Bearer ${API_KEY}`);
+    const body = chatBody(request);
+    assert.equal(body.model, 'qwen3:4b');
+    assert.deepEqual(body.response_format, {
+      type: 'json_schema',
+      json_schema: { name: 'flat', strict: true, schema: flatAnswer.sentSchema },
+    });
+    assert.equal(body.max_tokens, 200);
+    const [system, user] = body.messages;
+    assert.equal(body.messages.length, 2);
+    assert.equal(system?.role, 'system');
+    assert.match(String(system?.content), /^Read the facts of the flat\./);
+    assert.ok(String(system?.content).includes(JSON.stringify(flatAnswer.sentSchema)));
+    const content = '{"description":"Квартира у Львові, 52 000 $"}';
+    assert.deepEqual(user, { role: 'user', content });
+    assert.ok(!JSON.stringify(body).includes('sk-test'));
+  });
+
+  test('shows an image to the vision model, which is the chat model unless named', async (t) => {
+    for (const vision of ['qwen3-vl', undefined]) {
+      const { client, server } = await startScene(t, [chat(FLAT)], { vision });
+      await look(client);
+      const body = chatBody(server.requests[0]);
+      assert.equal(body.model, vision ?? 'qwen3:4b');
+      assert.deepEqual(body.messages[1]?.content, [
+        { type: 'text', text: '{"hint":"kitchen"}' },
+        { type: 'image_url', image_url: { url: 'data:image/jpeg;base64,/9j/' } },
+      ]);
+    }
+    const { client, server } = await startScene(t, [chat(FLAT)], { vision: false });
+    await failsWith(look(client), 'MODEL_UNSUPPORTED');
+    assert.equal(server.requests.length, 0);
+  });
+});
+
+test('an answer without usage and model name is read too', async (t) => {
+  const choices = [{ message: { role: 'assistant', content: FLAT }, finish_reason: 'stop' }];
+  const { client } = await startScene(t, [{ body: { choices } }]);
+  const { usage, model } = await ask(client);
+  assert.deepEqual(usage, { calls: 1, inputTokens: null, outputTokens: null });
+  assert.equal(model, 'qwen3:4b');
+});
+
+suite('the repair', () => {
+  test('sends the answer and its problems back once', async (t) => {
+    const wrong = '{"city":"Львів","price":"52 000"}';
+    const { client, server, outcomes } = await startScene(t, [chat(wrong), chat(FLAT)]);
+    const result = await ask(client);
+    assert.deepEqual(result.value, FLAT_VALUE);
+    assert.deepEqual(result.usage, { calls: 2, inputTokens: 52, outputTokens: 18 });
+    assert.deepEqual(outcomes(), ['MODEL_INVALID_OUTPUT', 'ok']);
+    const [, , answer, problems] = chatBody(server.requests[1]).messages;
+    assert.deepEqual(answer, { role: 'assistant', content: wrong });
+    assert.match(String(problems?.content), /^- \/price must be number$/m);
+  });
+
+  // Servers are known to answer 200 and ignore the response format: vllm #53975, llama.cpp #19051.
+  const ignored = ['The flat is in Lviv.', '{"answer": 42}', '', `Here: ${FLAT}`];
+  for (const answer of ignored) {
+    test(`is tried once and no more: ${answer || '(empty)'}`, async (t) => {
+      const { client, server } = await startScene(t, [chat(answer)]);
+      await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+      assert.equal(server.requests.length, 2);
+    });
+  }
+
+  test('is not one of the attempts, and continues when the server fails meanwhile', async (t) => {
+    const nonsense = chat('nonsense');
+    const script = [failure.crash, nonsense, failure.crash, chat(FLAT)];
+    const { client, server } = await startScene(t, script);
+    assert.equal((await ask(client)).usage.calls, 4);
+    server.play(nonsense, failure.crash);
+    await failsWith(ask(client), 'MODEL_UNAVAILABLE');
+    assert.equal(server.requests.length, 4 + 4, 'at most one request more than attempts');
+  });
+
+  test('keeps the answer out of the error', async (t) => {
+    const { client } = await startScene(t, [chat('{"city":5,"note":"call +380 00 000"}')]);
+    const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+    assert.match(error.message, /\/city must be string/);
+    assert.ok(!inspect(error, { showHidden: true, depth: 9 }).includes('+380'));
+  });
+});
+
+suite('an unusable answer', () => {
+  test('that is truncated is an error even when it parses', async (t) => {
+    const { client, outcomes } = await startScene(t, [chat(FLAT, 'length')]);
+    await failsWith(ask(client), 'MODEL_TRUNCATED');
+    assert.deepEqual(outcomes(), ['MODEL_TRUNCATED']);
+  });
+
+  test('that a filter refused is not asked for again', async (t) => {
+    const { client, server } = await startScene(t, [chat('', 'content_filter')]);
+    await failsWith(ask(client), 'MODEL_REFUSED');
+    assert.equal(server.requests.length, 1);
+  });
+
+  const unreadable: [name: string, body: unknown, said: RegExp][] = [
+    ['garbage', '{"choices": [', /not JSON.*MODEL_BASE_URL/],
+    ['a page', '<!doctype html><title>Open WebUI</title>', /not JSON.*MODEL_BASE_URL/],
+    ['no choices', { id: 'x', choices: [] }, /not a chat completion.*MODEL_CHAT/],
+    ['another object', { hello: 'world' }, /not a chat completion.*MODEL_CHAT/],
+    ['an error with status 200', { error: { message: 'no such route' } }, /says: no such route/],
+  ];
+  for (const [name, body, said] of unreadable) {
+    test(`is rejected without a repair: ${name}`, async (t) => {
+      const { client, server } = await startScene(t, [{ body }]);
+      const error = await failsWith(ask(client), 'MODEL_INVALID_OUTPUT');
+      assert.match(error.message, said);
+      assert.equal(server.requests.length, 1);
+    });
+  }
+});
+
+suite('a server that rejects a schema as a response format', () => {
+  const messages = ['This response_format type is unavailable now', 'json_schema is not supported'];
+  const rejections = messages.map((message) => ({ status: 400, body: { error: { message } } }));
+  for (const rejection of rejections) {
+    test(`is asked without it from then on: ${rejection.body.error.message}`, async (t) => {
+      const { client, server } = await startScene(t, [rejection, chat(FLAT)]);
+      for (const _ of [1, 2]) assert.deepEqual((await ask(client)).value, FLAT_VALUE);
+      const bodies = server.requests.map(chatBody);
+      const formats = bodies.map((sent) => sent.response_format !== undefined);
+      assert.deepEqual(formats, [true, false, false]);
+      assert.match(String(bodies[1]?.messages[0]?.content), /JSON Schema/);
+    });
+  }
+
+  test('rejects several at once, and is asked without it by each of them', async (t) => {
+    const asking = Promise.withResolvers<void>();
+    let sent = 0;
+    const { client, server } = await startScene(t, [
+      async ({ body }) => {
+        if (Object(body).response_format === undefined) return chat(FLAT);
+        sent += 1;
+        if (sent === 3) asking.resolve();
+        await asking.promise;
+        return rejections[0] ?? 'reset';
+      },
+    ]);
+    const answers = await Promise.all([ask(client), ask(client), ask(client)]);
+    for (const { value } of answers) assert.deepEqual(value, FLAT_VALUE);
+    assert.equal(server.requests.length, 6);
+  });
+
+  test('and fails without it too is not asked for ever', async (t) => {
+    const { client, server } = await startScene(t, [...rejections]);
+    await failsWith(ask(client), 'MODEL_REJECTED');
+    assert.equal(server.requests.length, 2);
+  });
+});
+
+suite('an answer is checked', () => {
+  const Listing = Type.Object({
+    city: Type.Union([Type.String(), Type.Null()]),
+    rooms: Type.Integer({ minimum: 1 }),
+    contact: Type.Object({ phones: Type.Array(Type.Object({ number: Type.String() })) }),
+  });
+  const VALID = { city: null, rooms: 2, contact: { phones: [{ number: '+380 00 000 00 00' }] } };
+  const invalid = (answer: unknown, message: RegExp) =>
+    assert.throws(() => checkAnswer(Listing, JSON.stringify(answer)), {
+      code: 'MODEL_INVALID_OUTPUT',
+      message,
+    });
+
+  test('without its unknown keys, at every depth', () => {
+    const contact = { phones: [{ ...VALID.contact.phones[0], kind: 'mobile' }], hours: '9–18' };
+    const answer = JSON.stringify({ ...VALID, extra: 1, contact, ['__proto__']: { admin: true } });
+    const value = checkAnswer(Listing, answer);
+    assert.deepEqual(value, VALID);
+    assert.equal('admin' in value, false);
+    const Strict = Type.Object({ a: Type.Number() }, { additionalProperties: false });
+    assert.deepEqual(checkAnswer(Strict, '{"a":1,"b":2}'), { a: 1 });
+  });
+
+  test('without any conversion', () => {
+    invalid({ ...VALID, rooms: '2' }, /\/rooms must be integer/);
+    for (const answer of [[], null, 'text', 5]) invalid(answer, /the answer must be object/);
+  });
+
+  test('with at most eight problems, each once', () => {
+    const phones = Array.from({ length: 40 }, () => ({ number: 5 }));
+    const check = () => checkAnswer(Listing, JSON.stringify({ ...VALID, contact: { phones } }));
+    assert.throws(check, (error) => {
+      assert.ok(error instanceof InvalidAnswer);
+      return error.problems.length === 8 && new Set(error.problems).size === 8;
+    });
+  });
+});
+
+suite('the JSON of an answer', () => {
+  const accepted = [
+    '\uFEFF\n {"a":1}\n',
+    '```json\n{"a":1}\n```',
+    '```\n{"a":1}```',
+    '```JSON  \n{"a":1}\n  ```',
+    '<think>{"a":2}</think>{"a":1}',
+    '<think>\n\n</think>\n\n{"a":1}',
+    'Let me see…\n</think>\n{"a":1}',
+    '<think>hm</think>\n```json\n{"a":1}\n```\n',
+  ];
+  test('may follow reasoning or stand in a fence', () => {
+    for (const text of accepted) assert.deepEqual(jsonAnswer(text), { a: 1 }, text);
+  });
+
+  test('is any object in any of these forms, whatever its strings hold', () => {
+    const nasty = fc.constantFrom('</think>', '<think>', '```', '```json\n{}\n```', '\\"');
+    const value = fc.dictionary(fc.string(), fc.oneof(fc.string(), nasty, fc.integer()));
+    const forms = fc.constantFrom(
+      (json: string) => json,
+      (json: string) => `\`\`\`json\n${json}\n\`\`\``,
+      (json: string) => `<think>so {x} \`\`\`</think>\n${json}`,
+    );
+    fc.assert(
+      fc.property(value, forms, (object, form) => {
+        const json = JSON.stringify(object);
+        assert.deepEqual(jsonAnswer(form(json)), JSON.parse(json));
+      }),
+    );
+  });
+
+  const rejected = [
+    '',
+    'The price is 5.',
+    'Here it is: {"a":1}',
+    '{"a":1} I hope this helps!',
+    'Sure!\n```json\n{"a":1}\n```',
+    '{"a":1}\n{"a":2}',
+    '<think>{"a":1}',
+    '{"a":',
+    '```json\n{"a":1}',
+    '{"a":1,}',
+  ];
+  test('is not searched for in prose, and not mended', () => {
+    for (const text of rejected) assert.throws(() => jsonAnswer(text), SyntaxError, text);
+  });
+});
+
+suite('a schema', () => {
+  test('is sent with all keys required, without bounds, and with its descriptions', () => {
+    const schema = Type.Object({
+      name: Type.String({ pattern: '^[^\\u0000]*$', minLength: 1, description: 'a name' }),
+      kind: Type.Optional(Type.Enum(['a', 'b'], { description: 'which' })),
+      size: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+      seen: Type.Optional(Type.Boolean()),
+      tags: Type.Array(Type.String({ maxLength: 5 }), { maxItems: 3 }),
+    });
+    assert.deepEqual(defineModelSchema('thing', schema), {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'a name' },
+        kind: { type: ['string', 'null'], enum: ['a', 'b', null], description: 'which' },
+        size: { type: ['integer', 'null'] },
+        seen: { type: ['boolean', 'null'] },
+        tags: { type: 'array', items: { type: 'string' } },
+      },
+      required: ['name', 'kind', 'size', 'seen', 'tags'],
+      additionalProperties: false,
+    });
+  });
+
+  test('that some server does not know cannot be defined, and the error names the key', () => {
+    const unknown = {
+      literals: Type.Union([Type.Literal('a'), Type.Literal('b')]),
+      literal: Type.Literal('a'),
+      types: Type.Union([Type.String(), Type.Number(), Type.Null()]),
+      record: Type.Record(Type.String(), Type.String()),
+      any: Type.Unknown(),
+    };
+    for (const [key, schema] of Object.entries(unknown)) {
+      assert.throws(
+        () => defineModelSchema('thing', Type.Object({ [key]: schema })),
+        (error) => error instanceof TypeError && error.message.startsWith(`thing.${key}: `),
+      );
+    }
+  });
+});

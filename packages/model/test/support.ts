@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { Type } from 'typebox';
+import { Parse } from 'typebox/value';
+import {
+  createModelClient,
+  defineAnswer,
+  ModelError,
+  type ModelCallEvent,
+  type ModelClient,
+  type ModelClientOptions,
+  type ModelErrorCode,
+} from '../src/index.ts';
+import { type Answer, completion, type ReceivedRequest, startModelServer } from '../src/testing.ts';
+
+/** An answer, or a function that makes it; its promise holds the request. */
+export type Step = Answer | ((request: ReceivedRequest) => Answer | Promise<Answer>);
+
+/** A model server that plays a script. */
+export type ScriptedServer = {
+  baseUrl: string;
+  /** Every request that has reached the server, in order. */
+  requests: ReceivedRequest[];
+  /** Replaces the script: one step a request, the last one again and again. */
+  play(...script: Step[]): void;
+};
+
+/** Starts a scripted server; it ends with the test. */
+export async function startScriptedServer(
+  t: TestContext,
+  ...first: Step[]
+): Promise<ScriptedServer> {
+  const requests: ReceivedRequest[] = [];
+  let script = first;
+  const server = await startModelServer((request) => {
+    requests.push(request);
+    const step = (script.length > 1 ? script.shift() : script[0]) ?? 'reset';
+    return typeof step === 'function' ? step(request) : step;
+  });
+  t.after(server.close);
+  return { baseUrl: server.url, requests, play: (...next) => (script = next) };
+}
+
+/** The key of the test client; it must never come out again. */
+export const API_KEY = 'sk-test-0123456789';
+
+/** Starts a scripted server and a client with short waits before it. */
+export async function startScene(
+  t: TestContext,
+  script: Step[],
+  options: Partial<ModelClientOptions> = {},
+) {
+  const server = await startScriptedServer(t, ...script);
+  const events: ModelCallEvent[] = [];
+  const client = createModelClient({
+    mode: 'openai',
+    baseUrl: server.baseUrl,
+    apiKey: API_KEY,
+    chat: 'qwen3:4b',
+    embedding: 'embeddinggemma',
+    timeoutMs: 20_000,
+    embeddingDimensions: 3,
+    observe: (event) => events.push(event),
+    retry: { initialDelayMs: 1, maxDelayMs: 4 },
+    ...options,
+  });
+  const outcomes = () => events.map(({ outcome }) => outcome);
+  return { client, server, events, outcomes };
+}
+
+/** The answer that the tests ask for. */
+export const flatAnswer = defineAnswer({
+  schemaName: 'flat',
+  schema: Type.Object({ city: Type.String(), price: Type.Union([Type.Number(), Type.Null()]) }),
+  maxOutputTokens: 200,
+});
+
+/** A valid answer, and its value. */
+export const FLAT = '{"city":"Львів","price":52000}';
+export const FLAT_VALUE = { city: 'Львів', price: 52_000 };
+
+/** Asks the client for a flat. */
+export function ask(client: ModelClient, signal?: AbortSignal) {
+  return client.generateObject({
+    operation: 'extract',
+    ...flatAnswer,
+    system: 'Read the facts of the flat.',
+    data: { description: 'Квартира у Львові, 52 000 $' },
+    signal,
+  });
+}
+
+/** Asks the vision model to describe an image. */
+export function look(client: ModelClient) {
+  return client.generateObject({
+    operation: 'describe',
+    ...flatAnswer,
+    system: 'Look.',
+    data: { hint: 'kitchen' },
+    image: { bytes: Uint8Array.of(0xff, 0xd8, 0xff), mediaType: 'image/jpeg' },
+  });
+}
+
+const ChatBody = Type.Object({
+  model: Type.String(),
+  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() })),
+  response_format: Type.Optional(Type.Unknown()),
+  max_tokens: Type.Optional(Type.Unknown()),
+  stream_options: Type.Optional(Type.Unknown()),
+  tool_choice: Type.Optional(Type.Unknown()),
+  tools: Type.Optional(Type.Array(Type.Unknown())),
+});
+
+/** Parses the body of a chat request. */
+export const chatBody = (request: ReceivedRequest | undefined) => Parse(ChatBody, request?.body);
+
+/** Waits for a call to fail with a code, and returns the error. */
+export async function failsWith(call: Promise<unknown>, code: ModelErrorCode): Promise<ModelError> {
+  const [result] = await Promise.allSettled([call]);
+  assert.equal(result.status, 'rejected');
+  const error: unknown = result.reason;
+  assert.ok(error instanceof ModelError, `not a ModelError: ${String(error)}`);
+  assert.equal(error.code, code, error.message);
+  return error;
+}
+
+/** A chat completion with its tokens. */
+export const chat = (content: string, finishReason = 'stop'): Answer =>
+  completion(content, { finishReason, tokens: { read: 26, written: 9 } });
+
+const error = (status: number, said: object | string): Answer => ({ status, body: said });
+
+/** Errors in the forms that servers really give them. */
+export const failure = {
+  missingModel: error(404, { error: { message: 'model "x" not found, try pulling it first' } }),
+  tooLong: error(400, {
+    object: 'error',
+    message: 'The decoder prompt (length 9001) is longer than the maximum model length of 8192.',
+    code: 400,
+  }),
+  loading: error(503, {
+    error: { code: 503, message: 'Loading model', type: 'unavailable_error' },
+  }),
+  crash: error(500, { error: { message: 'llama runner process has terminated' } }),
+  contextFull: error(500, { error: { code: 500, message: 'Context size has been exceeded.' } }),
+  htmlPage: error(502, '<html><head><title>502 Bad Gateway</title></head></html>'),
+  tooMany: (headers: Record<string, string>): Answer => ({
+    status: 429,
+    headers,
+    body: { error: { message: 'Rate limit reached', code: 'rate_limit' } },
+  }),
+};
