@@ -6,31 +6,13 @@ import {
   type LanguageModelV4StreamPart,
   TypeValidationError,
 } from '@ai-sdk/provider';
+import type { ChatMessage, ToolCall, ToolDefinition } from './conversation.ts';
 import { ModelError } from './errors.ts';
 import { type Lane, openRequest, type OpenRequest } from './request.ts';
 import { abortedError, type CallContext } from './retry.ts';
 import { type Confidential, textsIn } from './quote.ts';
-import type { ModelSchema } from './schema.ts';
 import { readServerError, streamError } from './server-error.ts';
 import { readTokens, type Tokens } from './usage.ts';
-
-/** A call of a tool by a model. */
-export type ToolCall = {
-  /** Made by the model; the result names it. */
-  id: string;
-  name: string;
-  /** As the model wrote it, unchecked. Text that is not JSON stays text. */
-  input: unknown;
-};
-
-/** A message of a conversation. */
-export type ChatMessage =
-  | { role: 'user'; content: string }
-  | { role: 'assistant'; content: string; toolCalls?: readonly ToolCall[] | undefined }
-  | { role: 'tool'; toolCallId: string; toolName: string; content: string };
-
-/** A tool that a model may call. */
-export type ToolDefinition = { name: string; description: string; input: ModelSchema };
 
 /** A conversation to continue. */
 export type ChatRequest = {

@@ -1,12 +1,19 @@
 /** The language-model client: OpenAI-compatible servers and a deterministic mock. */
 export { imageDescription } from './answers.ts';
 export type { BreakerState, BreakerView } from './breaker.ts';
-export type { ChatMessage, ChatPart, ChatRequest, ToolCall, ToolDefinition } from './chat.ts';
+export type { ChatPart, ChatRequest } from './chat.ts';
 export { createModelClient, type ModelClient } from './client.ts';
+export type {
+  ChatMessage,
+  Conversation,
+  MockAgent,
+  Reply,
+  ToolCall,
+  ToolDefinition,
+} from './conversation.ts';
 export { MAX_TEXTS_PER_REQUEST } from './embed.ts';
 export { MODEL_ERRORS, ModelError, type ModelErrorCode } from './errors.ts';
 export { readSearchCriteria, type SearchCriteria } from './mock/read-listing.ts';
-export type { Conversation, MockAgent, Reply } from './mock-model.ts';
 export type { ModelClientOptions } from './options.ts';
 export { PROBE_PREFIX, type Probe, startProbes } from './probes.ts';
 export { defineAnswer, defineModelSchema, type ModelAnswer, type ModelSchema } from './schema.ts';

@@ -7,29 +7,12 @@ import {
   type LanguageModelV4StreamPart,
   UnsupportedFunctionalityError,
 } from '@ai-sdk/provider';
-import type { ChatMessage, ToolCall } from './chat.ts';
+import type { ChatMessage, Conversation, MockAgent, Reply, ToolCall } from './conversation.ts';
 import { describeImage } from './mock/describe-image.ts';
 import { embedText } from './mock/embed.ts';
 import { readListing } from './mock/read-listing.ts';
 import type { ModelBackend } from './openai.ts';
 import type { ModelClientOptions } from './options.ts';
-
-/** A conversation as the mock agent sees it. */
-export type Conversation = {
-  system: string;
-  messages: ChatMessage[];
-  /** The names of the tools that may be called. */
-  tools: string[];
-};
-
-/** A text, tools to call, or both. */
-export type Reply = {
-  text?: string | undefined;
-  toolCalls?: readonly ToolCall[] | undefined;
-};
-
-/** Answers conversations in place of a model. Equal conversations must get equal replies. */
-export type MockAgent = (conversation: Conversation) => Reply;
 
 const CHAT_MODEL = 'mock';
 const EMBEDDING_MODEL = 'mock-embedding';

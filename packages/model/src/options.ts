@@ -1,5 +1,5 @@
 import { ModelError } from './errors.ts';
-import type { MockAgent } from './mock-model.ts';
+import type { MockAgent } from './conversation.ts';
 import type { Observer } from './usage.ts';
 
 /** The uses of models; each may have a server of its own. */

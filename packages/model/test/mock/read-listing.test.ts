@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { FEATURE_SLUGS } from '../../src/mock/features.ts';
-import { readListing } from '../../src/mock/read-listing.ts';
-import type { ReadListing } from '../../src/mock/types.ts';
+import { readListing, type ReadListing } from '../../src/mock/read-listing.ts';
 
 type GoldenEntry = {
   name: string;
