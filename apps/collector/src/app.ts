@@ -2,8 +2,7 @@ import { isDatabaseOutage } from '@oselya/db';
 import { createRateLimit, createServer, type RateLimit, type Server } from '@oselya/kit';
 import manifest from '../package.json' with { type: 'json' };
 import { createApiKeys } from './access/api-keys.ts';
-import { API_KEY_SCHEME, guardRoutes } from './access/guard.ts';
-import { refuseOtherPages } from './access/local-only.ts';
+import { API_KEY_SCHEME, guardRoutes, rejectOtherPages } from './access/guard.ts';
 import type { Config } from './config.ts';
 import { imageRoutes, StoreOutageError } from './images/index.ts';
 import { limitSources } from './ingest/limit-source.ts';
@@ -52,7 +51,7 @@ export async function createApp(
     },
   });
   if (config.COLLECTOR_AUTH !== 'required') {
-    refuseOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
+    rejectOtherPages(app, { onlyThisMachine: config.COLLECTOR_AUTH === undefined });
   }
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'));
   const readQueue = operationPages(app, { ...services, metricsToken: config.METRICS_TOKEN });

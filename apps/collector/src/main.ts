@@ -1,7 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { migrate, type MigrationResult } from '@oselya/db';
-import { closeServer, createLogger, listen, loadConfig, onDrain } from '@oselya/kit';
-import { announceOpenAccess } from './access/open-access.ts';
+import { closeServer, createLogger, isLoopback, listen, loadConfig, onDrain } from '@oselya/kit';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
 import { createDiskGate } from './disk/gate.ts';
@@ -61,7 +60,10 @@ export async function start(
   await takeOver(services);
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
-  announceOpenAccess(services.log, config);
+  if (config.COLLECTOR_AUTH !== 'required') {
+    if (isLoopback(host)) services.log.info('API keys are off: every user of this machine may use the collector');
+    else services.log.warn('API keys are off: everyone who can reach this address may use the collector');
+  }
   // A start that is told that its port is in use has not begun any work.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
   const image = config.COLLECTOR_WORKER ? controlPicture : undefined;

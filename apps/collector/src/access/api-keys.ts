@@ -1,71 +1,102 @@
 import { randomBytes } from 'node:crypto';
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { findKey, insertKey, listKeys, revokeKey, touchKey } from './repository.ts';
 
-/** What a key may be for. Contract 4, API keys. */
+/** The scopes of keys. Contract 4, API keys. */
 export const SCOPES = ['ingest', 'search', 'admin'] as const;
-/** One thing that a key may be for. */
+/** A scope of a key. */
 export type Scope = (typeof SCOPES)[number];
 
-/** What a request may do that carries the key. */
+/** A key as requests carry it. */
 export type ApiKey = {
   id: string;
   name: string;
   scopes: readonly string[];
-  /** Which sources the key may send for; null is any. */
+  /** The sources for which it may send; null is any. */
   source_slugs: readonly string[] | null;
 };
 
-/** The same as an operator sees it, with when it was made, used and revoked. */
+/** A key as an operator sees it. */
 export type ApiKeyRecord = ApiKey & {
   created_at: Date;
   last_used_at: Date | null;
   revoked_at: Date | null;
 };
 
-/** The keys that may use the API; each process looks them up in the database. */
+/** The keys that may use the API. Every process reads them from the database. */
 export type ApiKeys = {
-  /** Makes a key. The key itself is given this once: only its hash is kept. */
+  /** Creates a key. The key itself is returned this once: only its hash is stored. */
   create(options: {
     name: string;
     scopes: readonly Scope[];
     sources?: readonly string[];
   }): Promise<ApiKey & { key: string }>;
-  /** Every key, revoked ones too, the oldest first. */
+  /** Lists every key, revoked ones too, the oldest first. */
   list(): Promise<ApiKeyRecord[]>;
-  /** Ends a key's use at once, on every process. False where there is none, or it was revoked before. */
+  /** Revokes a key at once on every process. Returns false if it is unknown or was revoked before. */
   revoke(id: string): Promise<boolean>;
-  /** The key that a request carries, unless it is unknown or revoked. */
+  /** Returns the key of a request; undefined if it is unknown or revoked. */
   verify(key: string): Promise<ApiKey | undefined>;
 };
 
-/** The collector's API keys. Contract 4, API keys. */
+const COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
+
+/** Creates the access to the collector's API keys. Contract 4, API keys. */
 export function createApiKeys({ db }: { db: Kysely<Tables> }): ApiKeys {
   return {
     async create({ name, scopes, sources }) {
       const id = randomBytes(6).toString('hex');
       const key = `oselya_${id}_${randomBytes(24).toString('base64url')}`;
-      const row = {
-        id,
-        name,
-        scopes: [...scopes],
-        source_slugs: sources === undefined ? null : [...sources],
-      };
-      await insertKey(db, { ...row, key_hash: sha256(key) });
+      const source_slugs = sources === undefined ? null : [...sources];
+      const row = { id, name, scopes: [...scopes], source_slugs };
+      await db
+        .insertInto('api_keys')
+        .values({ ...row, key_hash: sha256(key) })
+        .execute();
       return { ...row, key };
     },
-    list: () => listKeys(db),
-    revoke: (id) => revokeKey(db, id),
+
+    list: () =>
+      db
+        .selectFrom('api_keys')
+        .select([...COLUMNS, 'created_at', 'last_used_at', 'revoked_at'])
+        .orderBy('created_at')
+        .orderBy('id')
+        .execute(),
+
+    async revoke(id) {
+      const { numUpdatedRows } = await db
+        .updateTable('api_keys')
+        .set({ revoked_at: sql<Date>`now()` })
+        .where('id', '=', id)
+        .where('revoked_at', 'is', null)
+        .executeTakeFirst();
+      return numUpdatedRows > 0n;
+    },
+
     async verify(key) {
-      // The key has 192 random bits, so a plain hash tells nothing, and finding the row by it leaks
-      // nothing through timing.
-      const found = await findKey(db, sha256(key));
-      if (found === undefined) return undefined;
-      // Once a minute is enough to know which keys are in use, and spares a write for each request.
-      if (!found.isSeen) await touchKey(db, found.key.id);
-      return found.key;
+      // The key has 192 random bits: a plain hash reveals nothing, and neither does the time of finding it.
+      const row = await db
+        .selectFrom('api_keys')
+        .select([
+          ...COLUMNS,
+          sql<boolean | null>`last_used_at > now() - interval '1 minute'`.as('is_seen'),
+        ])
+        .where('key_hash', '=', sha256(key))
+        .where('revoked_at', 'is', null)
+        .executeTakeFirst();
+      if (row === undefined) return undefined;
+      const { is_seen: isSeen, ...found } = row;
+      // Noting the use once a minute saves a write for each request.
+      if (isSeen !== true) {
+        await db
+          .updateTable('api_keys')
+          .set({ last_used_at: sql<Date>`now()` })
+          .where('id', '=', found.id)
+          .execute();
+      }
+      return found;
     },
   };
 }

@@ -1,33 +1,36 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { clientNetwork, isCrossSiteChange, isLoopback, type RateLimit, type Server } from '@oselya/kit';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import type { ApiKey, ApiKeys, Scope } from './api-keys.ts';
 
 // oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What an API key needs in order to use this route. */
+    /** The scope that an API key needs for this route. */
     scope?: Scope;
   }
   interface FastifyRequest {
-    /** The key of a request that was let through; null while API keys are off. */
+    /** The key of an authorized request; null while API keys are off. */
     apiKey: ApiKey | null;
   }
 }
 
-/** How callers show their key, for the OpenAPI document. */
+/** The API key as the OpenAPI document describes it. */
 export const API_KEY_SCHEME = {
   type: 'http',
   scheme: 'bearer',
   description: 'An API key with the scope of the route, where `COLLECTOR_AUTH` is `required`.',
 } as const;
 
+/** How a request that changes something can be rejected before its route, for the OpenAPI document. */
+export const CHANGE_REJECTIONS = [401, 403, 'cross_site_request', 'unknown_host'] as const;
+
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Guards every route that is registered on `app` after it: each must say in `config.scope` what it
- * needs, and a route that does not stops the start, so that none is open because it was forgotten.
- * Contract 4, API keys.
- * @param keys Undefined while COLLECTOR_AUTH is off: everything is let through.
+ * Guards every route that is registered on `app` after it. A route without `config.scope` stops the start, so that none
+ * is open by mistake. Contract 4, API keys.
+ * @param keys Undefined while COLLECTOR_AUTH is off: every request is authorized.
  */
 export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> | undefined): void {
   app.decorateRequest('apiKey', null);
@@ -53,16 +56,49 @@ export function guardRoutes(app: FastifyInstance, keys: Pick<ApiKeys, 'verify'> 
   });
 }
 
-/** Whether the request's key may act for a source. */
+/** Tells whether the request's key may act for a source. */
 export function mayUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
   return apiKey?.source_slugs == null || apiKey.source_slugs.includes(sourceSlug);
 }
 
 /**
- * Refuses a payload of a source that the request's key may not act for. Contract 4, API keys.
+ * Denies a payload of a source for which the request's key may not act. Contract 4, API keys.
  * @throws ProblemError `forbidden`.
  */
 export function requireSource(request: FastifyRequest, sourceSlug: string): void {
   if (mayUseSource(request, sourceSlug)) return;
   throw problem('forbidden', { detail: 'This API key may not send for this source.' });
+}
+
+/** Returns the key under which a request is counted: the id of its API key, or the client's network without one. */
+export function callerOf({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
+  return apiKey?.id ?? clientNetwork(ip);
+}
+
+/**
+ * Returns the hook of a route that counts each request against a limit of its caller. Contract 1,
+ * COLLECTOR_FULLTEXT_PER_MINUTE.
+ * @throws ProblemError as the limit does.
+ */
+export function limitedBy(limit: RateLimit) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    reply.headers(await limit(callerOf(request)));
+  };
+}
+
+/**
+ * Protects a collector without API keys from web pages on its users' machines: browsers let any page send requests to any
+ * address, so changes from other origins are rejected.
+ * @param options.onlyThisMachine Whether to reject other host names than this machine's: a website can resolve its own name
+ *   to a loopback address, and its pages then share the collector's origin.
+ */
+export function rejectOtherPages(
+  app: Pick<Server, 'addHook'>,
+  { onlyThisMachine }: { onlyThisMachine: boolean },
+): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (isCrossSiteChange(request)) return done(problem('cross_site_request'));
+    const name = request.hostname.replaceAll(/[[\]]/g, '');
+    done(onlyThisMachine && !isLoopback(name) ? problem('unknown_host') : undefined);
+  });
 }

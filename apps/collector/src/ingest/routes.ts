@@ -1,9 +1,7 @@
 import type { Server } from '@oselya/kit';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { CHANGE_REFUSALS } from '../access/answers.ts';
-import { mayUseSource, requireSource } from '../access/guard.ts';
-import { callerOf } from '../access/limited-by.ts';
+import { CHANGE_REJECTIONS, mayUseSource, requireSource, callerOf } from '../access/guard.ts';
 import { limitInProgress } from '../async/in-progress.ts';
 import { problem, problemAnswers } from '../errors.ts';
 import { parseId, MEBIBYTE } from '../schemas.ts';
@@ -106,4 +104,4 @@ function sizeOf({ headers, body }: FastifyRequest): number {
     : Number(length);
 }
 
-const REFUSED = [400, ...CHANGE_REFUSALS, 'idempotency_conflict', 413, 415, 422, 429] as const;
+const REFUSED = [400, ...CHANGE_REJECTIONS, 'idempotency_conflict', 413, 415, 422, 429] as const;

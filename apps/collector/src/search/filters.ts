@@ -1,4 +1,6 @@
+import { expressionBuilder, type Expression, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
+import type { Tables } from '../tables.ts';
 import { normaliseText, spellAlike } from '../text.ts';
 import type { SearchFilters } from './schemas.ts';
 
@@ -8,13 +10,10 @@ const RANGES = [
   ['area_total', 'area_min', 'area_max'],
 ] as const;
 
-/** A column that a filter bounds. */
-export type RangeColumn = (typeof RANGES)[number][0];
+type RangeColumn = (typeof RANGES)[number][0];
+type ValueColumn = 'deal_type' | 'city_key' | 'property_type' | 'source_slug';
 
-/** The ranges that filters name, by their columns; an end that is not named is open. */
-export function rangesOf(
-  filters: SearchFilters,
-): { column: RangeColumn; min: number | undefined; max: number | undefined }[] {
+function rangesOf(filters: SearchFilters) {
   return RANGES.map(([column, min, max]) => ({
     column,
     min: filters[min],
@@ -22,40 +21,142 @@ export function rangesOf(
   })).filter(({ min, max }) => min !== undefined || max !== undefined);
 }
 
-const COLUMNS = ['deal_type', 'city_key', 'property_type', 'source_slug'] as const;
-
-/** A column that has the one value which a filter names. */
-export type ValueColumn = (typeof COLUMNS)[number];
-
-/**
- * The values that filters name, as the columns have them: a city is found however it is written, and a type
- * of property, which listings have in one spelling, in any.
- */
-export function valuesOf({
-  deal_type,
-  city,
-  property_type,
-  source_slug,
-}: SearchFilters): { column: ValueColumn; value: string }[] {
-  const values = {
+/** Cities are found in every spelling; property types are stored in one spelling, which any other finds. */
+function valuesOf(filters: SearchFilters): [column: ValueColumn, value: string][] {
+  const { deal_type, city, property_type, source_slug } = filters;
+  const values: Record<ValueColumn, string | undefined> = {
     deal_type,
     city_key: city === undefined ? undefined : normaliseText(city),
     property_type: property_type === undefined ? undefined : spellAlike(property_type),
     source_slug,
   };
-  return COLUMNS.flatMap((column) => {
-    const value = values[column];
-    return value === undefined ? [] : [{ column, value }];
-  });
+  // The keys are those of `values`.
+  return Object.entries(values).filter(([, value]) => value !== undefined) as [
+    ValueColumn,
+    string,
+  ][];
 }
 
 /**
- * Refuses ranges that nothing can be in.
- * @throws ProblemError `validation_failed` naming each lower end that is above its upper end.
+ * Rejects empty ranges.
+ * @throws ProblemError `validation_failed` with each lower bound that is above its upper bound.
  */
 export function checkRanges(filters: SearchFilters): void {
   const errors = RANGES.filter(
     ([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity),
   ).map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
   if (errors.length > 0) throw problem('validation_failed', { errors });
+}
+
+/**
+ * Returns the condition on `property_listings` that filters make. A listing without a price is in no price range, and so
+ * on. Prices are compared as numbers, whatever the currency. Contract 4, Search.
+ */
+export function matchesFilters(filters: SearchFilters): Expression<SqlBool> {
+  const eb = expressionBuilder<Tables, 'property_listings'>();
+  const conditions = valuesOf(filters).map(([column, value]) => eb(column, '=', value));
+  for (const { column, min, max } of rangesOf(filters)) {
+    if (min !== undefined) conditions.push(eb(column, '>=', min));
+    if (max !== undefined) conditions.push(eb(column, '<=', max));
+  }
+  if (filters.include_archived !== true) conditions.push(eb('archived_at', 'is', null));
+  return eb.and(conditions);
+}
+
+/** Bands of ids, and blocks of bands, as the function `listing_facets` of the database defines them. */
+const BAND_IDS = 2 ** 10;
+const BLOCK_BANDS = 2 ** 5;
+
+/** Higher numbers of rooms share one term. */
+const MAX_ROOMS = 10;
+
+/** Larger prices and areas share the last step. */
+const MAX_STEPPED = 1e14;
+
+/** Far more than rounding can move a number, and far less than the width of a step. */
+const ROUNDING = 1e-9;
+
+/** The terms that the indexes have beside the words, written as in the indexes: else those are not used. */
+const TERMS = sql`listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)`;
+
+const PREFIXES: Record<ValueColumn | RangeColumn, string> = {
+  deal_type: 'deal',
+  city_key: 'city',
+  property_type: 'type',
+  source_slug: 'source',
+  price: 'price',
+  area_total: 'area',
+  rooms: 'rooms',
+};
+
+/** Returns the band of an id. */
+export function bandOf(id: number): number {
+  return Math.floor(id / BAND_IDS);
+}
+
+/** Returns the lowest id of a band. */
+export function firstIdOf(band: number): number {
+  return band * BAND_IDS;
+}
+
+/**
+ * Returns the partitions of the table that a search reads, each with its own index of words and terms: the live listings,
+ * and the archived ones where they are requested.
+ */
+export function partsOf({ include_archived }: SearchFilters): Expression<SqlBool>[] {
+  const live = sql<SqlBool>`archived_at is null`;
+  return include_archived === true ? [live, sql<SqlBool>`archived_at is not null`] : [live];
+}
+
+/**
+ * Returns the condition of the filters within such a part, in the form that its index answers; it is equivalent to
+ * `matchesFilters`. Ranges are compared again with their exact bounds, as `+ 0`: the planner would otherwise read an index
+ * of prices as well, which takes longer than all the rest.
+ */
+export function hasFilterTerms(filters: SearchFilters): Expression<SqlBool> {
+  const eb = expressionBuilder<Tables, 'property_listings'>();
+  const conditions: Expression<SqlBool>[] = [];
+  const exact = valuesOf(filters).map(([column, value]) => `${PREFIXES[column]}:${value}`);
+  if (exact.length > 0) conditions.push(sql<SqlBool>`${TERMS} @> ${exact}::text[]`);
+  for (const { column, min, max } of rangesOf(filters)) {
+    const from = stepOf(column, (min ?? 0) * (1 - ROUNDING));
+    const to = stepOf(column, (max ?? MAX_STEPPED) * (1 + ROUNDING));
+    conditions.push(sql<SqlBool>`${TERMS} && ${terms(PREFIXES[column], from, to)}::text[]`);
+    const value = sql`${sql.ref(column)} + 0`;
+    if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
+    if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
+  }
+  return eb.and(conditions);
+}
+
+function stepOf(column: RangeColumn, value: number): number {
+  if (column === 'rooms') return Math.min(Math.round(value), MAX_ROOMS);
+  return Math.floor(5 * Math.log(value + 1));
+}
+
+/** Returns the condition that a listing is in one of the bands from one to another, both included. */
+export function hasBands({ from, to }: { from: number; to: number }): Expression<SqlBool> {
+  // Whole blocks have a term of their own, so that a wide window needs few terms.
+  const firstBlock = Math.ceil(from / BLOCK_BANDS);
+  const endBlock = Math.max(firstBlock, Math.floor((to + 1) / BLOCK_BANDS));
+  const all =
+    firstBlock === endBlock
+      ? terms('band', from, to)
+      : [
+          ...terms('band', from, firstBlock * BLOCK_BANDS - 1),
+          ...terms('block', firstBlock, endBlock - 1),
+          ...terms('band', endBlock * BLOCK_BANDS, to),
+        ];
+  return sql<SqlBool>`${TERMS} && ${all}::text[]`;
+}
+
+/** Returns the condition that a listing is in one of the last `count` bands up to that of the newest id. */
+export function hasNewestBands(newestId: Expression<unknown>, count: number): Expression<SqlBool> {
+  const last = sql`${newestId} / ${BAND_IDS}::bigint`;
+  return sql<SqlBool>`${TERMS} && array(
+    select 'band:' || (${last} - nth) from generate_series(0, ${count}::bigint - 1) as nth)`;
+}
+
+function terms(kind: string, from: number, to: number): string[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => `${kind}:${from + index}`);
 }

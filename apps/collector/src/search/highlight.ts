@@ -3,13 +3,13 @@ import { APOSTROPHES, INVISIBLE, normaliseText } from '../text.ts';
 
 const LETTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
-/** A word as it is written: letters and digits, with what the normaliser drops inside them. */
+/** A written word: letters and digits, with the characters inside it that the normaliser drops. */
 const WORD = new RegExp(`${LETTER}(?:[${APOSTROPHES}${INVISIBLE}]*${LETTER})*`, 'gu');
 
 /** Longest passage, in UTF-16 units of the original text. */
 const PASSAGE_LENGTH = 240;
 
-/** Passages are looked for in this much of a text: the rest is not worth the time. */
+/** Passages are searched in so much of a text: the rest is not worth the time. */
 const SEARCHED_LENGTH = 20_000;
 
 /** How far a passage's edge may move to stand between words. */
@@ -18,11 +18,10 @@ const LONGEST_CUT = 40;
 type Span = { start: number; end: number; word: string };
 
 /**
- * Shows where a text has the words of a query: the passage with the most of them, as HTML with the
- * words in `<mark>` and everything else escaped. It is done here and not with `ts_headline`, which
- * neither escapes nor finds words that only the normaliser makes equal.
+ * Returns the passage of a text with the most words of a query, as HTML with the words in `<mark>` and everything else
+ * escaped. PostgreSQL's `ts_headline` neither escapes nor finds words that only the normaliser makes equal.
  * @param words The words of the normalised query.
- * @returns The beginning of the text where it has none of the words.
+ * @returns The beginning of the text if it has none of the words.
  */
 export function highlight(text: string, words: ReadonlySet<string>): string {
   const found = [...findWords(text, words)];
@@ -40,7 +39,7 @@ export function highlight(text: string, words: ReadonlySet<string>): string {
 
 function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
   for (const { 0: written, index } of text.slice(0, SEARCHED_LENGTH).matchAll(WORD)) {
-    // A written word can be several for the normaliser: "5'6" is "5 6".
+    // The normaliser may split a written word: "5'6" is "5 6".
     const word = normaliseText(written)
       .split(' ')
       .find((one) => words.has(one));
@@ -48,7 +47,7 @@ function* findWords(text: string, words: ReadonlySet<string>): Generator<Span> {
   }
 }
 
-/** The stretch that begins at a found word and holds the most different ones, with room around it. */
+/** The passage that begins at a found word and has the most different ones, with room around it. */
 function choosePassage(text: string, found: readonly Span[]): [from: number, to: number] {
   let best = { variety: 0, start: 0, end: 0 };
   for (const [index, { start }] of found.entries()) {
@@ -67,7 +66,7 @@ function choosePassage(text: string, found: readonly Span[]): [from: number, to:
   return [from, Math.max(best.end, wordEdge(text, from + PASSAGE_LENGTH))];
 }
 
-/** The last space before a position, or the position itself in text that has none near. */
+/** The last space before a position, or the position itself where none is near. */
 function wordEdge(text: string, position: number): number {
   if (position <= 0) return 0;
   if (position >= text.length) return text.length;

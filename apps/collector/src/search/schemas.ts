@@ -4,20 +4,19 @@ import { dealTypeSchema } from '../listing/fields.ts';
 import { sourceSlugSchema, choice, nullable, MAX_ID } from '../schemas.ts';
 
 /**
- * How many matches are ranked. To rank one costs some 5 µs, most of it for reading its row, so a word that
- * every listing has would take seconds over a million of them; with the bound it takes some milliseconds.
- * When it is reached the newest matches compete and the total is at least this number (`gte`).
+ * How many matches are ranked. Ranking one takes some 5 µs, so a word that every listing has would take seconds over a
+ * million listings. At the bound the newest matches compete, and the total is at least this number (`gte`).
  */
 export const RANKED_MATCHES = 1000;
 
-/** How far down each of its two rankings the hybrid search reads. */
+/** How many hits of each of its two rankings the hybrid search fuses. */
 export const HYBRID_DEPTH = 50;
 
-/** How many hits an answer has where its request does not say. */
+/** How many hits an answer has unless its request says. */
 export const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 
-/** PostgreSQL's text holds neither U+0000 nor half a surrogate pair, so no stored text is asked for them. */
+/** PostgreSQL's text can hold neither U+0000 nor half a surrogate pair. */
 const STORABLE = '^[^\\u0000\\p{Cs}]*$';
 
 const word = (maxLength: number, description: string) =>
@@ -28,7 +27,7 @@ const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
 const filters = {
   deal_type: Type.Optional(dealTypeSchema),
-  city: word(200, 'However it is written: "Івано-Франківськ" finds "івано франківськ".'),
+  city: word(200, 'In any spelling: "Івано-Франківськ" finds "івано франківськ".'),
   property_type: word(
     100,
     'As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об\'єкт".',
@@ -51,12 +50,12 @@ const fold_duplicates = Type.Optional(
   Type.Boolean({
     default: false,
     description:
-      'Show of each group of listings that are likely the same property only the best hit, with the ' +
+      'Show only the best hit of each group of listings that are likely the same property, with the ' +
       'others in `duplicates`.',
   }),
 );
 
-/** How many listings of a group are named beside the one that is shown. */
+/** How many other listings of a group a hit names. */
 export const MAX_NAMED_DUPLICATES = 100;
 
 const duplicates = Type.Optional(
@@ -77,10 +76,10 @@ const query = Type.String({
 
 const filtersObject = Type.Object(filters);
 
-/** What a listing must be, whatever its words. */
+/** The filters of a search. */
 export type SearchFilters = Static<typeof filtersObject>;
 
-/** What the full-text and the hybrid search are asked for. Contract 4, Search. */
+/** The request of the full-text and the hybrid search. Contract 4, Search. */
 export const fulltextSearchRequest = Type.Object(
   {
     query,
@@ -101,7 +100,7 @@ export const fulltextSearchRequest = Type.Object(
 
 export type FulltextSearchRequest = Static<typeof fulltextSearchRequest>;
 
-/** One hit of either: its rank compares it with others of the same answer only. */
+/** One hit of either; ranks compare within one answer only. */
 export const fulltextSearchResult = Type.Object(
   {
     listing: listingSchema,
@@ -141,7 +140,7 @@ export const fulltextSearchResponse = Type.Object(
   { $id: 'FulltextSearchResponse' },
 );
 
-/** See `fulltextSearchResponse`, whose items are a reference that has no type. */
+/** The type of `fulltextSearchResponse`, whose items are a reference without a type. */
 export type FulltextSearchResponse = {
   items: FulltextSearchResult[];
   total: { value: number; relation: 'eq' | 'gte' };
@@ -149,10 +148,10 @@ export type FulltextSearchResponse = {
   took_ms: number;
 };
 
-/** How many listings one request may ask about. */
+/** The most listings of one request. */
 const MAX_IDS = 100;
 
-/** What `/search/matches` is asked for: some listings, and a search. */
+/** The request of `/search/matches`: some listings and a search. */
 export const matchesRequest = Type.Object(
   {
     ids: Type.Array(Type.Integer({ minimum: 1, maximum: MAX_ID }), {
@@ -174,11 +173,11 @@ export const matchesRequest = Type.Object(
 
 export type MatchesRequest = Static<typeof matchesRequest>;
 
-/** Those of the listings that the search finds. */
+/** The listings that the search finds. */
 export const matchesResponse = Type.Object(
   {
     items: Type.Array(Type.Object({ listing: listingSchema }), {
-      description: 'Those of the listings that the search finds now, in the order of `ids`.',
+      description: 'The listings that the search finds now, in the order of `ids`.',
     }),
     took_ms: tookMs,
   },
@@ -188,8 +187,8 @@ export const matchesResponse = Type.Object(
 export type MatchesResponse = Static<typeof matchesResponse>;
 
 /**
- * What the search by meaning is asked for. Contract 4, Search.
- * @param dimensions Width of the embeddings that are stored.
+ * Returns the request of the search by meaning. Contract 4, Search.
+ * @param dimensions Width of the stored embeddings.
  */
 export const similarSearchRequest = (dimensions: number) =>
   Type.Object(
@@ -207,13 +206,13 @@ export const similarSearchRequest = (dimensions: number) =>
       $id: 'SimilarSearchRequest',
       examples: [{ query: 'flat with a balcony in Lviv', limit: 3 }],
       additionalProperties: false,
-      description: 'Exactly one of `query`, `embedding` and `listing_id` says what to be near to.',
+      description: 'Has exactly one of `query`, `embedding` and `listing_id`.',
     },
   );
 
 export type SimilarSearchRequest = Static<ReturnType<typeof similarSearchRequest>>;
 
-/** The nearest listings, the nearest first. */
+/** The nearest listings first. */
 export const similarSearchResponse = Type.Object(
   {
     items: Type.Array(

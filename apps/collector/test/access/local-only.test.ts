@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createLogger, createServer } from '@oselya/kit';
-import { refuseOtherPages } from '../../src/access/local-only.ts';
+import { rejectOtherPages } from '../../src/access/guard.ts';
 
 async function serve(onlyThisMachine: boolean) {
   const app = await createServer({
@@ -9,7 +9,7 @@ async function serve(onlyThisMachine: boolean) {
     bodyLimit: 1000,
     openapi: { title: 'Test', description: 'A test.', version: '1' },
   });
-  refuseOtherPages(app, { onlyThisMachine });
+  rejectOtherPages(app, { onlyThisMachine });
   app.get('/', () => 'read');
   app.post('/', () => 'changed');
   after(() => app.close());

@@ -9,8 +9,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
 import { createReprocess } from '../../src/reprocess/reprocess.ts';
-import { createHybridSearch } from '../../src/search/hybrid.ts';
-import { createSimilarSearch } from '../../src/search/similar.ts';
+import { createSearches } from '../../src/search/service.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness, log, noImages } from '../support/pipeline.ts';
@@ -66,12 +65,12 @@ const uses: [
   [
     'a similar search',
     'embed',
-    (model) => createSimilarSearch({ db, model })({ query: 'квартира' }, signal),
+    (model) => createSearches({ db, model }).similar({ query: 'квартира' }, signal),
   ],
   [
     'a hybrid search',
     'embed',
-    (model) => createHybridSearch({ db, model })({ query: 'квартира' }, signal),
+    (model) => createSearches({ db, model }).hybrid({ query: 'квартира' }, signal),
   ],
   [
     'a backfill',

@@ -187,10 +187,6 @@ test('a cursor serves for its own search only', async () => {
   assert.match(cursor, /^[\w-]+$/);
   const reordered = { include_archived: false, price_min: 0, limit: 10, query: 'КУРСОР', cursor };
   assert.equal((await search(reordered)).items.length, 1);
-  const ranked = (rank: number) => {
-    const content = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    return Buffer.from(JSON.stringify({ ...content, r: rank })).toString('base64url');
-  };
   const old = Buffer.from('{"v":0,"q":"","r":1,"i":1}').toString('base64url');
   for (const body of [
     { ...request, query: 'інше', cursor },
@@ -198,9 +194,6 @@ test('a cursor serves for its own search only', async () => {
     { ...request, cursor: 'nonsense' },
     { ...request, cursor: old },
     { ...request, cursor: `${cursor.slice(0, -8)}` },
-    { ...request, cursor: ranked(1e308) },
-    { ...request, cursor: ranked(-1e308) },
-    { ...request, cursor: ranked(1e-60) },
   ]) {
     const answer = await post('fulltext', body);
     assert.equal(answer.status, 422);

@@ -6,7 +6,7 @@ import { Histogram, Registry } from 'prom-client';
 import { guardRoutes } from '../../src/access/guard.ts';
 import type { Tables } from '../../src/tables.ts';
 import { normaliseText } from '../../src/text.ts';
-import { type SearchDeps, searchRoutes } from '../../src/search/routes.ts';
+import { type SearchRouteDeps, searchRoutes } from '../../src/search/routes.ts';
 
 export const DIMENSIONS = 3;
 
@@ -25,7 +25,7 @@ export type ListingSeed = Partial<{
   archived: boolean;
 }>;
 
-export type Model = SearchDeps['model'];
+export type Model = SearchRouteDeps['model'];
 
 /** A model that knows the vectors of a few texts, and fails for all others. */
 export function modelOf(vectors: Record<string, number[]>): Model {
@@ -86,7 +86,7 @@ export async function openSearch() {
 
   /** A server with the search routes alone; COLLECTOR_AUTH is off. */
   async function serve(
-    options: Partial<Pick<SearchDeps, 'model' | 'rankedMatches' | 'exactMatches'>> & {
+    options: Partial<Pick<SearchRouteDeps, 'model' | 'rankedMatches' | 'exactMatches'>> & {
       perMinute?: number;
     } = {},
   ) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { createHybridSearch } from '../../src/search/hybrid.ts';
+import { createSearches } from '../../src/search/service.ts';
 import { HYBRID_DEPTH } from '../../src/search/schemas.ts';
 import { watchedDatabase } from '../support/watched-database.ts';
 import { idsOf, modelOf, openSearch } from './harness.ts';
@@ -245,7 +245,7 @@ test('one that comes while the first page of the hybrid search is made takes no 
       await add({ ...source, embedding: at(0) });
     },
   });
-  const search = createHybridSearch({ db: watched, model });
+  const search = createSearches({ db: watched, model }).hybrid;
   const { signal } = new AbortController();
   const walked: number[] = [];
   let cursor: string | null = null;

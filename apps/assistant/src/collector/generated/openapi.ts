@@ -1914,8 +1914,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Which of some listings a search finds now
-         * @description For whoever keeps searches: give it the listings that `GET /listings/changes` names. A listing is among the answer where the full-text search of the same words and filters would find it, however many newer ones it finds. A query without a word finds nothing.
+         * Tell which of some listings a search finds now
+         * @description For clients that keep searches: send the listings of `GET /listings/changes`. The answer has those that the full-text search of the same words and filters would find, however many newer ones it finds. A query without a word finds nothing.
          */
         post: {
             parameters: {
@@ -2887,7 +2887,7 @@ export interface components {
             /** @description Plain text. A listing is found when it has all the words, in any order. */
             query: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
             /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
@@ -2908,7 +2908,7 @@ export interface components {
             /** @default false */
             highlight?: boolean;
             /**
-             * @description Show of each group of listings that are likely the same property only the best hit, with the others in `duplicates`.
+             * @description Show only the best hit of each group of listings that are likely the same property, with the others in `duplicates`.
              * @default false
              */
             fold_duplicates?: boolean;
@@ -2970,7 +2970,7 @@ export interface components {
             took_ms: number;
         };
         /**
-         * @description Exactly one of `query`, `embedding` and `listing_id` says what to be near to.
+         * @description Has exactly one of `query`, `embedding` and `listing_id`.
          * @example {
          *       "query": "flat with a balcony in Lviv",
          *       "limit": 3
@@ -2982,7 +2982,7 @@ export interface components {
             embedding?: number[];
             listing_id?: number;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
             /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
@@ -2999,7 +2999,7 @@ export interface components {
             /** @default 20 */
             limit?: number;
             /**
-             * @description Show of each group of listings that are likely the same property only the best hit, with the others in `duplicates`.
+             * @description Show only the best hit of each group of listings that are likely the same property, with the others in `duplicates`.
              * @default false
              */
             fold_duplicates?: boolean;
@@ -3070,7 +3070,7 @@ export interface components {
             /** @description Plain text. A listing is found when it has all the words, in any order. */
             query?: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description However it is written: "Івано-Франківськ" finds "івано франківськ". */
+            /** @description In any spelling: "Івано-Франківськ" finds "івано франківськ". */
             city?: string;
             /** @description As listings have it, in any case and spelling: "Apartment" finds "apartment", and "об’єкт" "об'єкт". */
             property_type?: string;
@@ -3086,7 +3086,7 @@ export interface components {
             include_archived?: boolean;
         };
         SearchMatchesResponse: {
-            /** @description Those of the listings that the search finds now, in the order of `ids`. */
+            /** @description The listings that the search finds now, in the order of `ids`. */
             items: {
                 listing: {
                     listing_id: number;

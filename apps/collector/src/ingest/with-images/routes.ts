@@ -4,9 +4,7 @@ import { type Server, SLOWEST_BODY } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { FastifyRequest } from 'fastify';
 import pLimit from 'p-limit';
-import { CHANGE_REFUSALS } from '../../access/answers.ts';
-import { requireSource } from '../../access/guard.ts';
-import { callerOf } from '../../access/limited-by.ts';
+import { CHANGE_REJECTIONS, requireSource, callerOf } from '../../access/guard.ts';
 import type { Disk } from '../../disk/disk.ts';
 import type { StoreState } from '../../images/index.ts';
 import { problem, problemAnswers } from '../../errors.ts';
@@ -136,7 +134,7 @@ export async function withImagesRoutes(app: Server, deps: WithImagesDeps): Promi
 /** The answers to what was not stored, to a key that came before, and to what ended otherwise than well. */
 const NOT_STORED = [
   400,
-  ...CHANGE_REFUSALS,
+  ...CHANGE_REJECTIONS,
   'request_too_slow',
   413,
   415,

@@ -1,6 +1,6 @@
 import type { RateLimit, Server } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { limitedBy } from '../../access/limited-by.ts';
+import { limitedBy } from '../../access/guard.ts';
 import type { Tables } from '../../tables.ts';
 import { problemAnswers } from '../../errors.ts';
 import { changesAnswer, changesQuery, KEPT_DAYS, PAGE_SIZE } from './schemas.ts';

@@ -1,0 +1,356 @@
+import { createHash } from 'node:crypto';
+import { cursors } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { Type } from 'typebox';
+import { problem } from '../errors.ts';
+import { type Listing, listingColumns, presentListing } from '../listing/listing.ts';
+import { MAX_ID } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
+import { normaliseText } from '../text.ts';
+import { checkRanges, matchesFilters } from './filters.ts';
+import { highlight } from './highlight.ts';
+import {
+  type Embedder,
+  embedQuery,
+  findNearest,
+  type Neighbour,
+  type QueryVector,
+  toDirection,
+} from './nearest.ts';
+import { byRank, type Hit, type Ranked, rankMatches } from './ranking.ts';
+import {
+  DEFAULT_LIMIT,
+  type FulltextSearchRequest,
+  type FulltextSearchResponse,
+  HYBRID_DEPTH,
+  type MatchesRequest,
+  type MatchesResponse,
+  MAX_NAMED_DUPLICATES,
+  RANKED_MATCHES,
+  type SearchFilters,
+  type SimilarSearchRequest,
+  type SimilarSearchResponse,
+} from './schemas.ts';
+
+/** The database, the model, and the bounds that tests lower. */
+export type SearchDeps = {
+  db: Kysely<Tables>;
+  model: Embedder;
+  /** How many matches are ranked; `RANKED_MATCHES` unless set. */
+  rankedMatches?: number | undefined;
+  /** How many distances are computed without the index; see `findNearest`. */
+  exactMatches?: number | undefined;
+};
+
+type Timed<Response> = Omit<Response, 'took_ms'>;
+
+/** The searches; each signal aborts when the client has gone. */
+export type Searches = {
+  /**
+   * Full-text search, ranked by cover density. Specification 001, Behaviour rules.
+   * @throws ProblemError `validation_failed` for an empty range or a cursor of another search.
+   */
+  fulltext(request: FulltextSearchRequest): Promise<Timed<FulltextSearchResponse>>;
+  /**
+   * Fuses the full-text and the similarity ranking: each listing scores 1 / (60 + place) in each (reciprocal rank fusion).
+   * @throws ProblemError as `fulltext`, and `model_unavailable`, `model_failed`.
+   */
+  hybrid(
+    request: FulltextSearchRequest,
+    signal: AbortSignal,
+  ): Promise<Timed<FulltextSearchResponse>>;
+  /**
+   * Finds the listings nearest to a text, an embedding or a listing, which is not its own neighbour.
+   * @throws ProblemError `validation_failed`, `listing_not_found`, `listing_not_embedded`, `model_unavailable`,
+   *   `model_failed`.
+   */
+  similar(
+    request: SimilarSearchRequest,
+    signal: AbortSignal,
+  ): Promise<Timed<SimilarSearchResponse>>;
+  /**
+   * Returns which of some listings a full-text search finds, in the order of the request, however many newer ones match.
+   * @throws ProblemError `validation_failed` for an empty range.
+   */
+  matches(request: MatchesRequest): Promise<Timed<MatchesResponse>>;
+};
+
+/** How much a first place weighs: with a small number the two firsts decide everything. Contract 4, Search. */
+const RANK_CONSTANT = 60;
+
+/** Where hits are folded, so many times as many are read, and again while that is too few. */
+const FOLD_FACTOR = 2;
+/** The most listings read to be folded; also the most that the index keeps in view. */
+const MAX_READ_TO_FOLD = 1000;
+
+/**
+ * Creates the searches. A query without a word finds nothing. The model is asked before the database, so that no
+ * connection waits for it. Contract 4, Search.
+ */
+export function createSearches(deps: SearchDeps): Searches {
+  const { db, model, rankedMatches: bound = RANKED_MATCHES, exactMatches } = deps;
+
+  async function rankBoth(
+    { query, text, filters }: { query: string; text: string; filters: SearchFilters },
+    after: Position | undefined,
+    signal: AbortSignal,
+  ): Promise<Ranked & { isCut: boolean }> {
+    const target = await embedQuery(model, query, signal);
+    const nearest = { ...target, filters, limit: HYBRID_DEPTH, exactMatches };
+    const known = after?.newestId;
+    const [{ ranked, newestId }, found] = await Promise.all([
+      rankMatches(db, { text, filters, bound, newestId: known }),
+      findNearest(db, { ...nearest, newestId: known }),
+    ]);
+    const words = ranked.slice(0, HYBRID_DEPTH);
+    // A listing that came between the two queries is on no page.
+    const hasNewer = found.some(({ id }) => id > newestId);
+    const near = hasNewer ? await findNearest(db, { ...nearest, newestId }) : found;
+    const isCut = Math.max(words.length, near.length) >= HYBRID_DEPTH;
+    return { ranked: fuse([words, near]), newestId, isCut };
+  }
+
+  async function searchRanked(
+    kind: 'fulltext' | 'hybrid',
+    request: FulltextSearchRequest,
+    signal?: AbortSignal,
+  ): Promise<Timed<FulltextSearchResponse>> {
+    const { query, limit = DEFAULT_LIMIT, cursor, highlight: isHighlit, ...rest } = request;
+    const { fold_duplicates: isFolded = false, ...filters } = rest;
+    checkRanges(filters);
+    const text = normaliseText(query);
+    const search = fingerprint([kind, text, Object.entries(filters).toSorted(byKey), isFolded]);
+    const after = cursor === undefined ? undefined : readCursor(search, cursor);
+    if (text === '') return { items: [], total: { value: 0, relation: 'eq' }, next_cursor: null };
+
+    const { ranked, newestId, isCut } =
+      signal === undefined
+        ? await rankMatches(db, { text, filters, bound, newestId: after?.newestId }).then(
+            (found) => ({ ...found, isCut: found.ranked.length >= bound }),
+          )
+        : await rankBoth({ query, text, filters }, after, signal);
+    const hits = isFolded ? foldGroups(ranked) : ranked;
+    const left = after === undefined ? hits : hits.filter((hit) => byRank(after, hit) < 0);
+    const shown = left.slice(0, limit);
+    const last = left.length > limit ? shown.at(-1) : undefined;
+    const words = isHighlit === true ? new Set(text.split(' ')) : undefined;
+    const results = await loadResults(db, shown, isFolded ? filters : undefined);
+    return {
+      items: results.map(({ hit, ...result }) => {
+        const { title, description } = result.listing;
+        const passage = title === null ? description : `${title}\n${description}`;
+        const marked = words && { highlight: highlight(passage, words) };
+        return { ...result, rank: hit.rank, ...marked };
+      }),
+      total: { value: hits.length, relation: isCut ? 'gte' : 'eq' },
+      next_cursor: last === undefined ? null : writeCursor(search, { ...last, newestId }),
+    };
+  }
+
+  /** Reads on until there are enough groups, or reading on is not worth it. */
+  async function findFolded(nearest: Parameters<typeof findNearest>[1]): Promise<Neighbour[]> {
+    for (let limit = nearest.limit * FOLD_FACTOR; ; limit *= FOLD_FACTOR) {
+      const neighbours = await findNearest(db, { ...nearest, limit });
+      const folded = foldGroups(neighbours);
+      const isAll = neighbours.length < limit || limit * FOLD_FACTOR > MAX_READ_TO_FOLD;
+      if (folded.length >= nearest.limit || isAll) return folded.slice(0, nearest.limit);
+    }
+  }
+
+  return {
+    fulltext: (request) => searchRanked('fulltext', request),
+    hybrid: (request, signal) => searchRanked('hybrid', request, signal),
+
+    async similar(request, signal) {
+      const { query, embedding, listing_id, limit = DEFAULT_LIMIT, ...rest } = request;
+      const { fold_duplicates: isFolded = false, ...filters } = rest;
+      checkRanges(filters);
+      const given = [query, embedding, listing_id].filter((one) => one !== undefined).length;
+      if (given !== 1) {
+        const message = `must have exactly one of query, embedding and listing_id, not ${given}`;
+        throw problem('validation_failed', { errors: [{ path: 'body', message }] });
+      }
+      if (query !== undefined && normaliseText(query) === '') return { items: [] };
+      const target =
+        query === undefined
+          ? await knownVector(db, embedding, listing_id)
+          : await embedQuery(model, query, signal);
+      const nearest = { ...target, filters, exclude: listing_id, limit, exactMatches };
+      const neighbours = await (isFolded ? findFolded(nearest) : findNearest(db, nearest));
+      const results = await loadResults(db, neighbours, isFolded ? filters : undefined);
+      return { items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })) };
+    },
+
+    async matches({ ids, query, ...filters }) {
+      checkRanges(filters);
+      const text = query === undefined ? undefined : normaliseText(query);
+      if (text === '') return { items: [] };
+      const found = await listMatching(db, { ids, text, filters });
+      return {
+        items: ids.flatMap((id) => {
+          const listing = found.get(id);
+          return listing === undefined ? [] : [{ listing }];
+        }),
+      };
+    },
+  };
+}
+
+function fuse(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
+  const fused = new Map<number, Hit>();
+  for (const ranking of rankings) {
+    for (const [index, { id, group }] of ranking.entries()) {
+      const rank = (fused.get(id)?.rank ?? 0) + 1 / (RANK_CONSTANT + index + 1);
+      fused.set(id, { id, group, rank });
+    }
+  }
+  return [...fused.values()].toSorted(byRank);
+}
+
+/** Keeps the first hit of each group of likely duplicates; a listing without a group stays. */
+function foldGroups<Grouped extends { group: number | null }>(hits: readonly Grouped[]): Grouped[] {
+  const seen = new Set<number>();
+  return hits.filter(({ group }) => {
+    if (group === null) return true;
+    if (seen.has(group)) return false;
+    seen.add(group);
+    return true;
+  });
+}
+
+/**
+ * Where a page ended. Ranks tie often, so it is a rank and an id; `newestId` keeps later listings from shifting the ranks
+ * of the next pages.
+ */
+type Position = { rank: number; id: number; newestId: number };
+
+/** Raised when the content of a cursor changes, so that earlier cursors are rejected. */
+const VERSION = 3;
+
+const id = Type.Integer({ minimum: 0, maximum: MAX_ID });
+const invalidCursor = {
+  path: 'body/cursor',
+  message: 'must be the next_cursor of a page of this same search',
+};
+const positions = cursors(
+  Type.Object(
+    { v: Type.Literal(VERSION), q: Type.String(), r: Type.Number(), i: id, n: id },
+    { additionalProperties: false },
+  ),
+  invalidCursor,
+);
+
+function writeCursor(search: string, { rank, id: last, newestId }: Position): string {
+  return positions.write({ v: VERSION, q: search, r: rank, i: last, n: newestId });
+}
+
+/** @throws ProblemError `validation_failed` for a text that is no cursor of this search. */
+function readCursor(search: string, text: string): Position {
+  const { q, r: rank, i, n } = positions.read(text) ?? {};
+  if (q !== search || rank === undefined || i === undefined || n === undefined) {
+    throw problem('validation_failed', { errors: [invalidCursor] });
+  }
+  return { rank, id: i, newestId: n };
+}
+
+function byKey([a]: [string, unknown], [b]: [string, unknown]): number {
+  return a < b ? -1 : 1;
+}
+
+function fingerprint(search: unknown): string {
+  const hash = createHash('sha256').update(JSON.stringify(search));
+  return hash.digest('base64url').slice(0, 16);
+}
+
+/** Loads the listings of hits, in their order, with the other members of each group where hits are folded. */
+async function loadResults<Found extends { id: number; group: number | null }>(
+  db: Kysely<Tables>,
+  hits: readonly Found[],
+  folded: SearchFilters | undefined,
+): Promise<{ hit: Found; listing: Listing; duplicates?: number[] }[]> {
+  const listings = await loadListings(
+    db,
+    hits.map((hit) => hit.id),
+  );
+  const groups = hits.flatMap(({ group }) => group ?? []);
+  const members = folded && (await listGroupMembers(db, groups, folded));
+  return hits.flatMap((hit) => {
+    const listing = listings.get(hit.id);
+    if (listing === undefined) return [];
+    if (members === undefined) return [{ hit, listing }];
+    const group = (hit.group === null ? undefined : members.get(hit.group)) ?? [];
+    const others = group.filter((one) => one !== hit.id).slice(0, MAX_NAMED_DUPLICATES);
+    return [{ hit, listing, duplicates: others }];
+  });
+}
+
+/** Returns the listings with these ids by id; one that was deleted meanwhile is missing. */
+export async function loadListings(
+  db: Kysely<Tables>,
+  ids: readonly number[],
+): Promise<Map<number, Listing>> {
+  if (ids.length === 0) return new Map();
+  const rows = await selectListings(db, ids).execute();
+  return new Map(rows.map((row) => [row.id, presentListing(row)]));
+}
+
+function selectListings(db: Kysely<Tables>, ids: readonly number[]) {
+  return db.selectFrom('property_listings').select(listingColumns).where('id', 'in', ids);
+}
+
+/**
+ * Returns which of some listings pass filters and have all words, by id.
+ * @param text A normalised query that has a word; undefined where the filters alone decide.
+ */
+export async function listMatching(
+  db: Kysely<Tables>,
+  wanted: { ids: readonly number[]; text: string | undefined; filters: SearchFilters },
+): Promise<Map<number, Listing>> {
+  const { ids, text, filters } = wanted;
+  const rows = await selectListings(db, ids)
+    .where(matchesFilters(filters))
+    .$if(text !== undefined, (query) =>
+      query.where(sql<boolean>`search_vector @@ plainto_tsquery('simple', ${text})`),
+    )
+    .execute();
+  return new Map(rows.map((row) => [row.id, presentListing(row)]));
+}
+
+/** Returns the first listings of groups of likely duplicates, by group, also those that the search did not find. */
+export async function listGroupMembers(
+  db: Kysely<Tables>,
+  groups: readonly number[],
+  { include_archived = false }: SearchFilters,
+): Promise<Map<number, number[]>> {
+  if (groups.length === 0) return new Map();
+  // One more than are shown: the hit itself may be among them.
+  const { rows } = await sql<{ group: number; ids: number[] }>`
+    select wanted.id as "group", (
+      select coalesce(jsonb_agg(id order by id), '[]') from (
+        select id from property_listings
+        where duplicate_group = wanted.id and (${include_archived} or archived_at is null)
+        order by id limit ${MAX_NAMED_DUPLICATES + 1}) as member) as ids
+    from unnest(${[...new Set(groups)]}::bigint[]) as wanted (id)`.execute(db);
+  return new Map(rows.map(({ group, ids }) => [group, ids]));
+}
+
+async function knownVector(
+  db: Kysely<Tables>,
+  embedding: readonly number[] | undefined,
+  listingId: number | undefined,
+): Promise<QueryVector> {
+  if (listingId !== undefined) {
+    const stored = await db
+      .selectFrom('property_listings')
+      .select(['embedding', 'embedding_model'])
+      .where('id', '=', listingId)
+      .executeTakeFirst();
+    if (stored === undefined) throw problem('listing_not_found');
+    if (stored.embedding === null) throw problem('listing_not_embedded');
+    return { vector: stored.embedding, embeddingModel: stored.embedding_model };
+  }
+  const vector = toDirection(embedding ?? []);
+  if (vector !== undefined) return { vector, embeddingModel: null };
+  const message = 'must not be all zeros: such a vector is near to nothing';
+  throw problem('validation_failed', { errors: [{ path: 'body/embedding', message }] });
+}
