@@ -61,8 +61,12 @@ export async function start(
   const { COLLECTOR_HOST: host, COLLECTOR_PORT: port } = config;
   const url = await listen(app, { host, port, variable: 'COLLECTOR_PORT' });
   if (config.COLLECTOR_AUTH !== 'required') {
-    if (isLoopback(host)) services.log.info('API keys are off: every user of this machine may use the collector');
-    else services.log.warn('API keys are off: everyone who can reach this address may use the collector');
+    if (isLoopback(host))
+      services.log.info('API keys are off: every user of this machine may use the collector');
+    else
+      services.log.warn(
+        'API keys are off: everyone who can reach this address may use the collector',
+      );
   }
   // A start that is told that its port is in use has not begun any work.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);

@@ -1,4 +1,10 @@
-import { clientNetwork, isCrossSiteChange, isLoopback, type RateLimit, type Server } from '@oselya/kit';
+import {
+  clientNetwork,
+  isCrossSiteChange,
+  isLoopback,
+  type RateLimit,
+  type Server,
+} from '@oselya/kit';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { problem } from '../errors.ts';
 import type { ApiKey, ApiKeys, Scope } from './api-keys.ts';

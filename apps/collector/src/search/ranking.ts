@@ -1,13 +1,6 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../tables.ts';
-import {
-  bandOf,
-  firstIdOf,
-  hasBands,
-  hasFilterTerms,
-  hasNewestBands,
-  partsOf,
-} from './filters.ts';
+import { bandOf, firstIdOf, hasBands, hasFilterTerms, hasNewestBands, partsOf } from './filters.ts';
 import type { SearchFilters } from './schemas.ts';
 
 /** A listing, its rank, and its group of likely duplicates. */

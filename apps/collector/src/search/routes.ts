@@ -31,6 +31,11 @@ export type SearchRouteDeps = SearchDeps & {
   metrics: Pick<Metrics, 'searchDuration'>;
 };
 
+const options = (limit: RateLimit) => ({
+  config: { scope: 'search' } as const,
+  onRequest: limitedBy(limit),
+});
+
 /**
  * Registers `POST /search/fulltext`, `/search/similar`, `/search/hybrid` and `/search/matches`. Specification 001,
  * Endpoints; Contract 4, Search.
@@ -49,10 +54,6 @@ export function searchRoutes(app: Server, deps: SearchRouteDeps): void {
   ];
   for (const schema of schemas) app.addSchema(schema);
 
-  const options = (limit: RateLimit) => ({
-    config: { scope: 'search' } as const,
-    onRequest: limitedBy(limit),
-  });
   const about = { tags: ['search'] };
   const fulltextBody = Type.Unsafe<FulltextSearchRequest>(Type.Ref('FulltextSearchRequest'));
   const fulltextAnswer = Type.Unsafe<FulltextSearchResponse>(Type.Ref('FulltextSearchResponse'));

@@ -178,7 +178,9 @@ export function createSearches(deps: SearchDeps): Searches {
       const nearest = { ...target, filters, exclude: listing_id, limit, exactMatches };
       const neighbours = await (isFolded ? findFolded(nearest) : findNearest(db, nearest));
       const results = await loadResults(db, neighbours, isFolded ? filters : undefined);
-      return { items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })) };
+      return {
+        items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })),
+      };
     },
 
     async matches({ ids, query, ...filters }) {

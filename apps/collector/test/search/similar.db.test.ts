@@ -245,13 +245,13 @@ test('one that comes while the first page of the hybrid search is made takes no 
       await add({ ...source, embedding: at(0) });
     },
   });
-  const search = createSearches({ db: watched, model }).hybrid;
+  const searches = createSearches({ db: watched, model });
   const { signal } = new AbortController();
   const walked: number[] = [];
   let cursor: string | null = null;
   do {
     const request = { query: 'тиха вулиця', ...source, limit: 20, ...(cursor && { cursor }) };
-    const page = await search(request, signal);
+    const page = await searches.hybrid(request, signal);
     walked.push(...idsOf(page));
     cursor = page.next_cursor;
   } while (cursor !== null);
