@@ -22,12 +22,8 @@ import { chatLifecycle } from './chat/lifecycle.ts';
 import { createChatMetrics } from './chat/metrics.ts';
 import { createChatMessages } from './chat/socket-messages.ts';
 import { sweepEvents } from './chat/turn-events.sql.ts';
-import { TURN_END_CHANNEL } from './chat/turns.sql.ts';
 import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
-import { createDigests } from './digests/digests.ts';
-import { digestLifecycle } from './digests/lifecycle.ts';
-import { createDigestMetrics } from './digests/metrics.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
 import { homeRoutes } from './home/routes.ts';
@@ -53,7 +49,10 @@ import { profileRoutes } from './profiles/routes.ts';
 import { inspectionRoutes } from './inspection/routes.ts';
 import { createInspection } from './inspection/inspection.ts';
 import { protocolRoutes } from './protocol/routes.ts';
-import { createSavedSearches, savedSearchRoutes } from './saved-searches/index.ts';
+import { processSavedSearches } from './saved-searches/digests.ts';
+import { createDigestMetrics } from './saved-searches/metrics.ts';
+import { savedSearchRoutes } from './saved-searches/routes.ts';
+import { createSavedSearches } from './saved-searches/saved-searches.ts';
 import { createSessions, sessionRoutes } from './sessions/index.ts';
 import { isSocketHandshake } from './sockets/handshake.ts';
 import { socketLimits } from './sockets/limits.ts';
@@ -208,18 +207,15 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     probe = probeTools(config, { model, tools, log });
   });
   app.addHook('onClose', () => probe?.close());
-  digestLifecycle(app, {
-    digests: createDigests({
-      db,
-      collector,
-      announce: chat.announce,
-      lifetime: lifetimeOf(config),
-      metrics: createDigestMetrics(registry),
-      log,
-    }),
+  processSavedSearches(app, {
+    db,
+    collector,
+    announce: chat.announce,
+    lifetime: lifetimeOf(config),
+    metrics: createDigestMetrics(registry),
+    log,
     pollSeconds: config.SAVED_SEARCH_POLL_SECONDS,
     isExclusive,
-    listen: (hear) => database.listen(TURN_END_CHANNEL, hear),
   });
   protocolRoutes(app, { version: manifest.version, cookieName: config.SVC_AUTH_COOKIE_NAME });
   healthRoutes(app, {

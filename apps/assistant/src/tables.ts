@@ -231,7 +231,6 @@ export type Tables = {
     listing: ColumnType<unknown, string | null | undefined, string | null>;
     found_at: DefaultedTimestamp;
     told_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
-    search_changed: Generated<boolean>;
   };
   collector_feed: {
     id: Generated<boolean>;

@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { MAX_MESSAGES, MAX_RECENT, sharesOf } from '../src/agent/context.ts';
 import { summaryTime } from '../src/chat/make-room.ts';
-import { SHOWN_LISTINGS } from '../src/digests/digest-text.ts';
 import { MAX_FACTS } from '../src/memory/facts.ts';
 import { LATEST_FACTS, MAX_WAITING, MAX_WORDS, SEARCH_MS } from '../src/memory/memory.ts';
 import { MAX_FILE_BYTES, profileSchema } from '../src/profiles/profile-file.ts';
 import { MAX_FILES } from '../src/profiles/profiles.ts';
-import { DEFAULT_EVERY_MINUTES, savedSearchBody } from '../src/saved-searches/schemas.ts';
-import { MAX_SAVED_SEARCHES } from '../src/saved-searches/service.ts';
+import { SHOWN_LISTINGS } from '../src/saved-searches/digest-text.ts';
+import { savedSearchBody } from '../src/saved-searches/routes.ts';
+import { DEFAULT_EVERY_MINUTES, MAX_SAVED_SEARCHES } from '../src/saved-searches/saved-searches.ts';
 
 /** A guide, each paragraph and each row of a table on a line, with single spaces. */
 const pageOf = async (name: string) => {

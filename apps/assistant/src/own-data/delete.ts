@@ -2,7 +2,7 @@ import { retryConflicts } from '@oselya/db';
 import type { Kysely, Transaction } from 'kysely';
 import { recordAudit } from '../admin/audit.ts';
 import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
-import { deleteSavedSearchesOf } from '../saved-searches/index.ts';
+import { deleteSavedSearchesOf } from '../saved-searches/saved-searches.ts';
 import { deleteSessionsOf } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 

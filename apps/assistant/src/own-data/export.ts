@@ -8,7 +8,7 @@ import { readOwnAccount } from '../identity/index.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import { listMessages, listSessionsOf } from '../sessions/index.ts';
-import { listHits, listSavedSearches } from '../saved-searches/index.ts';
+import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
 import type { Tables } from '../tables.ts';
 import { arrayText, base64Text, joinPieces, type JsonText, objectText } from './json-text.ts';
 

@@ -1,125 +1,201 @@
-import { type Server, toPage } from '@oselya/kit';
-import { guardRefusals, signedIn } from '../access/guards.ts';
-import { problemAnswers } from '../errors.ts';
+import { pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
 import { type Position, positions } from '../pages.ts';
-import { okAnswer } from '../schema.ts';
-import {
-  PAGE,
-  presentSavedSearch,
-  savedSearchBody,
-  savedSearchChanges,
-  savedSearchesAnswer,
-  savedSearchesQuery,
-  savedSearchParams,
-  savedSearchRef,
-  savedSearchSchema,
-} from './schemas.ts';
-import type { SavedSearches } from './service.ts';
+import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
+import { DEFAULT_EVERY_MINUTES, type SavedSearch, type SavedSearches } from './saved-searches.ts';
+import { searchSchema } from './search.ts';
+
+const PAGE = { limit: 20, maxLimit: 100 };
+
+const example = {
+  id: '5f7c1f0e-4a3c-4a57-9a0e-6d0f6b1d3c22',
+  name: 'Двокімнатні біля парку',
+  search: { query: 'парк', city: 'Львів', rooms_min: 2, rooms_max: 2, price_max: 15_000 },
+  session_id: '0d2b7a3e-5a5c-4a8e-9a55-3f1f2f6f7c10',
+  every_minutes: 60,
+  paused: false,
+  created_at: '2026-03-02T09:15:00.000Z',
+  updated_at: '2026-03-02T09:15:00.000Z',
+  told_at: '2026-03-04T17:42:10.000Z',
+};
+
+const id = { minLength: 1, maxLength: 300 };
+const params = Type.Object({ id: storableText({ ...id, description: "The saved search's id." }) });
+const name = storableText({ minLength: 1, maxLength: 100 });
+const everyMinutes = {
+  minimum: 5,
+  maximum: 10_080,
+  description: 'Minimum number of minutes between two digests.',
+};
+
+const savedSearchSchema = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    search: searchSchema,
+    session_id: nullable(
+      Type.String({
+        description:
+          'The session that it reports to. Null after that was deleted, which pauses the search.',
+      }),
+    ),
+    every_minutes: Type.Integer(),
+    paused: Type.Boolean({ description: 'A paused search finds nothing.' }),
+    created_at: timestamp(),
+    updated_at: timestamp(),
+    told_at: nullable(timestamp('Time of the last digest; null before the first one.')),
+  },
+  { $id: 'SavedSearch', examples: [example] },
+);
+
+const savedSearchRef = Type.Unsafe<Static<typeof savedSearchSchema>>(Type.Ref('SavedSearch'));
+
+/** The body of a new saved search. */
+export const savedSearchBody = Type.Object(
+  {
+    name,
+    search: searchSchema,
+    session_id: Type.Optional(
+      storableText({
+        ...id,
+        description: "A session of the user's own; without it a new one with the search's name.",
+      }),
+    ),
+    every_minutes: Type.Optional(Type.Integer({ ...everyMinutes, default: DEFAULT_EVERY_MINUTES })),
+    paused: Type.Optional(Type.Boolean({ default: false })),
+  },
+  {
+    additionalProperties: false,
+    examples: [{ name: example.name, search: example.search, every_minutes: 60 }],
+  },
+);
+
+const savedSearchChanges = Type.Object(
+  {
+    name: Type.Optional(name),
+    search: Type.Optional({
+      ...searchSchema,
+      description:
+        'Replaces the whole search. Earlier hits that were not reported yet are reported if the new search finds them too.',
+    }),
+    session_id: Type.Optional(storableText({ ...id, description: 'A session of its owner.' })),
+    every_minutes: Type.Optional(Type.Integer(everyMinutes)),
+    paused: Type.Optional(
+      Type.Boolean({ description: 'False gives a search whose session was deleted a new one.' }),
+    ),
+  },
+  { additionalProperties: false, minProperties: 1, examples: [{ paused: true }] },
+);
+
+function present({ user_id: _userId, ...saved }: SavedSearch): Static<typeof savedSearchSchema> {
+  return {
+    ...saved,
+    paused: saved.paused || saved.session_id === null,
+    created_at: saved.created_at.toISOString(),
+    updated_at: saved.updated_at.toISOString(),
+    told_at: saved.told_at?.toISOString() ?? null,
+  };
+}
 
 const tags = ['saved searches'];
-const refusals = [...guardRefusals, 'permission_missing', 422] as const;
-const ofOne = [...refusals, 'saved_search_not_yours', 'saved_search_not_found'] as const;
-const ofChanges = [400, 'cross_site_request', 413, 415] as const;
-const ofSessions = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;
-
 const cursorOf = ({ position }: { position: Position }) => positions.write(position);
+// They show what the collector has, as tools do. Contract 3: functions outside the table need their permission.
+const access = { permission: 'svc.tools.use' } as const;
+const ownErrors = ['saved_search_not_yours', 'saved_search_not_found'] as const;
+const sessionErrors = ['session_not_yours', 'session_not_found', 'too_many_sessions'] as const;
 
-/** `/saved-searches`: searches that report what is new. docs/saved-searches.md. */
+/** Adds `/saved-searches`. docs/saved-searches.md. */
 export function savedSearchRoutes(app: Server, savedSearches: SavedSearches): void {
-  // They show what the collector has, as tools do. Contract 3: functions outside the table need their permission.
-  const config = { access: { permission: 'svc.tools.use' } } as const;
   app.addSchema(savedSearchSchema);
 
   app.get(
     '/saved-searches',
     {
-      config,
+      config: { access, errors: [] },
       schema: {
         tags,
-        summary: "One's saved searches",
-        querystring: savedSearchesQuery,
-        response: { 200: savedSearchesAnswer, ...problemAnswers(...refusals) },
+        summary: "The user's saved searches",
+        querystring: Type.Object(pageQuery(PAGE)),
+        response: {
+          200: Type.Array(savedSearchRef, {
+            description: 'Newest first.',
+            examples: [[example]],
+          }),
+        },
       },
     },
     async (request, reply) => {
       const { limit = PAGE.limit, cursor } = request.query;
-      const after = positions.read(cursor);
-      const rows = await savedSearches.list(signedIn(request), { after, limit: limit + 1 });
-      return toPage(rows, { limit, cursorOf, request, reply }).map(presentSavedSearch);
+      const page = { after: positions.read(cursor), limit: limit + 1 };
+      const rows = await savedSearches.list(signedIn(request), page);
+      return toPage(rows, { limit, cursorOf, request, reply }).map(
+        ({ position: _position, ...saved }) => present(saved),
+      );
     },
   );
 
   app.post(
     '/saved-searches',
     {
-      config,
+      config: { access, errors: [...sessionErrors, 'too_many_saved_searches'] },
       schema: {
         tags,
-        summary: 'Keeps a search',
+        summary: 'Saves a search',
         description:
-          'Listings that are new, or have become cheaper, and match come as a message in its session: each listing once, in digests that are at least `every_minutes` apart. Without a `session_id` a session is made, which needs `svc.profiles.use`.',
+          'New and cheaper listings that match arrive as a message in its session: each listing once, in digests that are at least `every_minutes` apart. Without a `session_id` a session is created, which needs `svc.profiles.use`.',
         body: savedSearchBody,
-        response: {
-          201: { ...savedSearchRef, description: 'It is kept.' },
-          ...problemAnswers(...refusals, ...ofChanges, ...ofSessions, 'too_many_saved_searches'),
-        },
+        response: { 201: { ...savedSearchRef, description: 'The saved search.' } },
       },
     },
     async (request, reply) => {
       const saved = await savedSearches.create(signedIn(request), request.body);
-      return reply.status(201).send(presentSavedSearch(saved));
+      return reply.status(201).send(present(saved));
     },
   );
 
   app.get(
     '/saved-searches/:id',
     {
-      config,
+      config: { access, errors: ownErrors },
       schema: {
         tags,
         summary: 'A saved search',
-        params: savedSearchParams,
-        response: {
-          200: { ...savedSearchRef, description: 'The saved search.' },
-          ...problemAnswers(...ofOne),
-        },
+        params,
+        response: { 200: { ...savedSearchRef, description: 'The saved search.' } },
       },
     },
-    async (request) =>
-      presentSavedSearch(await savedSearches.find(signedIn(request), request.params.id)),
+    async (request) => present(await savedSearches.find(signedIn(request), request.params.id)),
   );
 
   app.patch(
     '/saved-searches/:id',
     {
-      config,
+      config: { access, errors: [...ownErrors, ...sessionErrors] },
       schema: {
         tags,
-        summary: 'Changes a saved search, pauses it or has it go on',
-        params: savedSearchParams,
+        summary: 'Changes, pauses or resumes a saved search',
+        params,
         body: savedSearchChanges,
-        response: {
-          200: { ...savedSearchRef, description: 'The saved search as it now is.' },
-          ...problemAnswers(...ofOne, ...ofChanges, ...ofSessions),
-        },
+        response: { 200: { ...savedSearchRef, description: 'The changed search.' } },
       },
     },
     async (request) => {
-      const { id } = request.params;
-      return presentSavedSearch(await savedSearches.change(signedIn(request), id, request.body));
+      const { id: searchId } = request.params;
+      return present(await savedSearches.change(signedIn(request), searchId, request.body));
     },
   );
 
   app.delete(
     '/saved-searches/:id',
     {
-      config,
+      config: { access, errors: ownErrors },
       schema: {
         tags,
         summary: 'Deletes a saved search',
-        description: 'The messages that it brought stay in their session.',
-        params: savedSearchParams,
-        response: { 200: okAnswer, ...problemAnswers(...ofOne, 'cross_site_request') },
+        description: 'Its messages stay in their session.',
+        params,
+        response: { 200: okAnswer },
       },
     },
     async (request) => {

@@ -1,7 +1,7 @@
 import { commonProblem } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
-// What the collector takes, to the letter: a test holds this against its OpenAPI document.
+// Exactly the collector's filters: a test compares this with its OpenAPI document.
 
 /** PostgreSQL's text holds neither U+0000 nor half a surrogate pair. */
 const STORABLE = '^[^\\u0000\\p{Cs}]*$';
@@ -12,7 +12,7 @@ const price = Type.Optional(Type.Number({ minimum: 0, maximum: 1e14 }));
 const rooms = Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 }));
 const area = Type.Optional(Type.Number({ minimum: 0, maximum: 1e10 }));
 
-/** What is searched for: words and filters of `POST /api/v1/search/fulltext`. Contract 4, Search. */
+/** The words and filters of `POST /api/v1/search/fulltext`. Contract 4, Search. */
 export const searchSchema = Type.Object(
   {
     query: Type.Optional(
@@ -43,7 +43,7 @@ export const searchSchema = Type.Object(
   },
 );
 
-/** What is searched for. */
+/** A search for listings. */
 export type Search = Static<typeof searchSchema>;
 
 const RANGES = [
@@ -53,7 +53,7 @@ const RANGES = [
 ] as const;
 
 /**
- * Refuses ranges that nothing can be in, as the collector does.
+ * Rejects empty ranges, as the collector does.
  * @throws ProblemError `validation_failed` naming each lower end that is above its upper end.
  */
 export function checkRanges(search: Search): void {

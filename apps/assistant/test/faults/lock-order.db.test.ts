@@ -2,9 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import { sql } from 'kysely';
-import { storePage } from '../../src/digests/feed.sql.ts';
-import { listWaiting, renewWaiting } from '../../src/digests/waiting.sql.ts';
-import type { Tables } from '../../src/tables.ts';
 import { openStage, type Talker, talk } from '../chat/stage.ts';
 import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
 import { gate } from '../helpers/scripted-model.ts';
@@ -50,15 +47,6 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
 
   const blocked = () => countBlocked(db);
 
-  /** How many wait for a row of a table: who does holds its place in the queue for it. */
-  async function waitingFor(table: keyof Tables): Promise<number> {
-    const { rows } = await sql<{ count: number }>`
-      select count(*)::int as count from pg_locks
-      where database = (select oid from pg_database where datname = current_database())
-        and locktype = 'tuple' and relation = ${table}::regclass`.execute(db);
-    return rows[0]?.count ?? 0;
-  }
-
   for (const [first, second, expected] of [
     ['message', 'deletion', ['message.started', 200]],
     ['message', 'search', ['message.started', 201]],
@@ -83,93 +71,6 @@ if (process.env['TEST_DATABASE_URL'] !== undefined) {
       assert.deepEqual(await Promise.all(both), expected);
     });
   }
-
-  const listing = { title: 'Хата', price: 1, currency: null, city: null, district: null };
-  const facts = { ...listing, rooms: null, area_total: null, url: null };
-  const hit = (listingId: number) => ({
-    listingId,
-    kind: 'new' as const,
-    oldPrice: null,
-    listing: facts,
-  });
-
-  /** Keeps a search, which a page of the feed, read by `test`, has found a listing for. */
-  async function keepSearch(query: string) {
-    const sid = await stage.signIn(`u-${query}`);
-    const search = { name: 'Хата', search: { query } };
-    const { id } = (await request('POST', '/saved-searches', sid, search)).json<{ id: string }>();
-    await db
-      .updateTable('collector_feed')
-      .set({ holder: 'test', lease_until: sql<Date>`now() + interval '1 hour'`, cursor: null })
-      .execute();
-    const page = (from: string | null, to: string, ids: number[]) =>
-      storePage(db, 'test', {
-        from,
-        to,
-        isLast: false,
-        found: [
-          { search: { query }, ids: [id], hits: ids.map(hit), answeredAt: performance.now() },
-        ],
-      });
-    assert.partialDeepStrictEqual(await page(null, 'a', [1]), { new: 1 });
-    const found = async () => {
-      const hits = await db
-        .selectFrom('saved_search_hits')
-        .select(['listing_id', 'search_changed'])
-        .where('search_id', '=', id)
-        .orderBy('listing_id')
-        .execute();
-      return hits.map(({ listing_id, search_changed }) => [listing_id, search_changed]);
-    };
-    return { id, sid, page, found };
-  }
-
-  // What is found for one that is changed has to be found by it as it is then.
-  for (const [what, method, body, left] of [
-    ['end', 'DELETE', undefined, []],
-    ['change', 'PATCH', { search: { query: 'дім' } }, [1, 2]],
-    ['pause', 'PATCH', { search: { query: 'дача' }, paused: true }, [1]],
-  ] as const) {
-    test(`a page of the feed waits for the ${what} of a search, and then goes by that`, async () => {
-      const { id, sid, page, found } = await keepSearch(`хата-${what}`);
-      const both: Promise<unknown>[] = [];
-      // The search itself is locked by then, and what it has found comes after.
-      const lock = sql`select from saved_search_hits where search_id = ${id} for update`;
-      await whileLocked(db, lock, async () => {
-        both.push(request(method, `/saved-searches/${id}`, sid, body));
-        await until(async () => (await blocked()) === 1);
-        both.push(page('a', 'b', [1, 2]));
-        await until(async () => (await blocked()) === 2);
-      });
-      const [changed, stored] = await Promise.all(both);
-      assert.partialDeepStrictEqual(changed, { statusCode: 200 });
-      assert.deepEqual(stored, { new: left.length > 1 ? 1 : 0, cheaper: 0 });
-      assert.deepEqual(
-        await found(),
-        left.map((listingId) => [listingId, true]),
-      );
-    });
-  }
-
-  test('a look at what waits by a search that is being changed takes nothing from what it is changed to', async () => {
-    const { id, sid, found } = await keepSearch('хата-again');
-    await sql`update saved_search_hits set found_at = now() - interval '1 hour'`.execute(db);
-    const waiting = await listWaiting(db, { searchId: id, limit: 10 });
-    const version = waiting?.finds[0]?.version ?? assert.fail();
-    const both: Promise<unknown>[] = [];
-    const lock = sql`select from saved_search_hits where search_id = ${id} for update`;
-    await whileLocked(db, lock, async () => {
-      const body = { search: { query: 'дім' } };
-      both.push(request('PATCH', `/saved-searches/${id}`, sid, body));
-      await until(async () => (await blocked()) === 1);
-      // The search as it was finds it no more.
-      const looked = [{ listingId: 1, version, now: undefined }];
-      both.push(renewWaiting(db, { searchId: id, looked }));
-      await until(async () => (await waitingFor('saved_searches')) === 1);
-    });
-    assert.partialDeepStrictEqual((await Promise.all(both))[0], { statusCode: 200 });
-    assert.deepEqual(await found(), [[1, true]]);
-  });
 
   test('a deletion that the database ends for the sake of another is made again', async (t) => {
     const sid = await stage.signIn('u-ended');

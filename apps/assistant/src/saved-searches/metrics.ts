@@ -1,13 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Hit } from './changes.ts';
 
-/** Counts what saved searches find and tell, and shows how far behind the feed is. */
+/** The metrics of saved searches and their digests. */
 export type DigestMetrics = ReturnType<typeof createDigestMetrics>;
 
-/** The metrics of saved searches and their digests, in a registry. See {@link DigestMetrics}. */
+/** Creates the metrics of saved searches and their digests in a registry. */
 export function createDigestMetrics(registry: Registry) {
   const registers = [registry];
-  // Since when the feed has not been read to its end; undefined in a process that does not read it.
+  // Undefined in a process that does not read the feed.
   let caughtUpAt: Date | undefined;
   const searches = new Gauge({
     name: 'assistant_saved_searches',
@@ -25,9 +24,9 @@ export function createDigestMetrics(registry: Registry) {
     help: 'Digests that were written into sessions.',
     registers,
   });
-  const told = new Counter({
+  const reported = new Counter({
     name: 'assistant_digest_listings_total',
-    help: 'Listings that digests told of, those that they only counted included.',
+    help: 'Listings that digests reported, including those that they only counted.',
     registers,
   });
   const failures = new Counter({
@@ -40,19 +39,15 @@ export function createDigestMetrics(registry: Registry) {
     help: "Time since the collector's feed of changes was last read to its end, in the process that reads it; 0 in the others.",
     registers,
     collect: () => {
-      lag.set(
-        caughtUpAt === undefined ? 0 : Math.max(0, (Date.now() - caughtUpAt.getTime()) / 1000),
-      );
+      const ms = caughtUpAt === undefined ? 0 : Date.now() - caughtUpAt.getTime();
+      lag.set(Math.max(0, ms / 1000));
     },
   });
   return {
-    countHits(counts: Record<Hit['kind'], number>): void {
-      hits.inc({ kind: 'new' }, counts.new);
-      hits.inc({ kind: 'cheaper' }, counts.cheaper);
-    },
+    countHit: (kind: 'new' | 'cheaper'): void => hits.inc({ kind }),
     countDigest(listings: number): void {
       digests.inc();
-      told.inc(listings);
+      reported.inc(listings);
     },
     countFailure: (): void => failures.inc(),
     noteCaughtUp(time: Date | undefined): void {

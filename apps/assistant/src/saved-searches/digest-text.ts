@@ -1,16 +1,19 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
 import type { Announcement } from '../chat/announce.ts';
+import type { Listing } from '../collector/client.ts';
 import { shortenText } from '../text.ts';
-import type { Heading, Waiting } from './digests.sql.ts';
 
-/** How many listings a digest shows; of the others it says how many they are. */
+/** Number of listings that a digest shows; the others are counted. */
 export const SHOWN_LISTINGS = 10;
 
-/** How much of a listing's title and address, in characters. */
+/** Maximum lengths of a listing's title and address, in characters. */
 const TITLE_LENGTH = 120;
 const URL_LENGTH = 500;
 
-/** What digests say, in one language. */
+/** A listing that a digest shows. */
+export type ShownHit = { kind: 'new' | 'cheaper'; oldPrice: number | null; listing: Listing };
+
+/** The phrases of digests in one language. */
 type Words = {
   head: (name: string) => string;
   fresh: (count: number) => string;
@@ -45,10 +48,22 @@ const english: Words = {
 };
 
 /**
- * The message of a digest: for people, in Ukrainian where the search is written in Cyrillic and else in English; and
- * for models by ids alone, since titles are what strangers wrote.
+ * Composes the message of a digest: for people in Ukrainian if the search has Cyrillic letters, else in English; for
+ * models by ids alone, since strangers wrote the titles.
+ * @param digest.hits The listings to show.
+ * @param digest.counts The number of all reported listings.
  */
-export function composeDigest({ name, query, hits, counts }: Heading & Waiting): Announcement {
+export function composeDigest({
+  name,
+  query,
+  hits,
+  counts,
+}: {
+  name: string;
+  query: string;
+  hits: readonly ShownHit[];
+  counts: { new: number; cheaper: number };
+}): Announcement {
   const words = /\p{Script=Cyrillic}/u.test(`${name} ${query}`) ? ukrainian : english;
   const parts = [
     ...(counts.new > 0 ? [words.fresh(counts.new)] : []),
@@ -56,6 +71,8 @@ export function composeDigest({ name, query, hits, counts }: Heading & Waiting):
   ];
   const entries = hits.map((hit, index) => describe(hit, index + 1, words));
   const left = counts.new + counts.cheaper - hits.length;
+  const idsOf = (kind: ShownHit['kind']) =>
+    hits.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
   return {
     content: [
       `${words.head(oneLine(name))}: ${parts.join(', ')}`,
@@ -63,51 +80,44 @@ export function composeDigest({ name, query, hits, counts }: Heading & Waiting):
       ...(left > 0 ? [words.more(left)] : []),
     ].join('\n\n'),
     kept: JSON.stringify({
-      new_listing_ids: idsOf(hits, 'new'),
-      cheaper_listing_ids: idsOf(hits, 'cheaper'),
+      new_listing_ids: idsOf('new'),
+      cheaper_listing_ids: idsOf('cheaper'),
       ...(left > 0 && { more: left }),
     }),
   };
 }
 
-type WaitingHit = Waiting['hits'][number];
-
-const idsOf = (hits: readonly WaitingHit[], kind: WaitingHit['kind']) =>
-  hits.filter((hit) => hit.kind === kind).map(({ listing_id }) => listing_id);
-
-function describe(hit: WaitingHit, number: number, words: Words): string {
-  const { listing_id: id, old_price: old, listing } = hit;
+function describe({ oldPrice, listing }: ShownHit, number: number, words: Words): string {
   const { title, price, currency, city, district, rooms, area_total: area, url } = listing;
-  const name = shortenText(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
   const now = price === null ? undefined : formatPrice(price, currency);
-  const isCheaper = old !== null && price !== null && price < old;
-  const cost =
-    now !== undefined && isCheaper ? `${now} (${words.before(formatPrice(old, currency))})` : now;
-  const place = [city, district].flatMap((part) => oneLine(part ?? '') || []).join(', ');
+  const before =
+    oldPrice !== null && price !== null && price < oldPrice
+      ? ` (${words.before(formatPrice(oldPrice, currency))})`
+      : '';
   const facts = [
-    cost,
-    place,
+    now === undefined ? undefined : now + before,
+    [city, district].flatMap((part) => oneLine(part ?? '') || []).join(', '),
     rooms === null ? undefined : words.rooms(rooms),
     area === null ? undefined : words.area(formatNumber(area)),
-    formatListingId(id),
+    formatListingId(listing.listing_id),
   ].filter(Boolean);
-  const link = linkOf(url);
-  return [`${number}. ${name}`, facts.join(' · '), ...(link === undefined ? [] : [link])].join(
-    '\n   ',
-  );
+  const name = shortenText(oneLine(title ?? ''), TITLE_LENGTH) || words.untitled;
+  return [`${number}. ${name}`, facts.join(' · '), linkOf(url)]
+    .filter((line) => line !== undefined)
+    .join('\n   ');
 }
 
-/** What turns the direction of the text after it, prices and links with it. Unicode Standard Annex 9, §2. */
-const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** Characters that change the direction of the text after them. Unicode Standard Annex 9, §2. */
+const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** A title is a line: what stands in it begins nothing of its own, and changes nothing around it. */
+/** Returns a text as one line that cannot affect the lines around it. */
 const oneLine = (text: string) =>
   text
-    .replace(TURNS, '')
+    .replace(DIRECTION_MARKS, '')
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
 
-/** An address that leads to a page, and nowhere else. */
+/** Returns an address if it is one of a web page. */
 function linkOf(url: string | null): string | undefined {
   const parsed = url === null || url.length > URL_LENGTH ? null : URL.parse(url);
   return parsed !== null && /^https?:$/.test(parsed.protocol) ? parsed.href : undefined;

@@ -1,0 +1,264 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expireLeases, withLease } from '@oselya/db';
+import type { Logger, Server } from '@oselya/kit';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { hasPermission } from '../access/permissions.ts';
+import type { Announce } from '../chat/announce.ts';
+import { CollectorError, type Listing } from '../collector/client.ts';
+import { alive, type Lifetime, readPermissions, readRole } from '../identity/index.ts';
+import type { Tables } from '../tables.ts';
+import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
+import { askCollector, type FeedDeps, isActive, isStill, readFeed } from './feed.ts';
+import type { Search } from './search.ts';
+
+/** The row with the lease of the process that reads the feed and sends digests. */
+const FEED = { table: 'collector_feed', key: { id: true } };
+
+/** Duration of that lease, in milliseconds. */
+const LEASE_MS = 60_000;
+
+/** Number of due searches that are loaded at once. */
+const BATCH = 100;
+
+/** Maximum number of listings in a request to the collector. */
+const IDS_PER_REQUEST = 100;
+
+/** Maximum number of hits of a search that are checked before a digest, the newest. */
+const MAX_CHECKED = 1000;
+
+/** What reading the feed and sending digests needs. */
+export type DigestDeps = Omit<FeedDeps, 'log'> & {
+  announce: Announce;
+  /** Of sign-ins: users without one get no digests. */
+  lifetime: Lifetime;
+  log: Pick<Logger, 'info' | 'warn'>;
+};
+
+/**
+ * Creates the processing of saved searches: one pass reads the collector's feed, and sends the digests that are due.
+ * @returns `pass` does it once; `run` repeats it under the lease until the signal is aborted. Neither throws.
+ * @see docs/adr/0025-saved-searches.md
+ */
+export function createDigests(deps: DigestDeps) {
+  const { db, metrics, log } = deps;
+  let isFailing = false;
+
+  async function pass(signal: AbortSignal): Promise<void> {
+    try {
+      metrics.noteSearches(await countActive(db));
+      await readFeed(deps, signal);
+      await sendDigests(deps, signal);
+      if (isFailing) log.info({}, "the collector's feed of changes is read again");
+      isFailing = false;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof CollectorError)) {
+        log.warn({ err: error }, 'saved searches could not be processed');
+        return;
+      }
+      metrics.countFailure();
+      if (isFailing) return;
+      isFailing = true;
+      log.warn(
+        { err: error },
+        "the collector's feed of changes cannot be read; saved searches continue when it can",
+      );
+    }
+  }
+
+  /** @param options.isExclusive Whether no other process can open the database, so that its lease is a dead one's. */
+  async function run(
+    { pollMs, isExclusive }: { pollMs: number; isExclusive: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const pause = (until: AbortSignal) =>
+      sleep(pollMs, undefined, { signal: until, ref: false }).catch(() => undefined);
+    let isFirst = true;
+    while (!signal.aborted) {
+      try {
+        if (isExclusive && isFirst) await expireLeases(db, FEED.table);
+        isFirst = false;
+        await withLease(db, FEED, { durationMs: LEASE_MS, signal }, async (until) => {
+          while (!until.aborted) {
+            await pass(until);
+            await pause(until);
+          }
+        });
+      } catch (error) {
+        if (!signal.aborted) log.warn({ err: error }, 'saved searches could not be processed');
+      }
+      metrics.noteCaughtUp(undefined);
+      metrics.noteSearches(0);
+      await pause(signal);
+    }
+  }
+
+  return { pass, run };
+}
+
+/**
+ * Processes saved searches while the server listens.
+ * @param pollSeconds SAVED_SEARCH_POLL_SECONDS; 0 leaves it to other processes.
+ */
+export function processSavedSearches(
+  app: Server,
+  { pollSeconds, isExclusive, ...deps }: DigestDeps & { pollSeconds: number; isExclusive: boolean },
+): void {
+  if (pollSeconds === 0) return;
+  const closing = new AbortController();
+  let running: Promise<void> | undefined;
+  app.addHook('onListen', (done) => {
+    const options = { pollMs: pollSeconds * 1000, isExclusive };
+    running = createDigests(deps).run(options, closing.signal);
+    done();
+  });
+  app.addHook('onClose', async () => {
+    closing.abort();
+    await running;
+  });
+}
+
+async function countActive(db: Kysely<Tables>): Promise<number> {
+  const { count } = await db
+    .selectFrom('saved_searches')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where(isActive)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** A search with hits to report, whose last digest is old enough, and whose user is signed in. */
+const dueSearches = (db: Kysely<Tables>, lifetime: Lifetime) =>
+  db
+    .selectFrom('saved_searches')
+    .innerJoin('svc_users', 'svc_users.id', 'saved_searches.user_id')
+    .select(['saved_searches.id', 'user_id', 'session_id', 'name', 'role', 'permissions'])
+    .select(sql<Search>`search`.as('search'))
+    .where(isActive)
+    .where(
+      sql<boolean>`(saved_searches.told_at is null
+        or saved_searches.told_at + make_interval(mins => every_minutes) <= now())`,
+    ).where(sql<boolean>`exists (select from saved_search_hits hits
+      where hits.search_id = saved_searches.id and hits.told_at is null)`)
+    .where(sql<boolean>`exists (select from user_auth_sessions s
+      where s.user_id = saved_searches.user_id and ${alive(lifetime)})`);
+
+type DueSearch = Awaited<ReturnType<ReturnType<typeof dueSearches>['executeTakeFirstOrThrow']>>;
+
+const mayReceive = ({ role, permissions }: DueSearch) =>
+  hasPermission(
+    { role: readRole(role), permissions: readPermissions(permissions) },
+    'svc.tools.use',
+  );
+
+/**
+ * Sends the digests that are due. A session in which an answer is being written gets its digest at a later pass.
+ * @throws CollectorError; the signal's reason.
+ */
+async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void> {
+  const { db, lifetime, log } = deps;
+  for (let after = ''; ;) {
+    const due = await dueSearches(db, lifetime)
+      .where('saved_searches.id', '>', after)
+      .where(sql<boolean>`not exists (select from chat_turns
+        where chat_turns.session_id = saved_searches.session_id and status = 'running')`)
+      .orderBy('saved_searches.id')
+      .limit(BATCH)
+      .execute();
+    for (const search of due.filter(mayReceive)) {
+      try {
+        await sendDigest(deps, search, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        const isRejected = error instanceof CollectorError && error.status === 422;
+        if (error instanceof CollectorError && !isRejected) throw error;
+        log.warn({ err: error, saved_search_id: search.id }, 'a digest could not be sent');
+      }
+    }
+    after = due.at(-1)?.id ?? after;
+    if (due.length < BATCH) return;
+  }
+}
+
+/** Checks the hits of a search, and reports those that it still finds. The others are deleted, and can be found again. */
+async function sendDigest(
+  { db, collector, announce, lifetime, metrics }: DigestDeps,
+  { id, user_id: userId, session_id, search }: DueSearch,
+  signal: AbortSignal,
+): Promise<void> {
+  const hits = await db
+    .selectFrom('saved_search_hits')
+    .select(['listing_id', 'kind', 'old_price as oldPrice'])
+    .select(sql<string | null>`listing ->> 'currency'`.as('currency'))
+    .where('search_id', '=', id)
+    .where('told_at', 'is', null)
+    .orderBy('found_at', 'desc')
+    .orderBy('listing_id', 'desc')
+    .execute();
+  const listings = new Map<number, Listing>();
+  for (let from = 0; from < Math.min(hits.length, MAX_CHECKED); from += IDS_PER_REQUEST) {
+    const ids = hits.slice(from, from + IDS_PER_REQUEST).map(({ listing_id }) => listing_id);
+    const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
+    const found = await askCollector(request, signal);
+    for (const listing of found) listings.set(listing.listing_id, listing);
+  }
+  const [checked, rest] = [hits.slice(0, MAX_CHECKED), hits.slice(MAX_CHECKED)];
+  const current = checked.flatMap((hit) => {
+    const listing = listings.get(hit.listing_id);
+    return listing !== undefined && isStill(hit, listing) ? [{ ...hit, listing }] : [];
+  });
+  const reported = [...current, ...rest];
+
+  const outcome = await announce({ userId, sessionId: session_id ?? '' }, async (trx) => {
+    const locked = await dueSearches(trx, lifetime)
+      .where('saved_searches.id', '=', id)
+      .where('session_id', '=', session_id)
+      .where(sql<boolean>`search = ${JSON.stringify(search)}::jsonb`)
+      .forUpdate('saved_searches')
+      .executeTakeFirst();
+    if (locked === undefined || !mayReceive(locked)) return undefined;
+    await markReported(trx, id, { checked, reported });
+    if (reported.length === 0) return undefined;
+    return composeDigest({
+      name: locked.name,
+      query: search.query ?? '',
+      hits: current.slice(0, SHOWN_LISTINGS),
+      counts: {
+        new: reported.filter(({ kind }) => kind === 'new').length,
+        cheaper: reported.filter(({ kind }) => kind === 'cheaper').length,
+      },
+    });
+  });
+  if (outcome === 'told') metrics.countDigest(reported.length);
+}
+
+type Checked = readonly { listing_id: number }[];
+
+/** Marks hits as reported, and deletes those that were checked and are not among them. */
+async function markReported(
+  trx: Transaction<Tables>,
+  searchId: string,
+  { checked, reported }: { checked: Checked; reported: Checked },
+): Promise<void> {
+  const ids = reported.map(({ listing_id }) => listing_id);
+  const kept = new Set(ids);
+  const gone = checked.map(({ listing_id }) => listing_id).filter((id) => !kept.has(id));
+  const waiting = sql<boolean>`search_id = ${searchId} and told_at is null`;
+  await trx
+    .deleteFrom('saved_search_hits')
+    .where(waiting)
+    .where(sql<boolean>`listing_id = any(${gone}::bigint[])`)
+    .execute();
+  if (ids.length === 0) return;
+  await trx
+    .updateTable('saved_search_hits')
+    .set({ told_at: sql<Date>`now()`, listing: null })
+    .where(waiting)
+    .where(sql<boolean>`listing_id = any(${ids}::bigint[])`)
+    .execute();
+  await trx
+    .updateTable('saved_searches')
+    .set({ told_at: sql<Date>`now()` })
+    .where('id', '=', searchId)
+    .execute();
+}

@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { retryConflicts } from '@oselya/db';
+import type { Logger } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import {
+  type ChangesPage,
+  type Collector,
+  CollectorError,
+  type Listing,
+} from '../collector/client.ts';
+import type { Tables } from '../tables.ts';
+import { storableJson } from '../text.ts';
+import type { DigestMetrics } from './metrics.ts';
+import type { Search } from './search.ts';
+
+/** Time limit of a request to the collector, in milliseconds. */
+const REQUEST_MS = 20_000;
+
+/** Longest wait that the collector may ask for with a 429, in seconds. */
+const MAX_WAIT_SECONDS = 60;
+
+/** Maximum number of pages that are read before digests are sent. */
+const MAX_PAGES = 100;
+
+/** Number of searches that are loaded at once. */
+const BATCH = 500;
+
+/** Why a listing can be a hit: it is new, or costs less than `oldPrice` in the same currency. */
+export type Candidate = {
+  kind: 'new' | 'cheaper';
+  oldPrice: number | null;
+  currency: string | null;
+};
+
+const NEW: Candidate = { kind: 'new', oldPrice: null, currency: null };
+
+/** What reading the feed needs. */
+export type FeedDeps = {
+  db: Kysely<Tables>;
+  collector: Pick<Collector, 'listChanges' | 'findMatches'>;
+  metrics: DigestMetrics;
+  log: Pick<Logger, 'warn'>;
+};
+
+/** Restricts to searches that are not paused and have a session to report to. */
+export const isActive = sql<boolean>`(not saved_searches.paused
+  and saved_searches.session_id is not null)`;
+
+/**
+ * Reads the collector's feed of changes from the stored cursor, and stores the listings that each saved search finds.
+ * A hit is stored once for each search and listing, so a page can be read any number of times.
+ * @throws CollectorError; the signal's reason.
+ * @see docs/adr/0025-saved-searches.md
+ */
+export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<void> {
+  const { db, metrics } = deps;
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const { cursor, caught_up_at } = await db
+      .selectFrom('collector_feed')
+      .select(['cursor', 'caught_up_at'])
+      .executeTakeFirstOrThrow();
+    metrics.noteCaughtUp(caught_up_at);
+    const page = await nextPage(deps, cursor, signal);
+    await storeHits(deps, toCandidates(page.items), signal);
+    const { numUpdatedRows } = await db
+      .updateTable('collector_feed')
+      .set({
+        cursor: page.cursor,
+        ...(!page.has_more && { caught_up_at: sql<Date>`now()` }),
+      })
+      .where(sql<boolean>`cursor is not distinct from ${cursor}`)
+      .executeTakeFirstOrThrow();
+    // Another process has moved the cursor after this one lost its lease.
+    if (numUpdatedRows === 0n || !page.has_more) return;
+  }
+}
+
+/** Returns the page after a cursor, or an empty one with the current cursor if the collector does not know it. */
+async function nextPage(
+  { collector, log }: FeedDeps,
+  cursor: string | null,
+  signal: AbortSignal,
+): Promise<ChangesPage> {
+  const list = (after?: string) =>
+    askCollector((until) => collector.listChanges(after, until), signal);
+  if (cursor === null) return list();
+  try {
+    return await list(cursor);
+  } catch (error) {
+    if (!(error instanceof CollectorError) || error.status !== 422) throw error;
+    log.warn(
+      { err: error },
+      'the collector does not know the cursor of its feed, as after restoring an older copy of its database: saved searches continue with changes from now on',
+    );
+    return list();
+  }
+}
+
+/** Returns the new and cheaper listings of a page; the first price counts, and being new counts more. */
+export function toCandidates(changes: ChangesPage['items']): Map<number, Candidate> {
+  const candidates = new Map<number, Candidate>();
+  for (const change of changes) {
+    const id = change.listing_id;
+    if (change.kind !== 'price_changed') {
+      candidates.set(id, NEW);
+      continue;
+    }
+    const { price_from: from, price_to: to, currency_from, currency_to } = change;
+    const isReduced = from !== null && to !== null && to < from && currency_from === currency_to;
+    if (isReduced && !candidates.has(id)) {
+      candidates.set(id, { kind: 'cheaper', oldPrice: from, currency: currency_to });
+    }
+  }
+  return candidates;
+}
+
+/** Returns whether a listing that matches is still what it was a candidate for. */
+export function isStill(
+  { kind, oldPrice, currency: before }: Candidate,
+  { price, currency }: Pick<Listing, 'price' | 'currency'>,
+): boolean {
+  if (kind === 'new') return true;
+  return price !== null && oldPrice !== null && price < oldPrice && currency === before;
+}
+
+/** Asks for the candidates that each different search finds, and stores them as hits of all equal searches. */
+async function storeHits(
+  { db, collector, metrics, log }: FeedDeps,
+  candidates: ReadonlyMap<number, Candidate>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (candidates.size === 0) return;
+  const ids = [...candidates.keys()];
+  for await (const search of differentSearches(db)) {
+    try {
+      const request = (until: AbortSignal) => collector.findMatches({ ...search, ids }, until);
+      const rows = (await askCollector(request, signal)).flatMap((listing) => {
+        const candidate = candidates.get(listing.listing_id);
+        if (candidate === undefined || !isStill(candidate, listing)) return [];
+        const { kind, oldPrice, currency } = candidate;
+        const { listing_id } = listing;
+        return [{ listing_id, kind, old_price: oldPrice, listing: { currency } }];
+      });
+      if (rows.length === 0) continue;
+      const { rows: stored } = await retryConflicts(() =>
+        sql<{ kind: Candidate['kind'] }>`
+          insert into saved_search_hits (search_id, listing_id, kind, old_price, listing)
+          select saved_searches.id, found.* from saved_searches,
+            jsonb_to_recordset(${storableJson(rows)}::jsonb) as found
+              (listing_id bigint, kind text, old_price double precision, listing jsonb)
+          where saved_searches.search = ${storableJson(search)}::jsonb and ${isActive}
+          on conflict (search_id, listing_id) do nothing
+          returning kind`.execute(db),
+      );
+      for (const { kind } of stored) metrics.countHit(kind);
+    } catch (error) {
+      // A collector of another version may know other filters; that is no reason to stop the other searches.
+      if (!(error instanceof CollectorError) || error.status !== 422) throw error;
+      log.warn({ err: error }, 'the collector rejected a saved search, which finds nothing');
+    }
+  }
+}
+
+async function* differentSearches(db: Kysely<Tables>): AsyncGenerator<Search> {
+  for (let after: Search | undefined; ;) {
+    let query = db
+      .selectFrom('saved_searches')
+      .select(sql<Search>`search`.as('search'))
+      .where(isActive)
+      .groupBy('search')
+      .orderBy('search')
+      .limit(BATCH);
+    if (after !== undefined)
+      query = query.where(sql<boolean>`search > ${storableJson(after)}::jsonb`);
+    const rows = await query.execute();
+    for (const { search } of rows) yield search;
+    after = rows.at(-1)?.search;
+    if (rows.length < BATCH) return;
+  }
+}
+
+/**
+ * Sends a request to the collector, and repeats it while the collector answers 429.
+ * @throws CollectorError; the signal's reason.
+ */
+export async function askCollector<Result>(
+  request: (signal: AbortSignal) => Promise<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  for (;;) {
+    try {
+      return await request(AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof CollectorError) || error.status !== 429) throw error;
+      const { retryAfterSeconds: seconds = 1 } = error;
+      if (seconds > MAX_WAIT_SECONDS) throw error;
+      await sleep(seconds * 1000, undefined, { signal });
+    }
+  }
+}

@@ -1,0 +1,271 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import {
+  type AccessScope,
+  accessScope,
+  lockOwner,
+  type User,
+  whereInScope,
+} from '../access/permissions.ts';
+import { recordOthersData } from '../admin/audit.ts';
+import { problem } from '../errors.ts';
+import { newestFirst, type Position } from '../pages.ts';
+import { lockSession, requireSession, type Sessions } from '../sessions/index.ts';
+import type { Tables } from '../tables.ts';
+import { storableJson } from '../text.ts';
+import { checkRanges, type Search } from './search.ts';
+
+/** Maximum number of searches of a user: the collector is asked about every change for each of them. */
+export const MAX_SAVED_SEARCHES = 20;
+
+/** Minutes between digests of a search that does not say. */
+export const DEFAULT_EVERY_MINUTES = 60;
+
+/** A search that a user saved. */
+export type SavedSearch = {
+  id: string;
+  user_id: string;
+  /** Null after the session that it reported to was deleted. */
+  session_id: string | null;
+  name: string;
+  search: Search;
+  every_minutes: number;
+  paused: boolean;
+  created_at: Date;
+  updated_at: Date;
+  /** Time of the last digest. */
+  told_at: Date | null;
+};
+
+type Values = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' | 'paused'> & {
+  session_id: string;
+};
+
+/** Saved searches under their access rules. */
+export type SavedSearches = ReturnType<typeof createSavedSearches>;
+
+/**
+ * Creates the operations on saved searches. Users access their own; admins access all of them, which is recorded.
+ * Contract 3, Errors.
+ */
+export function createSavedSearches({
+  db,
+  sessions,
+}: {
+  db: Kysely<Tables>;
+  sessions: Pick<Sessions, 'createSessionIn'>;
+}) {
+  return {
+    /** Lists at most `limit` searches of the user with their positions, newest first. */
+    list: (user: User, page: { after: Position | undefined; limit: number }) =>
+      listSavedSearches(db, { userId: user.id, ...page }),
+
+    /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+    async find(user: User, id: string): Promise<SavedSearch> {
+      const saved = await findSavedSearch(db, id, accessScope(user));
+      await recordAccess(db, 'others_data_read', user, saved);
+      return saved;
+    },
+
+    /**
+     * Saves a search. Without a session it reports to a new one.
+     * @throws ProblemError `validation_failed` for an empty range, `session_not_found`, `session_not_yours`,
+     *   `too_many_saved_searches`, and those of `Sessions.createSession`.
+     */
+    create(
+      user: User,
+      { session_id: named, ...body }: Pick<Values, 'name' | 'search'> & Partial<Values>,
+    ): Promise<SavedSearch> {
+      const { name, search, every_minutes = DEFAULT_EVERY_MINUTES, paused = false } = body;
+      checkRanges(search);
+      return db.transaction().execute(async (trx) => {
+        await lockOwner(trx, user.id);
+        await checkRoom(trx, user.id);
+        const session_id =
+          named === undefined
+            ? await createSession(trx, user, name)
+            : await ownSession(trx, { sessionId: named, userId: user.id });
+        return trx
+          .insertInto('saved_searches')
+          .values({
+            user_id: user.id,
+            session_id,
+            name,
+            search: storableJson(search),
+            every_minutes,
+            paused,
+          })
+          .returning(columns)
+          .executeTakeFirstOrThrow();
+      });
+    },
+
+    /**
+     * Changes a search. One that lost its session gets a new one when it is resumed.
+     * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and those of `create`.
+     */
+    change(user: User, id: string, changes: Partial<Values>): Promise<SavedSearch> {
+      const { session_id: named, search, ...values } = changes;
+      if (search !== undefined) checkRanges(search);
+      const scope = accessScope(user);
+      const isResumed = changes.paused === false && named === undefined;
+      return db.transaction().execute(async (trx) => {
+        // Of two concurrent requests that create a session, the second finds that of the first.
+        if (isResumed) await lockOwner(trx, user.id);
+        // Sessions are locked before searches, so the search is not locked here.
+        const saved = await findSavedSearch(trx, id, scope);
+        let sessionId: string | undefined;
+        if (named !== undefined) {
+          sessionId = await ownSession(trx, { sessionId: named, userId: saved.user_id });
+        } else if (isResumed && saved.session_id === null) {
+          if (saved.user_id !== user.id) throw problem('session_not_found');
+          sessionId = await createSession(trx, user, changes.name ?? saved.name);
+        }
+        const changed = await trx
+          .updateTable('saved_searches')
+          .set({
+            ...values,
+            ...(sessionId !== undefined && { session_id: sessionId }),
+            ...(search !== undefined && { search: storableJson(search) }),
+            updated_at: sql<Date>`now()`,
+          })
+          .where('id', '=', id)
+          .where(whereInScope(scope, 'user_id'))
+          .returning(columns)
+          .executeTakeFirst();
+        if (changed === undefined) throw problem('saved_search_not_found');
+        await recordAccess(trx, 'others_data_changed', user, saved);
+        return changed;
+      });
+    },
+
+    /** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+    async delete(user: User, id: string): Promise<void> {
+      await db.transaction().execute(async (trx) => {
+        const saved = await findSavedSearch(trx, id, accessScope(user));
+        await trx.deleteFrom('saved_searches').where('id', '=', id).execute();
+        await recordAccess(trx, 'others_data_changed', user, saved);
+      });
+    },
+  };
+
+  async function createSession(trx: Transaction<Tables>, user: User, name: string) {
+    return (await sessions.createSessionIn(trx, user, { name })).session_id;
+  }
+}
+
+/** @throws ProblemError `too_many_saved_searches` */
+async function checkRoom(trx: Transaction<Tables>, userId: string): Promise<void> {
+  const { count } = await trx
+    .selectFrom('saved_searches')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  if (count < MAX_SAVED_SEARCHES) return;
+  throw problem('too_many_saved_searches', {
+    detail: `You have ${MAX_SAVED_SEARCHES}, which is the maximum. Delete one that you no longer need, then try again.`,
+  });
+}
+
+/** Locks a session of a user and returns its id. */
+async function ownSession(
+  trx: Transaction<Tables>,
+  { sessionId, userId }: { sessionId: string; userId: string },
+): Promise<string> {
+  const key = { sessionId, reach: { userId } };
+  if ((await lockSession(trx, key)) !== undefined) return sessionId;
+  await requireSession(trx, key);
+  throw problem('session_not_found');
+}
+
+const created = newestFirst('created_at');
+
+const columns = [
+  'id',
+  'user_id',
+  'session_id',
+  'name',
+  sql<Search>`search`.as('search'),
+  'every_minutes',
+  'paused',
+  'created_at',
+  'updated_at',
+  'told_at',
+] as const;
+
+/** @throws ProblemError `saved_search_not_found` or `saved_search_not_yours` */
+async function findSavedSearch(
+  db: Kysely<Tables>,
+  id: string,
+  scope: AccessScope,
+): Promise<SavedSearch> {
+  const found = await db
+    .selectFrom('saved_searches')
+    .select([...columns, whereInScope(scope, 'user_id').as('isInScope')])
+    .where('id', '=', id)
+    .executeTakeFirst();
+  if (found === undefined) throw problem('saved_search_not_found');
+  const { isInScope, ...saved } = found;
+  if (isInScope !== true) throw problem('saved_search_not_yours');
+  return saved;
+}
+
+async function recordAccess(
+  db: Kysely<Tables>,
+  action: 'others_data_read' | 'others_data_changed',
+  user: User,
+  { id, user_id: ownerId }: SavedSearch,
+): Promise<void> {
+  const details = { data: 'saved_search', saved_search_id: id };
+  await recordOthersData(db, action, { actorId: user.id, ownerId, details });
+}
+
+/** Lists at most `limit` searches of a user with their positions, newest first. */
+export async function listSavedSearches(
+  db: Kysely<Tables>,
+  { userId, after, limit }: { userId: string; after?: Position | undefined; limit: number },
+): Promise<(SavedSearch & { position: Position })[]> {
+  let query = db
+    .selectFrom('saved_searches')
+    .select([...columns, created.microseconds.as('created_us')])
+    .where('user_id', '=', userId)
+    .orderBy(created.time, 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit);
+  if (after !== undefined) query = query.where(created.isAfter(after));
+  const rows = await query.execute();
+  return rows.map(({ created_us, ...saved }) => ({ ...saved, position: [created_us, saved.id] }));
+}
+
+/** Lists at most `limit` hits of a search in a scope, in the order of the listings' ids. */
+export function listHits(
+  db: Kysely<Tables>,
+  {
+    searchId,
+    reach,
+    after = 0,
+    limit,
+  }: { searchId: string; reach: AccessScope; after?: number | undefined; limit: number },
+) {
+  return db
+    .selectFrom('saved_search_hits')
+    .innerJoin('saved_searches', 'saved_searches.id', 'search_id')
+    .select(['listing_id', 'kind', 'found_at', 'saved_search_hits.told_at'])
+    .where('search_id', '=', searchId)
+    .where(whereInScope(reach, 'user_id'))
+    .where('listing_id', '>', after)
+    .orderBy('listing_id')
+    .limit(limit)
+    .execute();
+}
+
+/** Deletes the searches of a user with their hits, and counts them. */
+export async function deleteSavedSearchesOf(
+  trx: Transaction<Tables>,
+  userId: string,
+): Promise<number> {
+  const { numDeletedRows } = await trx
+    .deleteFrom('saved_searches')
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow();
+  return Number(numDeletedRows);
+}
