@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as assistant from '@oselya/assistant';
 import * as collector from '@oselya/collector';
-import { compileAll } from '../../packages/kit/src/http/late.ts';
+import { compileAll } from '@oselya/kit';
 import { definedModelSchemas } from '@oselya/model/testing';
 
 test('every schema of a request or an answer can be compiled, which a server does when it needs it', async () => {

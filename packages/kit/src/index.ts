@@ -1,31 +1,57 @@
-export { commonConfig, modelConfig, proxyConfig } from './config/common.ts';
-export { flag, httpAddress, integer, list, secret, text } from './config/fields.ts';
-export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config/load.ts';
-export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
-export { namesOneHost } from './http/one-host.ts';
-export { createServer, type Server, type ServerOptions } from './http/server.ts';
-export { SLOWEST_BODY } from './http/slow-body.ts';
-export { createJsonParser } from './http/json-parser.ts';
-export { createValidatorCompiler } from './http/validator.ts';
+export { ConfigError, type ConfigRule, loadConfig, loadTogether } from './config.ts';
+export {
+  commonConfig,
+  flag,
+  httpAddress,
+  integer,
+  list,
+  modelConfig,
+  proxyConfig,
+  secret,
+  text,
+} from './config-fields.ts';
+export { createJsonParser } from './http/bodies.ts';
+export {
+  clientNetwork,
+  isCrossSiteChange,
+  isForeignOrigin,
+  isLoopback,
+  isSameSecret,
+  namesOneHost,
+} from './http/callers.ts';
+export { closeServer, onDrain, SLOWEST_BODY, whenAbandoned } from './http/connections.ts';
+export { type HealthChecks, healthRoutes } from './http/health.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
-export { type ProblemBody, problemBody, problemSchema } from './http/problem-body.ts';
-export { isCrossSiteChange, isForeignOrigin } from './http/same-origin.ts';
-export { listen } from './http/listen.ts';
-export { isLoopback } from './http/loopback.ts';
-export { closeServer, onDrain } from './http/close-server.ts';
-export { whenAbandoned } from './http/when-abandoned.ts';
-export { healthRoutes, type HealthChecks } from './http/health.ts';
-export { describeProblems } from './http/problem-answers.ts';
+export { describeProblems } from './http/openapi.ts';
+export { escapeHtml, html, type Html, raw, renderPage } from './http/page.ts';
 export { cursors, pageQuery, toPage } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
-export { clientNetwork } from './http/client-network.ts';
-export { describeErrors } from './http/validation-errors.ts';
-export { createLogger, type Logger } from './logging.ts';
-export { logFields, withLogFields, withOnlyLogFields } from './log-fields.ts';
-export { defineProblems, type ErrorDefinition, ProblemError } from './problems.ts';
-export { commonErrors, commonProblem } from './common-errors.ts';
-export { onShutdown } from './shutdown.ts';
-export { StartError } from './start-error.ts';
-export { isSameSecret } from './secret.ts';
-export { formatAmount, formatListingId, formatNumber, formatPrice } from './listing-text.ts';
-export { markOf, MAX_TEXT_LENGTH, SIGN_IN_STEP_MINUTES } from './terminal.ts';
+export { createServer, type Server, type ServerOptions } from './http/server.ts';
+export { compileAll, createValidatorCompiler, describeErrors } from './http/validation.ts';
+export {
+  createLogger,
+  logFields,
+  type Logger,
+  withLogFields,
+  withOnlyLogFields,
+} from './logging.ts';
+export {
+  commonErrors,
+  commonProblem,
+  defineProblems,
+  type ErrorDefinition,
+  type ProblemBody,
+  problemBody,
+  ProblemError,
+  problemSchema,
+} from './problems.ts';
+export { listen, onShutdown, StartError } from './process.ts';
+export {
+  formatAmount,
+  formatListingId,
+  formatNumber,
+  formatPrice,
+  markOf,
+  MAX_TEXT_LENGTH,
+  SIGN_IN_STEP_MINUTES,
+} from './wording.ts';

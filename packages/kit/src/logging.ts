@@ -1,7 +1,8 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
-import { logFields } from './log-fields.ts';
 
-/** What the platform logs with. Contract 2. */
+/** Logger of the platform. Contract 2. */
 export type Logger = PinoLogger;
 
 /**
@@ -80,4 +81,79 @@ function formatError(error: Error, depth: number): Record<string, unknown> {
   if (cause instanceof Error) formatted['cause'] = formatValue(cause, depth + 1);
   if (error instanceof AggregateError) formatted['errors'] = formatValue(error.errors, depth + 1);
   return formatted;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const scopes = new AsyncLocalStorage<{ fields: Fields }>();
+
+/**
+ * Adds fields to every line that is logged during and because of some work, also by parts that do not know of it.
+ * Fields of enclosing work are kept, and a line's own fields win. The fields end with the work: what a connection that it
+ * opened logs later does not have them.
+ */
+export function withLogFields<Result>(
+  fields: Fields,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  return withOnlyLogFields({ ...scopes.getStore()?.fields, ...fields }, work);
+}
+
+/** Does the same without the fields of enclosing work, for work that several callers share. */
+export async function withOnlyLogFields<Result>(
+  fields: Fields,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const scope = { fields };
+  try {
+    return await scopes.run(scope, work);
+  } finally {
+    scope.fields = {};
+  }
+}
+
+/** Returns a copy of the fields of the current work. */
+export function logFields(): Record<string, unknown> {
+  return { ...scopes.getStore()?.fields };
+}
+
+/**
+ * Logs one line for each request, when it ends, with the pattern of its route: path and query may hold codes, states and
+ * session ids.
+ */
+export class RequestLog extends LogController {
+  constructor() {
+    super({ requestIdLogLabel: 'request_id' });
+  }
+
+  override incomingRequest(): void {}
+
+  override routeNotFound(): void {}
+
+  /** Errors are logged where they are turned into problems. */
+  override defaultErrorLog(): void {}
+
+  override requestCompleted(
+    error: Error | null | undefined,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): void {
+    const line = requestLine(request, reply);
+    if (error) request.log.error({ ...line, err: error }, 'request failed');
+    else request.log.info(line, 'request');
+  }
+}
+
+/** Logs a request that was answered past Fastify, for which it has no end. */
+export function logAnswered(request: FastifyRequest, reply: FastifyReply, status: number): void {
+  request.log.info({ ...requestLine(request, reply), status }, 'request');
+}
+
+function requestLine(request: FastifyRequest, reply: FastifyReply) {
+  return {
+    method: request.method,
+    route: request.routeOptions.url ?? null,
+    status: reply.statusCode,
+    duration_ms: Math.round(reply.elapsedTime),
+  };
 }

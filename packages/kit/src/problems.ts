@@ -1,29 +1,31 @@
+import { type Static, Type } from 'typebox';
+
 /** One row of an app's error table. */
 export type ErrorDefinition = {
   /** HTTP status. */
   status: number;
   title: string;
-  /** What the person or program that meets it can do. */
+  /** What to do about it. */
   advice: string;
   /** Whether the same request can succeed later. */
   retry: boolean;
-  /** For those who meet it in a browser. */
+  /** For browsers. */
   page?: ErrorPage;
 };
 
-/** What a page about an error has that the error's problem has not. */
+/** Members of the page about an error that its problem lacks. */
 export type ErrorPage = {
   /** In place of the advice, where that speaks to programs. */
   advice?: string;
-  /** The way on. */
+  /** Call to action. */
   button?: { href: string; text: string };
 };
 
-/** What is known of one occurrence of an error, beside the row of the table. */
+/** Details of one occurrence of an error, beside the row of the table. */
 export type ProblemDetails = {
-  /** What the public reads about this one occurrence. */
+  /** For the public, about this occurrence. */
   detail?: string;
-  /** What failed underneath: for the log, never for the public. */
+  /** Underlying failure: for the log, never for the public. */
   cause?: unknown;
   /** Each rule that a request breaks, and where. */
   errors?: readonly { path: string; message: string }[];
@@ -67,9 +69,132 @@ export type ProblemFactory<Code extends string> = (
   details?: ProblemDetails,
 ) => ProblemError;
 
-/** Makes the function that builds the errors of a table; a code outside the table is a type error. */
+/** Creates the function that builds the errors of a table; a code outside the table is a type error. */
 export function defineProblems<Code extends string>(
   table: Readonly<Record<Code, ErrorDefinition>>,
 ): ProblemFactory<Code> {
   return (code, details) => new ProblemError(code, table[code], details);
 }
+
+const MAX_LISTED_ERRORS = 50;
+
+/** The body of every error answer: RFC 9457, with the platform's own members. Contract 2. */
+export const problemSchema = Type.Object(
+  {
+    type: Type.String({ description: 'Where the error is described.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    code: Type.String({ description: 'Stable; see docs/errors.md.' }),
+    request_id: Type.String(),
+    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+  },
+  { $id: 'Problem' },
+);
+
+/** The body of an error answer. */
+export type ProblemBody = Static<typeof problemSchema>;
+
+/** Returns the body of an answer with a problem, over HTTP and sockets alike. Contract 2. */
+export function problemBody(
+  { code, title, status, detail, errors, members }: ProblemError,
+  requestId: string,
+): ProblemBody {
+  return {
+    ...members,
+    type: `urn:oselya:error:${code}`,
+    title,
+    status,
+    detail,
+    code,
+    request_id: requestId,
+    ...(errors && { errors: errors.slice(0, MAX_LISTED_ERRORS) }),
+  };
+}
+
+/** The errors that every HTTP server of the platform can answer. Contract 2. */
+export const commonErrors = {
+  malformed_request: {
+    status: 400,
+    title: 'Malformed request',
+    advice: 'The request could not be read. Send well-formed HTTP with a well-formed JSON body.',
+    retry: false,
+  },
+  metrics_token_needed: {
+    status: 401,
+    title: 'Metrics need a token',
+    advice: 'Send METRICS_TOKEN as `Authorization: Bearer …`. It is missing or wrong.',
+    retry: false,
+  },
+  not_found: {
+    status: 404,
+    title: 'Not found',
+    advice: 'There is nothing at this address. See /docs for the addresses of this service.',
+    retry: false,
+    page: { advice: 'There is nothing at this address.' },
+  },
+  method_not_allowed: {
+    status: 405,
+    title: 'Method not allowed',
+    advice: 'This address takes other methods. Use one that the header `Allow` lists.',
+    retry: false,
+    page: { advice: 'This address cannot be opened like this.' },
+  },
+  request_too_slow: {
+    status: 408,
+    title: 'Request too slow',
+    advice: 'The request was not whole in time. Send all of it sooner, or less in one request.',
+    retry: true,
+  },
+  body_too_large: {
+    status: 413,
+    title: 'Body too large',
+    advice: 'The body is larger than this endpoint takes. Send less in one request.',
+    retry: false,
+  },
+  unsupported_media_type: {
+    status: 415,
+    title: 'Unsupported media type',
+    advice: 'Send the body as the content type that /docs names for this endpoint.',
+    retry: false,
+  },
+  validation_failed: {
+    status: 422,
+    title: 'Validation failed',
+    advice: 'A value breaks its rule. Correct what `errors` lists and send the request again.',
+    retry: false,
+    page: { advice: 'A value in this address breaks its rule:' },
+  },
+  rate_limited: {
+    status: 429,
+    title: 'Too many requests',
+    advice: 'Wait for the seconds in `Retry-After`, then send the request again.',
+    retry: true,
+    page: { advice: 'Wait a minute, then try again.' },
+  },
+  headers_too_large: {
+    status: 431,
+    title: 'Headers too large',
+    advice: 'The headers are larger than this service takes. Send fewer or shorter headers.',
+    retry: false,
+  },
+  internal_error: {
+    status: 500,
+    title: 'Internal error',
+    advice:
+      'The service failed. Try again; if it stays, look for the `request_id` in the service log.',
+    retry: true,
+    page: {
+      advice: 'The service failed. Try again; if it stays, tell its operator the request id below.',
+    },
+  },
+  unavailable: {
+    status: 503,
+    title: 'Service unavailable',
+    advice: 'Something that this service needs does not answer. Try again in a moment.',
+    retry: true,
+  },
+} satisfies Record<string, ErrorDefinition>;
+
+/** Builds the errors common to all servers. */
+export const commonProblem = defineProblems(commonErrors);

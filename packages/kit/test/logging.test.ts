@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLogger } from '../src/index.ts';
+import { setImmediate as next } from 'node:timers/promises';
+import { createLogger, logFields, withLogFields, withOnlyLogFields } from '../src/index.ts';
 
 /** A logger, and the lines that it has written. */
 function capture() {
@@ -70,4 +71,86 @@ test('what has no end in an error or a field is cut off', () => {
   error.cause = error;
   log.error({ err: error, circular }, 'failed');
   assert.ok((lines[0] ?? '').length < 200_000);
+});
+
+/** A logger, and its lines without the fields of every line. */
+function captureFields() {
+  const lines: unknown[] = [];
+  const write = (line: string) => {
+    const {
+      level: _,
+      time: __,
+      service: ___,
+      ...rest
+    } = JSON.parse(line) as Record<string, unknown>;
+    lines.push(rest);
+  };
+  return { log: createLogger({ level: 'info', service: 'test', destination: { write } }), lines };
+}
+
+test('every line of a piece of work carries its fields, and no other does', async () => {
+  const { log, lines } = captureFields();
+  const work = (id: number) =>
+    withLogFields({ id }, async () => {
+      log.info('begins');
+      await next();
+      log.child({ part: 'child' }).info('goes on');
+      return id;
+    });
+  assert.deepEqual(await Promise.all([work(1), work(2)]), [1, 2]);
+  log.info('after');
+  assert.deepEqual(lines, [
+    { id: 1, msg: 'begins' },
+    { id: 2, msg: 'begins' },
+    { part: 'child', id: 1, msg: 'goes on' },
+    { part: 'child', id: 2, msg: 'goes on' },
+    { msg: 'after' },
+  ]);
+});
+
+test("work within work keeps the outer fields, and a line's own win", async () => {
+  const { log, lines } = captureFields();
+  await withLogFields({ a: 1, b: 1 }, async () => {
+    await withLogFields({ b: 2 }, async () => {
+      log.info('inner');
+      log.info({ b: 3 }, 'own');
+      return Promise.resolve();
+    });
+    log.info('outer');
+  });
+  assert.deepEqual(lines, [
+    { a: 1, b: 2, msg: 'inner' },
+    { a: 1, b: 3, msg: 'own' },
+    { a: 1, b: 1, msg: 'outer' },
+  ]);
+});
+
+test('work of several carries what it is told, and nothing of whichever of them began it', async () => {
+  const { log, lines } = captureFields();
+  await withLogFields({ a: 1 }, async () => {
+    const known = logFields();
+    await withOnlyLogFields({ jobs: [known, { a: 2 }] }, async () => {
+      log.info('shared');
+      return Promise.resolve();
+    });
+    log.info('own');
+  });
+  assert.deepEqual(lines, [
+    { jobs: [{ a: 1 }, { a: 2 }], msg: 'shared' },
+    { a: 1, msg: 'own' },
+  ]);
+});
+
+test('what lives longer than the work does not carry its fields', async () => {
+  const { log, lines } = captureFields();
+  const later = Promise.withResolvers<void>();
+  let line: Promise<void> | undefined;
+  const work = withLogFields({ id: 1 }, () => {
+    line = later.promise.then(() => log.info('much later'));
+    return Promise.reject(new Error('broken'));
+  });
+  await assert.rejects(work, /broken/);
+  later.resolve();
+  await line;
+  assert.deepEqual(lines, [{ msg: 'much later' }]);
 });

@@ -1,26 +1,23 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
+import { startServer } from '@oselya/testing';
 import { Registry } from 'prom-client';
 import { Type } from 'typebox';
 import {
   commonErrors,
-  createLogger,
-  createServer,
   defineProblems,
   describeProblems,
+  type HealthChecks,
   healthRoutes,
   html,
+  pageQuery,
   registerHttpMetrics,
   renderPage,
 } from '../src/index.ts';
+import { serve } from './serve.ts';
 
 const lines: string[] = [];
-const log = createLogger({
-  level: 'debug',
-  service: 'test',
-  destination: { write: (line) => lines.push(line) },
-});
 const table = {
   ...commonErrors,
   tea_only: { status: 409, title: 'Tea only', advice: 'Ask for tea.', retry: false },
@@ -29,8 +26,9 @@ const table = {
 const problem = defineProblems(table);
 const problemAnswers = describeProblems(table);
 
-const app = await createServer({
-  log,
+const app = await serve({
+  lines,
+  level: 'debug',
   bodyLimit: 200,
   openapi: {
     title: 'Test',
@@ -74,7 +72,6 @@ app.get('/page', (_request, reply) =>
   reply.type('text/html').send(renderPage({ title: 'T', body: html`<p>${'<script>'}</p>` })),
 );
 await app.ready();
-after(() => app.close());
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) =>
   app.inject({
@@ -116,18 +113,16 @@ const cases: [string, () => ReturnType<typeof post>, number, string][] = [
   ],
 ];
 
-for (const [name, send, status, code] of cases) {
-  test(`${name} is ${status} ${code}`, async () => {
+test('every error is a problem with its status and code', async () => {
+  for (const [name, send, status, code] of cases) {
     const answer = await send();
-    assert.equal(answer.statusCode, status);
-    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
     const body = answer.json();
-    assert.equal(body.code, code);
-    assert.equal(body.status, status);
+    assert.deepEqual([answer.statusCode, body.status, body.code], [status, status, code], name);
+    assert.match(String(answer.headers['content-type']), /^application\/problem\+json/);
     assert.equal(body.request_id, answer.headers['x-request-id']);
     assert.ok(!answer.body.includes('hunter2'));
-  });
-}
+  }
+});
 
 test('an address that takes other methods says which', async () => {
   for (const [method, url, allow] of [
@@ -256,12 +251,7 @@ test('metrics count requests by route, not by path', async () => {
 });
 
 test('metrics with a token are for those who send it', async () => {
-  const guarded = await createServer({
-    log,
-    bodyLimit: 200,
-    openapi: { title: 'Test', description: 'A test.', version: '1' },
-  });
-  after(() => guarded.close());
+  const guarded = await serve();
   registerHttpMetrics(guarded, new Registry(), { token: 'a-token-of-metrics' });
   for (const authorization of [
     undefined,
@@ -310,4 +300,132 @@ test('the OpenAPI document describes the routes and the problem', async () => {
 
 test('a status that no error of the table has cannot be described', () => {
   assert.throws(() => problemAnswers(418), /no error of status 418/);
+});
+
+test('every server has an icon where browsers look for one', async () => {
+  const icon = await app.inject('/favicon.ico');
+  assert.deepEqual([icon.statusCode, icon.headers['content-type']], [200, 'image/svg+xml']);
+  assert.match(icon.body, /^<svg /);
+  assert.match(String(icon.headers['cache-control']), /max-age/);
+});
+
+const healthLines: string[] = [];
+
+async function healthOf(checks: HealthChecks) {
+  const server = await serve({ lines: healthLines, level: 'warn' });
+  healthRoutes(server, checks);
+  return server;
+}
+
+test('a check that fails is down; why is in the log and not in the answer', async () => {
+  const server = await healthOf({
+    rejects: async () => Promise.reject(new Error('password of 10.0.0.7 refused')),
+    throws: () => {
+      throw new Error('no socket');
+    },
+    refused: () => {
+      const cause = Object.assign(new Error('connect 10.0.0.7:5432'), { code: 'ECONNREFUSED' });
+      throw Object.assign(new Error('away', { cause }), { code: 'DATABASE_UNREACHABLE' });
+    },
+    talks: () => {
+      throw Object.assign(new Error('no'), { code: 'user olena is unknown' });
+    },
+  });
+  const answer = await server.inject('/health');
+  assert.equal(answer.statusCode, 503);
+  assert.equal(answer.headers['retry-after'], '5');
+  assert.equal(answer.json().checks.rejects.status, 'down');
+  assert.equal(answer.json().checks.throws.status, 'down');
+  const { rejects, refused, talks } = answer.json().checks;
+  assert.equal(rejects.detail, 'The check failed; see the log.');
+  assert.equal(refused.detail, 'The check failed (ECONNREFUSED); see the log.');
+  assert.equal(talks.detail, 'The check failed; see the log.');
+  assert.doesNotMatch(answer.body, /10\.0\.0\.7|socket|olena/);
+  const logged = healthLines.map((line) => JSON.parse(line));
+  assert.deepEqual(Object.fromEntries(logged.map((line) => [line.check, line.err.message])), {
+    rejects: 'password of 10.0.0.7 refused',
+    throws: 'no socket',
+    refused: 'away',
+    talks: 'no',
+  });
+});
+
+test('a check that does not answer is told to stop, and is down', async () => {
+  const stopped = Promise.withResolvers<void>();
+  const server = await healthOf({
+    silent: (signal) => {
+      signal.addEventListener('abort', () => stopped.resolve());
+      return new Promise(() => undefined);
+    },
+  });
+  const answer = await server.inject('/health');
+  await stopped.promise;
+  assert.deepEqual(answer.json().checks.silent, {
+    status: 'down',
+    detail: 'No answer within 3 s.',
+  });
+});
+
+test('a check whose peer hangs still says itself how bad that is', async () => {
+  const silent = await startServer(() => 'silence');
+  const server = await healthOf({
+    peer: async (signal) => {
+      const answer = await fetch(silent.url, { signal }).catch(() => undefined);
+      return { status: answer === undefined ? 'degraded' : 'ok' };
+    },
+  });
+  for (const path of ['/health', '/health/ready']) {
+    const answer = await server.inject(path);
+    assert.equal(answer.statusCode, 200);
+    assert.equal(answer.json().status, 'degraded');
+  }
+});
+
+const described = await serve();
+const response = {
+  200: Type.Array(Type.Number()),
+  ...describeProblems(commonErrors)(422, 429, 503),
+};
+const querystring = Type.Object(pageQuery({ limit: 1, maxLimit: 2 }));
+described.get('/list', { schema: { querystring, response } }, () => []);
+described.post('/one', { schema: { response } }, () => []);
+await described.ready();
+
+type Answer = { headers: Record<string, object>; content: Record<string, object> };
+const document: {
+  paths: Record<string, Record<string, { responses: Record<string, Answer> }>>;
+  components: { headers: Record<string, object> };
+} = JSON.parse(JSON.stringify(described.swagger()));
+const { '/list': list, '/one': one } = document.paths;
+const headersOf = (answers: Record<string, Answer> | undefined) =>
+  Object.fromEntries(
+    Object.entries(answers ?? {}).map(([status, { headers }]) => [status, Object.keys(headers)]),
+  );
+
+const types = (answer: Answer | undefined) => Object.keys(answer?.content ?? {});
+
+const LIMITED = ['Retry-After', 'RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'];
+
+test('the headers of answers are described, each once', () => {
+  assert.deepEqual(headersOf(list?.['get']?.responses), {
+    200: ['X-Request-Id', 'Link'],
+    422: ['X-Request-Id'],
+    429: ['X-Request-Id', ...LIMITED],
+    500: ['X-Request-Id'],
+    503: ['X-Request-Id', 'Retry-After'],
+  });
+  assert.deepEqual(headersOf(one?.['post']?.responses)['200'], ['X-Request-Id']);
+  assert.deepEqual(
+    Object.keys(document.components.headers).toSorted(),
+    ['Link', 'X-Request-Id', ...LIMITED].toSorted(),
+  );
+});
+
+test('a problem of what browsers open may be a page', () => {
+  assert.deepEqual(types(list?.['get']?.responses['422']), [
+    'application/problem+json',
+    'text/html',
+  ]);
+  assert.deepEqual(types(list?.['get']?.responses['200']), ['application/json']);
+  assert.deepEqual(types(one?.['post']?.responses['422']), ['application/problem+json']);
 });

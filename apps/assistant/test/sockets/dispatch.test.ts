@@ -40,7 +40,7 @@ test('an error is a problem with the request id of the handshake', async () => {
     type: 'urn:oselya:error:validation_failed',
     title: 'Validation failed',
     status: 422,
-    detail: 'A value breaks its rule. Mend what `errors` lists and send the request again.',
+    detail: 'A value breaks its rule. Correct what `errors` lists and send the request again.',
     code: 'validation_failed',
     request_id: 'hand-1',
     errors: [{ path: 'message', message: 'must not have additional properties: surplus, b\u0000' }],

@@ -1,16 +1,14 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { commonProblem } from '../common-errors.ts';
-import { ProblemError } from '../problems.ts';
+import { commonProblem, problemBody, ProblemError } from '../problems.ts';
 import { html, PAGE_STYLE_HASH, renderPage, withCode } from './page.ts';
-import { problemBody } from './problem-body.ts';
-import { describeErrors } from './validation-errors.ts';
+import { describeErrors } from './validation.ts';
 
 const CSP = 'content-security-policy';
 const ERROR_PAGE_POLICY = `default-src 'none'; style-src ${PAGE_STYLE_HASH}; frame-ancestors 'none'; base-uri 'none'`;
 
 /**
- * Answers an error as a problem, or as a page where a browser navigates. What is not a problem of an
- * error table is 500 with nothing said about its inside; the log has it.
+ * Answers an error as a problem, or as a page where a browser navigates. An error outside of the error tables is 500
+ * without details, which the log has.
  */
 export function handleError(
   error: FastifyError | ProblemError,
@@ -29,7 +27,7 @@ export function handleNotFound(
   reply: FastifyReply,
   allowed: readonly string[],
 ) {
-  // The route of static files takes the method, and finds no such file.
+  // The route of static files takes the method, and has no such file.
   const isUnknown = allowed.length === 0 || allowed.includes(request.method);
   const problem = isUnknown
     ? commonProblem('not_found')
@@ -45,11 +43,11 @@ function sendProblem(problem: ProblemError, request: FastifyRequest, reply: Fast
   }
   const body = problemBody(problem, request.id);
   void reply.status(problem.status).headers({
-    // A refusal holds for this caller and this moment: caches may keep a 404 where nobody says so.
+    // The error is of this client and this moment, and caches may keep a 404.
     'cache-control': 'no-store',
     ...problem.headers,
     'x-request-id': request.id,
-    // What fails before a request has a route has not passed the hooks that set this.
+    // Errors before routing have not passed the hooks that set this.
     ...(reply.hasHeader(CSP) ? {} : { [CSP]: ERROR_PAGE_POLICY }),
   });
   if (wantsPage(request)) {
@@ -110,15 +108,12 @@ function toProblem(error: FastifyError | ProblemError): ProblemError {
   }
 }
 
-/** Fastify says well what is wrong, except where it repeats the address: secrets travel there. */
+/** Returns Fastify's message, except where it repeats the address, which may hold secrets. */
 function publicDetail({ code, message }: FastifyError): { detail: string } {
   return { detail: code === 'FST_ERR_BAD_URL' ? 'The address is not well formed.' : message };
 }
 
-/**
- * Whether a browser navigates. That a form was posted has to be told by the browser: programs post too,
- * whatever they accept.
- */
+/** Returns whether a browser navigates. Programs post too, so for a form the browser has to say so. */
 function wantsPage(request: FastifyRequest): boolean {
   const isForm = request.method === 'POST' && request.headers['sec-fetch-mode'] === 'navigate';
   if (request.method !== 'GET' && !isForm) return false;

@@ -1,21 +1,21 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { isDraining } from './close-server.ts';
+import { isDraining } from './connections.ts';
 
-/** How well a service, or a part of it, can work: `degraded` serves at least a part of what is asked for. */
+/** The health of a service, or of a part of it: `degraded` serves at least a part of the requests. */
 export type HealthStatus = 'ok' | 'degraded' | 'down';
-/** What a check found. Anybody may read its facts. */
+/** The result of a check. Its facts are public. */
 export type HealthReport = { status: HealthStatus; [fact: string]: unknown };
-/** The checks of a service, by the names under which their reports are shown; see `healthRoutes` for their signal. */
+/** The checks of a service by name; see `healthRoutes` for their signal. */
 export type HealthChecks = Record<string, (signal: AbortSignal) => Promise<HealthReport>>;
 
-/** When a check is told to stop, so that it can still answer what it makes of a peer that hangs. */
+/** When a check is aborted, so that it can still judge a peer that hangs. */
 const ABORT_MS = 2000;
 
-/** When a check that did not stop is no longer waited for. */
+/** When a check that did not stop is down. */
 const GIVE_UP_MS = 3000;
 
-/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`); they reveal nothing about the installation. */
+/** Codes of the system (`ECONNREFUSED`) and of PostgreSQL (`57P01`), which reveal nothing about the installation. */
 const PUBLIC_CODE = /^[A-Z0-9_]{5,40}$/;
 
 const ENDING = {
@@ -44,10 +44,9 @@ const liveSchema = Type.Object(
 );
 
 /**
- * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the
- * process answers) and `/health/ready` (as `/health`, for load balancers). Contract 4, Health.
- * A check is told to stop after 2 s, and then says itself how bad that is. One that fails or is not
- * done after 3 s is down, and so is a server that closes; its `detail` has the error's code at most, and the log has the rest, since anybody may ask.
+ * Serves `GET /health` (every check; 200 for ok and degraded, 503 for down), `/health/live` (the process answers) and
+ * `/health/ready` (as `/health`, for load balancers). Contract 4, Health. A check is aborted after 2 s, and judges itself
+ * then. One that fails or takes 3 s is down, and so is a closing server. The public `detail` has at most the error's code.
  */
 export function healthRoutes(app: FastifyInstance, checks: HealthChecks): void {
   const schema = {

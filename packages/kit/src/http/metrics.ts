@@ -1,11 +1,12 @@
-import { hash, timingSafeEqual } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
-import { commonProblem } from '../common-errors.ts';
+import { commonProblem } from '../problems.ts';
+import { isSameSecret } from './callers.ts';
 
 const BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Gauges that prom-client names as counters; they are the sums of others that it makes too. */
+/** Gauges that prom-client names as counters; other gauges of it add up to them. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
 
 /**
@@ -48,12 +49,12 @@ export function registerHttpMetrics(
   });
 }
 
-/** Compares digests, so that the time reveals nothing about the token. RFC 6750 §2.1. */
+/** Compares digests, so that the time does not reveal the length of the token. RFC 6750 §2.1. */
 function bearerCheck(token: string): (authorization: string | undefined) => boolean {
   if (token === '') return () => true;
-  const expected = hash('sha256', token, 'buffer');
+  const expected = hash('sha256', token);
   return (authorization = '') => {
     const given = /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? '';
-    return timingSafeEqual(hash('sha256', given, 'buffer'), expected);
+    return isSameSecret(hash('sha256', given), expected);
   };
 }

@@ -1,13 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { commonProblem } from '../common-errors.ts';
+import { commonProblem } from '../problems.ts';
 
 /**
- * Cuts a page out of rows, and names the next page in the answer's `Link`: the same address with the
- * cursor of that page. Contract 2.
- * @param rows Up to one more than `limit`: that one shows that there is a next page.
- * @param cursorOf Where the page that ends with a row goes on.
+ * Returns the page of some rows, and adds a `Link` to the next page: the same address with its cursor. Contract 2.
+ * @param rows Up to one more than `limit`, which shows that there is a next page.
+ * @param cursorOf Returns the cursor of the page after a row.
  */
 export function toPage<Row>(
   rows: readonly Row[],
@@ -32,27 +31,27 @@ export function toPage<Row>(
   return page;
 }
 
-/** What a list page answers to a text that is none of its cursors. */
-const NO_CURSOR = {
+/** The error of an invalid cursor. */
+const INVALID_CURSOR = {
   path: 'querystring/cursor',
   message: 'must be the cursor from the Link header of an earlier page',
 };
 
 /**
- * Cursors: an opaque text for callers, checked when it comes back.
- * @param position What a cursor holds: the sort key of the last row of a page.
- * @param refusal Where a request has its cursor, and what a text that is none is told.
+ * Creates the codec of cursors: opaque text for clients, checked when it comes back.
+ * @param position Schema of the position: the sort key of the last row of a page.
+ * @param invalid Where a request has its cursor, and the message for an invalid one.
  */
-export function cursors<Position extends TSchema>(position: Position, refusal = NO_CURSOR) {
+export function cursors<Position extends TSchema>(position: Position, invalid = INVALID_CURSOR) {
   return {
     write: (value: Static<Position>): string =>
       Buffer.from(JSON.stringify(value)).toString('base64url'),
-    /** @throws ProblemError `validation_failed` where the text is no cursor. */
+    /** @throws ProblemError `validation_failed` for an invalid cursor. */
     read(text: string | undefined): Static<Position> | undefined {
       if (text === undefined) return undefined;
       const value = decode(text);
       if (!Value.Check(position, value)) {
-        throw commonProblem('validation_failed', { errors: [refusal] });
+        throw commonProblem('validation_failed', { errors: [invalid] });
       }
       return value;
     },
@@ -67,7 +66,7 @@ function decode(text: string): unknown {
   }
 }
 
-/** The query members of a list page; a route adds its own beside them. Contract 2. */
+/** Returns the query parameters of every list page. Contract 2. */
 export function pageQuery({ limit, maxLimit }: { limit: number; maxLimit: number }) {
   return {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: maxLimit, default: limit })),

@@ -1,24 +1,24 @@
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
-import { commonProblem } from '../common-errors.ts';
+import { commonProblem } from '../problems.ts';
 
 /**
- * Counts one use by the caller that `key` names, and gives the headers that tell where it stands.
- * @throws ProblemError `rate_limited` (429) with `Retry-After`, when the uses of its time are spent;
- * `unavailable` (503) where they cannot be counted.
+ * Counts one use by the client that `key` names, and returns the headers with its remaining uses.
+ * @throws ProblemError `rate_limited` (429) with `Retry-After` at the limit; `unavailable` (503) where uses cannot be
+ *   counted.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
 
 const SECONDS = { minute: 60, day: 86_400 } as const;
 
 /**
- * A limit of uses a minute, or a day, for each key, held for all processes of the platform together. That time
- * begins with a key's first use. Specification 001, Limits; headers as in Contract 2.
+ * Creates a limit of uses a minute, or a day, for each key over all processes. The time begins with the first use of a
+ * key. Specification 001, Limits; headers as in Contract 2.
  * @param pool A node-postgres pool.
- * @param table Has the columns that rate-limiter-flexible writes: `key`, `points`, `expire`.
- * @param name Sets this limit's counts apart from those of others in the table.
- * @param perMinute Uses a minute, or `perDay`; 0 is no limit: nothing is counted.
- * @param what Is limited, for the `detail` of the refusal.
- * @param variable Sets the limit, for the same; without it the detail names none.
+ * @param table With the columns of rate-limiter-flexible: `key`, `points`, `expire`.
+ * @param name Separates the counts of this limit from others in the table.
+ * @param perMinute Uses a minute, or `perDay`; 0 is no limit.
+ * @param what Names the limited uses in the error's `detail`.
+ * @param variable Names the variable that sets the limit there.
  */
 export function createRateLimit(
   options: { pool: object; table: string; name: string; what?: string; variable?: string } & (
@@ -28,31 +28,28 @@ export function createRateLimit(
 ): RateLimit {
   const { pool, table, name, what = 'of these requests', variable } = options;
   const orRaise = variable === undefined ? '' : `, or raise ${variable} of the service`;
-  const [most, time] =
+  const [limit, time] =
     'perDay' in options
       ? ([options.perDay, 'day'] as const)
       : ([options.perMinute, 'minute'] as const);
-  if (most === 0) return () => Promise.resolve({});
+  if (limit === 0) return () => Promise.resolve({});
   const limiter = new RateLimiterPostgres({
     storeClient: pool,
     storeType: 'pool',
     tableName: table,
     tableCreated: true,
     keyPrefix: name,
-    points: most,
+    points: limit,
     duration: SECONDS[time],
   });
   return async (key) => {
     try {
-      return standing(most, await limiter.consume(key));
-    } catch (refusal) {
-      // Without the count nobody knows whether the limit is reached.
-      if (!(refusal instanceof RateLimiterRes)) {
-        throw commonProblem('unavailable', { cause: refusal });
-      }
-      const headers = standing(most, refusal);
+      return standing(limit, await limiter.consume(key));
+    } catch (error) {
+      if (!(error instanceof RateLimiterRes)) throw commonProblem('unavailable', { cause: error });
+      const headers = standing(limit, error);
       throw commonProblem('rate_limited', {
-        detail: `No more than ${most} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again${orRaise}.`,
+        detail: `No more than ${limit} ${what} a ${time}: wait for ${headers['ratelimit-reset']} s, then send it again${orRaise}.`,
         headers: { ...headers, 'retry-after': String(headers['ratelimit-reset']) },
       });
     }

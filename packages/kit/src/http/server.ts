@@ -3,30 +3,27 @@ import type { IncomingMessage } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import fastify, { type FastifyBaseLogger, type FastifyError } from 'fastify';
-import { commonProblem } from '../common-errors.ts';
-import type { Logger } from '../logging.ts';
-import { rememberMethods } from './allowed-methods.ts';
-import { rejectWhileDraining } from './close-server.ts';
-import { compilersFactory } from './compilers.ts';
-import { decompressBody } from './compressed-body.ts';
-import { describeAnswers } from './describe-answers.ts';
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+} from 'fastify';
+import createRouter, { type HTTPMethod } from 'find-my-way';
+import { type Logger, RequestLog } from '../logging.ts';
+import { commonProblem, problemSchema } from '../problems.ts';
+import { createJsonParser, decompressBody, ignoreUndeclaredBody } from './bodies.ts';
+import { namesOneHost, rejectSeveralHosts } from './callers.ts';
+import { answerMalformedHttp, rejectSlowBody, rejectWhileDraining } from './connections.ts';
 import { handleError, handleNotFound } from './error-handler.ts';
-import { iconRoute } from './icon.ts';
-import { createJsonParser } from './json-parser.ts';
-import { answerMalformedHttp } from './malformed-http.ts';
-import { nameRetryTime } from './name-retry-time.ts';
-import { namesOneHost, refuseSeveralHosts } from './one-host.ts';
-import { problemSchema } from './problem-body.ts';
-import { RequestLog } from './request-log.ts';
-import { securityHeaders } from './security-headers.ts';
-import { refuseSlowBody } from './slow-body.ts';
-import { passOverUndeclaredBody } from './without-body.ts';
+import { describeAnswers } from './openapi.ts';
+import { iconRoute, securityHeaders } from './page.ts';
+import { compilersFactory } from './validation.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** A route that every server of the platform has, and serves to anybody: health, metrics, documents. */
+    /** A public route of every server: health, metrics, documents. */
     operational?: boolean;
   }
 }
@@ -34,13 +31,13 @@ declare module 'fastify' {
 /** A Fastify instance whose routes take their types from their TypeBox schemas. */
 export type Server = ReturnType<typeof createFastify>;
 
-/** How a caller says who they are, as OpenAPI describes it. */
+/** A way to authenticate, as OpenAPI describes it. */
 export type SecurityScheme = { description: string } & (
   | { type: 'http'; scheme: 'bearer' }
   | { type: 'apiKey'; in: 'cookie'; name: string }
 );
 
-/** What servers of the platform differ in. */
+/** Options of a server. */
 export type ServerOptions = {
   log: Logger;
   /** For the OpenAPI document, served at `/openapi.json` with a readable page at `/docs`. */
@@ -48,7 +45,7 @@ export type ServerOptions = {
     title: string;
     description: string;
     version: string;
-    /** What the tags of the routes stand for, in the order of the page. */
+    /** Descriptions of the tags of the routes, in the order of the page. */
     tags?: readonly { name: string; description: string }[];
     /** By the names that the routes use in `schema.security`. */
     securitySchemes?: Readonly<Record<string, SecurityScheme>>;
@@ -57,14 +54,11 @@ export type ServerOptions = {
   bodyLimit: number;
   /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed; none by default. */
   trustedProxies?: readonly string[];
-  /**
-   * Whether an error means that something this service needs is out of reach, such as its database:
-   * that is 503, not 500.
-   */
+  /** Whether an error means that a dependency, such as the database, is unreachable: that is 503, not 500. */
   isOutage?: (error: unknown) => boolean;
   /**
-   * Whether a request with `Upgrade` goes to whatever listens for upgrades; by default none does. The
-   * others are answered as if they had not asked for another protocol (RFC 9110 §7.8).
+   * Whether a request with `Upgrade` may have another protocol; none by default. Others are answered as if they had not
+   * asked for it. RFC 9110 §7.8.
    */
   acceptsUpgrade?: (request: IncomingMessage) => boolean;
   /** How long connections may be slow or idle, {@link CONNECTION_LIMITS} by default. */
@@ -84,25 +78,29 @@ type ConnectionLimits = {
 /** Connections with a slow head end within 30 s, idle ones within 60 s. */
 const CONNECTION_LIMITS: ConnectionLimits = { headMs: 25_000, idleMs: 58_000, checkMs: 5000 };
 
-/** More than Node reads of an address: how long a part of one may be is for its schema, whose answer says so. */
+/** More than Node reads of an address, so that the schema of a parameter bounds its length. */
 const MAX_PARAM_LENGTH = 16 * 1024;
+
+const RETRY_AFTER_SECONDS = 5;
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /**
- * How long nothing may move on a connection. A client that does not read its answer would else hold the
- * answer in memory for ever. It is longer than any answer takes to begin; a route whose answer may take
- * longer lifts it for its request (`request.raw.setTimeout(0)`).
+ * How long a connection may be inactive; otherwise a client that does not read its answer would hold it in memory for
+ * ever. A route that needs longer to begin its answer calls `request.raw.setTimeout(0)`.
  */
 const INACTIVITY_MS = 300_000;
 
 /**
- * A Fastify server with the platform's HTTP rules: problems for errors, request ids, schemas that
- * neither strip nor coerce bodies, security headers, an OpenAPI document. Contract 2.
+ * Creates a Fastify server with the platform's HTTP rules: problems for errors, request IDs, schemas that neither strip
+ * nor coerce bodies, security headers, an OpenAPI document. Contract 2.
  */
 export async function createServer(options: ServerOptions): Promise<Server> {
   const app = createFastify(options);
-  passOverExpectations(app);
+  // Without this Node answers unknown expectations with 417 and no body. RFC 9110 §10.1.1.
+  app.server.on('checkExpectation', (request, response) =>
+    app.server.emit('request', request, response),
+  );
   const { isOutage = () => false } = options;
   app.setErrorHandler((error: FastifyError, request, reply) =>
     handleError(
@@ -111,19 +109,19 @@ export async function createServer(options: ServerOptions): Promise<Server> {
       reply,
     ),
   );
-  const methodsOf = rememberMethods(app, { maxParamLength: MAX_PARAM_LENGTH });
+  const methodsOf = recordMethods(app);
   app.setNotFoundHandler((request, reply) =>
     handleNotFound(request, reply, methodsOf(request.url)),
   );
   app.addSchema(problemSchema);
-  // Fastify reads plain text where it is not told otherwise; every body here is of a declared type.
+  // Fastify accepts plain text by default.
   app.removeContentTypeParser('text/plain');
   app.addContentTypeParser('application/json', { parseAs: 'string' }, createJsonParser(app));
-  app.addHook('onRequest', refuseSeveralHosts);
-  app.addHook('onRequest', refuseSlowBody);
-  app.addHook('onRequest', passOverUndeclaredBody);
+  app.addHook('onRequest', rejectSeveralHosts);
+  app.addHook('onRequest', rejectSlowBody);
+  app.addHook('onRequest', ignoreUndeclaredBody);
   app.addHook('preParsing', decompressBody);
-  app.addHook('onSend', nameRetryTime);
+  app.addHook('onSend', addRetryAfter);
   app.addHook('onRequest', (request, reply, done) => {
     void reply.headers(securityHeaders).header('x-request-id', request.id);
     done();
@@ -140,7 +138,7 @@ function createFastify(options: ServerOptions) {
   const { headMs, idleMs, checkMs } = options.connectionLimits ?? CONNECTION_LIMITS;
   // As the plain type, so that routes and plugins need not know which logger it is.
   const loggerInstance: FastifyBaseLogger = log;
-  // Node's limit for the whole request is off: see `refuseSlowBody`.
+  // Node's limit for whole requests is off: see `rejectSlowBody`.
   return fastify({
     loggerInstance,
     http: {
@@ -167,12 +165,32 @@ function createFastify(options: ServerOptions) {
   }).withTypeProvider<TypeBoxTypeProvider>();
 }
 
-/**
- * A request that expects something nobody knows is answered as if it did not, which RFC 9110 §10.1.1 leaves to the
- * server. Node's own answer is a 417 that says nothing.
- */
-function passOverExpectations({ server }: Server): void {
-  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+/** Records the routes of a server, and returns a function that lists the methods of an address, sorted. */
+function recordMethods(app: Pick<FastifyInstance, 'addHook'>): (url: string) => string[] {
+  const router = createRouter({ maxParamLength: MAX_PARAM_LENGTH });
+  const methods = new Set<HTTPMethod>();
+  app.addHook('onRoute', ({ method, url }) => {
+    // Fastify uses this router too, but its types have one more method.
+    for (const one of [method].flat() as HTTPMethod[]) {
+      methods.add(one);
+      if (!router.hasRoute(one, url)) router.on(one, url, () => undefined);
+    }
+  });
+  return (url) => [...methods].filter((method) => router.find(method, url) !== null).toSorted();
+}
+
+/** Adds `Retry-After` to each 429 and 503 without one. Contract 2. */
+function addRetryAfter(
+  _request: unknown,
+  reply: FastifyReply,
+  _payload: unknown,
+  done: () => void,
+): void {
+  const isTemporary = reply.statusCode === 429 || reply.statusCode === 503;
+  if (isTemporary && !reply.hasHeader('retry-after')) {
+    void reply.header('retry-after', RETRY_AFTER_SECONDS);
+  }
+  done();
 }
 
 async function describeApi(

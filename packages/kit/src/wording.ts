@@ -1,6 +1,6 @@
 const NUMBERS = new Intl.NumberFormat('uk', { maximumFractionDigits: 2 });
 
-/** Returns a number as every part shows it: `15 000`, `52,5`. The spaces do not break, and there are two decimals at most. */
+/** Returns a number as every part shows it: `15 000`, `52,5`, with non-breaking spaces and two decimals at most. */
 export function formatNumber(value: number): string {
   return NUMBERS.format(value);
 }
@@ -29,3 +29,18 @@ export function formatPrice(price: number, currency: string | null | undefined):
 export function formatListingId(listingId: number): string {
   return `#${listingId}`;
 }
+
+/** The longest message of a user in a conversation, in characters. docs/protocol.md, Messages. */
+export const MAX_TEXT_LENGTH = 16_000;
+
+/**
+ * How long each step of a sign-in may take: at the identity provider, and then, for a terminal, on the page that asks.
+ * Contract 3, Login.
+ */
+export const SIGN_IN_STEP_MINUTES = 10;
+
+/** As many characters as people compare. */
+const MARK_LENGTH = 8;
+
+/** Returns the part of a code challenge that the page and the terminal show, for people to compare. RFC 8252 §8.10. */
+export const markOf = (codeChallenge: string): string => codeChallenge.slice(0, MARK_LENGTH);

@@ -1,7 +1,9 @@
 import type { SwaggerTransformObject } from '@fastify/swagger';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { Type } from 'typebox';
+import { type ErrorDefinition, type ProblemBody, problemBody, ProblemError } from '../problems.ts';
 
-/** What stands in the headers of answers. Contract 2. */
+/** The headers of answers. Contract 2. */
 const headers: Readonly<Record<string, OpenAPIV3_1.HeaderObject>> = {
   'X-Request-Id': {
     description: 'Names the request in the log: as it was sent, or made here.',
@@ -40,10 +42,7 @@ const PAGE = {
   schema: { type: 'string' as const, description: 'The same for a browser that navigates.' },
 };
 
-/**
- * Completes an OpenAPI document by what holds of all routes alike and none of them declares: the headers
- * of answers, and the pages that problems are to browsers.
- */
+/** Adds to an OpenAPI document what no route declares: the headers of answers, and problems as pages for browsers. */
 export const describeAnswers: SwaggerTransformObject = (described) => {
   if (!('openapiObject' in described)) return described.swaggerObject;
   const document = described.openapiObject as Partial<OpenAPIV3_1.Document>;
@@ -70,7 +69,58 @@ function describeOperation(method: string, operation: OpenAPIV3_1.OperationObjec
   }
 }
 
-/** A path has members beside its operations, such as its parameters. */
+/** Paths have other members too, such as their parameters. */
 function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
   return typeof value === 'object' && value !== null && 'responses' in value;
+}
+
+/**
+ * Creates the function that describes the errors of a route as response schemas with examples. It takes codes, and
+ * statuses for the first error of the table with that status; 500 is always added.
+ * @throws Error where no error has a status.
+ * @example
+ * response: { 200: pot, ...problemAnswers(401, 'tea_only', 422) }
+ */
+export function describeProblems<Code extends string>(
+  table: Readonly<Record<Code, ErrorDefinition>>,
+) {
+  // The keys of a table are its codes, which its type says and Object.keys forgets.
+  const codes = Object.keys(table) as Code[];
+
+  function toCode(answer: Code | number): Code {
+    if (typeof answer === 'string') return answer;
+    const first = codes.find((code) => table[code].status === answer);
+    if (first === undefined) throw new Error(`The error table has no error of status ${answer}`);
+    return first;
+  }
+
+  return (...answers: readonly (Code | number)[]) => {
+    const named = [...answers, 500].map(toCode);
+    const byStatus = Map.groupBy(named, (code) => table[code].status);
+    return Object.fromEntries(
+      [...byStatus].map(([status, of]) => [
+        status,
+        {
+          description: of.map((code) => table[code].title).join('; '),
+          content: {
+            'application/problem+json': {
+              schema: Type.Ref('Problem'),
+              examples: Object.fromEntries(
+                of.map((code) => [code, { value: exampleOf(code, table[code]) }]),
+              ),
+            },
+          },
+        },
+      ]),
+    );
+  };
+}
+
+const REQUEST_ID = '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e';
+
+/** Returns the answer of an error without details. */
+function exampleOf(code: string, definition: ErrorDefinition): ProblemBody {
+  const errors = [{ path: 'querystring/limit', message: 'must be >= 1' }];
+  const details = code === 'validation_failed' ? { errors } : {};
+  return problemBody(new ProblemError(code, definition, details), REQUEST_ID);
 }

@@ -1,9 +1,14 @@
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { preParsingHookHandler } from 'fastify';
-import { commonProblem } from '../common-errors.ts';
+import type {
+  FastifyInstance,
+  FastifyRequest,
+  onRequestHookHandler,
+  preParsingHookHandler,
+} from 'fastify';
+import { commonProblem } from '../problems.ts';
 
-// oxlint-disable typescript/consistent-type-definitions -- what Fastify declares can be added to by interfaces only
+// oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Whether a body may be compressed; the limit of its size applies after decompression. */
@@ -55,3 +60,53 @@ async function* readAll(decoder: Transform, encoding: string): AsyncGenerator<Bu
     throw commonProblem('malformed_request', { detail, cause });
   }
 }
+
+type Done = (error: Error | null, value?: unknown) => void;
+
+const FORBIDDEN_KEY =
+  'The JSON has a key "__proto__", or "constructor" with a key "prototype" in it. Leave such keys out.';
+
+/**
+ * Creates the parser of JSON bodies. It rejects keys that could change the prototype of an object with a reason of
+ * their own, because Fastify reports such a body as invalid JSON.
+ */
+export function createJsonParser(
+  app: Pick<FastifyInstance, 'getDefaultJsonParser'>,
+): (request: FastifyRequest, text: string, done: Done) => void {
+  const parse = app.getDefaultJsonParser('error', 'error');
+  return (request, text, done) => {
+    void parse(request, text, (error, value) => {
+      const isForbidden = error !== null && isJson(text);
+      done(
+        isForbidden ? commonProblem('malformed_request', { detail: FORBIDDEN_KEY }) : error,
+        value,
+      );
+    });
+  };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Ignores the body of a request to a route that takes none: many clients send a content type with every request, and
+ * some an empty object. It is not parsed; Node reads it from the connection. RFC 9110 §9.3.5.
+ */
+export const ignoreUndeclaredBody: onRequestHookHandler = (
+  { headers, routeOptions },
+  _reply,
+  done,
+) => {
+  if (routeOptions.schema?.body === undefined) {
+    delete headers['content-type'];
+    delete headers['content-length'];
+    delete headers['transfer-encoding'];
+  }
+  done();
+};

@@ -1,0 +1,79 @@
+import ipaddr from 'ipaddr.js';
+import { type TArray, type TString, Type } from 'typebox';
+
+/** Returns the field of a whole number within bounds. */
+export function integer(options: { default: number; min?: number; max?: number }) {
+  const { min: minimum = 0, max: maximum = Number.MAX_SAFE_INTEGER } = options;
+  return Type.Integer({ default: options.default, minimum, maximum });
+}
+
+/** Returns a field that is `true` or `false`. */
+export function flag(fallback: boolean) {
+  return Type.Boolean({ default: fallback });
+}
+
+/** Returns the field of any text. */
+export function text(fallback: string): TString {
+  return Type.String({ default: fallback });
+}
+
+/** Returns the field of a text that is never shown: not in errors, not at the start. */
+export function secret(): TString {
+  return Type.String({ default: '', writeOnly: true });
+}
+
+/** Returns the optional field of an HTTP server's address. */
+export function httpAddress() {
+  return Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'must be an http or https address' }),
+  );
+}
+
+/** Returns the field of comma-separated values. */
+export function list(): TArray<TString> {
+  return Type.Array(Type.String({ minLength: 1 }), { default: [] });
+}
+
+const isRange = (value: string) => ipaddr.isValid(value) || ipaddr.isValidCIDR(value);
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/** The variables of every process. Contract 1. */
+export const commonConfig = {
+  DATABASE_URL: Type.Optional(
+    Type.String({
+      pattern: '^postgres(ql)?://',
+      description: 'must begin with postgres:// or postgresql://',
+      writeOnly: true,
+    }),
+  ),
+  DATA_DIR: text('var'),
+  LOG_LEVEL: Type.Union(
+    LEVELS.map((level) => Type.Literal(level)),
+    { default: 'info' },
+  ),
+  METRICS_TOKEN: Type.String({
+    default: '',
+    pattern: '^(|[A-Za-z0-9._~+/=-]{16,})$',
+    description: 'must have at least 16 of the characters A-Z a-z 0-9 . _ ~ + / = -',
+    writeOnly: true,
+  }),
+};
+
+/** The variables of servers behind a reverse proxy, which tells them the addresses of clients. */
+export const proxyConfig = {
+  TRUSTED_PROXIES: Type.Array(Type.Refine(Type.String(), isRange), {
+    default: [],
+    description:
+      'holds the addresses or ranges of reverse proxies, comma separated, such as 127.0.0.1,10.0.0.0/8',
+  }),
+};
+
+/** The variables of the language model, which both apps use. Contract 1. */
+export const modelConfig = {
+  MODEL_MODE: Type.Union([Type.Literal('mock'), Type.Literal('openai')], { default: 'mock' }),
+  MODEL_BASE_URL: httpAddress(),
+  MODEL_API_KEY: secret(),
+  MODEL_CHAT: text(''),
+  MODEL_TIMEOUT_MS: integer({ default: 120_000, min: 100, max: 3_600_000 }),
+};

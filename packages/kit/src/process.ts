@@ -1,0 +1,64 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from './logging.ts';
+
+/**
+ * A reason why the platform cannot start that its operator can remove. The message is for the operator: what is wrong
+ * and what to do, without a stack trace.
+ */
+export class StartError extends Error {
+  override readonly name: string = 'StartError';
+}
+
+const NOT_A_LOCAL_ADDRESS = new Set(['EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN']);
+
+/**
+ * Makes a server listen.
+ * @param variable The configuration variable that sets the port, for the error.
+ * @returns Its URL, without a trailing slash.
+ * @throws StartError where the port is taken or not permitted, or the host is not of this machine.
+ */
+export async function listen(
+  app: Pick<FastifyInstance, 'listen' | 'server'>,
+  { host, port, variable }: { host: string; port: number; variable: string },
+): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'EADDRINUSE') {
+      throw new StartError(
+        `Port ${port} on ${host} is in use: stop what uses it, or set ${variable} to another port`,
+        { cause: error },
+      );
+    }
+    if (code !== undefined && NOT_A_LOCAL_ADDRESS.has(code)) {
+      throw new StartError(
+        `Cannot listen on ${host}:${port} (${code}): set ${variable} and the host to an address of this machine`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+  const address = app.server.address() as AddressInfo;
+  const name = host.includes(':') ? `[${host}]` : host;
+  return `http://${name}:${address.port}`;
+}
+
+/**
+ * Closes the process on SIGINT or SIGTERM; a second signal ends it at once.
+ * @returns Settles as `close` does.
+ */
+export function onShutdown(log: Logger, close: () => Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let isClosing = false;
+    const stop = (signal: NodeJS.Signals) => {
+      if (isClosing) process.exit(1);
+      isClosing = true;
+      log.info({ signal }, 'shutting down');
+      close().then(resolve, reject);
+    };
+    process.on('SIGINT', stop);
+    process.on('SIGTERM', stop);
+  });
+}

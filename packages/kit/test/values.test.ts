@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import Fastify from 'fastify';
+import { renderPage, withCode } from '../src/http/page.ts';
+import { LONGEST_RETRY_MS, parseRetryAfter } from '../src/http/retry-after.ts';
+import { clientNetwork, formatListingId, formatNumber, formatPrice, toPage } from '../src/index.ts';
+
+test('numbers, prices and ids of listings are written one way, with spaces that do not break', () => {
+  assert.deepEqual([9500, 1_234_567.125, 52.5].map(formatNumber), [
+    '9\u00A0500',
+    '1\u00A0234\u00A0567,13',
+    '52,5',
+  ]);
+  assert.equal(formatPrice(15_000, 'UAH'), '15\u00A0000\u00A0UAH');
+  for (const none of [null, undefined, '']) assert.equal(formatPrice(15_000, none), '15\u00A0000');
+  assert.equal(formatListingId(22), '#22');
+});
+
+const NETWORKS = [
+  ['192.0.2.1', '192.0.2.1'],
+  ['127.0.0.1', '127.0.0.1'],
+  ['::ffff:192.0.2.1', '192.0.2.1'],
+  ['::ffff:c000:201', '192.0.2.1'],
+  ['0:0:0:0:0:FFFF:192.0.2.1', '192.0.2.1'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:1:2::', '2001:db8:1:2::/64'],
+  ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
+  ['2001:db8::1', '2001:db8::/64'],
+  ['::1', '::/64'],
+  ['fe80::1%eth0', 'fe80::/64'],
+  ['unknown', 'unknown'],
+  ['192.0.2.1:5678', '192.0.2.1:5678'],
+  ['', ''],
+] as const;
+
+test('uses are counted by IPv4 address, or by the network of an IPv6 address', () => {
+  for (const [address, network] of NETWORKS) assert.equal(clientNetwork(address), network, address);
+});
+
+const write = (...halves: number[][]) =>
+  halves
+    .flat()
+    .map((part) => part.toString(16))
+    .join(':');
+
+test('the first half of an IPv6 address tells clients apart, and the second does not', () => {
+  const half = fc.array(fc.integer({ min: 1, max: 0xff_ff }), { minLength: 4, maxLength: 4 });
+  fc.assert(
+    fc.property(half, half, half, half, (one, other, host, otherHost) => {
+      const network = clientNetwork(write(one, host));
+      assert.equal(clientNetwork(write(one, otherHost)), network);
+      const isSame = write(one) === write(other);
+      assert.equal(clientNetwork(write(other, host)) === network, isSame);
+    }),
+  );
+});
+
+test('any text is a key', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      assert.equal(typeof clientNetwork(text), 'string');
+    }),
+  );
+});
+
+const NOW = Date.parse('2026-11-26T10:00:00Z');
+
+const UNDERSTOOD: readonly [header: string, seconds: number][] = [
+  ['57', 57],
+  [' 0 ', 0],
+  ['007', 7],
+  ['1.5', 1.5],
+  ['Thu, 26 Nov 2026 10:01:30 GMT', 90],
+  ['Thursday, 26-Nov-26 10:01:30 GMT', 90],
+  ['Thu Nov 26 10:01:30 2026', 90],
+  ['Tue Dec  1 10:00:00 2026', 5 * 24 * 3600],
+  ['Thu, 26 Nov 2026 09:00:00 GMT', 0],
+  ['Sunday, 06-Nov-94 08:49:37 GMT', 0],
+  ['99999999999', LONGEST_RETRY_MS / 1000],
+  ['9'.repeat(400), LONGEST_RETRY_MS / 1000],
+  ['Sat, 21 Nov 2099 10:00:00 GMT', LONGEST_RETRY_MS / 1000],
+];
+
+test('seconds and dates are understood', () => {
+  for (const [header, seconds] of UNDERSTOOD) {
+    assert.equal(parseRetryAfter(header, NOW), seconds * 1000, header);
+  }
+});
+
+test('the longest time is one that a timer can wait', () => {
+  assert.ok(LONGEST_RETRY_MS < 2 ** 31);
+});
+
+test('nothing else is understood', () => {
+  const others = ['', '-1', '+5', 'soon', '1e3', '5 s', '1.', 'NaN', '0x10', '5, 6', '2026-11-21'];
+  const dates = ['Sat, soon', 'Thu, 26 Nov 2026 10:01:30', 'Sat, 26 Xyz 2026 10:01:30 GMT'];
+  for (const header of [...others, ...dates, null, undefined]) {
+    assert.equal(parseRetryAfter(header, NOW), undefined, String(header));
+  }
+});
+
+test('a date is of Greenwich, wherever it is read', () => {
+  const zone = process.env['TZ'];
+  process.env['TZ'] = 'America/New_York';
+  try {
+    assert.equal(parseRetryAfter('Thu Nov 26 10:00:10 2026', NOW), 10_000);
+  } finally {
+    if (zone === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = zone;
+  }
+});
+
+const app = Fastify({ logger: false });
+app.get<{ Querystring: { limit: number } }>('/rows', (request, reply) =>
+  toPage([1, 2, 3], { limit: 2, cursorOf: (row) => `after ${row}`, request, reply }),
+);
+
+/** The query of the next page. */
+async function nextOf(query: URLSearchParams): Promise<URLSearchParams> {
+  const { headers } = await app.inject(`/rows?${query.toString().replaceAll('%3F', '?')}`);
+  const [, address] = /^<\/rows\?([^>]*)>; rel="next"$/.exec(String(headers.link)) ?? [];
+  return new URLSearchParams(address);
+}
+
+test('the next page has what was asked of this one, and its own place', async () => {
+  const next = await nextOf(new URLSearchParams({ q: 'a?b&c=d', cursor: 'x', limit: '2' }));
+  assert.deepEqual(Object.fromEntries(next), { q: 'a?b&c=d', limit: '2', cursor: 'after 2' });
+});
+
+test('whatever a query says, the next page says it too', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }))),
+      async (asked) => {
+        const others = asked.filter(([name]) => name !== 'limit' && name !== 'cursor');
+        const next = await nextOf(new URLSearchParams(others));
+        assert.deepEqual(
+          [...next],
+          [...new URLSearchParams(others), ['limit', '2'], ['cursor', 'after 2']],
+        );
+      },
+    ),
+  );
+});
+
+test('what stands between backticks is code, and all of it is escaped', () => {
+  for (const [text, html] of [
+    ['no code', 'no code'],
+    ['see `errors`', 'see <code>errors</code>'],
+    ['`a` and `<b>` & c', '<code>a</code> and <code>&#60;b&#62;</code> &#38; c'],
+    ['one ` alone', 'one ` alone'],
+    ['', ''],
+  ] as const) {
+    assert.equal(withCode(text).html, html);
+  }
+});
+
+/** Relative luminance of `#rrggbb`. WCAG 2.2. */
+function luminance(colour: string): number {
+  const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => {
+    const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+function contrast(one: string, other: string): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+test('links and buttons can be read in light and in dark', () => {
+  const style = renderPage({ title: '', body: withCode('') });
+  const [light = '', dark = ''] = [...style.matchAll(/--link: (#\w{6})/g)].map(([, hex]) => hex);
+  const [, accent = ''] = /--accent: (#\w{6})/.exec(style) ?? [];
+  assert.ok(contrast(light, '#ffffff') >= 4.5);
+  // Chromium's page in dark is #121212, Firefox's #1c1b22.
+  assert.ok(contrast(dark, '#1c1b22') >= 4.5);
+  assert.ok(contrast(accent, '#ffffff') >= 4.5);
+});
