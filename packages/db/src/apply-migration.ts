@@ -1,26 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { DatabaseError, isDatabaseOutage } from './errors.ts';
-import { asOutage } from './kysely-pool.ts';
-import type { Migration } from './migration-files.ts';
-import { readSteps } from './migration-steps.ts';
+import { asOutage, DatabaseError, isDatabaseOutage } from './errors.ts';
+import { type Migration, readSteps } from './migration-files.ts';
 
-/** How often a file asks for its tables: ten minutes, with a pause as long as each wait. */
+/** Tries to lock tables: ten minutes, with a pause as long as each wait. */
 const LOCK_TRIES = 60;
 
-/** PostgreSQL's code of an error for a lock that was not given in its time. */
+/** PostgreSQL's lock_not_available. */
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/**
- * The longest that a timer takes, since node-postgres knows no "never" for one query: a migration of
- * large tables takes its time.
- */
-const UNHURRIED_MS = 2 ** 31 - 1;
+/** The longest timer: node-postgres has no "never" for one query, and migrations of large tables take long. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Applies a file in one transaction. Who waits for a table keeps all others from it that come later, so a
- * file waits shortly, such as for a backup that reads the table, then lets them go first and asks again.
- * @throws DatabaseError MIGRATION_FAILED; then the file has changed nothing, unless it says that this is not known.
+ * Applies a file in one transaction. A waiting lock blocks all later ones, so the file waits briefly, such as for a
+ * backup, lets the others go first and tries again.
+ * @throws DatabaseError MIGRATION_FAILED; the file has changed nothing, unless the message says that this is unknown.
  */
 export async function applyAtOnce(
   client: pg.PoolClient,
@@ -34,7 +29,7 @@ export async function applyAtOnce(
       await client.query('begin');
       await client.query(`set local lock_timeout = ${lockTimeoutMs}`);
       await client.query('set local statement_timeout = 0');
-      await client.query(unhurried(migration.sql));
+      await client.query(withoutTimeout(migration.sql));
       await record(client, component, migration);
       isCommitting = true;
       await client.query('commit');
@@ -42,7 +37,7 @@ export async function applyAtOnce(
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       if (!isLockTimeout(error) || tries === LOCK_TRIES) {
-        // A connection that breaks there may have brought the commit, and not its answer.
+        // A connection that breaks there may have delivered the commit, and lost its answer.
         const what =
           isCommitting && isDatabaseOutage(asOutage(error))
             ? 'may have failed, and the next start finds out'
@@ -55,9 +50,8 @@ export async function applyAtOnce(
 }
 
 /**
- * Applies a file statement by statement, each of which may be repeated. An index whose building was
- * interrupted is there and of no use, so it is dropped first.
- * @throws DatabaseError MIGRATION_FAILED; the statements before the one that failed stay done.
+ * Applies a file statement by statement. An index whose build was interrupted is invalid, so it is dropped first.
+ * @throws DatabaseError MIGRATION_FAILED; the statements before the failed one stay applied.
  */
 export async function applyConcurrently(
   client: pg.PoolClient,
@@ -69,9 +63,9 @@ export async function applyConcurrently(
     for (const { statement, builds } of readSteps(migration.sql)) {
       if (builds !== undefined && (await isInvalid(client, builds))) {
         const name = pg.escapeIdentifier(builds);
-        await client.query(unhurried(`drop index concurrently if exists ${name}`));
+        await client.query(withoutTimeout(`drop index concurrently if exists ${name}`));
       }
-      await client.query(unhurried(statement));
+      await client.query(withoutTimeout(statement));
     }
     await record(client, component, migration);
   } catch (error) {
@@ -100,8 +94,8 @@ async function record(
   );
 }
 
-function unhurried(text: string): pg.QueryConfig & { query_timeout: number } {
-  return { text, query_timeout: UNHURRIED_MS };
+function withoutTimeout(text: string): pg.QueryConfig & { query_timeout: number } {
+  return { text, query_timeout: NO_TIMEOUT_MS };
 }
 
 function isLockTimeout(error: unknown): boolean {

@@ -1,34 +1,59 @@
-import { Kysely, PostgresDialect } from 'kysely';
-import type pg from 'pg';
-import type { Database } from './database.ts';
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresDialect,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from 'kysely';
+import pg from 'pg';
 import { DatabaseError, databaseUnreachable } from './errors.ts';
 import { kyselyPool } from './kysely-pool.ts';
+import type { Listener } from './listener.ts';
 import { openPglite } from './pglite.ts';
 import { openPostgres } from './postgres.ts';
 
-/** Which database, and how it is used. */
+/**
+ * An open database: `db` for queries, `pool` for libraries with SQL of their own. PGlite has one connection, so inside a
+ * transaction a query on `db` would wait for ever: pass the transaction on.
+ */
+export type Database<Schema> = {
+  readonly engine: 'pglite' | 'postgres';
+  /** Whether no other process can have it open. */
+  readonly isExclusive: boolean;
+  readonly db: Kysely<Schema>;
+  readonly pool: pg.Pool;
+  /** Subscribes to a channel; see {@link Listener}. */
+  listen: Listener['listen'];
+  close: () => Promise<void>;
+};
+
+/** The part of a database that each engine implements. */
+export type Engine = Pick<Database<never>, 'pool' | 'listen' | 'close'>;
+
+/** Options of a database. */
 export type ConnectOptions = {
-  /** PostgreSQL address. Without one the embedded database is used. */
+  /** Address of PostgreSQL; the embedded database without one. */
   url?: string | undefined;
   /** Folder of the embedded database; without one it is in memory. */
   dataDir?: string | undefined;
-  /** What the embedded database in memory begins with, as PGlite dumps it; a new one unless given. */
+  /** Initial content of the embedded database in memory, as PGlite dumps it. */
   image?: Blob | undefined;
-  /** To PostgreSQL at once, 10 unless told; one more hears notifications. */
+  /** Connections to PostgreSQL, 10 by default; notifications have one more. */
   maxConnections?: number;
-  /** How long PostgreSQL may take to answer a query, 30 s unless told; migrations are exempt. */
+  /** Limit of a query on PostgreSQL, 30 s by default, except in migrations. */
   queryTimeoutMs?: number;
-  /** Told of connections that broke while nobody was using them. */
+  /** Called for idle connections that broke. */
   onError?: (error: Error) => void;
-  /** Told, in a sentence for the person who runs the platform, what of the server's settings is a risk. */
+  /** Called with a sentence for the operator about risky settings of the server. */
   onWarning?: (message: string) => void;
 };
 
 /**
- * Opens the platform's database and makes sure that it can serve: PostgreSQL 15 or later, UTF-8, and
- * a character type that knows Cyrillic letters (the C locale of some servers does not lower-case
- * them, and search would miss words silently). One that may forget in a crash what it has confirmed serves, with a
- * warning.
+ * Opens the platform's database and checks that it is suitable: PostgreSQL 15 or later, UTF-8, and a character type that
+ * knows Cyrillic letters (the C locale does not lower-case them, and search would miss words silently). Settings that can
+ * lose committed rows are a warning.
  * @throws DatabaseError DATABASE_UNREACHABLE, DATABASE_UNSUITABLE, FOLDER_LOCKED or FOLDER_UNUSABLE.
  */
 export async function connect<Schema>(options: ConnectOptions): Promise<Database<Schema>> {
@@ -75,7 +100,7 @@ async function checkServer(pool: pg.Pool): Promise<void> {
   if (server.encoding !== 'UTF8') {
     unsuitable(`the database's encoding is ${server.encoding}: create one with encoding UTF8`);
   }
-  // A query of its own: with another encoding the server could not even read these letters.
+  // A separate query: with another encoding the server cannot read these letters.
   const { lexeme } = await ask<{ lexeme: string }>(
     pool,
     `select to_tsvector('simple', 'ОСЕЛЯ')::text as lexeme`,
@@ -87,7 +112,7 @@ async function checkServer(pool: pg.Pool): Promise<void> {
   }
 }
 
-/** Warns where the server confirms commits before they are on its disk. Some want that, so it is not refused. */
+/** Warns where the server confirms commits before they reach its disk, which some operators want. */
 async function warnOfLoss(pool: pg.Pool, onWarning: (message: string) => void): Promise<void> {
   const { found } = await ask<{ found: string | null }>(
     pool,
@@ -101,7 +126,7 @@ async function warnOfLoss(pool: pg.Pool, onWarning: (message: string) => void): 
   );
 }
 
-/** The one row of a query that only fails when the server does not answer. */
+/** Runs a query with one row, which only fails when the server does not answer. */
 async function ask<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string): Promise<Row> {
   try {
     const [row] = (await pool.query<Row>(query)).rows;
@@ -114,4 +139,34 @@ async function ask<Row extends pg.QueryResultRow>(pool: pg.Pool, query: string):
 
 function unsuitable(why: string): never {
   throw new DatabaseError('DATABASE_UNSUITABLE', `The database cannot be used: ${why}`);
+}
+
+/**
+ * Checks that the database answers.
+ * @throws DatabaseError DATABASE_UNREACHABLE.
+ */
+export async function ping<Schema>(db: Kysely<Schema>): Promise<void> {
+  await sql`select 1`.execute(db);
+}
+
+/** Returns a database without rows, for apps that only describe themselves, and tests without queries. */
+export function offlineDatabase<Schema>(): Pick<
+  Database<Schema>,
+  'db' | 'pool' | 'listen' | 'isExclusive'
+> {
+  const db = new Kysely<Schema>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (own) => new PostgresIntrospector(own),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  });
+  // A pool connects with its first query, and there is none.
+  return {
+    db,
+    pool: new pg.Pool(),
+    listen: () => Promise.resolve(() => Promise.resolve()),
+    isExclusive: false,
+  };
 }

@@ -1,6 +1,5 @@
-export { connect, type ConnectOptions } from './connect.ts';
-export type { Database } from './database.ts';
-export { DatabaseError, isDatabaseOutage } from './errors.ts';
+export { connect, type ConnectOptions, type Database, offlineDatabase, ping } from './connect.ts';
+export { DatabaseError, isDatabaseOutage, retryConflicts } from './errors.ts';
 export {
   acquireLease,
   expireLeases,
@@ -29,8 +28,4 @@ export {
   type TailOptions,
 } from './log.ts';
 export { migrate, type MigrateOptions, type MigrationResult } from './migrate.ts';
-export { offlineDatabase } from './offline-database.ts';
-export { ping } from './ping.ts';
-export { isPrepared, prepare, prepared, unplanned } from './prepared.ts';
-export { retryConflicts } from './retry-conflicts.ts';
-export { toVector } from './vector.ts';
+export { isPrepared, prepare, prepared, toVector, unplanned } from './statements.ts';

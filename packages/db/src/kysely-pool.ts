@@ -1,7 +1,7 @@
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
-import { preparedName } from './prepared.ts';
-import { databaseUnreachable, isDatabaseOutage } from './errors.ts';
+import { asOutage, databaseUnreachable, isDatabaseOutage } from './errors.ts';
+import { preparedName } from './statements.ts';
 
 /** Acquires connections, and records when the server last answered on each. */
 type Connections = {
@@ -12,13 +12,12 @@ type Connections = {
 };
 
 /**
- * The pool as Kysely gets it: a connection of which something else failed than what the server says of
- * a query is thrown away, not handed to the next one. After its time limit node-postgres gives up a
- * query but not the connection, which would then make everyone who gets it wait for the limit again.
- * Where the server was not reached or hung up, the error is a DatabaseError DATABASE_UNREACHABLE.
+ * Adapts a pool to Kysely. A connection that failed otherwise than by the server's judgment of a query is discarded:
+ * node-postgres gives up a query after its limit, but not the connection, which would then delay each next query. An
+ * unreachable server is a DatabaseError DATABASE_UNREACHABLE.
  *
- * A server that restarts cuts all idle connections, and the first query on each fails. It is repeated once on another
- * connection if that is safe: the start of a transaction, or a query that the server accepts as a read. A write may
+ * A restart of the server cuts all idle connections, and the first query on each fails. It is repeated once on another
+ * connection where that is safe: the start of a transaction, or a query that the server accepts as a read. A write may
  * have been committed, and is never repeated.
  */
 export function kyselyPool(pool: pg.Pool): PostgresPool {
@@ -125,10 +124,10 @@ function guarded(acquired: pg.PoolClient, connections: Connections): PostgresPoo
 
 const BEGINS_TRANSACTION = /^(begin|start transaction)\b/;
 
-/** node-postgres's error for a query that took too long; repeated, it would take as long again. */
+/** Message of node-postgres for a query that took too long, and would again. */
 const QUERY_TIMEOUT = 'Query read timeout';
 
-/** Whether the connection of a query ended before its answer. */
+/** Returns whether the connection of a query ended before its answer. */
 function isCut(error: unknown): boolean {
   return (
     error instanceof Error &&
@@ -139,27 +138,9 @@ function isCut(error: unknown): boolean {
 }
 
 /**
- * Told by what only a server's word on a query has: PGlite brings a class of its own for it. A fatal
- * error is the last word of a server that closes the connection.
+ * Only a server's error has a severity; PGlite has its own class for it. After a fatal error the server closes the
+ * connection.
  */
 function endsConnection(error: Error): boolean {
   return !('severity' in error) || error.severity === 'FATAL';
-}
-
-/** PostgreSQL's classes of errors about itself rather than the query: Appendix A, Error Codes. */
-const SERVER_IN_TROUBLE = /^(08|53|57P)/;
-
-/**
- * Names what it is when the server was out of reach, hung up, or has no room for anybody; other errors
- * stay what they are. node-postgres says the first two with plain errors; what is wrong with a value on
- * its way in or out is of another class.
- */
-export function asOutage(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const code = 'code' in error ? String(error.code) : '';
-  const isOutage =
-    'severity' in error
-      ? error.severity === 'FATAL' || SERVER_IN_TROUBLE.test(code)
-      : error.name === 'Error';
-  return isOutage ? databaseUnreachable(error) : error;
 }

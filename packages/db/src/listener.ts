@@ -1,48 +1,49 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import type { Notify } from './database.ts';
 import { databaseUnreachable } from './errors.ts';
 
 const CHECK_INTERVAL_MS = 15_000;
-const RECONNECT_DELAY_MS = { first: 100, most: 10_000 };
+const RECONNECT_DELAY_MS = { first: 100, max: 10_000 };
 
-/** What a listener uses of a `pg.Client`. */
+/** Called with the payload of a notification; an empty payload also stands for lost notifications. */
+export type OnNotify = (payload: string) => void;
+
+/** The part of `pg.Client` that a listener uses. */
 export type ListenerClient = Pick<
   pg.Client,
   'connect' | 'end' | 'on' | 'query' | 'removeAllListeners'
 >;
 
-/** What a listener works with. */
+/** Options of a listener. */
 export type ListenerOptions = {
-  /** Makes a client that is not connected yet: one for each renewal. */
+  /** Creates an unconnected client, for each renewal. */
   createClient: () => ListenerClient;
-  /** Told of each connection that was lost, and of each that could not be renewed. */
+  /** Called for each lost connection, and each failed renewal. */
   onError: (error: Error) => void;
-  /** How often the connection is checked; 15 s unless told. */
+  /** How often the connection is checked; 15 s by default. */
   checkIntervalMs?: number;
 };
 
-/** Hears notifications for whoever asks, until it is closed. */
+/** Subscribes to notifications, until it is closed. */
 export type Listener = {
   /**
-   * Calls `notify` with each payload of a channel, and with an empty one where some may have been missed.
-   * @returns A function that ends it.
+   * Calls `onNotify` with each payload of a channel, and with an empty one where some may have been lost.
+   * @returns A function that unsubscribes.
+   * @throws DatabaseError DATABASE_UNREACHABLE.
    */
-  listen(channel: string, notify: Notify): Promise<() => Promise<void>>;
-  /** Ends the connection; nobody is called any more. */
-  close(): Promise<void>;
+  listen: (channel: string, onNotify: OnNotify) => Promise<() => Promise<void>>;
+  /** Ends the connection and all subscriptions. */
+  close: () => Promise<void>;
 };
 
 /**
- * Hears PostgreSQL notifications over one connection, opened with the first channel. A connection can
- * die without a word (a NAT that forgets it, a server that is gone), so it is checked every 15 s and
- * renewed; after each renewal every listener is called once with an empty payload, since
- * notifications of the time between are lost. `listen` fails as every query does whose server was not reached,
- * with a DatabaseError DATABASE_UNREACHABLE.
+ * Creates a listener over one connection, opened with the first channel. A connection can die silently (a NAT that
+ * forgets it, a host that is gone), so it is checked every 15 s and renewed. Notifications between are lost: after a
+ * renewal each subscriber is called once with an empty payload.
  */
 export function createListener(options: ListenerOptions): Listener {
   const { createClient, onError, checkIntervalMs = CHECK_INTERVAL_MS } = options;
-  const channels = new Map<string, Set<Notify>>();
+  const channels = new Map<string, Set<OnNotify>>();
   const closing = new AbortController();
   let client: ListenerClient | undefined;
   let opening: Promise<ListenerClient> | undefined;
@@ -50,7 +51,7 @@ export function createListener(options: ListenerOptions): Listener {
 
   async function open(): Promise<ListenerClient> {
     const next = createClient();
-    next.on('notification', ({ channel, payload }) => tell(channel, payload ?? ''));
+    next.on('notification', ({ channel, payload }) => publish(channel, payload ?? ''));
     next.on('error', (error) => lose(next, error));
     next.on('end', () => lose(next, new Error('The connection for notifications ended')));
     try {
@@ -104,29 +105,31 @@ export function createListener(options: ListenerOptions): Listener {
       try {
         await sleep(delayMs, undefined, { signal: closing.signal });
         await connect();
-        for (const channel of channels.keys()) tell(channel, '');
+        for (const channel of channels.keys()) publish(channel, '');
         return;
       } catch (error) {
         if (closing.signal.aborted) return;
         onError(error instanceof Error ? error : new Error(String(error)));
-        delayMs = Math.min(delayMs * 2, RECONNECT_DELAY_MS.most);
+        delayMs = Math.min(delayMs * 2, RECONNECT_DELAY_MS.max);
       }
     }
   }
 
-  function tell(channel: string, payload: string): void {
-    for (const notify of channels.get(channel) ?? []) notify(payload);
+  function publish(channel: string, payload: string): void {
+    for (const onNotify of channels.get(channel) ?? []) onNotify(payload);
   }
 
   return {
-    async listen(channel, notify) {
+    async listen(channel, onNotify) {
       if (closing.signal.aborted) throw new Error('The listener is closed');
-      const listeners = channels.get(channel) ?? new Set();
-      channels.set(channel, listeners.add(notify));
+      const subscribers = channels.get(channel) ?? new Set();
+      channels.set(channel, subscribers.add(onNotify));
       const forget = (): boolean => {
-        listeners.delete(notify);
+        subscribers.delete(onNotify);
         return (
-          listeners.size === 0 && channels.get(channel) === listeners && channels.delete(channel)
+          subscribers.size === 0 &&
+          channels.get(channel) === subscribers &&
+          channels.delete(channel)
         );
       };
       try {
@@ -154,7 +157,7 @@ async function subscribe(client: ListenerClient, channel: string): Promise<void>
   await client.query(`listen ${pg.escapeIdentifier(channel)}`);
 }
 
-/** Ends a client whose connection may be dead already: what it says about that is of no use. */
+/** Ends a client whose connection may be dead already, and ignores its errors. */
 async function discard(client: ListenerClient): Promise<void> {
   client.removeAllListeners('end');
   client.removeAllListeners('error');

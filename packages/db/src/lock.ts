@@ -3,18 +3,16 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { DatabaseError } from './errors.ts';
 
-/** A folder that is this process's, until it is released or the process ends. */
+/** Exclusive use of a folder, until it is released or the process ends. */
 export type FolderLock = { release(): void };
 
-/** SQLite's code for "somebody else holds the lock". */
+/** SQLite's code of a lock that another process holds. */
 const SQLITE_BUSY = 5;
 
 /**
- * Takes the folder for this process alone, creating it when it is missing. The lock is the operating
- * system's lock on a SQLite file, so it ends with the process however that ends, and a lock left
- * behind by a killed process never has to be removed by hand.
- * @throws DatabaseError FOLDER_LOCKED while another process holds the folder; FOLDER_UNUSABLE where
- *   it cannot be created or written to.
+ * Locks a folder for this process, and creates it when it is missing. The lock is the operating system's on a SQLite
+ * file, so it ends with the process, also with a killed one.
+ * @throws DatabaseError FOLDER_LOCKED while another process holds it; FOLDER_UNUSABLE where it is not writable.
  */
 export function lockFolder(folder: string): FolderLock {
   let file: DatabaseSync | undefined;
@@ -25,17 +23,16 @@ export function lockFolder(folder: string): FolderLock {
     writeFileSync(pidFile(folder), `${process.pid}\n`);
   } catch (error) {
     file?.close();
-    throw refusal(folder, error);
+    throw lockError(folder, error);
   }
   const held = file;
   return { release: () => held.close() };
 }
 
-// Beside the lock and not in it: a process that only opened and closed the locked file would end the
-// lock where it holds that itself.
+// Not in the locked file: to open and close that releases a lock that the same process holds.
 const pidFile = (folder: string) => join(folder, 'lock.pid');
 
-/** Who took the folder last, in words; nothing where that cannot be read. */
+/** Returns the process that locked the folder last, in words; empty where that is unknown. */
 function holder(folder: string): string {
   try {
     const pid = Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10);
@@ -45,7 +42,7 @@ function holder(folder: string): string {
   }
 }
 
-function refusal(folder: string, error: unknown): DatabaseError {
+function lockError(folder: string, error: unknown): DatabaseError {
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     return new DatabaseError(
       'FOLDER_LOCKED',

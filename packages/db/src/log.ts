@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Database } from './database.ts';
+import type { Database } from './connect.ts';
 import { isDatabaseOutage } from './errors.ts';
 
 /*

@@ -4,36 +4,34 @@ import { applyAtOnce, applyConcurrently } from './apply-migration.ts';
 import { DatabaseError } from './errors.ts';
 import { type Migration, readMigrations } from './migration-files.ts';
 
-/** The migrations of a component, and what their files need. */
+/** The migrations of a component. */
 export type MigrateOptions = {
-  /** Whose migrations these are; several components may share a database. */
+  /** Owner of the migrations; several components may share a database. */
   component: string;
   /** Folder with files `0001_what_it_does.sql` and `0002_what_it_builds.concurrently.sql`. */
   folder: string;
-  /** Values for `{{name}}` in the files, for what SQL cannot take as a parameter. */
+  /** Values for `{{name}}` in the files, where SQL takes no parameter. */
   variables?: Readonly<Record<string, number>>;
-  /** How long a file waits for a table that somebody holds, before it lets others go first; 5 s unless told. */
+  /** How long a file waits for a locked table before it lets others go first; 5 s by default. */
   lockTimeoutMs?: number;
 };
 
-/** What a run has done: `applied` has the names of files that were missing, in their order. */
+/** Result of a run: `applied` has the names of the files that were missing, in order. */
 export type MigrationResult = { component: string; applied: string[] };
 
-/** Any number will do, as long as every process takes the same one: "osel" in ASCII. */
+/** The same number in every process: "osel" in ASCII. */
 const LOCK_KEY = 0x6f73656c;
 
-/** How often a process that waits for another one's migrations asks whether they are done. */
+/** How often a process that waits for another one's migrations tries the lock. */
 const LOCK_POLL_MS = 200;
 
 const LOCK_TIMEOUT_MS = 5000;
 
 /**
- * Brings the tables of one component up to date under an advisory lock, so that processes starting
- * together wait for the first and then find nothing to do. Each file is applied in a transaction of its
- * own, which also records it; a file whose name ends with `.concurrently.sql` outside of one, so that it
- * can build indexes while others read and write. Whatever is interrupted, the next start goes on with.
- * Files are forward only: an applied file must not change.
- * @throws DatabaseError MIGRATION_FAILED, naming the file. Those before it stay applied.
+ * Applies the missing migrations of one component under an advisory lock, so that of processes that start together one
+ * does. Each file runs in its own transaction, which also records it; files named `.concurrently.sql` run outside of one,
+ * to build indexes without locks. The next start continues an interrupted run. An applied file must not change.
+ * @throws DatabaseError MIGRATION_FAILED with the file's name; the files before it stay applied.
  */
 export async function migrate(
   { pool }: { pool: pg.Pool },
@@ -42,9 +40,9 @@ export async function migrate(
   const migrations = await readMigrations(folder, variables);
   const client = await pool.connect();
   let failure: unknown;
-  client.on('error', heard);
+  client.on('error', ignore);
   try {
-    await takeLock(client);
+    await acquireLock(client);
     const missing = await findMissing(client, component, migrations);
     for (const migration of missing) {
       if (migration.concurrently) await applyConcurrently(client, component, migration);
@@ -55,22 +53,21 @@ export async function migrate(
     failure = error;
     throw error;
   } finally {
-    // A connection that broke has given the lock back by that.
-    await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(heard);
-    client.removeListener('error', heard);
+    // A broken connection has released the lock already.
+    await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(ignore);
+    client.removeListener('error', ignore);
     client.release(failure instanceof Error);
   }
 }
 
-/** A connection that breaks fails the query in progress; its event, unheard, would end the process. */
-function heard(): void {}
+/** A broken connection fails its query; an unhandled 'error' event would crash the process as well. */
+function ignore(): void {}
 
 /**
- * Waits until no other process migrates. The lock is the session's: while the server still builds an
- * index for a process that was killed, it is not free. It is asked for again and again, since a
- * statement that waits for it would be waited for by "create index concurrently", each for the other.
+ * Acquires the session's advisory lock. It polls: a waiting statement and "create index concurrently" of the holder would
+ * wait for each other. The server may hold the lock for a killed process while it still builds an index.
  */
-async function takeLock(client: pg.PoolClient): Promise<void> {
+async function acquireLock(client: pg.PoolClient): Promise<void> {
   for (;;) {
     const { rows } = await client.query<{ taken: boolean }>(
       `select pg_try_advisory_lock(${LOCK_KEY}) as taken`,

@@ -3,21 +3,21 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError } from './errors.ts';
 
-/** A file of a folder of migrations. */
+/** A migration file. */
 export type Migration = {
   name: string;
   sql: string;
-  /** Of the file, not of its variables: those are settings. */
+  /** Of the file without variables, which are settings. */
   checksum: string;
-  /** Whether it is applied outside of a transaction, so that tables stay open while it works. */
+  /** Whether it runs outside of a transaction, so that tables stay writable. */
   concurrently: boolean;
 };
 
 const FILE_NAME = /^\d{4}_[a-z0-9_]+(?<concurrently>\.concurrently)?\.sql$/;
 
 /**
- * Reads the migrations of a folder, in the order of their names, with their variables filled in.
- * @throws DatabaseError MIGRATION_FAILED for a file that is named otherwise, or a variable without a value.
+ * Reads the migrations of a folder in the order of their names, with values for their variables.
+ * @throws DatabaseError MIGRATION_FAILED for another file name, or a variable without a value.
  */
 export async function readMigrations(
   folder: string,
@@ -49,4 +49,32 @@ function fill(text: string, file: string, variables: Readonly<Record<string, num
     }
     return String(value);
   });
+}
+
+/** A statement that is sent alone, and the index that it builds, if any. */
+export type Step = { statement: string; builds: string | undefined };
+
+/** Statements that can be repeated after an interruption, and lock no readers or writers. */
+const REPEATABLE =
+  /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
+
+/**
+ * Splits a file that runs outside of a transaction into statements.
+ * @throws Error for a statement that cannot be repeated after a kill, or locks a table.
+ */
+export function readSteps(sql: string): Step[] {
+  return sql
+    .replaceAll(/--.*$/gm, '')
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')
+    .map((statement) => {
+      const match = REPEATABLE.exec(`${statement} `);
+      if (match === null) {
+        throw new Error(
+          `"${statement.slice(0, 60)}" is neither "create index concurrently if not exists", nor "drop index concurrently if exists", nor "analyze"`,
+        );
+      }
+      return { statement, builds: match.groups?.['builds'] };
+    });
 }

@@ -1,21 +1,20 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, fsyncSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
+import { NodeFS } from '@electric-sql/pglite/nodefs';
 import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
-import type { Engine } from './database.ts';
-import { DurableFiles, durableParams } from './durable-files.ts';
 import { DatabaseError } from './errors.ts';
 import { lockFolder } from './lock.ts';
-import { types } from './types.ts';
+import type { Engine } from './connect.ts';
+import { types } from './postgres.ts';
 
 /**
- * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, spoken to by
- * node-postgres like any other server.
- * @param dataDir Where its files go; without one the database is in memory and ends with the process.
- * @param image What one in memory begins with, as PGlite dumps it.
- * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder} says.
+ * Opens the embedded database: PostgreSQL compiled to WebAssembly, in this process, through node-postgres.
+ * @param dataDir Folder of its files; without one the database is in memory.
+ * @param image Initial content of a database in memory, as PGlite dumps it.
+ * @throws DatabaseError FOLDER_LOCKED or FOLDER_UNUSABLE, as {@link lockFolder}; DATABASE_UNSUITABLE for damaged files.
  */
 export async function openPglite(dataDir?: string, image?: Blob): Promise<Engine> {
   const lock = dataDir === undefined ? undefined : lockFolder(dataDir);
@@ -35,14 +34,13 @@ async function open(
   const folder = dataDir === undefined ? undefined : join(dataDir, 'database');
   if (folder !== undefined) {
     mkdirSync(folder, { recursive: true });
-    // PGlite writes files that everybody may read, among them encrypted tokens and people's phones.
+    // PGlite writes world-readable files, among them encrypted tokens and phone numbers.
     chmodSync(folder, 0o700);
   }
   const lite = await create(folder, image);
 
-  // A client that failed is thrown away by the pool, and its successor speaks to the same backend: it
-  // needs a connection object of its own; a transaction that was left open has to be ended first, and
-  // the names of prepared statements given back, since the successor will prepare them again.
+  // The successor of a failed client has the same backend: it needs a new connection object, and has to end an open
+  // transaction and free the names of prepared statements.
   class PgliteClient extends pg.Client {
     constructor(config?: pg.ClientConfig) {
       super(Object.assign({}, config, { connection: createPgConfig(lite).connection }));
@@ -59,10 +57,10 @@ async function open(
 
   return {
     pool,
-    async listen(channel, notify) {
+    async listen(channel, onNotify) {
       await pool.query(`listen ${pg.escapeIdentifier(channel)}`);
       const stop = lite.onNotification((name, payload) => {
-        if (name === channel) notify(payload);
+        if (name === channel) onNotify(payload);
       });
       return () => Promise.resolve(stop());
     },
@@ -89,11 +87,49 @@ async function create(folder: string | undefined, image: Blob | undefined): Prom
       extensions: { vector },
     });
   } catch (error) {
-    // What a WebAssembly program says when it cannot go on is of no help to anybody but its authors.
+    // The messages of a WebAssembly program that cannot go on do not help operators.
     throw new DatabaseError(
       'DATABASE_UNSUITABLE',
-      `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, its files are damaged: restore a copy of them, or delete the data folder to start afresh`,
+      `The embedded database${folder === undefined ? '' : ` in ${folder}`} cannot be opened, its files are damaged: restore a copy of them, or delete the data folder to start with a new one`,
       { cause: error },
     );
   }
+}
+
+/** The options with which PGlite starts its program. */
+type InitOptions = Parameters<NodeFS['init']>[1];
+
+/** Emscripten's view of Node's file system, whose files have no `fsync`. */
+type NodeFileSystem = {
+  stream_ops: { fsync: (stream: { nfd: number }) => number };
+  /** Converts errors of Node into those of the program. */
+  tryFSOperation: (operation: () => void) => void;
+};
+
+/**
+ * File system of an embedded database whose syncs reach the disk, which PGlite's own only pretends. Committed rows
+ * survive a power failure, and the files stay readable.
+ */
+class DurableFiles extends NodeFS {
+  override async init(
+    lite: PGlite,
+    options: InitOptions,
+  ): Promise<{ emscriptenOpts: InitOptions }> {
+    const { emscriptenOpts } = await super.init(lite, options);
+    const { preRun = [] } = emscriptenOpts;
+    return { emscriptenOpts: { ...emscriptenOpts, preRun: [...preRun, syncToDisk] } };
+  }
+}
+
+function syncToDisk({ FS }: Pick<PGlite['Module'], 'FS'>): void {
+  const { NODEFS } = FS.filesystems as unknown as { NODEFS: NodeFileSystem };
+  NODEFS.stream_ops.fsync = ({ nfd }) => {
+    NODEFS.tryFSOperation(() => fsyncSync(nfd));
+    return 0;
+  };
+}
+
+/** Returns PGlite's parameters without `-F`, which skips every sync, and with the one sync call that it supports. */
+function durableParams(defaults: readonly string[]): string[] {
+  return [...defaults.filter((parameter) => parameter !== '-F'), '-c', 'wal_sync_method=fsync'];
 }

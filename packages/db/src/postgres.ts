@@ -1,31 +1,47 @@
 import pg from 'pg';
-import type { Engine } from './database.ts';
 import { createListener } from './listener.ts';
-import { types } from './types.ts';
 
-/** Which server, and how it is used. */
+const { INT8, NUMERIC } = pg.types.builtins;
+
+/**
+ * Parses a PostgreSQL number.
+ * @throws RangeError for an integer that JavaScript cannot hold exactly.
+ */
+function toNumber(text: string): number {
+  const number = Number(text);
+  if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
+    throw new RangeError(`The database returned ${text}, which JavaScript cannot hold exactly`);
+  }
+  return number;
+}
+
+/** The type parsers of both engines. node-postgres returns `bigint` and `numeric` as text; here they are numbers. */
+export const types: pg.CustomTypesConfig = {
+  getTypeParser(oid, format) {
+    if (format !== 'binary' && (oid === INT8 || oid === NUMERIC)) return toNumber;
+    return pg.types.getTypeParser(oid, format);
+  },
+};
+
+/** Options of a connection to a server. */
 export type PostgresOptions = {
   url: string;
   /** Of the pool; the connection for notifications is one more. */
   maxConnections: number;
-  /** Told of connections that broke while nobody was using them. */
+  /** Called for idle connections that broke. */
   onError: (error: Error) => void;
-  /** How long a query may take; 30 s unless told. */
+  /** Limit of a query; 30 s by default. */
   queryTimeoutMs?: number | undefined;
 };
 
-/**
- * A server that vanishes without a reset (a NAT that forgets, a host that is gone) never answers, and
- * whoever asked would wait for ever. No query of the platform takes longer than seconds, except
- * migrations, which set a limit of their own.
- */
+/** A server that vanishes without a reset never answers. No query takes longer than seconds, except migrations. */
 const QUERY_TIMEOUT_MS = 30_000;
 
-/** So much later the server ends a statement that nobody waits for any more. */
+/** The server ends a statement this much later than its client gives it up. */
 const GIVE_UP_MS = 1000;
 
-/** Opens a pool of connections to a PostgreSQL server, and one more for notifications when asked. */
-export function openPostgres(options: PostgresOptions): Engine {
+/** Opens a pool of connections to a PostgreSQL server, and one more for notifications when needed. */
+export function openPostgres(options: PostgresOptions) {
   const { url, maxConnections, onError, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
   const connection = {
     connectionString: url,
@@ -42,8 +58,7 @@ export function openPostgres(options: PostgresOptions): Engine {
     types,
   });
   pool.on('error', onError);
-  // A server that hangs up on a new connection may say so before whoever asked for it listens, and an
-  // event `error` that nobody hears ends the process. The next query on that connection fails anyway.
+  // A new connection may break before it has a listener, and an unhandled 'error' event would crash the process.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const listener = createListener({
     createClient: () => new pg.Client({ ...connection, query_timeout: queryTimeoutMs }),
@@ -51,7 +66,7 @@ export function openPostgres(options: PostgresOptions): Engine {
   });
   return {
     pool,
-    listen: (channel, notify) => listener.listen(channel, notify),
+    listen: listener.listen,
     async close() {
       await listener.close();
       await pool.end();

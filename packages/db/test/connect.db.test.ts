@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import { connect, toVector } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing/index.ts';
 
 type Tables = { numbers: { id: number; price: number | null } };
 
@@ -70,26 +71,6 @@ test('vectors are compared by cosine distance', async () => {
   assert.throws(() => toVector([1, Number.NaN]), RangeError);
 });
 
-test('a listener hears its channel until it stops', async () => {
-  const heard: string[] = [];
-  let wake = Promise.withResolvers<void>();
-  const stop = await database.listen('test_channel', (payload) => {
-    heard.push(payload);
-    wake.resolve();
-  });
-  await pool.query(`select pg_notify('other_channel', 'no')`);
-  await pool.query(`select pg_notify('test_channel', 'yes')`);
-  await wake.promise;
-  assert.deepEqual(heard, ['yes']);
-  await stop();
-  wake = Promise.withResolvers();
-  const stopSecond = await database.listen('test_channel', () => wake.resolve());
-  await pool.query(`select pg_notify('test_channel', 'later')`);
-  await wake.promise;
-  assert.deepEqual(heard, ['yes']);
-  await stopSecond();
-});
-
 test('an unreachable server is named without its password', async () => {
   await assert.rejects(
     connect({ url: 'postgres://someone:hunter2@127.0.0.1:1/nowhere' }),
@@ -138,4 +119,36 @@ if (database.url !== undefined) {
       }
     });
   }
+}
+
+test('two channels and two listeners of one channel are kept apart', async () => {
+  const heard: string[] = [];
+  const stops = [
+    await database.listen('a', (payload) => heard.push(`first a ${payload}`)),
+    await database.listen('a', (payload) => heard.push(`second a ${payload}`)),
+    await database.listen('b', (payload) => heard.push(`b ${payload}`)),
+  ];
+  await pool.query(`select pg_notify('a', '1')`);
+  await until('the notifications', () => heard.length === 2);
+  await stops[0]?.();
+  await pool.query(`select pg_notify('b', '2'), pg_notify('a', '3')`);
+  await until('the notifications', () => heard.length === 4);
+  assert.deepEqual(heard.toSorted(), ['b 2', 'first a 1', 'second a 1', 'second a 3']);
+  await Promise.all(stops.slice(1).map((stop) => stop()));
+});
+
+// The embedded database has no connection that could break.
+if (database.engine === 'postgres') {
+  test('a broken connection is renewed, with a call to look again and new notifications', async () => {
+    const heard: string[] = [];
+    const stop = await database.listen('c', (payload) => heard.push(payload));
+    await pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and query like 'listen%'`,
+    );
+    await until('the notifications', () => heard.includes(''));
+    await pool.query(`select pg_notify('c', 'after')`);
+    await until('the notifications', () => heard.includes('after'));
+    await stop();
+  });
 }

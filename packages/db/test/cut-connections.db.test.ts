@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
+import { atEnd } from '@oselya/testing';
+import { cutConnections, openTestDatabase } from '@oselya/testing/database';
 import { type Kysely, sql } from 'kysely';
 import { connect, isDatabaseOutage, prepare } from '../src/index.ts';
-import { atEnd, cutConnections, openTestDatabase } from '../src/testing/index.ts';
 
 const CONNECTIONS = 5;
 

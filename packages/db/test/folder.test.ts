@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import fs from 'node:fs';
 import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import { atEnd, startProcess } from '@oselya/testing';
+import { fillDataFolder } from '@oselya/testing/database';
 import { connect, lockFolder } from '../src/index.ts';
-import { fillDataFolder } from '../src/testing/index.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'oselya-folder-'));
-after(() => rm(root, { recursive: true }));
+atEnd(() => rm(root, { recursive: true }));
 
 const writer = `
   import { connect } from ${JSON.stringify(join(import.meta.dirname, '../src/index.ts'))};
@@ -23,14 +24,10 @@ const writer = `
 test('what was committed survives SIGKILL, and the folder is free at once', async () => {
   const dataDir = join(root, 'killed');
   await fillDataFolder(dataDir);
-  const child = spawn(process.execPath, ['--input-type=module', '-e', writer, dataDir], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  await once(child, 'message');
+  const { message, kill } = startProcess(['--input-type=module', '-e', writer, dataDir]);
+  assert.equal(await message(), 'committed');
   await assert.rejects(connect({ dataDir }), { code: 'FOLDER_LOCKED', message: /DATA_DIR/ });
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-
+  await kill();
   const database = await connect({ dataDir });
   const { rows } = await database.pool.query('select n from kept');
   await database.close();
@@ -75,4 +72,38 @@ test('a damaged database is told of in one line', async () => {
     code: 'DATABASE_UNSUITABLE',
     message: /^The embedded database in .*damaged.*delete the data folder[^\n]*$/,
   });
+});
+
+/** Notes which files reach the disk, in their order. */
+function watchSyncs(t: TestContext): string[] {
+  const paths: string[] = [];
+  const { fsyncSync } = fs;
+  t.mock.method(fs, 'fsyncSync', (fd: number) => {
+    paths.push(fs.readlinkSync(`/proc/self/fd/${fd}`));
+    fsyncSync(fd);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  return paths;
+}
+
+test('what an embedded database has committed has reached the disk', async (t) => {
+  const dataDir = await fs.promises.mkdtemp(join(tmpdir(), 'db-durable-'));
+  const synced = watchSyncs(t);
+  const database = await connect<{ kept: { id: number } }>({ dataDir });
+  t.after(async () => {
+    await database.close();
+    await fs.promises.rm(dataDir, { recursive: true });
+  });
+  const { db } = database;
+  await db.schema.createTable('kept').addColumn('id', 'integer').execute();
+  synced.length = 0;
+  await db.selectFrom('kept').selectAll().execute();
+  assert.equal(synced.length, 0, 'a reading writes nothing');
+  await db.insertInto('kept').values({ id: 1 }).execute();
+  const log = join(fs.realpathSync(dataDir), 'database', 'pg_wal');
+  assert.equal(synced.filter((path) => path.startsWith(log)).length, 1);
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import {
   acquireLease,
@@ -15,7 +16,6 @@ import {
   renewLease,
   withLease,
 } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing/index.ts';
 
 const { db, pool } = await openTestDatabase();
 await pool.query(`

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openTestDatabase } from '@oselya/testing/database';
 import { sql } from 'kysely';
 import {
   append,
@@ -12,7 +13,6 @@ import {
   settle,
   tail,
 } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing/index.ts';
 
 const database = await openTestDatabase<object>();
 const { db, pool } = database;

@@ -3,9 +3,12 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
+import type pg from 'pg';
+import { applyAtOnce } from '../src/apply-migration.ts';
 import { connect, migrate } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing/index.ts';
+import type { Migration } from '../src/migration-files.ts';
 
 const folder = (name: string) => join(import.meta.dirname, 'migrations', name);
 const good = { component: 'good', folder: folder('good'), variables: { dimensions: 3 } };
@@ -213,12 +216,46 @@ async function found(...tables: string[]): Promise<boolean[]> {
   return rows.map((row) => row.found);
 }
 
-/** Asks until there is a row, at most ten seconds. */
-async function once(query: string): Promise<boolean> {
-  for (let tries = 0; tries < 500; tries += 1) {
-    const { rows } = await database.pool.query<{ done: boolean }>(query);
-    if (rows[0] !== undefined) return rows[0].done;
-    await sleep(20);
-  }
-  throw new Error(`There is still no row of: ${query}`);
+/** Waits until a query has a row. */
+function once(query: string): Promise<boolean> {
+  return until(
+    'a row',
+    async () => (await database.pool.query<{ done: boolean }>(query)).rows[0]?.done,
+  );
 }
+
+const migration: Migration = {
+  name: '0001_things.sql',
+  sql: 'create table things (id int)',
+  checksum: '',
+  concurrently: false,
+};
+
+/** A connection on which a statement fails. */
+function failingOver(failing: string, error: Error): pg.PoolClient {
+  const query = async (text: string | { text: string }) => {
+    if ((typeof text === 'string' ? text : text.text) === failing) throw error;
+    return { rows: [] };
+  };
+  return { query } as unknown as pg.PoolClient;
+}
+
+/** What the server itself says. */
+const said = (severity: string, code: string) =>
+  Object.assign(new Error('It failed'), { severity, code });
+
+const broke = Object.assign(new Error('It failed'), { code: 'EPIPE' });
+const certain = /0001_things\.sql failed and changed nothing: It failed/;
+const uncertain = /0001_things\.sql may have failed, and the next start finds out: It failed/;
+
+test('the error of a file says whether it may have been applied', async () => {
+  for (const [what, statement, error, message] of [
+    ['a connection that breaks over the file', migration.sql, broke, certain],
+    ['a connection that breaks over the commit', 'commit', broke, uncertain],
+    ['a server that is stopped over the commit', 'commit', said('FATAL', '57P01'), uncertain],
+    ['a commit that the server refuses', 'commit', said('ERROR', '23503'), certain],
+  ] as const) {
+    const applied = applyAtOnce(failingOver(statement, error), 'test', migration, 1000);
+    await assert.rejects(applied, { code: 'MIGRATION_FAILED', message }, what);
+  }
+});

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Kysely, sql } from 'kysely';
+import { listen, type Proxy, startProxy, until } from '@oselya/testing';
+import { openTestDatabase } from '@oselya/testing/database';
+import { Kysely, PostgresDialect, sql } from 'kysely';
 import { connect, type Database, isDatabaseOutage, migrate } from '../src/index.ts';
-import { openTestDatabase } from '../src/testing/index.ts';
-import { startSilentProxy } from './silent-proxy.ts';
+import { kyselyPool } from '../src/kysely-pool.ts';
+import { openPostgres } from '../src/postgres.ts';
 
 const QUERY_TIMEOUT_MS = 200;
 const direct = await openTestDatabase();
@@ -38,11 +41,11 @@ const address = direct.url;
 if (address !== undefined) {
   suite('connections that go silent', () => {
     const url = new URL(address);
-    let proxy: Awaited<ReturnType<typeof startSilentProxy>>;
+    let proxy: Proxy;
     let database: Database<unknown>;
 
     before(async () => {
-      proxy = await startSilentProxy(url);
+      proxy = await startProxy(url);
       database = await connect<unknown>({
         url: proxy.url,
         maxConnections: 1,
@@ -51,7 +54,6 @@ if (address !== undefined) {
     });
     after(async () => {
       await database.close();
-      await proxy.close();
     });
 
     const uses: Record<string, () => Promise<unknown>> = {
@@ -70,10 +72,7 @@ if (address !== undefined) {
 
     test('a statement that nobody waits for any more ends in the server too', async () => {
       await assert.rejects(sql`select pg_sleep(30) as slept`.execute(database.db), /timeout/);
-      for (let tries = 0; await isAsleep(); tries += 1) {
-        assert.ok(tries < 100, 'it still runs');
-        await sleep(50);
-      }
+      await until('the end of the statement', async () => !(await isAsleep()));
     });
 
     test('migrations wait for another process longer than queries may', async () => {
@@ -109,3 +108,50 @@ if (address !== undefined) {
     });
   });
 }
+
+/** A message of the server: its letter, its length, and what it says. PostgreSQL, Message Formats. */
+function message(letter: string, ...parts: (string | number)[]): Buffer {
+  const body = Buffer.concat(
+    parts.map((part) => {
+      if (typeof part === 'string') return Buffer.from(part);
+      const number = Buffer.alloc(4);
+      number.writeInt32BE(part);
+      return number;
+    }),
+  );
+  const head = Buffer.alloc(5);
+  head.write(letter);
+  head.writeInt32BE(4 + body.length, 1);
+  return Buffer.concat([head, body]);
+}
+
+/** Lets everybody in and at once out again, all of it in one packet. */
+const FAREWELL = Buffer.concat([
+  message('R', 0),
+  message('Z', 'I'),
+  message('E', 'SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0'),
+]);
+
+test('a server that hangs up on a connection as soon as it is open ends no process', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => socket.end(FAREWELL));
+  });
+  const port = await listen(server);
+  const database = openPostgres({
+    url: `postgres://nobody@127.0.0.1:${port}/nothing`,
+    maxConnections: 1,
+    onError: () => undefined,
+  });
+  const db = new Kysely<unknown>({
+    dialect: new PostgresDialect({ pool: kyselyPool(database.pool) }),
+  });
+  try {
+    for (let time = 0; time < 2; time += 1) {
+      await assert.rejects(sql`select 1`.execute(db), isDatabaseOutage);
+    }
+  } finally {
+    await database.close();
+    server.close();
+  }
+});

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { isPrepared, offlineDatabase, prepared, retryConflicts, unplanned } from '../src/index.ts';
+import { preparedName } from '../src/statements.ts';
+
+const { db } = offlineDatabase<object>();
+const textOf = (count: number) =>
+  sql`${prepared}select id from jobs limit ${unplanned(count)}`.compile(db).sql;
+
+test('a statement has one name for all values, and an ordinary one has none', () => {
+  const name = preparedName(textOf(1));
+  assert.match(String(name), /^[0-9a-f]{32}$/);
+  assert.equal(preparedName(textOf(2)), name);
+  assert.notEqual(preparedName(`${textOf(1)} offset 1`), name);
+  const ordinary = sql`select id from jobs limit ${1}`.compile(db).sql;
+  assert.equal(preparedName(ordinary), undefined);
+  assert.deepEqual([isPrepared(textOf(1)), isPrepared(ordinary)], [true, false]);
+});
+
+test('texts without end get no names without end', () => {
+  const kept = preparedName(textOf(1));
+  const names = Array.from({ length: 500 }, (_, nth) => preparedName(`${textOf(1)} -- ${nth}`));
+  assert.ok(names.filter((name) => name !== undefined).length < 200);
+  assert.equal(preparedName(textOf(1)), kept);
+});
+
+const failure = (code: string) => Object.assign(new Error(code), { code });
+
+/** Work that fails with these, one after another, and then gives how often it was begun. */
+function failing(...codes: string[]) {
+  let begun = 0;
+  const work = () => {
+    begun += 1;
+    const code = codes[begun - 1];
+    return code === undefined ? Promise.resolve(begun) : Promise.reject(failure(code));
+  };
+  return { work, begun: () => begun };
+}
+
+test('what was ended for the sake of another is run again', async () => {
+  assert.equal(await retryConflicts(failing('40P01').work), 2);
+  assert.equal(await retryConflicts(failing('40001', '40P01').work), 3);
+});
+
+test('three times is enough, and other failures are final', async () => {
+  const conflicts = failing('40P01', '40P01', '40P01');
+  await assert.rejects(retryConflicts(conflicts.work), { code: '40P01' });
+  assert.equal(conflicts.begun(), 3);
+  const wrong = failing('23505');
+  await assert.rejects(retryConflicts(wrong.work), { code: '23505' });
+  assert.equal(wrong.begun(), 1);
+});
