@@ -15,7 +15,6 @@ const KNOWN_CYCLES: ReadonlySet<string> = new Set([
   'apps/assistant/src/webhooks/metrics.ts apps/assistant/src/webhooks/service.ts',
   'packages/inventory/src/json/run.ts packages/inventory/src/json/scan-event.ts',
   'packages/inventory/src/probe/exposure.ts packages/inventory/src/probe/probe.ts',
-  'packages/model/src/mock/gazetteer.ts packages/model/src/mock/towns.ts',
 ]);
 
 /** Returns the modules that a file imports, also for types only: paths from the root, or names of packages. */

@@ -109,7 +109,11 @@ type Question = {
 
 /** The rules of the mock by the name of the answer's schema. */
 const RULES: Record<string, (question: Question) => unknown> = {
-  listing_extraction: ({ data }) => readListing(data),
+  // A field without a rule is unknown.
+  listing_extraction: ({ data, keys }) => ({
+    ...Object.fromEntries(keys.map((key) => [key, null])),
+    ...readListing(data),
+  }),
   image_description({ data, image }) {
     if (!image) {
       throw new InvalidPromptError({ prompt: data, message: 'There is no image to describe.' });

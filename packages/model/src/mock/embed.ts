@@ -1,5 +1,54 @@
-import { conceptsOf } from './concepts.ts';
-import { clean, fold } from './fold.ts';
+import { placesIn } from './places.ts';
+import { clean, fold, patterns } from './text.ts';
+
+/** Words of the three languages that mean the same, as beginnings of folded words. */
+const CONCEPTS = patterns(String.raw`
+apartment: квартир|кватир|апартамент|апартмент|кв(?!\p{L})|flat|apartment|apt|condo|двушк|однушк|трешк|трьошк|studio|студі|студи
+studio: studio|студі|студи|однушк|однокімнат|однокомнат|смарт
+one_room: однушк|однокімн|однокомн|1 ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|one[- ](?:room|bed)
+two_rooms: двушк|двокімн|двухкомн|2 ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|two[- ](?:room|bed)
+three_rooms: трешк|трьошк|трикімн|трехкомн|3 ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|three[- ](?:room|bed)
+four_rooms: чотирикімн|четырехкомн|4 ?-? ?(?:к(?!\p{L})|кімн|комн|room|bed|br(?!\p{L}))|four[- ](?:room|bed)
+house: будинок|будинку|будинки|дом(?!аш)|house|котедж|коттедж|cottage|таунхаус|townhouse|вілл|вилл|villa|дач
+room: кімнат|комнат|room|bedroom|спальн
+land: ділянк|участ|земл|plot|land|сотк|соток
+commercial: офіс|офис|office|комерц|коммерч|commercial|магазин|shop|retail|склад|warehouse|приміщен|помещен
+garage: гараж|garage
+parking: паркінг|паркинг|парковк|паркуван|паркомісц|машиномісц|parking
+rent: оренд|аренд|зда[мюєн]|сда[мюе]|rent|lease|let(?!\p{L})|зніму|сниму|винайм
+sale: прода|sale|sell|buy|куп
+daily: подобов|посуточн|добу|доба|сутк|daily|night|nightly|short
+long_term: довгостроков|долгосроч|тривал|длительн|long
+balcony: балкон|лоджі|лоджи|balcon|loggia
+terrace: терас|террас|terrace|patio
+furnished: мебл|мебел|furnish|furniture
+renovated: ремонт|renovat|refurbish
+new_building: новобуд|новостро|новий|новый|new
+elevator: ліфт|лифт|elevator|lift
+pets: тварин|животн|pet|собак|кішк|кошк|кот(?!\p{L})|dog|cat(?!\p{L})
+sea: мор[ея]|морем|пляж|sea|beach|ocean
+metro: метро|metro|subway
+centre: центр|center|centre|downtown
+kitchen: кухн|kitchen
+bathroom: ванн|санвуз|санузел|душ|bathroom|shower
+heating: опален|отоплен|котел|heating|boiler
+floor: поверх|поверс|этаж|етаж|floor|storey
+quiet: тих|спокій|спокой|quiet|calm
+cheap: дешев|недорог|бюджет|cheap|affordable|inexpensive
+luxury: люкс|елітн|элитн|преміум|премиум|luxury|premium|elite
+family: сімя|сімей|сімє|сімї|семей|семь|діт|дет|family|children|kids
+student: студент|student
+school: школ|садок|садик|детсад|school|kindergarten
+park: парк(?!ів|ов|ін|ин|ом|ув)|park(?!ing)|сквер
+garden: сад(?!ок|ик)|garden|yard|двор|подвір
+appliances: технік|техник|пральн|стиральн|холодильник|washing|fridge|appliance|dishwasher
+air_conditioning: кондиц|air-?con|conditioning
+internet: інтернет|интернет|internet|wi-?fi|вай-?фай
+generator: генератор|інвертор|инвертор|generator|inverter|backup
+price: цін|цен[аыу]|price|вартіст|стоимост
+owner: власник|хозя|собственник|owner
+commission: комісі|комисс|commission
+`);
 
 const MAX_TEXT = 20_000;
 const MAX_WORDS = 3_000;
@@ -74,7 +123,8 @@ export function embedText(text: string, dimensions: number): number[] {
   }
   const folded = fold(clean(text, MAX_TEXT));
   const words = (folded.match(/[\p{L}\p{N}]+/gu) ?? []).slice(0, MAX_WORDS);
-  const concepts = conceptsOf(folded).map((concept): [string, number] => [
+  const named = CONCEPTS.filter(([, pattern]) => folded.search(pattern) >= 0).map(([name]) => name);
+  const concepts = [...named, ...placesIn(folded)].map((concept): [string, number] => [
     `concept:${concept}`,
     KEY_CONCEPT.test(concept) ? KEY_WEIGHT : 1,
   ]);

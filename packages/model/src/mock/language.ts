@@ -1,4 +1,5 @@
-import type { Language } from './types.ts';
+/** The language of a text; `mixed` when none has a clear majority. */
+export type Language = 'uk' | 'ru' | 'en' | 'mixed';
 
 const MAX_WORDS = 2_000;
 

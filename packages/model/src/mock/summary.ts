@@ -1,4 +1,5 @@
-import type { DealType, Language, PropertyType } from './types.ts';
+import type { DealType, PropertyType } from './kinds.ts';
+import type { Language } from './language.ts';
 
 type Facts = {
   language: Language;
@@ -14,111 +15,75 @@ type Facts = {
   floor: number | null;
   floors_total: number | null;
 };
-type Written = Exclude<Language, 'mixed'>;
 
-type Words = {
-  deal: Record<DealType, string>;
-  property: Record<PropertyType, string>;
-  rooms: (count: number, property: string) => string;
-  floor: (floor: number, total: number | null) => string;
-  per: Record<DealType, string>;
-  price: string;
-  squareMetres: string;
-  any: string;
+/** The words of sentences in the order of `KEYS`; a mixed text gets Ukrainian ones. */
+const KEYS =
+  'sale|rent|daily_rent|apartment|house|room|land|commercial|garage|any|per_rent|per_daily_rent|price|rooms|floor|of|area';
+const WORDS: Record<Exclude<Language, 'mixed'>, string> = {
+  uk: 'Продаж|Оренда|Подобова оренда|квартира|будинок|кімната|ділянка|комерційне приміщення|гараж|нерухомість| на місяць| за добу|Ціна|# -кімн. |# поверх| із |м²',
+  ru: 'Продажа|Аренда|Посуточная аренда|квартира|дом|комната|участок|коммерческое помещение|гараж|недвижимость| в месяц| в сутки|Цена|# -комн. |# этаж| из |м²',
+  en: 'For sale|For rent|For rent by the night|apartment|house|room|plot of land|commercial space|garage|property| per month| per night|Price|# -room |floor #| of |m²',
 };
 
-const WORDS: Record<Written, Words> = {
-  uk: {
-    deal: { sale: 'Продаж', rent: 'Оренда', daily_rent: 'Подобова оренда' },
-    property: {
-      apartment: 'квартира',
-      house: 'будинок',
-      room: 'кімната',
-      land: 'ділянка',
-      commercial: 'комерційне приміщення',
-      garage: 'гараж',
-    },
-    rooms: (count, property) => `${count}-кімн. ${property}`,
-    floor: (floor, total) => (total === null ? `${floor} поверх` : `${floor} поверх із ${total}`),
-    per: { sale: '', rent: ' на місяць', daily_rent: ' за добу' },
-    price: 'Ціна',
-    squareMetres: 'м²',
-    any: 'нерухомість',
-  },
-  ru: {
-    deal: { sale: 'Продажа', rent: 'Аренда', daily_rent: 'Посуточная аренда' },
-    property: {
-      apartment: 'квартира',
-      house: 'дом',
-      room: 'комната',
-      land: 'участок',
-      commercial: 'коммерческое помещение',
-      garage: 'гараж',
-    },
-    rooms: (count, property) => `${count}-комн. ${property}`,
-    floor: (floor, total) => (total === null ? `${floor} этаж` : `${floor} этаж из ${total}`),
-    per: { sale: '', rent: ' в месяц', daily_rent: ' в сутки' },
-    price: 'Цена',
-    squareMetres: 'м²',
-    any: 'недвижимость',
-  },
-  en: {
-    deal: { sale: 'For sale', rent: 'For rent', daily_rent: 'For rent by the night' },
-    property: {
-      apartment: 'apartment',
-      house: 'house',
-      room: 'room',
-      land: 'plot of land',
-      commercial: 'commercial space',
-      garage: 'garage',
-    },
-    rooms: (count, property) => `${count}-room ${property}`,
-    floor: (floor, total) => (total === null ? `floor ${floor}` : `floor ${floor} of ${total}`),
-    per: { sale: '', rent: ' per month', daily_rent: ' per night' },
-    price: 'Price',
-    squareMetres: 'm²',
-    any: 'property',
-  },
-};
-
-/** The language sentences are made in: a mixed text gets Ukrainian ones. */
-const wordsFor = (language: Language): Words => WORDS[language === 'mixed' ? 'uk' : language];
-
-/** 85000 → "85 000", with a no-break space. */
-const grouped = (value: number): string =>
-  String(value).replace(/\B(?=(?:\d{3})+(?!\d))/gu, '\u00A0');
-
-function noun(facts: Facts, words: Words): string {
-  const property = facts.property_type === null ? words.any : words.property[facts.property_type];
+/** Returns the parts of a title or summary, in the language of the listing. */
+function wordsFor(facts: Facts) {
+  const words = WORDS[facts.language === 'mixed' ? 'uk' : facts.language].split('|');
+  const say = (key: string): string => words[KEYS.split('|').indexOf(key)] ?? '';
   const counted = facts.property_type === 'apartment' || facts.property_type === 'house';
-  return counted && facts.rooms !== null ? words.rooms(facts.rooms, property) : property;
+  const rooms = counted && facts.rooms !== null ? say('rooms').replace('# ', `${facts.rooms}`) : '';
+  const floors = facts.floors_total === null ? '' : `${say('of')}${facts.floors_total}`;
+  return {
+    say,
+    noun: `${rooms}${say(facts.property_type ?? 'any')}`,
+    area: facts.area_total === null ? null : `${facts.area_total} ${say('area')}`,
+    floor: facts.floor === null ? null : `${say('floor').replace('#', `${facts.floor}`)}${floors}`,
+  };
 }
 
-function capitalise(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
+const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A title made from the facts: "2-кімн. квартира, Львів, 60 м²". */
+const join = (parts: readonly (string | null)[]): string =>
+  parts.filter((part) => part !== null).join(', ');
+
+/** Makes a title from the facts: "2-кімн. квартира, Львів, 60 м²". */
 export function composeTitle(facts: Facts): string {
-  const words = wordsFor(facts.language);
-  const area = facts.area_total === null ? null : `${facts.area_total} ${words.squareMetres}`;
-  return capitalise(
-    [noun(facts, words), facts.city, area].filter((part) => part !== null).join(', '),
-  );
+  const { noun, area } = wordsFor(facts);
+  return capitalise(join([noun, facts.city, area]));
 }
 
-/** What is offered and where in one sentence, and its price in a second when there is one. */
+/** Makes a sentence about the offer and its place, and one about its price when there is one. */
 export function composeSummary(facts: Facts): string {
-  const words = wordsFor(facts.language);
-  const what = noun(facts, words);
-  const offer =
-    facts.deal_type === null ? capitalise(what) : `${words.deal[facts.deal_type]}: ${what}`;
-  const area = facts.area_total === null ? null : `${facts.area_total} ${words.squareMetres}`;
-  const floor = facts.floor === null ? null : words.floor(facts.floor, facts.floors_total);
-  const parts = [offer, facts.city, facts.district, facts.address, area, floor];
-  const sentence = `${parts.filter((part) => part !== null).join(', ')}.`;
-  if (facts.price === null) return sentence;
-  const period = facts.deal_type === null ? '' : words.per[facts.deal_type];
-  const money = [grouped(facts.price), facts.currency].filter((part) => part !== null).join(' ');
-  return `${sentence} ${words.price}: ${money}${period}.`;
+  const { deal_type: deal, city, district, address, price, currency } = facts;
+  const { say, noun, area, floor } = wordsFor(facts);
+  const offer = deal === null ? capitalise(noun) : `${say(deal)}: ${noun}`;
+  const sentence = `${join([offer, city, district, address, area, floor])}.`;
+  if (price === null) return sentence;
+  // 85000 → "85 000", with a no-break space.
+  const amount = String(price).replace(/\B(?=(?:\d{3})+(?!\d))/gu, '\u00A0');
+  const money = [amount, currency].filter((part) => part !== null).join(' ');
+  return `${sentence} ${say('price')}: ${money}${say(`per_${deal}`)}.`;
+}
+
+const MAX_TITLE = 120;
+
+/** Signs that shout or decorate and say nothing. */
+const NOISE = /[\p{Extended_Pictographic}\u{FE0F}\u{20E3}*_~|<>#=]+/gu;
+
+/** Words such as "ТЕРМІНОВО!!!" at the start of a title. */
+const SHOUT = /^(?:(?:терміново|срочно|увага|внимание|urgent|hot|топ|vip|акція)[\s!.,:-]+)+/iu;
+
+/** Returns a title without decoration and shouting, at most 120 characters; null if nothing stays. */
+export function cleanTitle(title: string): string | null {
+  const calm = title
+    .replace(NOISE, ' ')
+    .replace(/([!?.,-])\1+/gu, '$1')
+    .replace(/\s+/gu, ' ')
+    .trim()
+    .replace(SHOUT, '')
+    .replace(/[\s!.,;:-]+$/u, '');
+  if (!/\p{L}/u.test(calm)) return null;
+  if (calm.length <= MAX_TITLE) return calm;
+  const cut = calm.slice(0, MAX_TITLE);
+  const lastSpace = cut.lastIndexOf(' ');
+  return `${cut.slice(0, lastSpace > 0 ? lastSpace : MAX_TITLE - 1).trimEnd()}…`;
 }

@@ -1,7 +1,40 @@
-import { rule } from './patterns.ts';
+import { rule } from './text.ts';
+
+const SEPARATORS = String.raw`[\s\-.()]{0,3}`;
+
+/** Ukrainian numbers, with or without the country's code: 0 and nine digits however grouped. */
+const NATIONAL = String.raw`(?:\+?3?8${SEPARATORS})?\(?0(?:${SEPARATORS}\d){9}`;
+/** Numbers of other countries, with a plus sign: 8 to 15 digits (ITU-T E.164). */
+const INTERNATIONAL = String.raw`\+[1-9](?:${SEPARATORS}\d){7,14}`;
+
+const PHONE = new RegExp(String.raw`(?<![\d+])(?:${NATIONAL}|${INTERNATIONAL})(?!\d)`, 'gu');
+
+/** Returns a written number in international form, or null when it is none. */
+export function normalizePhone(written: string): string | null {
+  const digits = written.replace(/\D/gu, '');
+  if (written.trim().startsWith('+')) {
+    return digits.length >= 8 && digits.length <= 15 ? `+${digits}` : null;
+  }
+  if (/^0\d{9}$/u.test(digits)) return `+38${digits}`;
+  if (/^80\d{9}$/u.test(digits)) return `+3${digits}`;
+  if (/^380\d{9}$/u.test(digits)) return `+${digits}`;
+  return null;
+}
+
+/** Returns the phone numbers of a text in its order, each once. */
+export function readPhones(text: string): string[] {
+  const found = [...text.matchAll(PHONE)].map(([written]) => normalizePhone(written));
+  return [...new Set(found.filter((phone) => phone !== null))];
+}
+
+/** Replaces each phone number by a sign, so that no digit of one is read as a fact. */
+export function withoutPhones(text: string): string {
+  return text.replace(PHONE, '☎');
+}
+
 const NAME = String.raw`\p{Lu}[\p{Ll}'-]{2,20}(?: \p{Lu}[\p{Ll}'-]{2,20})?`;
 
-/** Ways of giving one's name, each capturing it; the cleaned text with its case is matched. */
+/** Words before a name in the cleaned text. */
 const INTRODUCTIONS = [
   String.raw`(?:[Кк]онтактна особа|[Кк]онтактное лицо|[Кк]онтакт(?:и|ы)?|[Cc]ontact(?: person)?)\s?[:-]\s?`,
   String.raw`(?:[Мм]ене звати|[Мм]еня зовут|[Mm]y name is|[Ii]'m|[Aa]sk for|[Cc]ontact|[Cc]all|[Тт]ext|[Mm]essage|[Пп]итайте|[Сс]прашивать|[Зз]вертайтес[ья] до|[Пп]итати) `,
@@ -10,21 +43,20 @@ const INTRODUCTIONS = [
   String.raw`☎[ ,]{0,2}[(-]?\s?`,
 ].map((lead) => rule(`${lead}(${NAME})(?![\\p{L}])`));
 
-/** "Владимир, хозяин": the part someone plays may follow the name. */
+/** "Владимир, хозяин": the role may follow the name. */
 const NAME_AND_PART = rule(
   `(?:^|[.!\\n] ?)(${NAME}),? (?:власник|власниця|хозяин|хозяйка|рієлтор|риелтор|агент|owner|agent)(?![\\p{L}])`,
 );
 /** A name may also stand before the number: "Олена ☎". */
 const BEFORE_PHONE = rule(`(?:^|[.,:!\\n] ?)(${NAME})[ ,:-]{0,3}☎`);
 
-/** Words that are written with a capital in these places and are nobody's name. */
+/** Words with a capital in these places that are no names. */
 const NO_NAMES = rule(
   String.raw`^(?:Тел|Телефон|Дзвоніть|Звоните|Телефонуйте|Пишіть|Пишите|Viber|Вайбер|Telegram|Телеграм|WhatsApp|Phone|Call|Ціна|Цена|Price|Без|Торг|Київ|Киев|Львів|Львов|Одеса|Одесса|Any|The|This|Only|Прошу|Для|Показ|For|Deposit|Комісія|Комиссия|Агент|Власник|Хозяин|Us|Now|Today|Me)(?!\p{L})`,
 );
 
 /**
- * The first name of whoever offers the property, or null.
- *
+ * Reads the name of the person who offers the property.
  * @param masked The cleaned text, with ☎ in place of each phone number.
  */
 export function readContactName(masked: string): string | null {
