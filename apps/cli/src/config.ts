@@ -1,6 +1,6 @@
 import { commonConfig, integer } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
-import type { CollectorAddress } from './collector-client.ts';
+import type { CollectorAddress } from './http.ts';
 
 const DEFAULT_ASSISTANT_PORT = 8000;
 const DEFAULT_COLLECTOR_PORT = 8001;

@@ -1,32 +1,26 @@
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { parseJson } from './json.ts';
+import { CommandError } from './command.ts';
 import { oneLine } from './terminal.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** A hundred listings with the longest texts are 20 MB. */
-const LONGEST_ANSWER_BYTES = 64 * 1024 * 1024;
+/** A hundred listings with the longest texts take 20 MB. */
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** What a server is asked. */
+/** A request; `body` is sent as JSON. */
 export type HttpRequest = {
   method?: 'GET' | 'POST' | undefined;
   headers?: Record<string, string> | undefined;
-  /** Is sent as JSON. */
   body?: object | undefined;
 };
 
-/** What a server answered. */
-export type HttpAnswer = {
-  status: number;
-  headers: Headers;
-  /** The parsed JSON; undefined where it is none, or has more than 64 MiB. */
-  body: unknown;
-};
+/** A response. `body` is its parsed JSON, or undefined when it is not JSON or has more than 64 MiB. */
+export type HttpAnswer = { status: number; headers: Headers; body: unknown };
 
 /**
- * Asks a server. Redirects are not followed: they would carry a key or a cookie elsewhere.
- * @throws As `fetch` does, also where no answer comes within a minute: `reasonOf` says why in a few words.
+ * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
+ * @throws The errors of `fetch`, also after a minute without an answer; `reasonOf` shortens them.
  */
 export async function request(
   url: string,
@@ -34,53 +28,115 @@ export async function request(
 ): Promise<HttpAnswer> {
   const answer = await fetch(url, {
     method,
-    headers: {
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...headers,
-    },
+    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  const text = await readText(answer);
-  const parsed = text === undefined ? undefined : parseJson(text);
-  return { status: answer.status, headers: answer.headers, body: parsed };
-}
-
-/** The text of an answer; undefined where it is too long, whose rest is not read. */
-async function readText({ body }: Response): Promise<string | undefined> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of body ?? []) {
+  for await (const chunk of answer.body ?? []) {
     length += chunk.length;
-    if (length > LONGEST_ANSWER_BYTES) return undefined;
+    if (length > MAX_RESPONSE_BYTES) break;
     chunks.push(chunk);
   }
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  const text = length > MAX_RESPONSE_BYTES ? '' : new TextDecoder().decode(Buffer.concat(chunks));
+  return { status: answer.status, headers: answer.headers, body: parseJson(text) };
 }
 
-/** Why a request came to nothing, in a few words, such as `ECONNREFUSED`. */
+/** Parses JSON; returns undefined for any other text. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the reason of a failed request in a few words, such as `ECONNREFUSED`. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
-  // fetch itself says only that it failed; the system's code is in its cause.
+  // fetch reports only a failure; the system's code is in its cause.
   const { cause } = error;
   return cause instanceof Error
     ? ((cause as NodeJS.ErrnoException).code ?? cause.message)
     : error.message;
 }
 
-/** As much of a problem as is told (RFC 9457; Contract 2). */
 const problemSchema = Type.Object({
   title: Type.String(),
   detail: Type.Optional(Type.String()),
   errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
 });
 
-/** What a problem says, each in one line; undefined for what is no problem. RFC 9457. */
+/** Returns the title and the text of a problem, one line each; undefined for other bodies. RFC 9457. */
 export function problemText(body: unknown): { title: string; text: string } | undefined {
   if (!Value.Check(problemSchema, body)) return undefined;
   const { title, detail = title, errors = [] } = body;
   const rules = errors.map(({ path, message }) => `${path} ${message}`).join('; ');
   return { title: oneLine(title), text: oneLine(rules || detail) };
+}
+
+/** The address of a collector, and its API key. */
+export type CollectorAddress = { url: string; apiKey: string | undefined };
+
+/** The collector cannot be reached. `reason` is a few words, such as `ECONNREFUSED`. */
+export class UnreachableError extends CommandError {
+  readonly reason: string;
+
+  constructor(url: string, reason: string, cause: unknown) {
+    super(
+      `the collector at ${url} cannot be reached (${reason}): start it with npm start, or set COLLECTOR_URL to its address`,
+      { cause },
+    );
+    this.reason = reason;
+  }
+}
+
+/**
+ * Sends a request to a running collector.
+ * @param path Below its address, such as `/api/v1/ingest`.
+ * @throws UnreachableError
+ */
+export async function requestCollector(
+  { url, apiKey }: CollectorAddress,
+  path: string,
+  { headers, ...rest }: HttpRequest = {},
+): Promise<HttpAnswer> {
+  try {
+    return await request(url.replace(/\/+$/, '') + path, {
+      headers: { ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }), ...headers },
+      ...rest,
+    });
+  } catch (cause) {
+    throw new UnreachableError(url, reasonOf(cause), cause);
+  }
+}
+
+/** Creates the error for a server that is not a collector. */
+export function notACollector(url: string): CommandError {
+  return new CommandError(
+    `the server at ${url} is not a collector: set COLLECTOR_URL to the address of one`,
+  );
+}
+
+/**
+ * Returns why the collector rejected a request, and what to do about it.
+ * @param what The rejected request, such as `the search`.
+ * @param scope The scope that an API key needs for it.
+ */
+export function rejection(
+  { status, body }: HttpAnswer,
+  { what, scope }: { what: string; scope: string },
+): string {
+  const rejected = `the collector rejected ${what} (${status})`;
+  const problem = problemText(body);
+  if (problem === undefined) {
+    return `${rejected} without a reason: set COLLECTOR_URL to the address of a collector`;
+  }
+  if (status === 401) {
+    return `${rejected}: ${problem.title}: set COLLECTOR_API_KEY to one with the scope ${scope}; npx oselya api-key create makes one`;
+  }
+  return `${rejected}: ${problem.text}`;
 }

@@ -1,39 +1,70 @@
 import { statSync } from 'node:fs';
-import { run } from './run.ts';
+import { CommanderError } from 'commander';
+import { CommandError, type Io } from './command.ts';
+import { createProgram } from './program.ts';
 
 /**
- * Runs the `oselya` command in this process. A `.env` file in the working directory is read first; what
- * the environment sets already is kept.
+ * Runs the `oselya` command in this process. A `.env` file in the working directory adds variables that the
+ * environment does not set.
  * @returns The exit status. Contract 1.
  */
 export async function main(args: string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // Whoever reads the output may stop early, as `head` does; the command ends its work all the same.
+    // A reader such as `head` may close the pipe early; the command still finishes.
     if (error.code === 'EPIPE') return;
-    // A command that noticed has told it, and gives a status of its own.
     process.once('exit', () => {
       if (process.exitCode) return;
       process.stderr.write(`oselya: cannot write to standard output: ${error.message}\n`);
       process.exitCode = 1;
     });
   });
-  // Where nobody reads what went wrong, as after `2>&1 | head`, the exit status tells it.
   process.stderr.on('error', () => undefined);
   const { env, stdin, stdout, stderr } = process;
   try {
-    loadEnvironment('.env');
+    // Python keeps a folder of that name; a pipe from a password manager is fine.
+    if (statSync('.env', { throwIfNoEntry: false })?.isDirectory() === false) {
+      process.loadEnvFile('.env');
+    }
   } catch (error) {
     stderr.write(
       `oselya: .env cannot be read (${String(error)}): let this user read it, or move it away\n`,
     );
-    // Of an inventory, 1 says that it is invalid. Contract 5.
+    // For `inventory`, 1 means an invalid inventory. Contract 5.
     return args[0] === 'inventory' ? 2 : 1;
   }
   return run(args, { env, stdin, stdout, stderr });
 }
 
-/** A folder of that name is none of ours: Python keeps its own there. A pipe is, as password managers make them. */
-function loadEnvironment(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found !== undefined && !found.isDirectory()) process.loadEnvFile(path);
+/**
+ * Runs the `oselya` command with the given arguments and streams.
+ * @returns The exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted. Contract 1.
+ */
+export async function run(args: string[], io: Io): Promise<number> {
+  let status = 0;
+  const program = createProgram({
+    ...io,
+    print: (line) => void io.stdout.write(`${line}\n`),
+    exitWith: (code) => {
+      status = code;
+    },
+  });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (!(error instanceof Error) || !(await isReadable(error))) throw error;
+    io.stderr.write(`oselya: ${error.message}\n`);
+    return 1;
+  }
+}
+
+/** Tells whether an error's message says what happened and what to do. */
+async function isReadable(error: Error): Promise<boolean> {
+  if (error instanceof CommandError) return true;
+  const [{ DatabaseError }, { StartError }] = await Promise.all([
+    import('@oselya/db'),
+    import('@oselya/kit'),
+  ]);
+  return error instanceof StartError || error instanceof DatabaseError;
 }

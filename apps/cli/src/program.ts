@@ -1,31 +1,24 @@
 import type { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
+import { type Context, OneLineCommand } from './command.ts';
 import { addApiKeyCommand } from './commands/api-key.ts';
 import { addAssignLegacyCommand } from './commands/assign-legacy.ts';
-import { addChatCommand } from './commands/chat.ts';
 import { addBackfillCommand } from './commands/backfill-embeddings.ts';
-import { addDevCommand } from './commands/dev.ts';
+import { addChatCommand } from './commands/chat.ts';
 import { addEvaluateCommand } from './commands/evaluate.ts';
 import { addIngestCommand } from './commands/ingest.ts';
-import { addInventoryCommand } from './commands/inventory.ts';
-import { addKeygenCommand } from './commands/keygen.ts';
-import { addMigrateCommand } from './commands/migrate.ts';
 import { addReprocessCommand } from './commands/reprocess.ts';
 import { addSearchCommand } from './commands/search.ts';
-import { addServeCommands } from './commands/serve.ts';
-import { OneLineCommand } from './one-line-command.ts';
-import type { Context } from './context.ts';
+import { addServeCommands, addSetUpCommands } from './commands/serve.ts';
 
 const EXIT_STATUS = `
 Each command has a --help of its own. Exit status: 0 done, 1 failed, 2 wrong use, 130 interrupted.
 A file .env in the working directory is read; see docs/configuration.md.`;
 
-/** The commands in the order in which help lists them. */
+/** The commands in the order of the help. */
 const commands: readonly ((program: Command, context: Context) => void)[] = [
-  addDevCommand,
   addServeCommands,
-  addMigrateCommand,
-  addKeygenCommand,
+  addSetUpCommands,
   addAssignLegacyCommand,
   addIngestCommand,
   addSearchCommand,
@@ -38,8 +31,8 @@ const commands: readonly ((program: Command, context: Context) => void)[] = [
 ];
 
 /**
- * The `oselya` command and all that it can do. Each command loads what it needs when it runs, so that
- * `--help` does not start a database. Contract 1.
+ * Creates the `oselya` command. Each subcommand imports its dependencies when it runs, so `--help` starts no
+ * database. Contract 1.
  */
 export function createProgram(context: Context): Command {
   const program = new OneLineCommand('oselya')
@@ -51,10 +44,25 @@ export function createProgram(context: Context): Command {
       writeErr: (text) => void context.stderr.write(text),
     })
     .showSuggestionAfterError()
-    // What follows `inventory` is read by that command alone.
+    // `inventory` parses its own arguments.
     .enablePositionalOptions()
     .helpCommand(false)
     .addHelpText('after', EXIT_STATUS);
   for (const add of commands) add(program, context);
   return program;
+}
+
+/** `oselya inventory`, which parses its own arguments. Contract 5. */
+function addInventoryCommand(program: Command, context: Context): void {
+  program
+    .command('inventory')
+    .description('validate the inventory of network endpoints; see oselya inventory --help')
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .argument('[arguments...]')
+    .action(async (args: string[]) => {
+      const { runInventoryProcess } = await import('@oselya/inventory/cli');
+      context.exitWith(await runInventoryProcess(args, context));
+    });
 }

@@ -1,41 +1,49 @@
-import { clearLine, cursorTo } from 'node:readline';
+import { clearLine, createInterface, cursorTo } from 'node:readline';
 import { SingleBar } from 'cli-progress';
-import type { Output } from './context.ts';
+import type { Io, Output } from './command.ts';
 
-/** Tells the person who waits how far a long command is. */
+/** Shows the progress of a long command. */
 export type Progress = {
-  /** @param note What is worth knowing beside the number, in a few words. */
+  /** @param note A few words beside the number. */
   update(done: number, note?: string): void;
-  /** Makes room for a line of output; the next update shows it again below. */
+  /** Clears the bar for a line of output; the next update draws it again below. */
   clear(): void;
-  /** Ends it; the next line of output stands by itself. */
   stop(): void;
 };
 
-/** For a command that prints so much to the terminal that it shows by itself how far it is. */
+/** Shows nothing, for commands whose output is progress enough. */
 export const noProgress: Progress = {
   update: () => undefined,
   clear: () => undefined,
   stop: () => undefined,
 };
 
-/** Without a terminal a line is written whenever so much more is done, and at the end. */
+/** Without a terminal, a line is written for each tenth. */
 const STEP = 0.1;
 
 /**
- * Shows progress: a bar on a terminal, else a line for each tenth.
- * @param what Is counted, such as `listings`.
- * @param output Standard error, so that results on standard output can go to a file.
+ * Shows progress: a bar on a terminal, otherwise a line for each tenth.
+ * @param what The plural of what is counted, such as `listings`.
+ * @param output Standard error, so that results can go to a file.
  */
 export function showProgress(
   { what, total }: { what: string; total: number },
   output: Output,
 ): Progress {
-  return output.isTTY ? bar(what, total, output) : lines(what, total, output);
+  if (output.isTTY) return showBar(what, total, output);
+  let shown = 0;
+  return {
+    ...noProgress,
+    update(done, note = '') {
+      if (done < Math.min(total, shown + total * STEP) || done === shown) return;
+      shown = done;
+      output.write(`${done} of ${total} ${what}${note === '' ? '' : `: ${note}`}\n`);
+    },
+  };
 }
 
-function bar(what: string, total: number, stream: Output): Progress {
-  const single = new SingleBar({
+function showBar(what: string, total: number, stream: Output): Progress {
+  const bar = new SingleBar({
     stream,
     format: `{bar} {value}/{total} ${what} {note}| {eta_formatted} left`,
     barCompleteChar: '█',
@@ -43,18 +51,18 @@ function bar(what: string, total: number, stream: Output): Progress {
     barsize: 30,
     hideCursor: true,
     fps: 5,
-    // The command decides what Ctrl-C does.
+    // The command handles Ctrl-C.
     gracefulExit: false,
   });
   const stop = () => {
     process.off('exit', stop);
-    single.stop();
+    bar.stop();
   };
-  // However the process ends, the terminal gets its cursor back.
+  // Restores the cursor however the process ends.
   process.once('exit', stop);
-  single.start(total, 0, { note: '' });
+  bar.start(total, 0, { note: '' });
   return {
-    update: (done, note = '') => single.update(done, { note: note === '' ? '' : `${note} ` }),
+    update: (done, note = '') => bar.update(done, { note: note === '' ? '' : `${note} ` }),
     clear: () => {
       clearLine(stream, 0);
       cursorTo(stream, 0);
@@ -63,15 +71,27 @@ function bar(what: string, total: number, stream: Output): Progress {
   };
 }
 
-function lines(what: string, total: number, stream: Output): Progress {
-  let told = 0;
-  return {
-    update(done, note = '') {
-      if (done < Math.min(total, told + total * STEP) || done === told) return;
-      told = done;
-      stream.write(`${done} of ${total} ${what}${note === '' ? '' : `: ${note}`}\n`);
-    },
-    clear: () => undefined,
-    stop: () => undefined,
-  };
+/**
+ * Asks a yes-or-no question at the terminal. Anything but a yes is a no, also the end of input and Ctrl-C.
+ * @param signal Withdraws the question.
+ * @param onInterrupt Called on Ctrl-C, which the terminal sends to the reader of its input.
+ */
+export async function confirm(
+  question: string,
+  { signal, onInterrupt }: { signal: AbortSignal | undefined; onInterrupt: () => void },
+  { stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>,
+): Promise<boolean> {
+  const lines = createInterface({ input: stdin, output: stderr });
+  const { promise, resolve } = Promise.withResolvers<string>();
+  lines.once('close', () => resolve(''));
+  lines.once('SIGINT', () => {
+    onInterrupt();
+    lines.close();
+  });
+  signal?.addEventListener('abort', () => lines.close(), { once: true });
+  if (signal?.aborted === true) lines.close();
+  else lines.question(`${question} [y/N] `, resolve);
+  const answer = await promise;
+  lines.close();
+  return /^y(es)?$/i.test(answer.trim());
 }

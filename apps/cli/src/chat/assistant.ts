@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../command-error.ts';
+import { CommandError } from '../command.ts';
 import { problemText, reasonOf, request } from '../http.ts';
 import manifest from '../../package.json' with { type: 'json' };
 

@@ -5,9 +5,9 @@ import {
   openChat,
   type Status,
 } from '@oselya/chat-client';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { CommandError } from '../command.ts';
+import type { Context } from '../command.ts';
+import { INTERRUPTED, onInterrupt } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 import { Assistant, noAssistant, type SignIn, silent, unreachable } from './assistant.ts';
 import { converse } from './converse.ts';

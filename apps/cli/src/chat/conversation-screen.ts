@@ -1,5 +1,5 @@
 import { clearLine, cursorTo, type Interface } from 'node:readline';
-import type { Output } from '../context.ts';
+import type { Output } from '../command.ts';
 import { notesOn, type Screen } from './show.ts';
 
 /** The screen of a conversation: what is shown stands above the prompt, and what was typed there is kept. */

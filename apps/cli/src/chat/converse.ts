@@ -7,8 +7,8 @@ import {
   type Message,
 } from '@oselya/chat-client';
 import { MAX_TEXT_LENGTH } from '@oselya/kit';
-import type { Io } from '../context.ts';
-import { INTERRUPTED } from '../interrupt.ts';
+import type { Io } from '../command.ts';
+import { INTERRUPTED } from '../command.ts';
 import { oneLine, printableText } from '../terminal.ts';
 import { ConversationScreen } from './conversation-screen.ts';
 import { describeChange, type FinishedStep, show } from './show.ts';

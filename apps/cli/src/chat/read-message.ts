@@ -1,4 +1,4 @@
-import type { Io } from '../context.ts';
+import type { Io } from '../command.ts';
 
 /** As much of standard input as is read: whatever is longer is no message anyway. */
 const MAX_BYTES = 256 * 1024;

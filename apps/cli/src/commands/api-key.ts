@@ -1,15 +1,14 @@
 import type { createApiKeys, SCOPES as CollectorScopes, Tables } from '@oselya/collector';
 import { type Command, Option } from 'commander';
-import { sourceSlug } from '../arguments.ts';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { CommandError, type Context, help, openDatabase, sourceSlug } from '../command.ts';
 
-// Written out, so that --help need not load the collector; the compiler holds both lists together.
+// A copy keeps the collector out of --help; the compiler compares the two.
 const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
 type Scope = (typeof SCOPES)[number];
 
-/** `oselya api-key create|list|revoke`: the collector's API keys. Contract 1. */
+type Keys = ReturnType<typeof createApiKeys>;
+
+/** `oselya api-key create|list|revoke`. Contract 1. */
 export function addApiKeyCommand(program: Command, context: Context): void {
   const { print, stderr } = context;
   const apiKey = program
@@ -19,7 +18,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
       'after',
       help(
         'the database of the collector: DATABASE_URL or DATA_DIR.',
-        'The collector asks for keys where COLLECTOR_AUTH=required.',
+        'The collector requires keys with COLLECTOR_AUTH=required.',
       ),
     )
     .helpCommand(false);
@@ -27,24 +26,28 @@ export function addApiKeyCommand(program: Command, context: Context): void {
   apiKey
     .command('create')
     .description('make a key and print it alone on standard output, this once')
-    .argument('<name>', 'who or what uses the key')
+    .argument('<name>', 'the person or program that uses the key')
     .addOption(
-      new Option('--scope <scopes...>', 'what it may do').choices(SCOPES).default([...SCOPES]),
+      new Option('--scope <scopes...>', 'its permissions').choices(SCOPES).default([...SCOPES]),
     )
-    .option('--source <slugs...>', 'the sources it may send for; any when not given', sourceSlugs)
-    .action(async (name: string, options: { scope: Scope[]; source?: string[] }) => {
-      await withKeys(context, async (keys) => {
+    .option(
+      '--source <slugs...>',
+      'the sources it may send for; any when not given',
+      (value: string, earlier: string[] = []) => [...earlier, sourceSlug(value)],
+    )
+    .action((name: string, { scope, source }: { scope: Scope[]; source?: string[] }) =>
+      withKeys(context, async (keys) => {
         const { id, key } = await keys.create({
           name,
-          scopes: options.scope,
-          ...(options.source === undefined ? {} : { sources: options.source }),
+          scopes: scope,
+          ...(source !== undefined && { sources: source }),
         });
         print(key);
         stderr.write(
           `This is key ${id}, shown this once: only its hash is kept. Send it as  Authorization: Bearer KEY\n`,
         );
-      });
-    });
+      }),
+    );
 
   apiKey
     .command('list')
@@ -77,20 +80,11 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     );
 }
 
-function sourceSlugs(value: string, previous: string[] = []): string[] {
-  return [...previous, sourceSlug(value)];
-}
-
-function day(date: Date): string {
-  return date.toISOString().slice(0, 10);
-}
-
-type Keys = ReturnType<typeof createApiKeys>;
+const day = (date: Date): string => date.toISOString().slice(0, 10);
 
 async function withKeys(context: Context, work: (keys: Keys) => Promise<void>): Promise<void> {
   const collector = await import('@oselya/collector');
   const { loadConfig } = await import('@oselya/kit');
-  const { openDatabase } = await import('./database.ts');
   await using database = await openDatabase<Tables>(
     loadConfig(collector.configSchema, context.env),
     context,

@@ -1,12 +1,12 @@
-import type { Tables } from '@oselya/assistant';
+import type { LegacyReport, Tables } from '@oselya/assistant';
 import { type Command, InvalidArgumentError } from 'commander';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { CommandError, type Context, help, openDatabase } from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
-/** A store of many years takes longer than the queries of a service do. */
+/** A store of many years takes longer than the queries of a service. */
 const QUERY_TIMEOUT_MS = 600_000;
+
+const MAX_NAMED_FACTS = 20;
 
 /** `oselya assign-legacy`. Specification 000, Legacy data; Contract 1. */
 export function addAssignLegacyCommand(program: Command, context: Context): void {
@@ -21,15 +21,18 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
         'The user must have signed in once. The embedded database is open in one process at a time.',
       ),
     )
-    .argument('<user-id>', 'who is to own them: the id at the identity provider', toUserId)
-    .option('--dry-run', 'only tell what would happen')
+    .argument('<user-id>', 'the new owner: the id at the identity provider', (value: string) => {
+      // An empty one usually comes from an unset variable.
+      if (value.trim() !== '') return value;
+      throw new InvalidArgumentError('Name the user: the id must not be empty.');
+    })
+    .option('--dry-run', 'only report what would happen')
     .action(async (userId: string, { dryRun = false }: { dryRun?: boolean }) => {
       const { commonConfig, loadConfig } = await import('@oselya/kit');
       const { Type } = await import('typebox');
       const config = loadConfig(Type.Object(commonConfig), env);
-      const { assignLegacy, migrateDatabase, UnknownUserError } = await import('@oselya/assistant');
-      const { openDatabase } = await import('./database.ts');
-      const { describeAdoption } = await import('./legacy-report.ts');
+      const { assignLegacy, foundNothing, migrateDatabase, UnknownUserError } =
+        await import('@oselya/assistant');
       await using database = await openDatabase<Tables>(config, context, {
         queryTimeoutMs: QUERY_TIMEOUT_MS,
       });
@@ -37,13 +40,39 @@ export function addAssignLegacyCommand(program: Command, context: Context): void
       const report = await assignLegacy(database, { userId, dryRun }).catch((error: unknown) => {
         throw error instanceof UnknownUserError ? new CommandError(oneLine(error.message)) : error;
       });
-      for (const line of describeAdoption(report, { userId, dryRun })) print(line);
+      const lines = foundNothing(report)
+        ? ['Nothing to do: all sessions and all memory have an owner.']
+        : describeReport(report, { userId, dryRun });
+      for (const line of lines) print(line);
     });
 }
 
-/** An empty one comes of a variable that is not set, where somebody may expect anything but nobody. */
-function toUserId(value: string): string {
-  if (value.trim() === '')
-    throw new InvalidArgumentError('Name the user: the id must not be empty.');
-  return value;
+/** Returns the report of an assignment as lines for a terminal. */
+export function describeReport(
+  { sessions, facts, summaries }: LegacyReport,
+  { userId, dryRun }: { userId: string; dryRun: boolean },
+): string[] {
+  const owner = oneLine(JSON.stringify(userId));
+  const outcome = { none: 'none', assigned: 'assigned', merged: "merged with the user's own" };
+  const merged = summaries.legacy > 1 ? ` (${summaries.legacy} as one)` : '';
+  return [
+    dryRun
+      ? `This would become the data of ${owner}. Nothing was changed.`
+      : `This is now the data of ${owner}.`,
+    `sessions assigned: ${sessions}`,
+    `facts assigned: ${facts.assigned}`,
+    ...named('replace an older value of the user', facts.replaced),
+    ...named("deleted, because the user's own value is newer", facts.kept),
+    ...(facts.doubles === 0 ? [] : [`  deleted as doubles of the same name: ${facts.doubles}`]),
+    `summary: ${outcome[summaries.outcome]}${merged}`,
+  ];
+}
+
+function named(what: string, names: LegacyReport['facts']['kept']): string[] {
+  if (names.length === 0) return [];
+  const lines = names
+    .slice(0, MAX_NAMED_FACTS)
+    .map(({ category, key }) => `    ${oneLine(category)} / ${oneLine(key)}`);
+  const more = names.length - lines.length;
+  return [`  ${what}: ${names.length}`, ...lines, ...(more > 0 ? [`    … and ${more} more`] : [])];
 }

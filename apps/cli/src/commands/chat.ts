@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import type { Context } from '../command.ts';
+import { help } from '../command.ts';
 import type { ChatOptions } from '../chat/chat.ts';
 
 const COMMANDS = `

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { wholeNumber } from '../arguments.ts';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { wholeNumber } from '../command.ts';
+import type { Context } from '../command.ts';
+import { help } from '../command.ts';
 
 type Options = { limit?: number; json?: boolean; verbose?: boolean };
 

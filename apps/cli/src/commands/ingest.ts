@@ -1,28 +1,16 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { sourceSlug } from '../arguments.ts';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { type Context, help, sourceSlug } from '../command.ts';
 import type { DelimiterName } from '../ingest/csv.ts';
-import type { Format, FORMATS as ReadFormats } from '../ingest/open-rows.ts';
+import type { IngestRun } from '../ingest/ingest.ts';
+import type { Format, FORMATS as FileFormats } from '../ingest/rows.ts';
 
-// Written out, so that --help need not load what reads files; the compiler holds both lists together.
-const FORMATS: typeof ReadFormats = ['json', 'jsonl', 'csv'];
+// Copies keep the readers out of --help; the compiler compares them.
+const FORMATS: typeof FileFormats = ['json', 'jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 
-/** What the command was given, as it was read. */
-export type IngestOptions = {
-  source: string;
-  map?: ReadonlyMap<string, string>;
-  format?: Format;
-  delimiter?: DelimiterName;
-  encoding: string;
-  rejected?: string | true;
-  again?: boolean;
-  load?: string;
-  dryRun?: boolean;
-};
+type Options = Omit<IngestRun, 'file' | 'format' | 'collector'> & { format?: Format };
 
-/** `oselya ingest`: sends the records of a file to a running collector, as any other client of it does. */
+/** `oselya ingest`: sends the records of a file to a running collector over HTTP. */
 export function addIngestCommand(program: Command, context: Context): void {
   const command: Command = program
     .command('ingest')
@@ -30,42 +18,37 @@ export function addIngestCommand(program: Command, context: Context): void {
     .addHelpText(
       'after',
       `
-Each record needs external_id and description. What has the name of a field becomes that field
+Each record needs external_id and description. A column with the name of a field becomes that field
 (GET /docs of the collector lists them), and everything else goes into attributes as it is.
   oselya ingest flats.csv --source my-agency --map external_id=id --map price=cost
 
-Give the same command again after an interruption: within 20 hours it goes on with the same load,
-and nothing is stored twice. After its end a file that is given again is another load: all records
-are sent, and the listings are as the file has them, also those that had another price meanwhile or
-were archived. What says nothing new costs no call to the model.
-The collector takes 60 records a minute of one source unless its COLLECTOR_INGEST_PER_MINUTE says
+Give the same command again after an interruption: for 24 hours an unchanged file is the same load,
+and nothing is stored twice. Add --again to send all of it as new, which brings the listings back to
+the file. Unchanged records cost no call to the model.
+The collector accepts 60 records a minute from one source unless its COLLECTOR_INGEST_PER_MINUTE says
 otherwise (0 is no limit); the command waits. A file without records is an error.
 Exit status: 0 all records are stored, 1 some are not, or were not processed, 2 wrong use,
 130 interrupted.
 ${help(
-  'a collector that runs: COLLECTOR_URL or COLLECTOR_PORT. --dry-run needs none.',
-  'Where that asks for API keys, set COLLECTOR_API_KEY to one with the scope ingest.',
+  'a running collector: COLLECTOR_URL or COLLECTOR_PORT. --dry-run needs none.',
+  'If it requires API keys, set COLLECTOR_API_KEY to one with the scope ingest.',
 )}`,
     )
-    .argument('<file>', 'a JSON array, JSON lines or CSV; - is standard input')
-    .requiredOption('--source <slug>', 'the source of all of them', sourceSlug)
-    .option(
-      '--map <field=column>',
-      'take a field from the column of another name; may be repeated',
-      mapping,
+    .argument('<file>', 'a JSON array, JSON Lines or CSV; - is standard input')
+    .requiredOption('--source <slug>', 'the source of all records', sourceSlug)
+    .option('--map <field=column>', 'take a field from another column; may be repeated', mapping)
+    .addOption(
+      new Option('--format <format>', 'if the file name does not tell it').choices(FORMATS),
     )
     .addOption(
-      new Option('--format <format>', 'where the name of the file does not tell').choices(FORMATS),
-    )
-    .addOption(
-      new Option('--delimiter <name>', 'between cells of CSV; else the header tells').choices(
+      new Option('--delimiter <name>', 'between cells of CSV, if the header does not tell').choices(
         DELIMITERS,
       ),
     )
     .option('--encoding <name>', 'such as windows-1251', encoding, 'utf-8')
     .option('--rejected [path]', 'keep bad records there (FILE.rejected.jsonl), with the reasons')
     .addOption(
-      new Option('--again', 'begin another load, also where one was interrupted').conflicts('load'),
+      new Option('--again', 'send a file as new that was sent before').conflicts('load'),
     )
     .option(
       '--load <name>',
@@ -73,8 +56,8 @@ ${help(
       loadName,
     )
     .option('--dry-run', 'only check the records');
-  command.action(async (file: string, options: IngestOptions) => {
-    const { formatOf } = await import('../ingest/open-rows.ts');
+  command.action(async (file: string, options: Options) => {
+    const { formatOf } = await import('../ingest/rows.ts');
     const format = options.format ?? formatOf(file);
     if (format === undefined) {
       command.error(
@@ -84,7 +67,7 @@ ${help(
     if (options.rejected === true && file === '-') {
       command.error('standard input has no name: add a path to --rejected');
     }
-    const { FIELDS } = await import('../ingest/to-payload.ts');
+    const { FIELDS } = await import('../ingest/payload.ts');
     const unknown = [...(options.map?.keys() ?? [])].find((field) => !FIELDS.includes(field));
     if (unknown !== undefined) {
       command.error(`--map: a payload has no field ${unknown}: it has ${FIELDS.join(', ')}`);

@@ -1,9 +1,14 @@
 import { type Command, Option } from 'commander';
-import { sourceSlug, wholeNumber } from '../arguments.ts';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
-import type { Stop } from '../reprocess/walk.ts';
+import {
+  CommandError,
+  type Context,
+  help,
+  INTERRUPTED,
+  onInterrupt,
+  sourceSlug,
+  warnAboutEmbedded,
+  wholeNumber,
+} from '../command.ts';
 import { oneLine } from '../terminal.ts';
 
 type Options = {
@@ -18,7 +23,7 @@ type Options = {
   verbose?: boolean;
 };
 
-/** `oselya reprocess`: kept payloads again, under the current prompt and model. Contract 1. */
+/** `oselya reprocess`: reads kept payloads again with the current prompt and model. Contract 1. */
 export function addReprocessCommand(program: Command, context: Context): void {
   const command = program
     .command('reprocess')
@@ -29,30 +34,27 @@ export function addReprocessCommand(program: Command, context: Context): void {
       'after',
       help(
         'the database of the collector, DATABASE_URL or DATA_DIR, and its model.',
-        'It asks before it writes. A run that is stopped says where to go on. Stop a collector on the embedded database first.',
+        'It asks before it writes. A stopped run prints how to continue. Stop a collector on the embedded database first.',
       ),
     )
     .option('--source <slug>', 'only listings of this source', sourceSlug)
     .option('--listing <id>', 'only this listing', wholeNumber)
-    .option('--outdated', 'only what was read by another prompt or model')
+    .option('--outdated', 'only listings read by another prompt or model')
     .addOption(
       new Option(
         '--pictures',
-        'have pictures described again, not payloads read: those of another prompt or model, or of none',
+        'describe images again instead of reading payloads: those of another prompt or model, or of none',
       ).conflicts(['outdated', 'verbose']),
     )
     .option('--after <id>', 'only listings with a larger id: a stopped run names it', wholeNumber)
-    .option('--limit <n>', 'at most so many listings', wholeNumber)
+    .option('--limit <n>', 'at most this many listings', wholeNumber)
     .option('--dry-run', 'write nothing')
-    .option('--yes', 'write without being asked, each listing as soon as it is read')
+    .option('--yes', 'write without a question, each listing as soon as it is read')
     .option('--verbose', 'print every change');
   command.action((options: Options) => run(options, command, context));
 }
 
-/**
- * Reads again what the options choose, and tells how that ended.
- * @throws CommandError where the model failed; else what ended it.
- */
+/** @throws CommandError if the model failed. */
 async function run(options: Options, command: Command, context: Context): Promise<void> {
   const { env, stdin, print, exitWith } = context;
   const { dryRun = false, yes = false, verbose = false } = options;
@@ -61,45 +63,27 @@ async function run(options: Options, command: Command, context: Context): Promis
     command.error('there is no terminal to ask at: add --yes, or --dry-run to write nothing');
   }
   const { ModelError, openMaintenance, readConfig } = await import('@oselya/collector');
-  const { tellEmbedded } = await import('./database.ts');
-  const { INTERRUPTED, onInterrupt } = await import('../interrupt.ts');
-  const { ask } = await import('../reprocess/ask.ts');
-  const { reprocessPictures } = await import('../reprocess/pictures.ts');
-  const { reprocess } = await import('../reprocess/reprocess.ts');
-  const refusal = new AbortController();
-  const signal = AbortSignal.any([onInterrupt(), refusal.signal]);
+  const { confirm } = await import('../progress.ts');
+  const { reprocess, reprocessImages } = await import('../reprocess/reprocess.ts');
+  const interrupt = new AbortController();
   await using maintenance = await openMaintenance(env);
-  tellEmbedded(readConfig(env, { api: false }), context);
-  const chosen = { source: options.source, listingId: options.listing, after: options.after };
-  const limit = options.limit ?? Infinity;
-  const how = {
-    limit,
+  warnAboutEmbedded(readConfig(env, { api: false }), context);
+  const choice = { source: options.source, listingId: options.listing, after: options.after };
+  const runOptions = {
+    limit: options.limit ?? Infinity,
     dryRun,
     yes,
-    signal,
+    signal: AbortSignal.any([onInterrupt(), interrupt.signal]),
     print,
     output: context,
-    ask: (question: string, takeBack: AbortSignal | undefined) =>
-      ask(question, { takeBack, onInterrupt: () => refusal.abort() }, context),
+    confirm: (question: string, signal: AbortSignal | undefined) =>
+      confirm(question, { signal, onInterrupt: () => interrupt.abort() }, context),
   };
-
-  /** @returns How many listings failed, and what stopped it. */
-  async function readAgain(): Promise<{ failed: number; stopped: Stop | undefined }> {
-    if (options.pictures === true) {
-      const { summary, stopped } = await reprocessPictures(maintenance, {
-        choice: chosen,
-        ...how,
-      });
-      return { failed: summary.failed, stopped };
-    }
-    const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
-    const choice = { ...chosen, outdated };
-    const { summary, stopped } = await reprocess(maintenance, { choice, verbose, ...how });
-    const { read, written } = summary;
-    return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
-  }
-
-  const { failed, stopped } = await readAgain();
+  const outdated = options.outdated === true ? maintenance.reprocess.current : undefined;
+  const { failed, stopped } =
+    options.pictures === true
+      ? await reprocessImages(maintenance, { choice, ...runOptions })
+      : await reprocess(maintenance, { choice: { ...choice, outdated }, verbose, ...runOptions });
   if (stopped === undefined) {
     if (failed > 0) exitWith(1);
     return;
@@ -108,11 +92,11 @@ async function run(options: Options, command: Command, context: Context): Promis
   const again = after === undefined ? '' : ` with --after ${after}`;
   if (error instanceof ModelError) {
     throw new CommandError(
-      `the model failed: ${oneLine(error.message)} Mend it, then give the command again${again} to go on`,
+      `the model failed: ${oneLine(error.message)} Fix it, then give the command again${again} to continue`,
       { cause: error },
     );
   }
-  print(`It was stopped: give the command again${again} to go on.`);
+  print(`It was stopped: give the command again${again} to continue.`);
   if (error !== undefined) throw error;
   exitWith(INTERRUPTED);
 }

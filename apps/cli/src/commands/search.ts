@@ -1,11 +1,13 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { type Static, Type } from 'typebox';
+import { CommandError, type Context, help } from '../command.ts';
 
-/** What the API answers at most at once. Contract 4, Search. */
+/** The API's limit. Contract 4, Search. */
 const MAX_LIMIT = 100;
 
-/** `oselya search`: asks a running collector over HTTP, as any other client of it does. */
+const MAX_TITLE_LENGTH = 90;
+
+/** `oselya search`: searches a running collector over HTTP. */
 export function addSearchCommand(program: Command, { env, print }: Context): void {
   program
     .command('search')
@@ -13,31 +15,37 @@ export function addSearchCommand(program: Command, { env, print }: Context): voi
     .addHelpText(
       'after',
       help(
-        'a collector that runs: COLLECTOR_URL or COLLECTOR_PORT.',
-        'Where that asks for API keys, set COLLECTOR_API_KEY.',
+        'a running collector: COLLECTOR_URL or COLLECTOR_PORT.',
+        'If it requires API keys, set COLLECTOR_API_KEY.',
       ),
     )
-    .argument('<words...>', 'what to look for')
-    .option('--similar', 'find what is near in meaning, instead of what has all the words')
+    .argument('<words...>', 'the words to find')
+    .option('--similar', 'find listings near in meaning, instead of those with all the words')
     .option('--limit <n>', `how many to show, 1 to ${MAX_LIMIT}`, limit, 10)
     .option('--json', 'print the answer of the API')
     .action(
       async (
         words: string[],
-        options: { similar?: boolean; limit: number; json?: boolean },
+        { similar, limit: wanted, json }: { similar?: boolean; limit: number; json?: boolean },
       ): Promise<void> => {
         const { loadConfig } = await import('@oselya/kit');
         const { clientConfig, collectorOf } = await import('../config.ts');
-        const config = loadConfig(clientConfig, env);
-        const { askCollector } = await import('../search/ask-collector.ts');
-        const answer = await askCollector(
-          collectorOf(config),
-          options.similar ? 'similar' : 'fulltext',
-          { query: words.join(' '), limit: options.limit },
+        const { notACollector, rejection, requestCollector } = await import('../http.ts');
+        const { Value } = await import('typebox/value');
+        const collector = collectorOf(loadConfig(clientConfig, env));
+        const answer = await requestCollector(
+          collector,
+          `/api/v1/search/${similar ? 'similar' : 'fulltext'}`,
+          { method: 'POST', body: { query: words.join(' '), limit: wanted } },
         );
+        if (answer.status >= 400) {
+          throw new CommandError(rejection(answer, { what: 'the search', scope: 'search' }));
+        }
+        if (answer.status !== 200 || !Value.Check(resultsSchema, answer.body)) {
+          throw notACollector(collector.url);
+        }
         const { printableJson } = await import('../terminal.ts');
-        const { listResults } = await import('../search/results.ts');
-        print(options.json ? printableJson(answer) : listResults(answer));
+        print(json ? printableJson(answer.body) : await formatResults(answer.body));
       },
     );
 }
@@ -47,4 +55,70 @@ function limit(value: string): number {
     return Number(value);
   }
   throw new InvalidArgumentError(`It is a whole number, 1 to ${MAX_LIMIT}.`);
+}
+
+const text = Type.Union([Type.String(), Type.Null()]);
+
+/** The shown part of a search's answer, beside the fields of the facts line. Contract 4, Search. */
+const resultsSchema = Type.Object({
+  items: Type.Array(
+    Type.Object({
+      listing: Type.Object({
+        listing_id: Type.Integer(),
+        title: text,
+        summary: text,
+        description: Type.String(),
+        currency: text,
+      }),
+      rank: Type.Optional(Type.Number()),
+      distance: Type.Optional(Type.Number()),
+    }),
+  ),
+  total: Type.Optional(
+    Type.Object({
+      value: Type.Integer(),
+      relation: Type.Union([Type.Literal('eq'), Type.Literal('gte')]),
+    }),
+  ),
+});
+
+type Results = Static<typeof resultsSchema>;
+
+/** Returns results as text for a terminal: two lines for each listing, and a last line with their number. */
+export async function formatResults({ items, total }: Results): Promise<string> {
+  const { FIELD_NAMES, fieldOf } = await import('@oselya/collector/fields');
+  const { formatAmount, formatListingId, formatPrice } = await import('@oselya/kit');
+  const { oneLine } = await import('../terminal.ts');
+  const names = FIELD_NAMES.filter((name) => fieldOf(name).shown === 'line');
+  const lines = items.flatMap(({ listing, rank, distance }) => {
+    const values: Partial<Record<string, unknown>> = listing;
+    const facts = names.map((name) => {
+      const value = values[name];
+      if (typeof value === 'string') return oneLine(value);
+      if (typeof value !== 'number') return '';
+      if (name === 'price') return formatPrice(value, oneLine(listing.currency ?? ''));
+      return formatAmount(value, fieldOf(name).unit);
+    });
+    if (rank !== undefined) facts.push(`rank ${rank.toPrecision(3)}`);
+    if (distance !== undefined) facts.push(`distance ${distance.toFixed(3)}`);
+    const { title, summary, description } = listing;
+    const id = formatListingId(listing.listing_id).padEnd(5);
+    return [`${id} ${shorten(oneLine(title ?? summary ?? description))}`, `      ${facts.filter((fact) => fact !== '').join(' · ')}`];
+  });
+  return [...lines, count(items.length, total)].join('\n');
+}
+
+/** Cuts a title between characters as readers count them. */
+function shorten(title: string): string {
+  const segments = new Intl.Segmenter('uk').segment(title.slice(0, MAX_TITLE_LENGTH * 8));
+  const characters = Array.from(segments, ({ segment }) => segment);
+  if (characters.length <= MAX_TITLE_LENGTH) return characters.join('');
+  return `${characters.slice(0, MAX_TITLE_LENGTH - 1).join('')}…`;
+}
+
+function count(shown: number, total: Results['total']): string {
+  // A similar search always finds as many as were requested, so it has no total.
+  if (total === undefined) return shown === 0 ? '0 found' : `the ${shown} nearest`;
+  const found = `${total.relation === 'gte' ? 'at least ' : ''}${total.value} found`;
+  return shown < total.value ? `${found}, ${shown} shown` : found;
 }

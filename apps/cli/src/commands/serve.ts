@@ -1,11 +1,32 @@
+import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
-import type { Context } from '../context.ts';
-import { help } from '../help.ts';
+import { type Context, help, openDatabase } from '../command.ts';
 
-type Role = 'assistant' | 'collector' | 'worker';
-
-/** `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
-export function addServeCommands(program: Command, { env }: Context): void {
+/** `oselya dev`, `oselya assistant`, `oselya collector` and `oselya worker`. Contract 1. */
+export function addServeCommands(program: Command, { env, print }: Context): void {
+  program
+    .command('dev')
+    .description('run everything in one process with development sign-in and sample listings')
+    .addHelpText(
+      'after',
+      help(
+        'nothing: secrets and data are made in DATA_DIR (var).',
+        'It is for trying things out: a real identity provider needs oselya assistant.',
+      ),
+    )
+    .action(async () => {
+      // Printed before the imports, which take a second or more.
+      print('Oselya is starting; the first start takes up to a minute. Ctrl-C stops it.');
+      const { dev } = await import('../dev/dev.ts');
+      await dev({ env, print });
+    });
+  // npm calls the script `start`.
+  program
+    .command('start', { hidden: true })
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(() => program.error("unknown command 'start' (Did you mean dev?)"));
   program
     .command('assistant')
     .description('serve the assistant: sign-in, conversations, memory, saved searches')
@@ -13,7 +34,7 @@ export function addServeCommands(program: Command, { env }: Context): void {
       'after',
       help(
         'SVC_AUTH_ENCRYPTION_KEY, and IDP_BASE_URL, IDP_CLIENT_ID and IDP_CLIENT_SECRET for sign-in.',
-        'docs/sign-in.md is about the identity provider. Without MODEL_MODE=openai and the variables beside it a mock answers.',
+        'docs/sign-in.md explains the identity provider. Without MODEL_MODE=openai a mock model answers.',
       ),
     )
     .action(() => serve('assistant', env));
@@ -35,28 +56,26 @@ export function addServeCommands(program: Command, { env }: Context): void {
       'after',
       help(
         'the DATABASE_URL and the image store of the collector.',
-        'COLLECTOR_WORKERS is how many jobs it has in progress at once.',
+        'COLLECTOR_WORKERS is the number of jobs that it runs at once.',
       ),
     )
     .action(() => serve('worker', env));
 }
 
-/** Runs one role, configured by the environment, until the process is told to stop. */
-async function serve(role: Role, env: NodeJS.ProcessEnv): Promise<void> {
+/** Runs one role until the process gets a signal to stop. */
+async function serve(
+  role: 'assistant' | 'collector' | 'worker',
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
   const { createLogger, onShutdown } = await import('@oselya/kit');
   const { level, start } = await load(role, env);
   const log = createLogger({ level, service: role });
   const starting = start(env);
-  // Listened for from the beginning: a role that is told to stop while it starts closes all the same.
+  // Registered during the start, so that a signal then still closes everything.
   await Promise.all([starting, onShutdown(log, async () => (await starting).close())]);
 }
 
-type Loaded = {
-  level: string;
-  start: (env: NodeJS.ProcessEnv) => Promise<{ close: () => Promise<void> }>;
-};
-
-async function load(role: Role, env: NodeJS.ProcessEnv): Promise<Loaded> {
+async function load(role: 'assistant' | 'collector' | 'worker', env: NodeJS.ProcessEnv) {
   if (role === 'assistant') {
     const { readConfig, start } = await import('@oselya/assistant');
     return { level: readConfig(env).LOG_LEVEL, start };
@@ -64,4 +83,51 @@ async function load(role: Role, env: NodeJS.ProcessEnv): Promise<Loaded> {
   const { readConfig, start, startWorker } = await import('@oselya/collector');
   const api = role === 'collector';
   return { level: readConfig(env, { api }).LOG_LEVEL, start: api ? start : startWorker };
+}
+
+/** `oselya migrate` and `oselya keygen`. Contract 1. */
+export function addSetUpCommands(program: Command, context: Context): void {
+  const { env, print } = context;
+  program
+    .command('migrate')
+    .description('bring the database up to date and stop')
+    .addHelpText(
+      'after',
+      help(
+        'a database: DATABASE_URL, else the embedded one in DATA_DIR.',
+        'Services migrate when they start; with several, run this before them.',
+      ),
+    )
+    .action(async () => {
+      const assistant = await import('@oselya/assistant');
+      const collector = await import('@oselya/collector');
+      const { loadConfig } = await import('@oselya/kit');
+      // The collector's schema reports all bad values at once, also those that only migrations read.
+      await using database = await openDatabase<never>(
+        loadConfig(collector.configSchema, env),
+        context,
+      );
+      for (const { migrateDatabase } of [assistant, collector]) {
+        const { component, applied } = await migrateDatabase(env, database);
+        print(
+          `${component}: ${applied.length === 0 ? 'up to date' : `applied ${applied.join(', ')}`}`,
+        );
+      }
+    });
+  program
+    .command('keygen')
+    .description('print a new encryption key for SVC_AUTH_ENCRYPTION_KEY')
+    .addHelpText(
+      'after',
+      help(
+        'nothing, and keeps nothing.',
+        'All processes on one database share one key; docs/sign-in.md explains how to replace it.',
+      ),
+    )
+    .action(() => print(generateKey()));
+}
+
+/** Returns a new encryption key: url-safe base64 of 32 bytes. Specification 000, Configuration. */
+export function generateKey(): string {
+  return randomBytes(32).toString('base64url');
 }

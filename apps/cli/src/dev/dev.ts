@@ -1,36 +1,35 @@
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
 import { start as startAssistant } from '@oselya/assistant';
-import { start as startCollector, type Tables } from '@oselya/collector';
+import { createApiKeys, start as startCollector, type Tables } from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
-import { createLogger, type Logger, onShutdown } from '@oselya/kit';
-import { startIdentityProvider } from './identity-provider.ts';
-import { samplesLoaded } from './samples.ts';
-import { devSecrets } from './secrets.ts';
-import { type SamplesStanding, sendSamples } from './send-samples.ts';
-import { HOST, readSettings } from './settings.ts';
+import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
+import { createLogger, listen, type Logger, onShutdown, StartError } from '@oselya/kit';
+import { hasLoadedSamples, SAMPLE_IMAGES, sendSamples, type SamplesState } from './samples.ts';
+import { type DevSecrets, HOST, readSecrets, readSettings, type Settings } from './settings.ts';
 import { summary } from './summary.ts';
-import { temporaryKey } from './temporary-key.ts';
 
-/** The repository's own: the assistant looks its endpoints up there. */
+/** This repository's own inventory, in which the assistant looks endpoints up. */
 const INVENTORY_FILE = fileURLToPath(
   new URL('../../../../inventory/endpoints.json', import.meta.url),
 );
 
-type KeyScopes = Parameters<typeof temporaryKey>[1]['scopes'];
-
-type DevOptions = { env: NodeJS.ProcessEnv; print: (line: string) => void };
-
 /**
- * Runs the whole platform in one process: the assistant, the collector with its worker, the
- * development identity provider, which also serves the pictures of the sample listings, and, unless
- * `DATABASE_URL` is set, the embedded database. Ends when the process is told to stop. Contract 1.
+ * Runs the whole platform in one process: the assistant, the collector with its worker, the development
+ * identity provider, and, without `DATABASE_URL`, the embedded database. Returns when the process gets a
+ * signal to stop. Contract 1.
  */
-export async function dev({ env, print }: DevOptions): Promise<void> {
+export async function dev(options: {
+  env: NodeJS.ProcessEnv;
+  print: (line: string) => void;
+}): Promise<void> {
+  const { env, print } = options;
   const settings = readSettings(env);
   const log = createLogger({ level: settings.config.LOG_LEVEL, service: 'dev' });
   const stopping = new AbortController();
   const starting = start({ settings, log, print, stopping: stopping.signal });
-  // Listened for from the beginning: what is told to stop while it starts closes all the same.
+  // Registered during the start, so that a signal then still closes everything.
   const stopped = onShutdown(log, async () => {
     stopping.abort();
     print('\nOselya is stopping; Ctrl-C again ends it at once.');
@@ -39,19 +38,16 @@ export async function dev({ env, print }: DevOptions): Promise<void> {
   await Promise.all([starting, stopped]);
 }
 
-async function start({
-  settings: { config, appEnv, webhookUrl, keysRequired, collectorKey, ignored },
-  log,
-  print,
-  stopping,
-}: {
-  settings: ReturnType<typeof readSettings>;
+async function start(options: {
+  settings: Settings;
   log: Logger;
   print: (line: string) => void;
   stopping: AbortSignal;
 }): Promise<{ close: () => Promise<void> }> {
+  const { settings, log, print, stopping } = options;
+  const { config, appEnv, keysRequired, collectorKey } = settings;
+  const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
   const started = performance.now();
-  const { DATABASE_URL: url, DATA_DIR: dataDir, DEV_IDP_PORT } = config;
 
   await using opened = new AsyncDisposableStack();
   const database = await connect<never>({
@@ -61,33 +57,27 @@ async function start({
     onWarning: (message) => log.warn(message),
   });
   opened.defer(database.close);
-
-  const secrets = devSecrets(dataDir);
-  const idp = await startIdentityProvider({
-    host: HOST,
-    port: DEV_IDP_PORT,
-    client: {
-      id: appEnv.IDP_CLIENT_ID,
-      secret: secrets.IDP_CLIENT_SECRET,
-      redirectUris: [appEnv.IDP_REDIRECT_URI],
-    },
-    dataDir,
-    webhook: { url: webhookUrl, secret: secrets.IDP_WEBHOOK_SECRET },
-    accessTokenSeconds: config.DEV_IDP_ACCESS_TOKEN_SECONDS,
-    refreshTokenSeconds: config.DEV_IDP_REFRESH_TOKEN_SECONDS,
-  });
+  const secrets = readSecrets(dataDir);
+  const idp = await startIdentityProvider(settings, secrets);
   opened.defer(idp.close);
-
   const shared = { database, log };
   const collector = await startCollector({ ...appEnv, ...secrets }, shared);
   opened.defer(() => collector.close());
-  // The collector's start has made its tables in the shared database.
-  const tables = database as unknown as Database<Tables>;
-  const makeKey = async (name: string, scopes: KeyScopes) => {
-    const made = await temporaryKey(tables, { name: `oselya dev, ${name}`, scopes });
-    opened.defer(made.revoke);
-    return made;
-  };
+
+  // The collector has created its tables in the shared database.
+  const keys = createApiKeys(database as unknown as Database<Tables>);
+  /** Makes a key for this process, and revokes one of the same name that a killed process left. */
+  async function makeKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
+    const name = `oselya dev, ${purpose}`;
+    for (const { id, ...earlier } of await keys.list()) {
+      if (earlier.name === name && earlier.revoked_at === null) await keys.revoke(id);
+    }
+    const { id, key } = await keys.create({ name, scopes });
+    const revoke = async () => void (await keys.revoke(id));
+    opened.defer(revoke);
+    return { key, revoke };
+  }
+
   const searchKey =
     keysRequired && collectorKey === '' ? await makeKey('assistant', ['search']) : undefined;
   const assistant = await startAssistant(
@@ -102,16 +92,10 @@ async function start({
   );
   opened.defer(() => assistant.close());
 
-  // What becomes of the sample listings stands below the summary.
+  // News of the samples appears below the summary.
   const summarized = Promise.withResolvers<void>();
-  async function tell(line: string): Promise<void> {
-    await summarized.promise;
-    // Whoever stops it meanwhile needs to know nothing of that.
-    if (!stopping.aborted) print(`  ${line}`);
-  }
-
-  let samples: SamplesStanding = 0;
-  if (!samplesLoaded(dataDir)) {
+  let samples: SamplesState = 0;
+  if (!hasLoadedSamples(dataDir)) {
     const key = keysRequired ? await makeKey('sample listings', ['ingest', 'admin']) : undefined;
     samples = await sendSamples({
       dataDir,
@@ -119,7 +103,10 @@ async function start({
       imagesOrigin: appEnv.IDP_BASE_URL,
       signal: stopping,
       onProcessed: () => key?.revoke(),
-      tell: (line) => void tell(line),
+      report: (line) =>
+        void summarized.promise.then(() => {
+          if (!stopping.aborted) print(`  ${line}`);
+        }),
     });
   }
   if (!stopping.aborted) {
@@ -134,11 +121,43 @@ async function start({
         seconds: (performance.now() - started) / 1000,
         samples,
         keysRequired,
-        ignored,
+        ignored: settings.ignored,
       }),
     );
   }
   summarized.resolve();
   const running = opened.move();
   return { close: () => running.disposeAsync() };
+}
+
+/**
+ * Starts the development identity provider, which also serves the sample images (docs/adr/0005-composition.md).
+ * @throws StartError if its port is taken, or its store or client cannot be used.
+ */
+async function startIdentityProvider(
+  { config, appEnv, webhookUrl }: Settings,
+  secrets: DevSecrets,
+): Promise<DevIdp> {
+  const idp = await createDevIdp({
+    issuer: appEnv.IDP_BASE_URL,
+    client: {
+      id: appEnv.IDP_CLIENT_ID,
+      secret: secrets.IDP_CLIENT_SECRET,
+      redirectUris: [appEnv.IDP_REDIRECT_URI],
+    },
+    webhook: { url: webhookUrl, secret: secrets.IDP_WEBHOOK_SECRET },
+    accessTokenSeconds: config.DEV_IDP_ACCESS_TOKEN_SECONDS,
+    refreshTokenSeconds: config.DEV_IDP_REFRESH_TOKEN_SECONDS,
+    storeFile: join(config.DATA_DIR, 'identity-provider.sqlite'),
+  }).catch((cause: Error) => {
+    throw new StartError(cause.message, { cause });
+  });
+  try {
+    await idp.app.register(fastifyStatic, { root: SAMPLE_IMAGES, prefix: '/samples/images/' });
+    await listen(idp.app, { host: HOST, port: config.DEV_IDP_PORT, variable: 'DEV_IDP_PORT' });
+    return idp;
+  } catch (error) {
+    await idp.close();
+    throw error;
+  }
 }

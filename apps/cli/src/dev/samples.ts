@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -5,59 +6,78 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { type CollectorAddress, refusal, requestCollector } from '../collector-client.ts';
-import { CommandError } from '../command-error.ts';
-import { deliver } from '../ingest/deliver.ts';
-import { createPause } from '../ingest/pause.ts';
-import { recordKey } from '../ingest/record-key.ts';
+import { CommandError } from '../command.ts';
+import { type CollectorAddress, rejection, requestCollector } from '../http.ts';
+import { createRetryReporter, createThrottle, deliver } from '../ingest/deliver.ts';
+import { oneLine } from '../terminal.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../../samples');
 
-/** The folder with the pictures of the sample listings. */
+/** The folder of the sample images. */
 export const SAMPLE_IMAGES = join(FOLDER, 'images');
 
-/** Where the pictures are served when all ports are the default ones; the listings name it. */
+/** The origin of the images in the sample file. */
 const WRITTEN_ORIGIN = 'http://127.0.0.1:8002';
 
 const QUEUE_POLL_MS = 200;
 
-/** Where the sample listings go, and whence their pictures come. */
+/** The summary waits this long for the samples, because it suggests searches for them. */
+const PATIENCE_MS = 15_000;
+
+/** The number of sent sample listings, or that they are still being sent; 0 for none. */
+export type SamplesState = number | 'being sent';
+
+/** How to send the sample listings. */
 export type SampleOptions = {
   dataDir: string;
-  /** With a key where it asks for one: for `ingest` and `admin`. */
+  /** With a key for `ingest` and `admin` if it requires one. */
   collector: CollectorAddress;
-  /** Where the pictures are served. */
+  /** The origin that serves the images. */
   imagesOrigin: string;
   signal: AbortSignal;
+  onProcessed: () => Promise<void> | undefined;
+  /** Called with news, also after this function has returned. */
+  report: (line: string) => void;
+  patienceMs?: number;
 };
 
 const marker = (dataDir: string) => join(dataDir, 'samples-loaded');
 
-/** Whether the sample listings were all sent by an earlier start on this data folder. */
-export function samplesLoaded(dataDir: string): boolean {
+/** Tells whether an earlier start on this data folder sent all sample listings. */
+export function hasLoadedSamples(dataDir: string): boolean {
   return existsSync(marker(dataDir));
 }
 
 /**
- * Sends the sample listings to the public ingest API, one after another, since later ones continue the story of
- * earlier ones. A load that was stopped in the middle goes on without doubling anything, except for what names
- * pictures, where these are served at another address now.
- * @param onRetry Told why a listing was not taken and is tried again, such as a limit.
- * @returns How many were sent.
- * @throws CommandError where the collector does not take them; AbortError.
+ * Sends the sample listings and reports when they are processed. It continues in the background when the
+ * collector's rate limit delays them, and otherwise after 15 s. It never throws.
+ * @returns Their state at that moment.
  */
-export async function loadSamples(
+export function sendSamples(options: SampleOptions): Promise<SamplesState> {
+  const { signal, report, patienceMs = PATIENCE_MS } = options;
+  const delayed = Promise.withResolvers<SamplesState>();
+  const reportRetry = createRetryReporter((line) => report(`Sending the sample listings: ${line}`));
+  const sent = sendAll(options, (reason) => {
+    reportRetry(reason);
+    delayed.resolve('being sent');
+  });
+  const late = sleep(patienceMs, 'being sent' as const, { signal, ref: false });
+  void reportEnd(sent, options);
+  return Promise.race<SamplesState>([sent, delayed.promise, late]).catch(() => 0);
+}
+
+/** Sends the samples in order, because later ones change earlier ones. A repeated start doubles nothing. */
+async function sendAll(
   { dataDir, collector, imagesOrigin, signal }: SampleOptions,
   onRetry: (reason: string) => void,
 ): Promise<number> {
   const text = await readFile(join(FOLDER, 'listings.jsonl'), 'utf8');
   const lines = text.replaceAll(WRITTEN_ORIGIN, imagesOrigin).trim().split('\n');
-  const how = { collector, pause: createPause(), signal, onRetry };
+  const options = { collector, throttle: createThrottle(), signal, onRetry };
   for (const [index, line] of lines.entries()) {
-    // The file is one of this repository.
-    const payload = JSON.parse(line) as object;
-    const delivery = await deliver(payload, recordKey('sample', index + 1, payload), how);
-    if (delivery.outcome === 'refused' || delivery.outcome === 'failed') {
+    const key = `sample-${index + 1}-${hash('sha256', line)}`;
+    const delivery = await deliver(JSON.parse(line) as object, key, options);
+    if (delivery.outcome === 'rejected' || delivery.outcome === 'failed') {
       throw new CommandError(delivery.reason);
     }
   }
@@ -65,9 +85,37 @@ export async function loadSamples(
   return lines.length;
 }
 
+async function reportEnd(
+  sent: Promise<number>,
+  { collector, signal, onProcessed, report }: SampleOptions,
+): Promise<void> {
+  try {
+    await sent;
+  } catch (error) {
+    report(`The sample listings could not all be sent: ${reasonIn(error)}. The next start continues.`);
+    return;
+  }
+  try {
+    const { completed, invalid, failed } = await untilProcessed(collector, signal);
+    await onProcessed();
+    // The counts include earlier payloads of this database; null is not counted yet.
+    const counts =
+      completed === null || invalid === null || failed === null
+        ? ''
+        : ` The collector has ${completed} completed, ${invalid} no listing, ${failed} failed.`;
+    report(`The sample listings are processed.${counts}`);
+  } catch (error) {
+    report(`The state of the sample listings is unknown: ${reasonIn(error)}.`);
+  }
+}
+
+function reasonIn(error: unknown): string {
+  return oneLine(error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
+}
+
 const figure = Type.Union([Type.Integer(), Type.Null()]);
 
-/** As much of `GET /admin/queue` as is told. Contract 4, Operations. */
+/** The used part of `GET /admin/queue`. Contract 4, Operations. */
 const queueAnswer = Type.Object({
   counts: Type.Object({
     pending: Type.Integer(),
@@ -78,17 +126,14 @@ const queueAnswer = Type.Object({
   }),
 });
 
-/** All payloads of the collector by status; null for what it has not counted yet. */
-export type QueueCounts = Static<typeof queueAnswer>['counts'];
-
 /**
- * Waits until nothing is pending or in progress.
- * @throws CommandError where the collector does not say; AbortError.
+ * Waits until no job is pending or in progress.
+ * @throws CommandError if the collector does not answer that; AbortError.
  */
-export async function queueDrained({
-  collector,
-  signal,
-}: Pick<SampleOptions, 'collector' | 'signal'>): Promise<QueueCounts> {
+async function untilProcessed(
+  collector: CollectorAddress,
+  signal: AbortSignal,
+): Promise<Static<typeof queueAnswer>['counts']> {
   for (;;) {
     const answer = await requestCollector(collector, '/api/v1/admin/queue');
     const { status, headers, body } = answer;
@@ -99,7 +144,7 @@ export async function queueDrained({
     } else if (status === 503) {
       waitMs = Math.max(waitMs, parseRetryAfter(headers.get('retry-after')) ?? 0);
     } else {
-      throw new CommandError(refusal(answer, { what: 'to show its queue', scope: 'admin' }));
+      throw new CommandError(rejection(answer, { what: 'to show its queue', scope: 'admin' }));
     }
     await sleep(waitMs, undefined, { signal });
   }

@@ -1,26 +1,32 @@
-import { resolve } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { readConfig as readAssistant } from '@oselya/assistant';
 import { readConfig as readCollector } from '@oselya/collector';
-import { loadConfig, loadTogether } from '@oselya/kit';
-import { generateKey } from '../encryption-key.ts';
+import { loadConfig, loadTogether, StartError } from '@oselya/kit';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { generateKey } from '../commands/serve.ts';
 import { devConfig } from '../config.ts';
+import { parseJson } from '../http.ts';
 
-/** Where the development platform listens unless told otherwise. */
+/** The default address of the development platform. */
 export const HOST = '127.0.0.1';
 
+/** The settings of `oselya dev`. */
+export type Settings = ReturnType<typeof readSettings>;
+
 /**
- * What `oselya dev` itself needs to know, and the environment that it gives the apps. Everything is
- * read here, before anything is opened.
+ * Reads the settings of `oselya dev` and the environment that it gives the apps.
  * @throws ConfigError naming every bad variable of the platform once. Contract 1.
  */
 export function readSettings(env: NodeJS.ProcessEnv) {
-  // Requests are not logged unless asked for: the summary is what a newcomer has to read.
+  // A newcomer should see the summary, not requests.
   const quietEnv = { ...env, LOG_LEVEL: env['LOG_LEVEL']?.trim() || 'warn' };
-  // The defaults stand in while the apps are read, so that a bad port is not a bad address as well.
+  // The apps are read with default ports, so that a bad port is not also reported as a bad address.
   let config = loadConfig(devConfig, {});
   const [, assistant, collector] = loadTogether(
     () => (config = loadConfig(devConfig, quietEnv)),
-    // The keys are made only when all is well.
     () =>
       readAssistant({
         ...appEnvironment(quietEnv, config),
@@ -34,11 +40,11 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     webhookUrl: webhookUrl(assistant),
     keysRequired: collector.COLLECTOR_AUTH === 'required',
     collectorKey: assistant.COLLECTOR_API_KEY,
-    ignored: ignoredVariables(env),
+    ignored: OWN_VARIABLES.filter((name) => (env[name] ?? '').trim() !== ''),
   };
 }
 
-/** What the development provider is reached with, and the secrets that go with it. */
+/** The variables that `oselya dev` sets itself. */
 const OWN_VARIABLES = [
   'IDP_BASE_URL',
   'IDP_CLIENT_ID',
@@ -48,17 +54,12 @@ const OWN_VARIABLES = [
   'SVC_AUTH_ENCRYPTION_KEY',
 ];
 
-/** Variables that somebody has set, and that have another value here. */
-function ignoredVariables(env: NodeJS.ProcessEnv): string[] {
-  return OWN_VARIABLES.filter((name) => (env[name] ?? '').trim() !== '');
-}
-
-// What listens on every address of this machine is reached on the loopback one.
+// A server that listens on every address is reachable on the loopback one.
 const EVERY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': HOST, '::': '::1' };
 
 /**
- * Where the assistant hears the identity provider. Both run on this machine, while BASE_URL may be a
- * public name that is only known elsewhere, or leads through a proxy.
+ * Returns the webhook address of the assistant on this machine. BASE_URL may be a public name that only other
+ * machines can resolve.
  */
 function webhookUrl(assistant: { ASSISTANT_HOST: string; ASSISTANT_PORT: number }): string {
   const host = EVERY_ADDRESS[assistant.ASSISTANT_HOST] ?? assistant.ASSISTANT_HOST;
@@ -70,7 +71,7 @@ function appEnvironment(
   env: NodeJS.ProcessEnv,
   ports: { ASSISTANT_PORT: number; DEV_IDP_PORT: number },
 ) {
-  // As an origin is written: without the port that http has anyway.
+  // `URL.origin` drops the default port.
   const origin =
     env['BASE_URL']?.trim() || new URL(`http://${HOST}:${ports.ASSISTANT_PORT}`).origin;
   return {
@@ -78,8 +79,41 @@ function appEnvironment(
     BASE_URL: origin,
     IDP_BASE_URL: `http://${HOST}:${ports.DEV_IDP_PORT}`,
     IDP_CLIENT_ID: 'oselya',
-    // An origin that is none is told of by its own name.
+    // A bad origin is reported as BASE_URL.
     IDP_REDIRECT_URI: URL.parse('/auth/callback', origin)?.href ?? '',
     SSRF_ALLOW: [env['SSRF_ALLOW'], HOST].filter(Boolean).join(','),
   };
+}
+
+const secretsSchema = Type.Object({
+  SVC_AUTH_ENCRYPTION_KEY: Type.String({ minLength: 43 }),
+  IDP_CLIENT_SECRET: Type.String({ minLength: 16 }),
+  IDP_WEBHOOK_SECRET: Type.String({ minLength: 16 }),
+});
+
+/** The secrets of a development platform by their variables. */
+export type DevSecrets = Static<typeof secretsSchema>;
+
+/**
+ * Reads the development secrets, which the first start makes. Only their owner can read the file.
+ * @throws StartError if the file is damaged; new secrets would make stored tokens unreadable.
+ */
+export function readSecrets(dataDir: string): DevSecrets {
+  const path = join(dataDir, 'secrets.json');
+  if (!existsSync(path)) {
+    const secrets: DevSecrets = {
+      SVC_AUTH_ENCRYPTION_KEY: generateKey(),
+      IDP_CLIENT_SECRET: randomBytes(24).toString('base64url'),
+      IDP_WEBHOOK_SECRET: randomBytes(24).toString('base64url'),
+    };
+    mkdirSync(dataDir, { recursive: true });
+    // The rename leaves no half-written file after a kill.
+    writeFileSync(`${path}.tmp`, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+    renameSync(`${path}.tmp`, path);
+  }
+  const secrets = parseJson(readFileSync(path, 'utf8'));
+  if (Value.Check(secretsSchema, secrets)) return secrets;
+  throw new StartError(
+    `The development secrets in ${path} are damaged: restore the file, or delete the folder ${dataDir} to start afresh`,
+  );
 }

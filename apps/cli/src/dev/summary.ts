@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import type { DevAccount } from '@oselya/dev-idp';
 import { DEFAULT_ASSISTANT_URL, DEFAULT_COLLECTOR_URL } from '../config.ts';
-import type { SamplesStanding } from './send-samples.ts';
+import type { SamplesState } from './samples.ts';
 
-/** What the summary tells of. */
+/** The facts in the summary. */
 export type SummaryFacts = {
   assistantUrl: string;
   collectorUrl: string;
@@ -13,15 +13,14 @@ export type SummaryFacts = {
   isEmbedded: boolean;
   accounts: readonly Pick<DevAccount, 'email' | 'display_name' | 'role_ids'>[];
   seconds: number;
-  /** The sample listings that this start sends. */
-  samples: SamplesStanding;
-  /** Whether the collector asks for an API key. */
+  samples: SamplesState;
+  /** Whether the collector requires an API key. */
   keysRequired: boolean;
-  /** Variables that are set, and have another value here. */
+  /** The variables that are set and overridden. */
   ignored: readonly string[];
 };
 
-/** What a newcomer sees when the platform is up. Every address and command in it works as printed. */
+/** Returns the text that a newcomer sees when the platform is ready. Everything in it works as printed. */
 export function summary(facts: SummaryFacts): string {
   const { assistantUrl, collectorUrl, idpUrl } = facts;
   const accounts = facts.accounts.map(
@@ -41,31 +40,29 @@ ${accounts.join('\n')}
   Then block them, change their roles or log everybody out at ${idpUrl}
 
 ${ignoredNote(facts.ignored)}  Try next:
-${tryNext(facts)
+${suggestions(facts)
   .map((line) => `    ${line}`)
   .join('\n')}
 ${samplesNote(facts.samples)}`;
 }
 
-/** What is tried before they are there does not find them. */
-function samplesNote(samples: SamplesStanding): string {
+function samplesNote(samples: SamplesState): string {
   if (samples === 0) return '';
   return samples === 'being sent'
-    ? '\n  The sample listings are still being sent: until then a search finds those that are there.\n'
+    ? '\n  The sample listings are still being sent: until then a search finds those that have arrived.\n'
     : `\n  ${samples} sample listings were sent and are being processed.\n`;
 }
 
-/** Somebody who sets these expects another identity provider than the one that is here. */
+/** Reports variables of another identity provider, which `oselya dev` does not use. */
 function ignoredNote(names: readonly string[]): string {
   if (names.length === 0) return '';
-  return `  Ignored here, where the identity provider is the development one: ${names.join(', ')}
-  For a provider of your own run  npx oselya assistant  (docs/sign-in.md).
+  return `  Ignored, because the identity provider is the development one: ${names.join(', ')}
+  For your own provider run  npx oselya assistant  (docs/sign-in.md).
 
 `;
 }
 
-function tryNext({ assistantUrl, collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
-  // Signed in with the browser first, as one of the accounts above.
+function suggestions({ assistantUrl, collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
   const chat = `npx oselya chat ${assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `}двокімнатна у Львові до 15000 грн`;
   const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
   const search = `${where}npx oselya search`;
@@ -90,7 +87,7 @@ function tryNext({ assistantUrl, collectorUrl, keysRequired, ...facts }: Summary
   ];
 }
 
-/** What another command needs before it to use the same database; an address may hold a password. */
+/** Returns the variable that another command needs for the same database. An address may hold a password. */
 function databaseOf({ isEmbedded, dataDir }: Pick<SummaryFacts, 'isEmbedded' | 'dataDir'>): string {
   if (!isEmbedded) return 'DATABASE_URL=… ';
   if (dataDir === resolve('var')) return '';

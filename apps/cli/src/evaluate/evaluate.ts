@@ -1,7 +1,7 @@
 import { ModelError, openTrial, type Trial } from '@oselya/collector';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { CommandError } from '../command.ts';
+import type { Context } from '../command.ts';
+import { INTERRUPTED, onInterrupt } from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { oneLine, printableJson } from '../terminal.ts';
 import { GOLDEN_TEXTS, type GoldenText, readGoldenTexts } from './golden.ts';

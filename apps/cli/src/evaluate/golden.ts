@@ -4,7 +4,7 @@ import { FIELD_NAMES, fieldOf, mapFields } from '@oselya/collector/fields';
 import { checkPayload } from '@oselya/collector/payload';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../command-error.ts';
+import { CommandError } from '../command.ts';
 
 /** The texts that come with Oselya. */
 export const GOLDEN_TEXTS = join(import.meta.dirname, '../../../../samples/golden/listings.jsonl');

@@ -2,153 +2,158 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
+import { CommandError } from '../command.ts';
 import {
   type CollectorAddress,
-  noCollector,
-  refusal,
+  type HttpAnswer,
+  notACollector,
+  problemText,
+  rejection,
   requestCollector,
   UnreachableError,
-} from '../collector-client.ts';
-import { CommandError } from '../command-error.ts';
-import { type HttpAnswer, problemText } from '../http.ts';
-import type { Pause } from './pause.ts';
+} from '../http.ts';
 
 /**
- * What became of a record. One that is `known` or `unprocessed` was stored before, under the same idempotency key, and
- * the latter could not be processed since; what `failed` to be sent may go well another time.
+ * The result of sending a record. A `known` or `unprocessed` record was stored earlier under the same
+ * idempotency key; the latter ended `failed` or `invalid`. A `failed` one may succeed later.
  */
 export type Delivery =
   | { outcome: 'accepted' | 'known' }
-  | { outcome: 'unprocessed' | 'refused' | 'failed'; reason: string };
+  | { outcome: 'unprocessed' | 'rejected' | 'failed'; reason: string };
 
-/** How payloads are sent. */
+/** Delays all requests of a run together, because a rate limit applies to all of them. */
+export type Throttle = {
+  /** Waits until requests may be sent. @throws AbortError */
+  wait(signal: AbortSignal): Promise<void>;
+  /** Delays requests for a time from now. */
+  hold(durationMs: number): void;
+};
+
+/** Creates a throttle. */
+export function createThrottle(): Throttle {
+  let until = 0;
+  return {
+    async wait(signal) {
+      signal.throwIfAborted();
+      for (let left = until - performance.now(); left > 0; left = until - performance.now()) {
+        await sleep(left, undefined, { signal });
+      }
+    },
+    hold(durationMs) {
+      until = Math.max(until, performance.now() + durationMs);
+    },
+  };
+}
+
+/** How to send payloads. */
 export type DeliverOptions = {
   collector: CollectorAddress;
-  pause: Pause;
+  throttle: Throttle;
   signal: AbortSignal;
-  /** Told why a request was not taken and is tried again. */
+  /** Called with the reason of each retry. */
   onRetry: (reason: string) => void;
-  /** The wait after the first failure; it doubles. */
+  /** The delay before the first retry; it doubles. */
   initialDelayMs?: number;
 };
 
 const accepted = Type.Object({ raw_id: Type.Integer(), status: Type.String() });
 
-/** How a payload stands that was not processed well, and will not be by itself. Specification 001, Raw data status. */
+/** Final statuses that need the operator. Specification 001, Raw data status. */
 const UNPROCESSED: ReadonlySet<string> = new Set(['failed', 'invalid']);
 
-/** Tries at a collector that fails or cannot be reached: about half a minute in all. */
-const ATTEMPTS = 7;
+/** About half a minute in total. */
+const MAX_ATTEMPTS = 7;
 const INITIAL_DELAY_MS = 500;
-const LONGEST_DELAY_MS = 15_000;
+const MAX_DELAY_MS = 15_000;
 
-/** The limits of a minute are waited for; one that lasts longer than this, as that of new sources a day, ends the run. */
-const LONGEST_HELD_BACK_MS = 3_600_000;
+/** A longer limit, such as that of new sources a day, ends the run. */
+const MAX_THROTTLE_MS = 3_600_000;
+const MIN_THROTTLE_MS = 1000;
 
-/** A limit that asks for no wait has one all the same, so that nobody is asked without a pause. */
-const SHORTEST_HELD_BACK_MS = 1000;
-
-/** However many others send for the same source, more turns than these at one record are a fault. */
-const MAX_HELD_BACK = 1000;
-
-/** What stands in the way of every record alike. */
+/** Statuses that every record would get. */
 const HOPELESS: ReadonlySet<number> = new Set([401, 403, 404, 405, 421]);
 
 /**
- * Sends one payload until it is settled. A limit (429) is waited for, however often that takes; failures
- * of the collector (5xx, 408, 425) and of the way to it are tried again a few times. The idempotency key
- * makes it safe to send again what may have arrived.
- * @throws CommandError for what stands in the way of every record, or for hours; AbortError while it waits.
+ * Sends one payload until the result is known. It waits for a rate limit (429) as often as needed, and retries
+ * failures of the collector (5xx, 408, 425) and of the network a few times. The idempotency key makes it safe
+ * to repeat a request that may have arrived.
+ * @throws CommandError for an answer that every record would get; AbortError.
  */
 export async function deliver(
   payload: object,
   idempotencyKey: string,
-  { collector, pause, signal, onRetry, initialDelayMs = INITIAL_DELAY_MS }: DeliverOptions,
+  options: DeliverOptions,
 ): Promise<Delivery> {
-  let attempts = 0;
-  let heldBack = 0;
-  for (;;) {
-    await pause.wait(signal);
-    const answer = await send(collector, payload, idempotencyKey);
-    const settled = settle(answer, collector.url);
-    if (settled !== undefined) return settled;
-    const reason = describe(answer);
-    const askedMs = isAnswer(answer)
-      ? parseRetryAfter(answer.headers.get('retry-after'))
-      : undefined;
-    if (askedMs !== undefined && askedMs > LONGEST_HELD_BACK_MS) {
-      throw tooLong(reason, askedMs);
-    }
-    if (isAnswer(answer) && answer.status === 429 && askedMs !== undefined) {
-      heldBack += 1;
-      if (heldBack > MAX_HELD_BACK) return { outcome: 'failed', reason };
-      pause.hold(Math.max(askedMs, SHORTEST_HELD_BACK_MS));
-      onRetry(reason);
-      continue;
-    }
-    attempts += 1;
-    if (attempts === ATTEMPTS) return { outcome: 'failed', reason };
-    onRetry(reason);
-    await sleep(Math.max(askedMs ?? 0, delayMs(attempts, initialDelayMs)), undefined, { signal });
-  }
-}
-
-async function send(
-  collector: CollectorAddress,
-  payload: object,
-  idempotencyKey: string,
-): Promise<HttpAnswer | UnreachableError> {
-  try {
-    return await requestCollector(collector, '/api/v1/ingest', {
+  const { collector, throttle, signal, onRetry, initialDelayMs = INITIAL_DELAY_MS } = options;
+  for (let attempt = 1; ; ) {
+    await throttle.wait(signal);
+    const answer = await requestCollector(collector, '/api/v1/ingest', {
       method: 'POST',
       headers: { 'idempotency-key': idempotencyKey },
       body: payload,
+    }).catch((error: unknown) => {
+      if (error instanceof UnreachableError) return error;
+      throw error;
     });
-  } catch (error) {
-    if (error instanceof UnreachableError) return error;
-    throw error;
+    const isAnswer = !(answer instanceof UnreachableError);
+    const result = isAnswer ? resultOf(answer, collector.url) : undefined;
+    if (result !== undefined) return result;
+    const reason = describe(answer);
+    const askedMs = isAnswer ? parseRetryAfter(answer.headers.get('retry-after')) : undefined;
+    if (askedMs !== undefined && askedMs > MAX_THROTTLE_MS) {
+      const hours = Math.ceil(askedMs / 3_600_000);
+      throw new CommandError(`${reason}: give the command again in ${hours} hours`);
+    }
+    if (isAnswer && answer.status === 429 && askedMs !== undefined) {
+      throttle.hold(Math.max(askedMs, MIN_THROTTLE_MS));
+      onRetry(reason);
+      continue;
+    }
+    if (attempt === MAX_ATTEMPTS) return { outcome: 'failed', reason };
+    onRetry(reason);
+    const backoffMs = Math.min(initialDelayMs * 2 ** (attempt - 1), MAX_DELAY_MS);
+    const jittered = backoffMs * (0.5 + Math.random() / 2);
+    await sleep(Math.max(askedMs ?? 0, jittered), undefined, { signal });
+    attempt += 1;
   }
 }
 
-/** What an answer decides; undefined where the record should be sent again. */
-function settle(answer: HttpAnswer | UnreachableError, url: string): Delivery | undefined {
-  if (!isAnswer(answer)) return undefined;
+/** Returns the result that an answer decides; undefined to retry. */
+function resultOf(answer: HttpAnswer, url: string): Delivery | undefined {
   const { status, headers, body } = answer;
   if (status === 202 && Value.Check(accepted, body)) {
     if (!headers.has('idempotent-replayed')) return { outcome: 'accepted' };
     const now = headers.get('raw-status') ?? body.status;
-    return UNPROCESSED.has(now)
-      ? {
-          outcome: 'unprocessed',
-          reason: `was stored before (raw_id ${body.raw_id}) and ended ${now}`,
-        }
-      : { outcome: 'known' };
+    if (!UNPROCESSED.has(now)) return { outcome: 'known' };
+    return {
+      outcome: 'unprocessed',
+      reason: `was stored before (raw_id ${body.raw_id}) and ended ${now}`,
+    };
   }
-  if (status < 400) throw noCollector(url);
+  if (status < 400) throw notACollector(url);
   if (HOPELESS.has(status)) {
-    throw new CommandError(refusal(answer, { what: 'the record', scope: 'ingest' }));
+    throw new CommandError(rejection(answer, { what: 'the record', scope: 'ingest' }));
   }
   if (status >= 500 || status === 429 || status === 408 || status === 425) return undefined;
-  return { outcome: 'refused', reason: describe(answer) };
-}
-
-function tooLong(reason: string, askedMs: number): CommandError {
-  const hours = Math.ceil(askedMs / 3_600_000);
-  return new CommandError(`${reason}: give the command again in ${hours} hours`);
-}
-
-function isAnswer(answer: HttpAnswer | UnreachableError): answer is HttpAnswer {
-  return !(answer instanceof UnreachableError);
+  return { outcome: 'rejected', reason: describe(answer) };
 }
 
 function describe(answer: HttpAnswer | UnreachableError): string {
-  if (!isAnswer(answer)) return `the collector cannot be reached (${answer.reason})`;
-  const said = problemText(answer.body)?.text.replace(/\.$/, '');
-  return `the collector answered ${answer.status}${said === undefined ? '' : `: ${said}`}`;
+  if (answer instanceof UnreachableError) {
+    return `the collector cannot be reached (${answer.reason})`;
+  }
+  const problem = problemText(answer.body)?.text.replace(/\.$/, '');
+  return `the collector answered ${answer.status}${problem === undefined ? '' : `: ${problem}`}`;
 }
 
-/** Doubles, and differs from one record to the next, so that not all of them come at one moment. */
-function delayMs(attempt: number, initialDelayMs: number): number {
-  const full = Math.min(initialDelayMs * 2 ** (attempt - 1), LONGEST_DELAY_MS);
-  return full * (0.5 + Math.random() / 2);
+/** Returns a function that reports why records wait, each reason once. */
+export function createRetryReporter(report: (line: string) => void): (reason: string) => void {
+  const reported = new Set<string>();
+  return (reason) => {
+    // Numbers, such as the seconds to wait, make no other reason of it.
+    const kind = reason.replaceAll(/\d+/g, '');
+    if (reported.has(kind)) return;
+    reported.add(kind);
+    report(`${reason}. Retrying.`);
+  };
 }

@@ -1,172 +1,146 @@
-import type { CollectorAddress } from '../collector-client.ts';
-import { CommandError } from '../command-error.ts';
-import type { Context } from '../context.ts';
-import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
+import { hash, randomUUID } from 'node:crypto';
+import { type BigIntStats, fstatSync, statSync } from 'node:fs';
+import {
+  CommandError,
+  type Context,
+  INTERRUPTED,
+  onInterrupt,
+  type Output,
+} from '../command.ts';
+import type { CollectorAddress } from '../http.ts';
+import { noProgress, type Progress, showProgress } from '../progress.ts';
 import { oneLine } from '../terminal.ts';
 import type { DelimiterName } from './csv.ts';
-import { checkMapping } from './check-mapping.ts';
-import { deliver } from './deliver.ts';
-import { beginLoad, fingerprintOf, type Load } from './kept-load.ts';
-import { emptyReport, load, type LoadReport } from './load.ts';
-import { type Format, openRows } from './open-rows.ts';
-import { createPause } from './pause.ts';
-import { noRejected, openRejected, type Rejected } from './rejected.ts';
-import { isSameFile } from './same-file.ts';
-import { showReading } from './show-reading.ts';
-import { type Counts, describeRun, keepName } from './summary.ts';
-import { createTellOnce } from './tell-once.ts';
+import { createRetryReporter, createThrottle, deliver } from './deliver.ts';
+import { type Counts, createReport, load, type LoadReport, openRejectedFile } from './load.ts';
+import { addName, checkMapping, createToPayload, listNames } from './payload.ts';
+import { type Format, openRows } from './rows.ts';
 import type { ReadBytes } from './text.ts';
-import { createToPayload } from './to-payload.ts';
 
-/** Which file is sent, and where to. */
+const KIBIBYTE = 1024;
+
+/** Without a known size, a line is written for each thousand records. */
+const STEP = 1000;
+
+/** A file to send, and the collector to send it to. */
 export type IngestRun = {
   file: string;
   format: Format;
   source: string;
-  /** Which column each of some fields comes from. */
+  /** The column of each mapped field. */
   map?: ReadonlyMap<string, string> | undefined;
   encoding: string;
   delimiter?: DelimiterName | undefined;
-  /** Where to keep what is rejected; `true` is beside the file. */
+  /** The file for bad records; `true` is beside the read file. */
   rejected?: string | true | undefined;
-  /** Begins another load, also where one of the file was interrupted. */
+  /** Starts another load of a file that was sent before. */
   again?: boolean | undefined;
-  /** What to take for one load, in place of one run of the file after another. */
+  /** The name of the load, instead of one derived from the file. */
   load?: string | undefined;
   dryRun?: boolean | undefined;
   collector: CollectorAddress;
 };
 
 /**
- * Sends a file's records to the collector and tells what became of them.
- * @throws CommandError where the file or the collector ends it early, after telling how far it came.
+ * Sends a file's records to the collector and prints the result.
+ * @throws CommandError if the file or the collector ends it early, after printing the progress so far.
  */
 export async function ingest(run: IngestRun, context: Context): Promise<void> {
   const { stdin, stderr, print } = context;
-  const note = (line: string) => void stderr.write(`${oneLine(line)}\n`);
-  const { file, source, collector, dryRun = false, map = new Map<string, string>() } = run;
+  const { source, collector, dryRun = false, map = new Map<string, string>() } = run;
   const signal = onInterrupt();
-  const gone = new AbortController();
-  const report = emptyReport();
+  const stopReading = new AbortController();
+  const report = createReport();
   const attributes = new Set<string>();
-  const {
-    size,
-    name: fileName,
-    rows,
-    read,
-  } = await openRows({
-    path: file,
+  const input = await openRows({
+    path: run.file,
     format: run.format,
     encoding: run.encoding,
     delimiter: run.delimiter,
     onColumns: (columns) => checkColumns(map, columns),
     stdin,
-    signal: AbortSignal.any([signal, gone.signal]),
+    signal: AbortSignal.any([signal, stopReading.signal]),
   });
-  const rejected = await openRejectedOf(run, stdin);
-  const begun = dryRun ? undefined : await begin(run, { env: context.env, note });
-  const progress = showReading(size, read, stderr);
-  const toPayload = createToPayload({
-    source,
-    mapping: map,
-    onUnknown: (name) => keepName(attributes, name),
-  });
-  const pause = createPause();
-  const noteBelow = (line: string) => {
+  const rejectedFile = await openRejected(run, stdin);
+  const progress = showReading(input.size, input.read, stderr);
+  const note = (line: string) => {
     progress.clear();
-    note(line);
+    stderr.write(`${oneLine(line)}\n`);
   };
-  const onRetry = createTellOnce(noteBelow);
+  const throttle = createThrottle();
+  const onRetry = createRetryReporter(note);
+  const { id, canResume } = loadId(run);
   let failure: unknown;
   try {
     const options = {
-      toPayload,
+      toPayload: createToPayload({
+        source,
+        mapping: map,
+        onUnknown: (name) => addName(attributes, name),
+      }),
       deliver: (payload: object, key: string, stop: AbortSignal) =>
-        deliver(payload, key, { collector, pause, signal: stop, onRetry }),
+        deliver(payload, key, { collector, throttle, signal: stop, onRetry }),
       dryRun,
-      keyPrefix: `load-${begun?.id ?? ''}`,
-      rejected,
+      keyPrefix: `load-${id}`,
+      rejectedFile,
       signal,
-      gone,
-      tell(line: string) {
+      stopReading,
+      onBadRow(line: string) {
         progress.clear();
         print(line);
       },
-      onProgress: (counts: Readonly<Counts>, end: number) => progress.update(counts, end),
+      onProgress: (counts: Readonly<Counts>, end: number) => progress.advance(counts, end),
     };
-    await load(checkMapping(rows, map, noteBelow), options, report);
-    if (!report.isGivenUp) progress.complete(report.counts);
-    if (report.counts.read === 0 && !signal.aborted) throw noRecords(fileName, run.format, read);
+    await load(checkMapping(input.rows, map, note), options, report);
+    if (!report.hasGivenUp) progress.complete(report.counts);
+    if (report.counts.read === 0 && !signal.aborted) throw noRecords(input.name, run, input.read);
   } catch (error) {
     failure = error;
   }
-  await rejected.end().catch((error: unknown) => {
+  await rejectedFile?.end().catch((error: unknown) => {
     failure ??= error;
   });
   progress.stop();
-  const isWhole = failure === undefined && !report.isGivenUp && report.counts.failed === 0;
-  if (isWhole) await begun?.end();
-  // Where nothing was read, the failure says all there is to say.
-  const isBegun = report.counts.read > 0 || failure === undefined;
-  for (const line of isBegun ? describeRun(report.counts, { dryRun, attributes }) : []) print(line);
-  const next = begun?.isResumable ? 'it goes on where it stopped' : 'it begins anew';
-  // Ctrl-C that came when all was sent has stopped nothing.
-  conclude(report, { failure, isStopped: signal.aborted && !isWhole, next }, context);
-}
-
-/** Begins the load, or goes on with it. */
-async function begin(
-  { file, format, source, map, encoding, delimiter, collector, load: name, again }: IngestRun,
-  { env, note }: Pick<Context, 'env'> & { note: (line: string) => void },
-): Promise<Load> {
-  const fingerprint = await fingerprintOf(file, [format, [...(map ?? [])], encoding, delimiter]);
-  const begun = await beginLoad(
-    { collectorUrl: collector.url, source, fingerprint, name, again },
-    {
-      env,
-      onProblem: (reason) =>
-        note(`Nothing can be kept of this load (${reason}): once interrupted, it begins anew.`),
-    },
-  );
-  if (begun.resumedFrom !== undefined) {
-    note(
-      `Going on with the load of this file that began at ${begun.resumedFrom.toISOString()} and did not end; --again begins another.`,
-    );
+  // If nothing was read, the failure says everything.
+  if (report.counts.read > 0 || failure === undefined) {
+    for (const line of describe(report.counts, { dryRun, attributes })) print(line);
   }
-  return begun;
+  conclude(report, { failure, isStopped: signal.aborted, canResume }, context);
 }
 
 /**
- * Ends the command as the run ended.
- * @param next What comes of giving the command again.
+ * Returns the id of a load, which is part of every idempotency key. The same unchanged file, read in the same
+ * way, is the same load for the 24 hours of a key, so an interrupted run is resumed by repeating the command.
  */
-function conclude(
-  { counts, isGivenUp }: LoadReport,
-  { failure, isStopped, next }: { failure: unknown; isStopped: boolean; next: string },
-  { print, exitWith }: Context,
-): void {
-  if (isStopped) {
-    print(`It was stopped: give the command again, and ${next}.`);
-    exitWith(INTERRUPTED);
-  } else if (failure !== undefined) {
-    throw failure;
-  } else if (isGivenUp) {
-    throw new CommandError(
-      `too many records failed in a row, and no more were sent: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to where it is, then give the command again: ${next}`,
-    );
-  } else if (counts.refused + counts.failed + counts.unprocessed > 0) {
-    exitWith(1);
+function loadId(run: IngestRun): { id: string; canResume: boolean } {
+  if (run.load !== undefined) return { id: run.load, canResume: true };
+  const found = run.again === true || run.file === '-' ? undefined : statOf(run.file);
+  if (found === undefined) return { id: randomUUID(), canResume: false };
+  const { size, mtimeNs, ctimeNs, ino } = found;
+  const how = [run.format, [...(run.map ?? [])], run.encoding, run.delimiter, run.source];
+  const identity = JSON.stringify([[size, mtimeNs, ctimeNs, ino].map(String), how]);
+  return { id: hash('sha256', identity).slice(0, 32), canResume: true };
+}
+
+/** Returns the status of a regular file; undefined for pipes, terminals and missing files. */
+function statOf(file: string | number): BigIntStats | undefined {
+  try {
+    const options = { bigint: true } as const;
+    const found = typeof file === 'number' ? fstatSync(file, options) : statSync(file, options);
+    return found.isFile() ? found : undefined;
+  } catch {
+    return undefined;
   }
 }
 
-function noRecords(name: string, format: Format, read: Readonly<ReadBytes>): CommandError {
-  const reasons = {
-    csv: 'it names the columns and nothing more',
-    json: 'its array is empty',
-    jsonl: 'it has blank lines alone',
-  };
-  const reason = read.bytes === 0 ? 'it is empty' : reasons[format];
-  return new CommandError(`${name} has no records: ${reason}. Nothing was sent`);
+async function openRejected({ rejected, file }: IngestRun, stdin: Context['stdin']) {
+  if (rejected === undefined) return undefined;
+  const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
+  const [input, output] = [statOf(file === '-' ? (stdin.fd ?? -1) : file), statOf(path)];
+  if (input !== undefined && input.dev === output?.dev && input.ino === output.ino) {
+    throw new CommandError(`${path} is the file that is read: name another`);
+  }
+  return openRejectedFile(path);
 }
 
 function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string[]): void {
@@ -178,14 +152,103 @@ function checkColumns(map: ReadonlyMap<string, string>, columns: readonly string
   }
 }
 
-async function openRejectedOf(
-  { rejected, file }: IngestRun,
-  stdin: Context['stdin'],
-): Promise<Rejected> {
-  if (rejected === undefined) return noRejected;
-  const path = rejected === true ? `${file}.rejected.jsonl` : rejected;
-  if (isSameFile(file === '-' ? stdin.fd : file, path)) {
-    throw new CommandError(`${path} is the file that is read: name another`);
+function noRecords(name: string, { format }: IngestRun, read: Readonly<ReadBytes>): CommandError {
+  const reasons = {
+    csv: 'it names the columns and nothing more',
+    json: 'its array is empty',
+    jsonl: 'it has only blank lines',
+  };
+  const reason = read.bytes === 0 ? 'it is empty' : reasons[format];
+  return new CommandError(`${name} has no records: ${reason}. Nothing was sent`);
+}
+
+/** Shows the progress through a file. */
+type ReadingProgress = Progress & {
+  advance(counts: Readonly<Counts>, end: number): void;
+  complete(counts: Readonly<Counts>): void;
+};
+
+/** @param size The file's size in bytes; undefined for a pipe. */
+function showReading(
+  size: number | undefined,
+  read: Readonly<ReadBytes>,
+  output: Output,
+): ReadingProgress {
+  let shown = 0;
+  if (size === undefined) {
+    return {
+      ...noProgress,
+      advance(counts) {
+        if (counts.read < shown + STEP) return;
+        shown = counts.read;
+        output.write(`${countRecords(shown)}\n`);
+      },
+      complete: () => undefined,
+    };
   }
-  return openRejected(path);
+  const total = Math.ceil(size / KIBIBYTE);
+  const progress = showProgress({ what: 'KiB', total }, output);
+  return {
+    ...progress,
+    advance(counts, end) {
+      const bytes = (end / read.utf8Bytes) * read.bytes;
+      progress.update(Math.min(Math.floor(bytes / KIBIBYTE), total - 1), countRecords(counts.read));
+    },
+    complete: (counts) => progress.update(total, countRecords(counts.read)),
+  };
+}
+
+function countRecords(count: number): string {
+  return count === 1 ? '1 record' : `${count} records`;
+}
+
+function describe(
+  { read, accepted, known, unprocessed, rejected, failed }: Counts,
+  { dryRun, attributes }: { dryRun: boolean; attributes: ReadonlySet<string> },
+): string[] {
+  const unsent = read - accepted - known - unprocessed - rejected - failed;
+  const counts = [
+    `${accepted} accepted`,
+    `${known} already known`,
+    ...(unprocessed === 0 ? [] : [`${unprocessed} known but not processed`]),
+    `${rejected} rejected`,
+    `${failed} failed`,
+    ...(unsent === 0 ? [] : [`${unsent} not sent`]),
+  ];
+  return [
+    ...(attributes.size === 0
+      ? []
+      : [`Not fields of a payload, so kept in its attributes: ${listNames(attributes)}`]),
+    dryRun
+      ? `Read ${countRecords(read)}: ${read - rejected} can be sent, ${rejected} cannot. Nothing was sent.`
+      : `Read ${countRecords(read)}: ${counts.join(', ')}.`,
+    ...(unprocessed === 0
+      ? []
+      : [
+          'The collector has the records that were not processed: GET /api/v1/raw/{raw_id} says why, and POST /api/v1/admin/raw/retry puts them back in the queue.',
+        ]),
+  ];
+}
+
+/** Ends the command with the status of the run. */
+function conclude(
+  { counts, hasGivenUp }: LoadReport,
+  options: { failure: unknown; isStopped: boolean; canResume: boolean },
+  { print, exitWith }: Context,
+): void {
+  const { failure, isStopped, canResume } = options;
+  const next = canResume ? 'it continues where it stopped' : 'it starts from the beginning';
+  // A Ctrl-C after the last record has stopped nothing.
+  if (isStopped && (failure !== undefined || hasGivenUp || counts.failed > 0)) {
+    print(`It was stopped: give the command again, and ${next}.`);
+    exitWith(INTERRUPTED);
+  } else if (failure !== undefined) {
+    throw failure;
+  } else if (hasGivenUp) {
+    throw new CommandError(
+      `too many records failed in a row, so it stopped: see the reasons above, start the collector (npm start) or set COLLECTOR_URL to its address, then give the command again: ${next}`,
+    );
+  } else if (counts.rejected + counts.failed + counts.unprocessed > 0) {
+    exitWith(1);
+  }
 }

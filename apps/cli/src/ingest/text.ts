@@ -1,89 +1,105 @@
-import { CommandError } from '../command-error.ts';
-import { describeMismatch, HEAD_BYTES } from './encoding.ts';
+import { CommandError } from '../command.ts';
 
-/** What to read as text, and how. */
-export type TextOptions = {
-  /** The file's name, for error messages. */
-  name: string;
-  /** A label of the Encoding Standard, such as `utf-8` or `windows-1251`. */
-  encoding: string;
-};
+/** The first bytes, which tell the encoding. */
+const HEAD_BYTES = 64;
 
-/** How many bytes have been read, and how many those are as UTF-8. */
+/** Fewer characters beyond ASCII may be valid UTF-8 by chance. */
+const MIN_UTF8_CHARACTERS = 8;
+
+/** The number of bytes read so far, and their number as UTF-8. */
 export type ReadBytes = { bytes: number; utf8Bytes: number };
 
 /**
- * Decodes bytes as they come; a byte order mark is left out.
- * @param read Is counted up.
- * @throws CommandError where the beginning is plainly of another encoding, or at the first byte that is not of this
- *   one, with its line: text that is read by the wrong encoding would be stored as nonsense.
+ * Decodes bytes as they arrive, without a byte order mark.
+ * @param options.name The file's name, for error messages.
+ * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
+ * @param read Counted up.
+ * @throws CommandError if the bytes are not of this encoding, with the line: a wrong encoding would store
+ *   nonsense.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
-  { name, encoding }: TextOptions,
+  { name, encoding }: { name: string; encoding: string },
   read: ReadBytes,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder(encoding, { fatal: true });
   let line = 1;
-  let last: Uint8Array = new Uint8Array();
-  function decode(chunk?: Uint8Array): string {
-    try {
-      return decoder.decode(chunk, { stream: chunk !== undefined });
-    } catch (cause) {
-      throw new CommandError(notText(name, encoding, line + linesBeforeFault(last, encoding)), {
-        cause,
-      });
-    }
-  }
   for await (const chunk of withWholeHead(bytes)) {
-    const mismatch = read.bytes === 0 ? describeMismatch(chunk, decoder.encoding) : undefined;
+    const mismatch = read.bytes === 0 ? mismatchOf(chunk, decoder.encoding) : undefined;
     if (mismatch !== undefined) throw new CommandError(`${name} ${mismatch}`);
-    last = chunk;
     const text = decode(chunk);
     line += countLines(text);
     read.bytes += chunk.length;
     read.utf8Bytes += Buffer.byteLength(text);
-    if (text !== '') yield text;
+    yield text;
   }
-  last = new Uint8Array();
-  const rest = decode();
-  if (rest !== '') yield rest;
-}
+  yield decode();
 
-/** Joins the first chunks until there is enough to tell the encoding. */
-async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let head = Buffer.alloc(0);
-  let isWhole = false;
-  for await (const chunk of chunks) {
-    if (isWhole) {
-      yield chunk;
-      continue;
+  function decode(chunk?: Uint8Array): string {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch (cause) {
+      // A lenient decoder marks the fault with U+FFFD.
+      const [before = ''] = new TextDecoder(encoding).decode(chunk).split('\uFFFD', 1);
+      const [label, advice] =
+        decoder.encoding === 'utf-8'
+          ? ['UTF-8', 'save it as UTF-8, or name its encoding, such as --encoding windows-1251']
+          : [decoder.encoding, 'name another with --encoding'];
+      throw new CommandError(
+        `${name} is not ${label} text (line ${line + countLines(before)}): ${advice}`,
+        { cause },
+      );
     }
-    head = Buffer.concat([head, chunk]);
-    isWhole = head.length >= HEAD_BYTES;
-    if (isWhole) yield head;
   }
-  if (!isWhole && head.length > 0) yield head;
 }
 
-function notText(name: string, encoding: string, line: number): string {
-  const known = new TextDecoder(encoding).encoding;
-  const advice =
-    known === 'utf-8'
-      ? 'save it as UTF-8, or name its encoding, such as --encoding windows-1251'
-      : 'name another with --encoding';
-  return `${name} is not ${known === 'utf-8' ? 'UTF-8' : known} text (line ${line}): ${advice}`;
+/** Joins the first chunks until they tell the encoding. */
+async function* withWholeHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let head: Buffer | undefined = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    if (head === undefined) {
+      yield chunk;
+    } else {
+      head = Buffer.concat([head, chunk]);
+      if (head.length < HEAD_BYTES) continue;
+      yield head;
+      head = undefined;
+    }
+  }
+  if (head !== undefined && head.length > 0) yield head;
 }
 
-/** What cannot be decoded becomes U+FFFD where nobody forbids it. */
-function linesBeforeFault(chunk: Uint8Array, encoding: string): number {
-  const text = new TextDecoder(encoding).decode(chunk);
-  const fault = text.indexOf('\uFFFD');
-  return countLines(fault === -1 ? text : text.slice(0, fault));
+/** Returns the likely encoding and what to do; undefined when the first bytes fit the chosen one. */
+function mismatchOf(head: Uint8Array, encoding: string): string | undefined {
+  const firstZero = head.indexOf(0);
+  const utf16 =
+    head[0] === 0xff && head[1] === 0xfe
+      ? 'utf-16le'
+      : head[0] === 0xfe && head[1] === 0xff
+        ? 'utf-16be'
+        : firstZero === -1
+          ? undefined
+          : `utf-16${firstZero % 2 === 1 ? 'le' : 'be'}`;
+  if (encoding.startsWith('utf-16')) {
+    if (utf16 === encoding || head.length < HEAD_BYTES) return undefined;
+    return `is not ${encoding} text: leave --encoding out for UTF-8, or name another`;
+  }
+  if (utf16 !== undefined) return `is UTF-16 text: add --encoding ${utf16}`;
+  return encoding !== 'utf-8' && isUtf8(head)
+    ? 'is UTF-8 text: leave --encoding out'
+    : undefined;
+}
+
+function isUtf8(head: Uint8Array): boolean {
+  try {
+    // The last character may be incomplete.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true });
+    return (text.match(/[^\p{ASCII}]/gu) ?? []).length >= MIN_UTF8_CHARACTERS;
+  } catch {
+    return false;
+  }
 }
 
 function countLines(text: string): number {
-  let count = 0;
-  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
-  return count;
+  return text.split('\n').length - 1;
 }

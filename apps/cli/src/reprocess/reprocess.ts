@@ -1,126 +1,243 @@
+import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Choice, Maintenance, Reading } from '@oselya/collector';
-import type { Io } from '../context.ts';
+import type { Io } from '../command.ts';
 import { noProgress, showProgress } from '../progress.ts';
-import { openSpool } from './spool.ts';
 import {
   countReading,
+  createSummary,
   describeFailure,
+  describeImages,
   describeReading,
   describeReadings,
   describeWritten,
-  emptySummary,
-  type Summary,
+  type ImagesSummary,
 } from './summary.ts';
-import { type Stop, walk } from './walk.ts';
-import { createWriter } from './writer.ts';
 
-/** Which listings are read again, and how the person takes part in it. */
-export type ReprocessOptions = {
-  choice: Choice;
+/** How the operator takes part in a run. */
+export type RunOptions = {
   limit: number;
   dryRun: boolean;
-  /** Write without being asked. */
+  /** Writes without a question. */
   yes: boolean;
-  verbose: boolean;
-  /** Stops it: what has begun to be written ends, and nothing more is begun. */
+  /** Stops it: writes in progress finish, and nothing more begins. */
   signal: AbortSignal;
   print: (line: string) => void;
-  /** What `print` writes to, and where the progress is shown. */
+  /** The streams behind `print` and the progress. */
   output: Pick<Io, 'stdout' | 'stderr'>;
-  /** Asks the person at the terminal; the signal takes the question back. */
-  ask: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
+  /** Asks the operator; the signal withdraws the question. */
+  confirm: (question: string, signal: AbortSignal | undefined) => Promise<boolean>;
 };
 
-/** What a run has done, and what stopped it unless it came to its end. */
-export type Run = { summary: Summary; stopped: Stop | undefined };
+/** The early end of a run. */
+export type Stop = {
+  /** All chosen listings up to this id are done. */
+  after: number | undefined;
+  /** The failure; missing when the operator stopped the run. */
+  error?: unknown;
+};
+
+/** The number of failed listings, and the early end of the run. */
+export type RunResult = { failed: number; stopped: Stop | undefined };
 
 /**
- * Reads listings again and tells what would change; then, when that is wanted, writes it. Without a
- * question in between each listing is written as soon as it is read. A run that stops or fails while it
- * reads asks all the same, since what was read by then is paid for.
+ * Reads listings again, prints what would change, and writes it after a question. With `yes` each listing is
+ * written as soon as it is read. A reading that stops or fails leads to the question all the same, because
+ * its model calls are paid.
  */
 export async function reprocess(
   maintenance: Pick<Maintenance, 'reprocess' | 'parallel'>,
-  { choice, limit, dryRun, yes, verbose, signal, print, output, ask }: ReprocessOptions,
-): Promise<Run> {
-  const { reprocess: work } = maintenance;
+  { choice, verbose, ...options }: RunOptions & { choice: Choice; verbose: boolean },
+): Promise<RunResult> {
+  const { limit, dryRun, yes, signal, print, output, confirm } = options;
+  const { reprocess: work, parallel } = maintenance;
   const { after } = choice;
-  const summary = emptySummary();
+  const summary = createSummary();
   let progress = noProgress;
-  /** Prints lines above the progress. */
-  const tell = (lines: readonly string[]) => {
+  const report = (lines: readonly string[]) => {
     if (lines.length > 0) progress.clear();
     for (const line of lines) print(line);
   };
-  const writer = createWriter(maintenance, (listingId, written) => {
-    summary.written[written.outcome] += 1;
-    tell(describeFailure(listingId, written));
-  });
-  await using spool = await openSpool<Reading>();
 
-  async function read(): Promise<Stop | undefined> {
-    const total = Math.min(limit, await work.count(choice));
-    const isPrinting = verbose && output.stdout.isTTY === true;
-    progress = isPrinting ? noProgress : showProgress({ what: 'listings', total }, output.stderr);
-    const stop = await walk(
-      work.read(choice, { limit, signal, dryRun }),
-      async (reading) => {
-        countReading(summary, reading);
-        if (verbose || reading.outcome === 'failed') tell(describeReading(reading));
-        if (reading.outcome !== 'read' || dryRun) return;
-        await (yes ? writer.write(reading) : spool.add(reading));
-      },
-      {
-        after,
-        signal,
-        onDone: (count) => progress.update(count, `${summary.changing} would change`),
-      },
-    );
-    const ended = await endWriting(stop);
-    progress.stop();
-    return ended;
+  const writing = new Set<Promise<void>>();
+  const failures: { listingId: number; error: unknown }[] = [];
+
+  async function writeOne(reading: Reading): Promise<void> {
+    const { listingId } = reading;
+    try {
+      const written = await work.write(reading);
+      summary.written[written.outcome] += 1;
+      report(describeFailure(listingId, written));
+    } catch (error) {
+      failures.push({ listingId, error });
+    }
   }
 
-  async function writeSpooled(stoppedBy: AbortSignal | undefined): Promise<Stop | undefined> {
-    progress = showProgress({ what: 'listings', total: summary.read.read }, output.stderr);
-    const stop = await walk(spool.values(), (reading) => writer.write(reading), {
-      after,
-      signal: stoppedBy,
-      onDone: (count) => progress.update(count),
-    });
-    const ended = await endWriting(stop);
-    progress.stop();
-    return ended;
+  /** Starts to write a reading when a slot is free. @throws The failure of an earlier one. */
+  async function write(reading: Reading): Promise<void> {
+    if (writing.size >= parallel) await Promise.race(writing);
+    if (failures[0] !== undefined) throw failures[0].error;
+    const one = writeOne(reading).finally(() => writing.delete(one));
+    writing.add(one);
   }
 
-  /** Waits for what is being written; what comes after one that could not be written is not done. */
+  /** Waits for all writes. The run continues before the first listing that could not be written. */
   async function endWriting(stop: Stop | undefined): Promise<Stop | undefined> {
-    const failure = await writer.end();
+    await Promise.all(writing);
+    progress.stop();
+    const [failure] = failures.toSorted((one, other) => one.listingId - other.listingId);
     if (failure === undefined) return stop;
     const before = failure.listingId - 1;
     return { error: failure.error, after: Math.min(stop?.after ?? before, before) || undefined };
   }
 
-  const stopped = await read();
+  const result = (stopped: Stop | undefined): RunResult => {
+    const { read, written } = summary;
+    return { failed: read.failed + written.failed + written.kept + written.incomplete, stopped };
+  };
+
+  await using spool = await openSpool<Reading>();
+  const total = Math.min(limit, await work.count(choice));
+  // Verbose lines on a terminal are progress enough.
+  if (!verbose || output.stdout.isTTY !== true) {
+    progress = showProgress({ what: 'listings', total }, output.stderr);
+  }
+  const stopped = await walk(
+    work.read(choice, { limit, signal, dryRun }),
+    async (reading) => {
+      countReading(summary, reading);
+      if (verbose || reading.outcome === 'failed') report(describeReading(reading));
+      if (reading.outcome !== 'read' || dryRun) return;
+      await (yes ? write(reading) : spool.add(reading));
+    },
+    {
+      after,
+      signal,
+      onDone: (count) => progress.update(count, `${summary.changing} would change`),
+    },
+  ).then(endWriting);
   for (const line of describeReadings(summary)) print(line);
   if (yes) {
     for (const line of describeWritten(summary)) print(line);
-    return { summary, stopped };
+    return result(stopped);
   }
   const question =
     stopped === undefined
       ? `Write ${summary.read.read} listings?`
-      : `It stopped. Write the ${summary.read.read} listings that were read by then?`;
-  // Who has stopped the reading is asked, and a further Ctrl-C is a no.
-  const stoppedBy = stopped === undefined ? signal : undefined;
-  const isWanted = !dryRun && summary.read.read > 0 && (await ask(question, stoppedBy));
-  if (!isWanted) {
+      : `It stopped. Write the ${summary.read.read} listings read so far?`;
+  // After a stop the question stays; another Ctrl-C answers no.
+  const questionSignal = stopped === undefined ? signal : undefined;
+  if (dryRun || summary.read.read === 0 || !(await confirm(question, questionSignal))) {
     print('Nothing was changed.');
     const isStopped = stopped !== undefined || signal.aborted;
-    if (dryRun || !isStopped) return { summary, stopped };
-    return { summary, stopped: { ...stopped, after } };
+    return result(dryRun || !isStopped ? stopped : { ...stopped, after });
   }
-  const cut = await writeSpooled(stoppedBy);
+  progress = showProgress({ what: 'listings', total: summary.read.read }, output.stderr);
+  const cut = await walk(spool.values(), write, {
+    after,
+    signal: questionSignal,
+    onDone: (count) => progress.update(count),
+  }).then(endWriting);
   for (const line of describeWritten(summary)) print(line);
-  return { summary, stopped: cut ?? stopped };
+  return result(cut ?? stopped);
+}
+
+/**
+ * Counts the listings whose images were described by another prompt or model, or by none, and describes those
+ * again after a question.
+ */
+export async function reprocessImages(
+  { reprocessPictures: work }: Pick<Maintenance, 'reprocessPictures'>,
+  { choice, ...options }: RunOptions & { choice: Omit<Choice, 'outdated'> },
+): Promise<RunResult> {
+  const { limit, dryRun, yes, signal, print, output, confirm } = options;
+  const { after } = choice;
+  const summary: ImagesSummary = { described: 0, left: 0, failed: 0 };
+  const total = Math.min(limit, await work.count(choice));
+  print(`${total} listings have images that another prompt or model described, or none.`);
+  const question = `Describe those of ${total} listings?`;
+  if (dryRun || total === 0 || !(yes || (await confirm(question, signal)))) {
+    print('Nothing was changed.');
+    return { failed: 0, stopped: signal.aborted ? { after } : undefined };
+  }
+  const progress = showProgress({ what: 'listings', total }, output.stderr);
+  const stopped = await walk(
+    work.describe(choice, { limit, signal }),
+    (described) => {
+      summary[described.outcome] += 1;
+      const lines = describeFailure(described.listingId, described);
+      if (lines.length > 0) progress.clear();
+      for (const line of lines) print(line);
+      return Promise.resolve();
+    },
+    { after, signal, onDone: (count) => progress.update(count) },
+  );
+  progress.stop();
+  for (const line of describeImages(summary)) print(line);
+  return { failed: summary.failed, stopped };
+}
+
+/**
+ * Handles listings in the order of their ids. It never throws.
+ * @param options.after The id after which nothing is done yet.
+ * @returns Undefined when all are done.
+ */
+async function walk<Item extends { listingId: number }>(
+  items: AsyncIterable<Item>,
+  work: (item: Item) => Promise<void>,
+  options: {
+    after: number | undefined;
+    signal: AbortSignal | undefined;
+    onDone: (count: number) => void;
+  },
+): Promise<Stop | undefined> {
+  const { signal, onDone } = options;
+  let { after } = options;
+  let count = 0;
+  try {
+    for await (const item of items) {
+      await work(item);
+      after = item.listingId;
+      count += 1;
+      onDone(count);
+      if (signal?.aborted === true) return { after };
+    }
+    return undefined;
+  } catch (error) {
+    return signal?.aborted === true ? { after } : { after, error };
+  }
+}
+
+/** A queue of values on disk, because they may not fit into memory. */
+type Spool<Value> = AsyncDisposable & {
+  add(value: Value): Promise<void>;
+  /** Yields all values in order. Nothing can be added afterwards. */
+  values(): AsyncGenerator<Value>;
+};
+
+/** Opens a spool in an unlinked file: nobody else can read it, and it ends with the process. */
+async function openSpool<Value>(): Promise<Spool<Value>> {
+  const folder = await mkdtemp(join(tmpdir(), 'oselya-'));
+  let file: FileHandle;
+  try {
+    file = await open(join(folder, 'values.jsonl'), 'wx+');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+  return {
+    async add(value) {
+      await file.appendFile(`${JSON.stringify(value)}\n`);
+    },
+    async *values() {
+      let rest = '';
+      // `node:readline` would also split at the line separators that JSON leaves unescaped.
+      for await (const chunk of file.createReadStream({ start: 0, encoding: 'utf8' })) {
+        const lines = `${rest}${String(chunk)}`.split('\n');
+        rest = lines.pop() ?? '';
+        for (const line of lines) yield JSON.parse(line) as Value;
+      }
+    },
+    [Symbol.asyncDispose]: () => file.close(),
+  };
 }

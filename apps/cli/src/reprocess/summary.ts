@@ -1,21 +1,23 @@
 import type { Described, ReadOutcome, WriteOutcome } from '@oselya/collector';
 import { oneLine } from '../terminal.ts';
 
-/** A value in a line of changes has so many characters at most. */
-const LONGEST_VALUE = 60;
+const MAX_VALUE_LENGTH = 60;
 
-/** What a run has found and done so far. */
+/** The results of a run so far. */
 export type Summary = {
   read: Record<ReadOutcome['outcome'], number>;
-  /** Listings of which something would change. */
+  /** The number of listings that would change. */
   changing: number;
-  /** In how many listings each field would change. */
+  /** For each field, the number of listings in which it would change. */
   fields: Record<string, number>;
   written: Record<WriteOutcome['outcome'], number>;
 };
 
-/** A summary before anything is read. */
-export function emptySummary(): Summary {
+/** The results of describing images, by listing. */
+export type ImagesSummary = Record<Described['outcome'], number>;
+
+/** Creates an empty summary. */
+export function createSummary(): Summary {
   return {
     read: { read: 0, payload_gone: 0, in_progress: 0, not_a_listing: 0, failed: 0 },
     changing: 0,
@@ -33,11 +35,12 @@ export function countReading(summary: Summary, reading: ReadOutcome): void {
   for (const field of fields) summary.fields[field] = (summary.fields[field] ?? 0) + 1;
 }
 
-/** A reading in detail: a line for each field that would change, or why the listing stays as it is. */
+/** Returns a line for each field that would change, or the reason why the listing stays unchanged. */
 export function describeReading(reading: ReadOutcome): string[] {
   const name = `listing ${reading.listingId}`;
-  if (reading.outcome === 'not_a_listing')
-    return [`${name}: no listing: ${oneLine(reading.reason)}`];
+  if (reading.outcome === 'not_a_listing') {
+    return [`${name}: not a listing: ${oneLine(reading.reason)}`];
+  }
   if (reading.outcome === 'failed') return describeFailure(reading.listingId, reading);
   if (reading.outcome !== 'read') return [];
   return Object.entries(reading.changes).map(
@@ -45,7 +48,7 @@ export function describeReading(reading: ReadOutcome): string[] {
   );
 }
 
-/** What a listing failed on, as a line for a terminal; none where it did not. */
+/** Returns the failure of a listing as a line, or nothing. */
 export function describeFailure(
   listingId: number,
   result: { outcome: string } | { outcome: string; error: Error },
@@ -54,43 +57,40 @@ export function describeFailure(
   return [`listing ${listingId}: ${result.outcome}: ${oneLine(result.error.message)}`];
 }
 
-/** What was read, as lines for a terminal. */
+/** Returns the results of reading as lines. */
 export function describeReadings({ read, changing, fields }: Summary): string[] {
   const rows = Object.entries(fields).toSorted(([, one], [, other]) => other - one);
   return [
     `${read.read} listings were read again: ${changing} would change.`,
     ...rows.map(([field, listings]) => `  ${field}: ${listings}`),
-    ...some(read.not_a_listing, 'are no listings for the model now, and stay as they are'),
-    ...some(read.failed, 'the model failed on'),
+    ...some(read.not_a_listing, 'are not listings for the model now, and stay unchanged'),
+    ...some(read.failed, 'failed in the model'),
     ...some(read.payload_gone, 'have no payload any more: it was cleaned up'),
-    ...some(read.in_progress, 'have a payload on its way'),
+    ...some(read.in_progress, 'have a payload in progress'),
   ];
 }
 
-/** What was written, as lines for a terminal. */
+/** Returns the results of writing as lines. */
 export function describeWritten({ written }: Summary): string[] {
   return [
     `${written.written + written.incomplete} listings were written.`,
     ...some(
       written.incomplete,
-      'of them the model failed on afterwards: the lines above say why; oselya backfill-embeddings makes their embeddings',
+      'of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
     ),
-    ...some(written.changed, 'have another payload meanwhile, and were left alone'),
-    ...some(written.queued, 'are back in the queue, for a worker'),
-    ...some(written.kept, 'could not be written, and are as they were: the lines above say why'),
-    ...some(written.failed, 'failed: see their payloads, and put them back with the retry'),
+    ...some(written.changed, 'have a newer payload, and stay unchanged'),
+    ...some(written.queued, 'are back in the queue'),
+    ...some(written.kept, 'could not be written, and stay unchanged: see the reasons above'),
+    ...some(written.failed, 'failed: see their payloads, and retry them'),
   ];
 }
 
-/** What became of listings whose pictures were to be described again. */
-export type PicturesSummary = Record<Described['outcome'], number>;
-
-/** What was described, as lines for a terminal. */
-export function describePictures({ described, left, failed }: PicturesSummary): string[] {
+/** Returns the results of describing images as lines. */
+export function describeImages({ described, left, failed }: ImagesSummary): string[] {
   return [
-    `The pictures of ${described} listings were described.`,
-    ...some(left, 'have no payload that is completed, and were left alone'),
-    ...some(failed, 'failed, and are as they were: the lines above say why'),
+    `The images of ${described} listings were described.`,
+    ...some(left, 'have no completed payload, and stay unchanged'),
+    ...some(failed, 'failed, and stay unchanged: see the reasons above'),
   ];
 }
 
@@ -100,5 +100,5 @@ function some(count: number, what: string): string[] {
 
 function show(value: unknown): string {
   const text = oneLine(JSON.stringify(value ?? null));
-  return text.length <= LONGEST_VALUE ? text : `${text.slice(0, LONGEST_VALUE - 1)}…`;
+  return text.length <= MAX_VALUE_LENGTH ? text : `${text.slice(0, MAX_VALUE_LENGTH - 1)}…`;
 }

@@ -3,9 +3,9 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { CommandError } from '../../command-error.ts';
-import { parseJson } from '../../json.ts';
-import { userFolder } from '../../user-folder.ts';
+import { CommandError } from '../../command.ts';
+import { parseJson } from '../../http.ts';
+import { configFolder } from '../../user-folder.ts';
 import { type SignIn, signInSchema } from '../assistant.ts';
 
 const content = Type.Record(Type.String(), signInSchema);
@@ -22,7 +22,7 @@ export class KeptSignIns {
   readonly path: string;
 
   constructor(env: NodeJS.ProcessEnv) {
-    this.path = join(userFolder('config', env), 'sign-ins.json');
+    this.path = join(configFolder(env), 'sign-ins.json');
   }
 
   /** The sign-in at an assistant, where there is one. */

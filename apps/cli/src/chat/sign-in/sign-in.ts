@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLoopback, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
-import { CommandError } from '../../command-error.ts';
+import { CommandError } from '../../command.ts';
 import { oneLine } from '../../terminal.ts';
 import type { Assistant, SignIn } from '../assistant.ts';
 import { listenForBrowser } from './loopback.ts';

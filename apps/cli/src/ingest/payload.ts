@@ -1,0 +1,212 @@
+import { isDeepStrictEqual } from 'node:util';
+import { PayloadSchema } from '@oselya/collector/payload';
+import type { TSchema } from 'typebox';
+import { CommandError } from '../command.ts';
+import { parseJson } from '../http.ts';
+import { oneLine } from '../terminal.ts';
+import { isRecord, type Row } from './rows.ts';
+
+/** The kind of a field's value. A price is a number that never has thousandths. */
+type Kind = 'text' | 'number' | 'price' | 'list' | 'object';
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  number: 'number',
+  integer: 'number',
+  array: 'list',
+  object: 'object',
+};
+
+/** The fields of a payload that a file may fill, with their kinds. */
+const kinds = new Map<string, Kind>(
+  Object.entries<TSchema>(PayloadSchema.properties)
+    .filter(([field]) => field !== 'source_slug')
+    .map(([field, schema]) => [field, KINDS[String(Reflect.get(schema, 'type'))] ?? 'text']),
+);
+kinds.set('price', 'price');
+
+/** The names of those fields. */
+export const FIELDS: readonly string[] = [...kinds.keys()];
+
+const REQUIRED: ReadonlySet<string> = new Set(PayloadSchema.required);
+
+/** The records that are searched for a mapped column before the first one is sent. */
+const MAX_HELD_ROWS = 100;
+
+const MAX_NAMES = 20;
+
+/** How records become payloads. */
+export type PayloadOptions = {
+  /** The source of all payloads, whatever the file says. */
+  source: string;
+  /** The column of each mapped field. */
+  mapping: ReadonlyMap<string, string>;
+  /** Called with each name that is not a field of a payload. */
+  onUnknown: (name: string) => void;
+};
+
+/**
+ * Returns a function that turns a record into a payload, or names the reason why it cannot. A name that is a
+ * field becomes that field unless the field is mapped; everything else goes into `attributes`. Two different
+ * values for one attribute are an error, because one of them would be lost.
+ */
+export function createToPayload({ source, mapping, onUnknown }: PayloadOptions) {
+  const mapped = new Set(mapping.values());
+
+  return (
+    record: Record<string, unknown>,
+  ): { payload: Record<string, unknown> } | { reason: string } => {
+    const payload: Record<string, unknown> = { source_slug: source };
+    const others: [string, unknown][] = [];
+    for (const [name, value] of Object.entries(record)) {
+      if (mapped.has(name) || isBlank(value)) continue;
+      const kind = mapping.has(name) ? undefined : kinds.get(name);
+      if (kind !== undefined) {
+        payload[name] = toValue(kind, value);
+      } else if (name !== 'source_slug') {
+        onUnknown(name);
+        others.push([name, value]);
+      }
+    }
+    for (const [field, column] of mapping) {
+      const found = Object.hasOwn(record, column) ? record[column] : undefined;
+      const value = toValue(kinds.get(field) ?? 'text', found);
+      if (value !== undefined) payload[field] = value;
+    }
+    const own = payload['attributes'] ?? {};
+    // The schema rejects attributes that are not an object.
+    if (others.length > 0 && isRecord(own)) {
+      const twice = others.find(
+        ([name, value]) => Object.hasOwn(own, name) && !isDeepStrictEqual(own[name], value),
+      );
+      if (twice !== undefined) {
+        return {
+          reason: `${twice[0]} is given twice, by itself and within attributes: leave one of them out`,
+        };
+      }
+      payload['attributes'] = Object.fromEntries([...others, ...Object.entries(own)]);
+    }
+    return { payload };
+  };
+}
+
+/**
+ * Converts a value of a file to the kind of its field: numbers and lists from text, and ids from numbers.
+ * Other values stay as they are, and the payload's schema judges them; nothing is guessed.
+ * @returns Undefined for null and blank text.
+ */
+export function toValue(kind: Kind, value: unknown): unknown {
+  if (isBlank(value)) return undefined;
+  // JSON.parse has already rounded a longer number, and two ids would become one.
+  if (kind === 'text') return Number.isSafeInteger(value) ? String(value) : value;
+  if (typeof value !== 'string') return value;
+  const text = value.trim();
+  if (kind === 'number' || kind === 'price') {
+    return isAmbiguous(kind, text) ? value : (toNumber(text) ?? value);
+  }
+  const json = /^[[{]/.test(text) ? parseJson(text) : undefined;
+  return json ?? (kind === 'list' ? splitList(text) : value);
+}
+
+function isBlank(value: unknown): boolean {
+  return value === null || value === undefined || (typeof value === 'string' && value.trim() === '');
+}
+
+// Digits, or groups of three with any kind of space between them; then decimals.
+const NUMBER = /^([+-]?)(\d{1,3}(?:[ \u00A0\u2009\u202F]\d{3})+|\d+)(?:[.,](\d+))?$/;
+// "1,200" is twelve hundred to some and one and a fifth to others; so is a price of "1.200".
+const AMBIGUOUS = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/;
+
+function isAmbiguous(kind: Kind, text: string): boolean {
+  return AMBIGUOUS.test(text) && (kind === 'price' || text.includes(','));
+}
+
+/** Returns how to write a rejected value that has two readings; undefined for other values. */
+export function adviceOn(field: string, value: unknown): string | undefined {
+  const kind = kinds.get(field) ?? 'text';
+  if (kind === 'text' && typeof value === 'number') return 'quote it, so that no digit is lost';
+  if ((kind !== 'number' && kind !== 'price') || typeof value !== 'string') return undefined;
+  const text = value.trim();
+  if (!isAmbiguous(kind, text)) return undefined;
+  const whole = text.replace(/[.,]/, '');
+  const decimal = Number(text.replace(',', '.'));
+  return `${text} may be ${whole} or ${decimal}: write ${whole}, or at most two decimals`;
+}
+
+function toNumber(text: string): number | undefined {
+  const match = NUMBER.exec(text);
+  if (match === null) return undefined;
+  const [, sign = '', digits = '', decimals = '0'] = match;
+  return Number(`${sign}${digits.replaceAll(/\D/g, '')}.${decimals}`);
+}
+
+/** Splits phones or addresses. Addresses may contain commas, but none follows a space. */
+function splitList(text: string): string[] {
+  const separator = /^https?:/i.test(text) ? /[\s|]+|[,;](?=https?:)|[,;]\s+/i : /[,;|\n]/;
+  return text
+    .split(separator)
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+/** Adds a name for `listNames`. One more than it shows says that there are more. */
+export function addName(names: Set<string>, name: string): void {
+  if (names.size <= MAX_NAMES) names.add(name);
+}
+
+/** Returns names in one line. */
+export function listNames(names: ReadonlySet<string>): string {
+  const shown = [...names].slice(0, MAX_NAMES).map(oneLine).join(', ');
+  return names.size > MAX_NAMES ? `${shown}, …` : shown;
+}
+
+/**
+ * Yields rows after checking that the first of them have each mapped column.
+ * @param onMissing Called when they lack the column of an optional field, which may be rare.
+ * @throws CommandError before anything is sent, when they lack the column of a required field, or the whole
+ *   file lacks a column.
+ */
+export async function* checkMapping(
+  rows: AsyncIterable<Row>,
+  mapping: ReadonlyMap<string, string>,
+  onMissing: (line: string) => void,
+): AsyncGenerator<Row> {
+  const missing = new Map(mapping);
+  const names = new Set<string>();
+  let records = 0;
+  let held: Row[] | undefined = [];
+
+  function judge(isWhole: boolean): void {
+    // Without a readable record, the bad rows are the cause to report.
+    if (missing.size === 0 || records === 0) return;
+    const [field = '', column = ''] =
+      [...missing].find(([name]) => REQUIRED.has(name)) ?? [...missing][0] ?? [];
+    const subject = isWhole ? 'no record has' : `none of the first ${records} records has`;
+    const message = `${subject} ${JSON.stringify(oneLine(column))} (--map ${field}=${oneLine(column)})`;
+    if (isWhole || REQUIRED.has(field)) {
+      throw new CommandError(`${message}: they have ${listNames(names)}`);
+    }
+    onMissing(`Their ${field} is missing: ${message}.`);
+  }
+
+  for await (const row of rows) {
+    if (held === undefined) {
+      yield row;
+      continue;
+    }
+    if ('fields' in row) {
+      records += 1;
+      for (const name of Object.keys(row.fields)) addName(names, name);
+      for (const [field, column] of missing) {
+        if (Object.hasOwn(row.fields, column)) missing.delete(field);
+      }
+    }
+    held.push(row);
+    if (missing.size > 0 && held.length < MAX_HELD_ROWS) continue;
+    judge(false);
+    yield* held;
+    held = undefined;
+  }
+  if (held === undefined) return;
+  judge(true);
+  yield* held;
+}

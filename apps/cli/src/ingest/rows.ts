@@ -1,0 +1,227 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { addAbortSignal } from 'node:stream';
+import { ArrayScanner } from '@oselya/inventory/array-scanner';
+import { CommandError, type Io } from '../command.ts';
+import { parseJson } from '../http.ts';
+import { type DelimiterName, readCsv } from './csv.ts';
+import { decodeText, type ReadBytes } from './text.ts';
+
+/** The position of a record in a file. */
+export type Place = {
+  /** The line on which it begins, from 1. */
+  line: number;
+  /** The length of the text up to its end, in bytes of UTF-8. */
+  end: number;
+  /** Its number in an array, from 1. */
+  index?: number;
+};
+
+/** A record: its fields by the names of the file. */
+export type GoodRow = Place & { fields: Record<string, unknown> };
+
+/** Text that is not a record, and the reason. */
+export type BadRow = Place & { reason: string; found: string };
+
+/** An entry of a file. */
+export type Row = GoodRow | BadRow;
+
+/** The formats of a file. */
+export const FORMATS = ['json', 'jsonl', 'csv'] as const;
+
+/** One of the formats. */
+export type Format = (typeof FORMATS)[number];
+
+/** The rest of a bad row is dropped. */
+const MAX_FOUND_LENGTH = 1000;
+
+/** A payload has at most 1 MiB, and JSON may escape each character with six. */
+const MAX_LINE_LENGTH = 8 * 1024 * 1024;
+
+/** Creates a row that is not a record. */
+export function badRow({ line, end, index }: Place, reason: string, found: string): BadRow {
+  return {
+    line,
+    end,
+    ...(index !== undefined && { index }),
+    reason,
+    found: found.slice(0, MAX_FOUND_LENGTH).toWellFormed(),
+  };
+}
+
+/** Tells whether a JSON value is an object. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Returns the format that a file name implies, or undefined. */
+export function formatOf(path: string): Format | undefined {
+  if (/\.json$/i.test(path)) return 'json';
+  if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
+  return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
+}
+
+/** A file of records, and how to read it. */
+export type FileOptions = {
+  /** `-` is standard input. */
+  path: string;
+  format: Format;
+  encoding: string;
+  /** Undefined: the most frequent one in the header. */
+  delimiter: DelimiterName | undefined;
+  /** Called with the columns of CSV before the first record. */
+  onColumns: (columns: string[]) => void;
+  stdin: Io['stdin'];
+  /** Ends the reading, also while it waits for more. */
+  signal: AbortSignal;
+};
+
+/**
+ * Opens a file of records. Records are read on demand, so memory does not grow with the file.
+ * @returns The size in bytes (undefined for a pipe), the name for messages, the rows, and the bytes read so far.
+ * @throws CommandError if it cannot be read; also while reading.
+ */
+export async function openRows(options: FileOptions): Promise<{
+  size: number | undefined;
+  name: string;
+  rows: AsyncIterable<Row>;
+  read: Readonly<ReadBytes>;
+}> {
+  const { path, format, encoding, delimiter, onColumns, stdin, signal } = options;
+  const name = path === '-' ? 'standard input' : path;
+  const size = path === '-' ? undefined : await sizeOf(path);
+  const bytes = addAbortSignal(signal, path === '-' ? stdin : createReadStream(path));
+  const read = { bytes: 0, utf8Bytes: 0 };
+  const text = decodeText(readBytes(bytes, { name, signal }), { name, encoding }, read);
+  const readers = {
+    json: () => readJsonArray(text, name),
+    jsonl: () => readJsonLines(text),
+    csv: () => readCsv(text, { name, delimiter, onColumns }),
+  };
+  return { size, name, rows: readers[format](), read };
+}
+
+async function* readBytes(
+  bytes: AsyncIterable<Uint8Array>,
+  { name, signal }: { name: string; signal: AbortSignal },
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* bytes;
+  } catch (cause) {
+    throw signal.aborted ? cause : cannotRead(name, cause);
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user may not read it',
+};
+
+function cannotRead(name: string, cause: unknown): CommandError {
+  const { code = String(cause) } = cause as NodeJS.ErrnoException;
+  return new CommandError(`${name} cannot be read: ${REASONS[code] ?? code}`, { cause });
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw cannotRead(path, cause);
+  });
+  if (found.isDirectory()) throw cannotRead(path, { code: 'EISDIR' });
+  return found.isFile() ? found.size : undefined;
+}
+
+/**
+ * Reads the records of one JSON array with one record in memory.
+ * @throws CommandError if it is not an array, and at the first syntax error.
+ */
+export async function* readJsonArray(
+  text: AsyncIterable<string>,
+  name: string,
+): AsyncGenerator<Row> {
+  const scanner = new ArrayScanner();
+  let index = 0;
+  let hasBegun = false;
+  let end = 0;
+
+  function* rowsOf(events: ReturnType<ArrayScanner['push']>): Generator<Row> {
+    for (const event of events) {
+      if (event.kind === 'problem') {
+        throw unreadable(name, event.problem.position.line, event.problem.message);
+      }
+      for (const { text: content, start, cut } of event.kind === 'run'
+        ? event.run.rawValues()
+        : [event.value]) {
+        index += 1;
+        const place = { line: start.line, end, index };
+        const value = parseJson(content);
+        if (cut?.code.startsWith('limit/')) yield badRow(place, cut.message, content);
+        else if (cut !== null) throw unreadable(name, start.line, cut.message);
+        else if (value === undefined)
+          throw unreadable(name, start.line, `record ${index} is not JSON`);
+        else if (isRecord(value)) yield { ...place, fields: value };
+        else yield badRow(place, 'is not a JSON object', content);
+      }
+    }
+  }
+
+  for await (const piece of text) {
+    const [first] = piece.trimStart();
+    if (!hasBegun && first !== undefined) {
+      hasBegun = true;
+      if (first !== '[') throw notAnArray(name, first);
+    }
+    const bytes = Buffer.from(piece);
+    yield* rowsOf(scanner.push(bytes));
+    end += bytes.length;
+  }
+  if (hasBegun) yield* rowsOf(scanner.end());
+}
+
+function unreadable(name: string, line: number, message: string): CommandError {
+  return new CommandError(`${name} cannot be read from line ${line} on: ${message}`);
+}
+
+function notAnArray(name: string, first: string): CommandError {
+  const advice =
+    first === '{'
+      ? 'add --format jsonl if each line is a record, otherwise put the records into [ and ]'
+      : 'name its format with --format';
+  return new CommandError(
+    `${name} is not a JSON array, because it begins with ${JSON.stringify(first)}: ${advice}`,
+  );
+}
+
+/** Reads a JSON object from each line and skips empty lines. A bad line does not affect the others. */
+export async function* readJsonLines(text: AsyncIterable<string>): AsyncGenerator<Row> {
+  let place = { line: 1, end: 0 };
+  let line = '';
+  for await (const piece of text) {
+    const parts = piece.split('\n');
+    for (const [nth, part] of parts.entries()) {
+      // Beyond the limit only its length matters.
+      if (line.length <= MAX_LINE_LENGTH) line += part;
+      place.end += Buffer.byteLength(part);
+      if (nth === parts.length - 1) break;
+      if (line.trim() !== '') yield parseLine(line, place);
+      place = { line: place.line + 1, end: place.end + 1 };
+      line = '';
+    }
+  }
+  if (line.trim() !== '') yield parseLine(line, place);
+}
+
+function parseLine(line: string, place: Place): Row {
+  if (line.length > MAX_LINE_LENGTH) {
+    return badRow(place, `has more than ${MAX_LINE_LENGTH} characters`, line);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (error) {
+    return badRow(place, `is not JSON: ${(error as SyntaxError).message}`, line);
+  }
+  return isRecord(value)
+    ? { ...place, fields: value }
+    : badRow(place, 'is not a JSON object', line);
+}
