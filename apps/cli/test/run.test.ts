@@ -139,7 +139,7 @@ test('a command reads and writes where it was told to', async () => {
   const args = ['ingest', '-', '--format', 'jsonl', '--source', 'a', '--dry-run'];
   const { status, stdout, stderr } = await oselya(args, {}, input);
   assert.equal(status, 1, stderr);
-  assert.match(stdout, /^2 records were read: 1 can be sent, 1 cannot\. Nothing was sent\.$/m);
+  assert.match(stdout, /^Read 2 records: 1 can be sent, 1 cannot\. Nothing was sent\.$/m);
 });
 
 // Of a disk that is full, where the system has one. More than a buffer holds fails while it goes on, one at the end.

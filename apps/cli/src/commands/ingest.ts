@@ -47,9 +47,7 @@ ${help(
     )
     .option('--encoding <name>', 'such as windows-1251', encoding, 'utf-8')
     .option('--rejected [path]', 'keep bad records there (FILE.rejected.jsonl), with the reasons')
-    .addOption(
-      new Option('--again', 'send a file as new that was sent before').conflicts('load'),
-    )
+    .addOption(new Option('--again', 'send a file as new that was sent before').conflicts('load'))
     .option(
       '--load <name>',
       'runs with the same name are one load for 24 hours: for standard input, or several machines',

@@ -92,7 +92,9 @@ async function reportEnd(
   try {
     await sent;
   } catch (error) {
-    report(`The sample listings could not all be sent: ${reasonIn(error)}. The next start continues.`);
+    report(
+      `The sample listings could not all be sent: ${reasonIn(error)}. The next start continues.`,
+    );
     return;
   }
   try {

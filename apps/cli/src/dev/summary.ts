@@ -62,7 +62,12 @@ function ignoredNote(names: readonly string[]): string {
 `;
 }
 
-function suggestions({ assistantUrl, collectorUrl, keysRequired, ...facts }: SummaryFacts): string[] {
+function suggestions({
+  assistantUrl,
+  collectorUrl,
+  keysRequired,
+  ...facts
+}: SummaryFacts): string[] {
   const chat = `npx oselya chat ${assistantUrl === DEFAULT_ASSISTANT_URL ? '' : `--url ${assistantUrl} `}двокімнатна у Львові до 15000 грн`;
   const where = collectorUrl === DEFAULT_COLLECTOR_URL ? '' : `COLLECTOR_URL=${collectorUrl} `;
   const search = `${where}npx oselya search`;

@@ -75,7 +75,9 @@ export function detectDelimiter(header: string): string {
   const bare = header.replaceAll(/"[^"]*"/g, '');
   const count = (delimiter: string) => bare.split(delimiter).length;
   // The sort is stable, and the comma comes first.
-  const [best = ','] = Object.values(DELIMITERS).toSorted((one, other) => count(other) - count(one));
+  const [best = ','] = Object.values(DELIMITERS).toSorted(
+    (one, other) => count(other) - count(one),
+  );
   return best;
 }
 
@@ -98,7 +100,10 @@ function toRow(columns: string[], cells: string[], place: { line: number; end: n
     );
   }
   // fromEntries defines keys, so a column may be named `__proto__`.
-  return { ...place, fields: Object.fromEntries(columns.map((column, nth) => [column, cells[nth]])) };
+  return {
+    ...place,
+    fields: Object.fromEntries(columns.map((column, nth) => [column, cells[nth]])),
+  };
 }
 
 /** Reads the first line of a text ahead. */

@@ -85,7 +85,7 @@ export async function deliver(
   options: DeliverOptions,
 ): Promise<Delivery> {
   const { collector, throttle, signal, onRetry, initialDelayMs = INITIAL_DELAY_MS } = options;
-  for (let attempt = 1; ; ) {
+  for (let attempt = 1; ;) {
     await throttle.wait(signal);
     const answer = await requestCollector(collector, '/api/v1/ingest', {
       method: 'POST',

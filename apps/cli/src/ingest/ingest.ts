@@ -1,12 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { type BigIntStats, fstatSync, statSync } from 'node:fs';
-import {
-  CommandError,
-  type Context,
-  INTERRUPTED,
-  onInterrupt,
-  type Output,
-} from '../command.ts';
+import { CommandError, type Context, INTERRUPTED, onInterrupt, type Output } from '../command.ts';
 import type { CollectorAddress } from '../http.ts';
 import { noProgress, type Progress, showProgress } from '../progress.ts';
 import { oneLine } from '../terminal.ts';

@@ -108,7 +108,9 @@ export function toValue(kind: Kind, value: unknown): unknown {
 }
 
 function isBlank(value: unknown): boolean {
-  return value === null || value === undefined || (typeof value === 'string' && value.trim() === '');
+  return (
+    value === null || value === undefined || (typeof value === 'string' && value.trim() === '')
+  );
 }
 
 // Digits, or groups of three with any kind of space between them; then decimals.

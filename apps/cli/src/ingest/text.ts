@@ -85,9 +85,7 @@ function mismatchOf(head: Uint8Array, encoding: string): string | undefined {
     return `is not ${encoding} text: leave --encoding out for UTF-8, or name another`;
   }
   if (utf16 !== undefined) return `is UTF-16 text: add --encoding ${utf16}`;
-  return encoding !== 'utf-8' && isUtf8(head)
-    ? 'is UTF-8 text: leave --encoding out'
-    : undefined;
+  return encoding !== 'utf-8' && isUtf8(head) ? 'is UTF-8 text: leave --encoding out' : undefined;
 }
 
 function isUtf8(head: Uint8Array): boolean {

@@ -9,7 +9,7 @@ import { start } from '@oselya/assistant';
 import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
-import { run } from '../../src/run.ts';
+import { run } from '../../src/main.ts';
 import { Browser } from '../support/browser.ts';
 
 const CLIENT = { id: 'oselya', secret: 'chat-test-secret' };

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { CommandError } from '../../src/command-error.ts';
+import { CommandError } from '../../src/command.ts';
 import { GOLDEN_TEXTS, JUDGED, readGoldenTexts } from '../../src/evaluate/golden.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'oselya-golden-'));

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { run } from '../../src/run.ts';
+import { run } from '../../src/main.ts';
 
 /**
  * Runs the command in this process.

@@ -13,7 +13,7 @@ import { freePort } from '@oselya/kit/testing';
 import { constantAnswers, constantVector, startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 
-const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const DIMENSIONS = 16;
 /** By this the server tells the connections of the processes from those of the test. */
 const NAME = 'to-be-terminated';

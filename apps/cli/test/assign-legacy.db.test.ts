@@ -8,7 +8,7 @@ import { migrateDatabase, type Tables } from '@oselya/assistant';
 import { connect, type Database, lockFolder } from '@oselya/db';
 import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 
-const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-legacy-'));
 after(() => rmSync(folder, { recursive: true }));
 
@@ -88,12 +88,12 @@ test('an operator assigns legacy data: first dry, then in earnest, then there is
   assert.equal(done.status, 0, done.stderr);
   assert.deepEqual(done.lines.slice(1), dry.lines.slice(1));
   assert.deepEqual(done.lines, [
-    'This is the data of "u-1" now.',
+    'This is now the data of "u-1".',
     'sessions assigned: 1',
     'facts assigned: 2',
-    '  in place of an older value of the user: 1',
+    '  replace an older value of the user: 1',
     '    home / rooms',
-    "  deleted, since the user's own value is newer: 2",
+    "  deleted, because the user's own value is newer: 2",
     '     / garden',
     '    home / district',
     'summary: assigned',

@@ -10,7 +10,7 @@ import { start } from '@oselya/collector';
 import { fillDataFolder, openTestDatabase } from '@oselya/db/testing';
 import { constantAnswers, LISTING, constantVector, startModelServer } from '@oselya/model/testing';
 
-const BIN = join(import.meta.dirname, '../../bin/oselya.js');
+const BIN = join(import.meta.dirname, '../bin/oselya.js');
 const folder = mkdtempSync(join(tmpdir(), 'oselya-maintenance-'));
 after(() => rmSync(folder, { recursive: true }));
 

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { createApiKeys, start, type Tables } from '@oselya/collector';
 import { atEnd, openTestDatabase } from '@oselya/db/testing';
 import { createLogger } from '@oselya/kit';
-import { oselya } from '../support/oselya.ts';
+import { oselya } from './support/oselya.ts';
 
 // The command against a collector as it is: what the one sends and reads is what the other takes and answers.
 

@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict';
+import { hasLoadedSamples, sendSamples, type SampleOptions } from '../src/dev/samples.ts';
+import { readSettings } from '../src/dev/settings.ts';
+import { summary, type SummaryFacts } from '../src/dev/summary.ts';
+import { startServer, type Played } from './support/loopback.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+suite('samples', () => {
+  const QUEUE = '/api/v1/admin/queue';
+  const EMPTY = { pending: 0, processing: 0, completed: 92, invalid: 3, failed: 0 };
+  const LIMIT: Played = {
+    status: 429,
+    headers: { 'retry-after': '0' },
+    body: { title: 'Too many requests', detail: 'No more than 5 a minute.' },
+  };
+
+  /**
+   * A collector that stores each idempotency key once, and refuses another payload under it.
+   * @param refuse What it answers in place of that, if anything, to the payload that comes as the nth.
+   * @param queue What it says of its queue one time after another, the last again and again.
+   */
+  async function startCollector(
+    refuse: (nth: number) => Promise<Played | undefined> | Played | undefined,
+    queue: Played[] = [{ body: { counts: EMPTY } }],
+  ) {
+    const stored = new Map<string, string>();
+    let [payloads, questions] = [0, 0];
+    const { url } = await startServer(async ({ path, headers, body }) => {
+      if (path === QUEUE) {
+        questions += 1;
+        return queue[Math.min(questions, queue.length) - 1] ?? 'reset';
+      }
+      payloads += 1;
+      const refused = await refuse(payloads);
+      if (refused !== undefined) return refused;
+      const [key, payload] = [String(headers['idempotency-key']), JSON.stringify(body)];
+      const before = stored.get(key);
+      if (before !== undefined && before !== payload) return { status: 409, body: { title: 'No' } };
+      stored.set(key, payload);
+      return {
+        status: 202,
+        headers: before === undefined ? {} : { 'idempotent-replayed': 'true' },
+        body: { raw_id: stored.size, status: 'pending' },
+      };
+    });
+    return { url, stored };
+  }
+
+  function optionsFor(url: string) {
+    const dataDir = mkdtempSync(join(tmpdir(), 'oselya-samples-'));
+    after(() => rmSync(dataDir, { recursive: true }));
+    const stopping = new AbortController();
+    after(() => stopping.abort());
+    return {
+      dataDir,
+      collector: { url, apiKey: undefined },
+      imagesOrigin: 'http://127.0.0.1:8002',
+      signal: stopping.signal,
+    };
+  }
+
+  /** Sends the samples. Reported lines arrive later. */
+  async function send(url: string, more: Partial<SampleOptions> = {}) {
+    const lines: string[] = [];
+    const standing = await sendSamples({
+      ...optionsFor(url),
+      onProcessed: () => undefined,
+      report: (line) => lines.push(line),
+      ...more,
+    });
+    return { standing, lines };
+  }
+
+  async function untilTold(lines: readonly string[], count: number): Promise<void> {
+    for (let tries = 0; lines.length < count; tries += 1) {
+      assert.ok(tries < 3000, `not told: ${lines.join('\n')}`);
+      await sleep(10);
+    }
+  }
+
+  test('a stopped load continues, also when the images have another origin now', async () => {
+    const stop = new AbortController();
+    const { url, stored } = await startCollector((nth) => {
+      if (nth === 20) stop.abort();
+      return undefined;
+    });
+    const options = optionsFor(url);
+    const stopped = await send(url, { ...options, signal: stop.signal });
+    assert.equal(stopped.standing, 0);
+    assert.equal(stored.size, 20);
+    assert.equal(hasLoadedSamples(options.dataDir), false);
+    const withImages = [...stored.values()].filter((text) => text.includes('127.0.0.1:8002'));
+    assert.ok(withImages.length > 0);
+
+    const imagesOrigin = 'http://127.0.0.1:9002';
+    const { standing } = await send(url, { ...options, imagesOrigin });
+    assert.ok(hasLoadedSamples(options.dataDir));
+    assert.equal(stored.size, Number(standing) + withImages.length);
+  });
+
+  test('the summary waits for all samples, which are told when they are processed', async () => {
+    const { url, stored } = await startCollector(
+      () => undefined,
+      [
+        { status: 503, headers: { 'retry-after': '0' }, body: { title: 'Not now' } },
+        { body: { counts: { ...EMPTY, processing: 1 } } },
+        { body: { counts: EMPTY } },
+      ],
+    );
+    let processed = 0;
+    const { standing, lines } = await send(url, {
+      onProcessed: () => {
+        processed += 1;
+        return undefined;
+      },
+    });
+    assert.equal(standing, stored.size);
+    await untilTold(lines, 1);
+    const counts = '92 completed, 3 no listing, 0 failed';
+    assert.deepEqual(lines, [`The sample listings are processed. The collector has ${counts}.`]);
+    assert.equal(processed, 1);
+  });
+
+  test('limits are told once, and do not keep the summary waiting', async () => {
+    const { url, stored } = await startCollector(
+      (nth) => (nth > 5 && nth <= 10 ? LIMIT : undefined),
+      [{ body: { counts: { ...EMPTY, completed: null } } }],
+    );
+    const { standing, lines } = await send(url);
+    assert.equal(standing, 'being sent');
+    await untilTold(lines, 2);
+    assert.deepEqual(lines, [
+      'Sending the sample listings: the collector answered 429: No more than 5 a minute. Retrying.',
+      // What is not counted yet is left out.
+      'The sample listings are processed.',
+    ]);
+    assert.ok(stored.size > 90);
+  });
+
+  test('a collector that takes its time does not keep the summary waiting either', async () => {
+    const released = Promise.withResolvers<undefined>();
+    const { url } = await startCollector(() => released.promise);
+    const { standing, lines } = await send(url, { patienceMs: 1 });
+    assert.equal(standing, 'being sent');
+    released.resolve(undefined);
+    await untilTold(lines, 1);
+  });
+
+  const refusals: [name: string, answer: Played, said: string][] = [
+    [
+      'what the collector does not take',
+      { status: 409, body: { title: 'No', detail: 'The key is in use.' } },
+      'the collector answered 409: The key is in use',
+    ],
+    [
+      'a limit of a day',
+      { status: 429, headers: { 'retry-after': '86400' }, body: { title: 'No more sources.' } },
+      'the collector answered 429: No more sources: give the command again in 24 hours',
+    ],
+  ];
+  for (const [name, answer, said] of refusals) {
+    test(`${name} is told in a line, and the next start goes on`, async () => {
+      const { url } = await startCollector((nth) => (nth > 10 ? answer : undefined));
+      const { standing, lines } = await send(url);
+      assert.equal(standing, 0);
+      await untilTold(lines, 1);
+      assert.deepEqual(lines, [
+        `The sample listings could not all be sent: ${said}. The next start continues.`,
+      ]);
+    });
+  }
+
+  test('a queue that is not shown is told', async () => {
+    const { url } = await startCollector(
+      () => undefined,
+      [{ status: 500, body: { title: 'Internal error', detail: 'It failed.' } }],
+    );
+    const { lines } = await send(url);
+    await untilTold(lines, 1);
+    assert.deepEqual(lines, [
+      'The state of the sample listings is unknown: the collector rejected to show its queue (500): It failed.',
+    ]);
+  });
+});
+
+suite('settings', () => {
+  const webhookUrl = (env: Record<string, string>) => readSettings(env).webhookUrl;
+
+  test('webhooks go to the address that the assistant listens on, whatever its public one is', () => {
+    assert.equal(webhookUrl({}), 'http://127.0.0.1:8000/webhooks/idp');
+    const proxied = { ASSISTANT_PORT: '9000', BASE_URL: 'https://oselya.example' };
+    assert.equal(webhookUrl(proxied), 'http://127.0.0.1:9000/webhooks/idp');
+  });
+
+  for (const [host, reached] of [
+    ['0.0.0.0', '127.0.0.1'],
+    ['::', '[::1]'],
+    ['::1', '[::1]'],
+    ['localhost', 'localhost'],
+    ['192.0.2.7', '192.0.2.7'],
+  ] as const) {
+    test(`an assistant on ${host} is told at ${reached}`, () => {
+      assert.equal(webhookUrl({ ASSISTANT_HOST: host }), `http://${reached}:8000/webhooks/idp`);
+    });
+  }
+
+  function lifetimes(env: Record<string, string>) {
+    const { config } = readSettings(env);
+    return [config.DEV_IDP_ACCESS_TOKEN_SECONDS, config.DEV_IDP_REFRESH_TOKEN_SECONDS];
+  }
+
+  test('tokens last five minutes and sign-ins thirty days unless told otherwise', () => {
+    assert.deepEqual(lifetimes({}), [300, 30 * 24 * 60 * 60]);
+    const short = { DEV_IDP_ACCESS_TOKEN_SECONDS: '1', DEV_IDP_REFRESH_TOKEN_SECONDS: '60' };
+    assert.deepEqual(lifetimes(short), [1, 60]);
+  });
+
+  test('variables of another identity provider are named when they are ignored', () => {
+    assert.deepEqual(readSettings({ IDP_CLIENT_ID: ' ', IDP_DISCOVERY: 'true' }).ignored, []);
+    const env = {
+      IDP_BASE_URL: 'https://id.example',
+      IDP_CLIENT_SECRET: 'x',
+      IDP_TIMEOUT_MS: '900',
+    };
+    assert.deepEqual(readSettings(env).ignored, ['IDP_BASE_URL', 'IDP_CLIENT_SECRET']);
+  });
+});
+
+suite('summary', () => {
+  const facts: SummaryFacts = {
+    assistantUrl: 'http://127.0.0.1:8000',
+    collectorUrl: 'http://127.0.0.1:8001',
+    idpUrl: 'http://127.0.0.1:8002',
+    dataDir: resolve('var'),
+    isEmbedded: true,
+    accounts: [],
+    seconds: 1,
+    samples: 0,
+    keysRequired: true,
+    ignored: [],
+  };
+  const text = (more: Partial<SummaryFacts>) => summary({ ...facts, ...more });
+
+  test('the advice about a key names the database that the key belongs into', () => {
+    assert.match(text({}), /with {2}npx oselya api-key create NAME/);
+    const spaced = text({ dataDir: "/srv/my data's" });
+    assert.ok(spaced.includes("DATA_DIR='/srv/my data'\\''s' npx oselya api-key create NAME"));
+    assert.match(text({ isEmbedded: false }), /DATABASE_URL=… npx oselya api-key create NAME/);
+  });
+
+  test('the advice about a key asks the collector that runs', () => {
+    assert.match(text({}), / {2}COLLECTOR_API_KEY=… npx oselya search/);
+    const elsewhere = text({ collectorUrl: 'http://127.0.0.1:9001' });
+    assert.match(elsewhere, /COLLECTOR_URL=http:\/\/127\.0\.0\.1:9001 COLLECTOR_API_KEY=… npx/);
+  });
+
+  test('the assistant that runs can be talked to, whether or not the collector asks for keys', () => {
+    for (const keysRequired of [false, true]) {
+      assert.match(text({ keysRequired }), /^ {4}npx oselya chat двокімнатна .*$/m);
+      const assistantUrl = 'http://127.0.0.1:9000';
+      assert.match(
+        text({ keysRequired, assistantUrl }),
+        /^ {4}npx oselya chat --url http:\/\/127\.0\.0\.1:9000 двокімнатна .*$/m,
+      );
+    }
+  });
+
+  test('the sample listings are told of while they are on their way', () => {
+    assert.doesNotMatch(text({}), /sample listings/);
+    assert.match(
+      text({ samples: 95 }),
+      /^ {2}95 sample listings were sent and are being processed\.$/m,
+    );
+    assert.match(
+      text({ samples: 'being sent' }),
+      /^ {2}The sample listings are still being sent: /m,
+    );
+  });
+
+  test('what is ignored is named, and what to run for it', () => {
+    assert.doesNotMatch(text({}), /Ignored/);
+    const told = text({ ignored: ['IDP_BASE_URL', 'IDP_CLIENT_ID'] });
+    assert.match(told, /Ignored, .*: IDP_BASE_URL, IDP_CLIENT_ID\n.*npx oselya assistant/);
+  });
+});

@@ -1,0 +1,414 @@
+import assert from 'node:assert/strict';
+import { confirm } from '../src/progress.ts';
+import { reprocess, reprocessImages } from '../src/reprocess/reprocess.ts';
+import {
+  countReading,
+  createSummary,
+  describeImages,
+  describeReading,
+  describeReadings,
+  describeWritten,
+} from '../src/reprocess/summary.ts';
+import {
+  ModelError,
+  type Described,
+  type Maintenance,
+  type ReadOutcome,
+  type Reading,
+  type WriteOutcome,
+} from '@oselya/collector';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { suite, test } from 'node:test';
+
+suite('listings', () => {
+  const reading = (listingId: number): ReadOutcome => ({
+    outcome: 'read',
+    listingId,
+    rawId: listingId,
+    // What was read is handed on as it is.
+    extracted: { requestedModel: 'better' } as Reading['extracted'],
+    changes: {},
+  });
+
+  /** Ten listings that are read and written one after another. */
+  function tenListings(events: {
+    onRead?: (id: number) => void;
+    onWrite?: (id: number) => void;
+    failure?: (id: number) => Extract<ReadOutcome, { outcome: 'failed' }> | undefined;
+    outcomeOf?: (id: number) => WriteOutcome;
+  }) {
+    const written: number[] = [];
+    const work: Maintenance['reprocess'] = {
+      current: { promptVersion: 'v2', requestedModel: 'better' },
+      count: ({ after = 0 }) => Promise.resolve(10 - after),
+      async *read({ after = 0 }, { signal }) {
+        for (let id = after + 1; id <= 10; id += 1) {
+          events.onRead?.(id);
+          signal.throwIfAborted();
+          yield await Promise.resolve(events.failure?.(id) ?? reading(id));
+        }
+      },
+      write: async ({ listingId }) => {
+        await Promise.resolve();
+        events.onWrite?.(listingId);
+        written.push(listingId);
+        return events.outcomeOf?.(listingId) ?? { outcome: 'written' };
+      },
+    };
+    return { written, maintenance: { reprocess: work, parallel: 1 } };
+  }
+
+  /** Runs it for somebody who looks on, and gives also what they were asked, and how far they saw it come. */
+  async function runAt(
+    { maintenance }: ReturnType<typeof tenListings>,
+    options: Partial<Parameters<typeof reprocess>[1]> & { answer?: boolean } = {},
+  ) {
+    const { answer = true, ...rest } = options;
+    const questions: string[] = [];
+    const lines: string[] = [];
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    const { stopped, failed } = await reprocess(maintenance, {
+      choice: {},
+      limit: Infinity,
+      dryRun: false,
+      yes: false,
+      verbose: false,
+      signal: new AbortController().signal,
+      print: (line) => lines.push(line),
+      output: { stdout, stderr },
+      confirm: (question) => {
+        questions.push(question);
+        return Promise.resolve(answer);
+      },
+      ...rest,
+    });
+    return { stopped, questions, lines, failed, progress: String(stderr.read() ?? '') };
+  }
+
+  const upTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1);
+
+  test('what was read before somebody stopped it may still be written', async () => {
+    const stop = new AbortController();
+    const onRead = (id: number) => {
+      if (id === 5) stop.abort();
+    };
+    const yes = tenListings({ onRead });
+    const { stopped, questions } = await runAt(yes, { signal: stop.signal });
+    assert.deepEqual(stopped, { after: 4 });
+    assert.deepEqual(questions, ['It stopped. Write the 4 listings read so far?']);
+    assert.deepEqual(yes.written, upTo(4));
+  });
+
+  test('where that is not wanted nothing is done, and it goes on where it began', async () => {
+    const stop = new AbortController();
+    const onRead = (id: number) => {
+      if (id === 5) stop.abort();
+    };
+    const no = tenListings({ onRead });
+    const options = { choice: { after: 2 }, signal: stop.signal, answer: false };
+    assert.deepEqual((await runAt(no, options)).stopped, { after: 2 });
+    assert.deepEqual(no.written, []);
+  });
+
+  test('what was read before the model failed may still be written', async () => {
+    const error = new Error('The model is away.');
+    const failing = tenListings({
+      onRead(id) {
+        if (id === 8) throw error;
+      },
+    });
+    assert.deepEqual((await runAt(failing)).stopped, { after: 7, error });
+    assert.deepEqual(failing.written, upTo(7));
+  });
+
+  test('writing can be stopped, and goes on after the last that was written', async () => {
+    const stop = new AbortController();
+    const listings = tenListings({
+      onWrite(id) {
+        if (id === 3) stop.abort();
+      },
+    });
+    const { stopped } = await runAt(listings, { signal: stop.signal });
+    assert.ok(stopped?.after !== undefined && stopped.after < 10);
+    assert.deepEqual(listings.written, upTo(stopped.after));
+  });
+
+  test('one that could not be written is where it goes on', async () => {
+    const error = new Error('The database is away.');
+    for (const yes of [true, false]) {
+      const listings = tenListings({
+        onWrite(id) {
+          if (id === 6) throw error;
+        },
+      });
+      assert.deepEqual((await runAt(listings, { yes })).stopped, { after: 5, error });
+      assert.deepEqual(listings.written, upTo(5));
+    }
+  });
+
+  test('a dry run that is stopped goes on where it was, and asks nothing', async () => {
+    const stop = new AbortController();
+    const onRead = (id: number) => {
+      if (id === 5) stop.abort();
+    };
+    const listings = tenListings({ onRead });
+    const { stopped, questions } = await runAt(listings, { dryRun: true, signal: stop.signal });
+    assert.deepEqual([stopped, questions], [{ after: 4 }, []]);
+    const whole = await runAt(tenListings({}));
+    assert.deepEqual([whole.stopped, whole.questions], [undefined, ['Write 10 listings?']]);
+  });
+
+  test('progress is shown on standard error, unless every change is printed to a terminal', async () => {
+    const { progress } = await runAt(tenListings({}), { dryRun: true, verbose: true });
+    assert.match(progress, /^10 of 10 listings: 0 would change$/m);
+    const [stdout, stderr] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
+    await runAt(tenListings({}), { dryRun: true, verbose: true, output: { stdout, stderr } });
+    assert.equal(stderr.read(), null);
+  });
+
+  test('each failure is told with its listing and its reason, and counted', async () => {
+    const outcomes = ['incomplete', 'kept', 'failed', 'queued'] as const;
+    const listings = tenListings({
+      failure: (listingId) =>
+        listingId === 2
+          ? { outcome: 'failed', listingId, error: new ModelError('MODEL_TRUNCATED', 'Cut\noff.') }
+          : undefined,
+      outcomeOf(id) {
+        const outcome = outcomes[id - 5];
+        return outcome === undefined
+          ? { outcome: 'written' }
+          : { outcome, error: new Error(`Reason ${id}.`) };
+      },
+    });
+    const { lines, failed, stopped } = await runAt(listings, { yes: true });
+    assert.equal(stopped, undefined);
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('listing ')),
+      [
+        'listing 2: failed: Cut off.',
+        'listing 5: incomplete: Reason 5.',
+        'listing 6: kept: Reason 6.',
+        'listing 7: failed: Reason 7.',
+        'listing 8: queued: Reason 8.',
+      ],
+    );
+    assert.equal(failed, 4);
+  });
+});
+
+suite('images', () => {
+  const REFUSED = new Error('The model server answered 500.');
+  const OUTCOMES: readonly Described[] = [
+    { listingId: 1, outcome: 'described' },
+    { listingId: 2, outcome: 'left' },
+    { listingId: 3, outcome: 'described' },
+    { listingId: 4, outcome: 'failed', error: REFUSED },
+  ];
+
+  /** Runs it over four listings for somebody at a terminal, and gives what was printed and asked. */
+  async function runImages(
+    options: Partial<Parameters<typeof reprocessImages>[1]> & {
+      answer?: boolean;
+      stop?: number;
+    } = {},
+  ) {
+    const { answer = true, stop, ...rest } = options;
+    const controller = new AbortController();
+    const lines: string[] = [];
+    const questions: string[] = [];
+    const work: Maintenance['reprocessPictures'] = {
+      count: () => Promise.resolve(OUTCOMES.length),
+      async *describe(_choice, { signal }) {
+        for (const [nth, outcome] of OUTCOMES.entries()) {
+          if (nth + 1 === stop) controller.abort();
+          yield await Promise.resolve(outcome);
+          if (signal.aborted) return;
+        }
+      },
+    };
+    const run = await reprocessImages(
+      { reprocessPictures: work },
+      {
+        choice: {},
+        limit: Infinity,
+        dryRun: false,
+        yes: false,
+        signal: controller.signal,
+        print: (line) => lines.push(line),
+        output: { stdout: new PassThrough(), stderr: new PassThrough() },
+        confirm: (question) => {
+          questions.push(question);
+          return Promise.resolve(answer);
+        },
+        ...rest,
+      },
+    );
+    return { ...run, lines, questions };
+  }
+
+  const FOUND = '4 listings have images that another prompt or model described, or none.';
+
+  test('who is asked and agrees has them described, and is told what became of them', async () => {
+    assert.deepEqual(await runImages(), {
+      failed: 1,
+      stopped: undefined,
+      lines: [
+        FOUND,
+        'listing 4: failed: The model server answered 500.',
+        'The images of 2 listings were described.',
+        '  1 have no completed payload, and stay unchanged',
+        '  1 failed, and stay unchanged: see the reasons above',
+      ],
+      questions: ['Describe those of 4 listings?'],
+    });
+  });
+
+  for (const [name, options, questions] of [
+    ['a dry run', { dryRun: true }, 0],
+    ['a no', { answer: false }, 1],
+  ] as const) {
+    test(`${name} changes nothing`, async () => {
+      const run = await runImages(options);
+      assert.deepEqual(run.lines, [FOUND, 'Nothing was changed.']);
+      assert.equal(run.questions.length, questions);
+    });
+  }
+
+  test('who has said yes before is not asked; a stopped run tells what was done by then', async () => {
+    const { questions, stopped, lines } = await runImages({ yes: true, stop: 1 });
+    assert.deepEqual(
+      [questions, stopped, lines.at(-1)],
+      [[], { after: 1 }, 'The images of 1 listings were described.'],
+    );
+  });
+});
+
+suite('reports', () => {
+  type Read = Extract<ReadOutcome, { outcome: 'read' }>;
+
+  const read = (listingId: number, changes: Read['changes']): ReadOutcome => ({
+    outcome: 'read',
+    listingId,
+    rawId: listingId,
+    extracted: {} as Read['extracted'],
+    changes,
+  });
+
+  const OUTCOMES: readonly ReadOutcome[] = [
+    read(1, { rooms: { from: 2, to: 3 }, city: { from: null, to: 'Львів' } }),
+    read(2, { rooms: { from: 1, to: 2 } }),
+    read(3, {}),
+    { outcome: 'not_a_listing', listingId: 4, reason: 'A\nservice.' },
+    { outcome: 'failed', listingId: 5, error: new ModelError('MODEL_TRUNCATED', 'Cut off.') },
+    { outcome: 'payload_gone', listingId: 6 },
+    { outcome: 'in_progress', listingId: 7 },
+    { outcome: 'in_progress', listingId: 8 },
+  ];
+
+  test('the fields that would change are counted, the most frequent first, and so is what is left alone', () => {
+    const summary = createSummary();
+    for (const outcome of OUTCOMES) countReading(summary, outcome);
+    assert.deepEqual(describeReadings(summary), [
+      '3 listings were read again: 2 would change.',
+      '  rooms: 2',
+      '  city: 1',
+      '  1 are not listings for the model now, and stay unchanged',
+      '  1 failed in the model',
+      '  1 have no payload any more: it was cleaned up',
+      '  2 have a payload in progress',
+    ]);
+  });
+
+  test('where nothing was found there is one line', () => {
+    assert.deepEqual(describeReadings(createSummary()), [
+      '0 listings were read again: 0 would change.',
+    ]);
+    assert.deepEqual(describeWritten(createSummary()), ['0 listings were written.']);
+  });
+
+  test('what was written is counted, and what stayed as it was', () => {
+    const written = { written: 5, incomplete: 6, changed: 4, queued: 3, kept: 2, failed: 1 };
+    assert.deepEqual(describeWritten({ ...createSummary(), written }), [
+      '11 listings were written.',
+      '  6 of them are incomplete: see the reasons above; oselya backfill-embeddings makes their embeddings',
+      '  4 have a newer payload, and stay unchanged',
+      '  3 are back in the queue',
+      '  2 could not be written, and stay unchanged: see the reasons above',
+      '  1 failed: see their payloads, and retry them',
+    ]);
+  });
+
+  test('each change is a line of its own, cut where it is long', () => {
+    const long = 'x'.repeat(100);
+    assert.deepEqual(
+      [read(9, { title: { from: 'two\nlines', to: long } }), ...OUTCOMES.slice(3, 6)].flatMap(
+        describeReading,
+      ),
+      [
+        `listing 9: title: "two\\nlines" → "${'x'.repeat(58)}…`,
+        'listing 4: not a listing: A service.',
+        'listing 5: failed: Cut off.',
+      ],
+    );
+  });
+
+  test('pictures have lines of their own', () => {
+    assert.deepEqual(describeImages({ described: 3, left: 0, failed: 2 }), [
+      'The images of 3 listings were described.',
+      '  2 failed, and stay unchanged: see the reasons above',
+    ]);
+  });
+});
+
+suite('questions', () => {
+  /** Asks somebody who types this, and gives also what they saw. */
+  async function asked(typed: string) {
+    const [stdin, stderr] = [new PassThrough(), new PassThrough()];
+    const how = { signal: undefined, onInterrupt: assert.fail };
+    const answer = confirm('Write 4 listings?', how, { stdin, stderr });
+    stdin.end(typed);
+    const isYes = await answer;
+    stderr.end();
+    return [isYes, await text(stderr)];
+  }
+
+  test('a yes is a yes, and all else is a no, the end of the input too', async () => {
+    const shown = 'Write 4 listings? [y/N] ';
+    for (const typed of ['y\n', 'Yes\n']) assert.deepEqual(await asked(typed), [true, shown]);
+    for (const typed of ['n\n', '\n', 'yesterday\n', '']) {
+      assert.deepEqual(await asked(typed), [false, shown]);
+    }
+  });
+
+  test('a question is taken back with its signal, and that is a no', async () => {
+    const stop = new AbortController();
+    const how = { signal: stop.signal, onInterrupt: assert.fail };
+    const answer = confirm('Write 4 listings?', how, {
+      stdin: new PassThrough(),
+      stderr: new PassThrough(),
+    });
+    stop.abort();
+    assert.equal(await answer, false);
+  });
+
+  test('Ctrl-C is a no, and told, whether or not it takes the question back', async () => {
+    for (const takesBack of [true, false]) {
+      const stop = new AbortController();
+      let interrupts = 0;
+      const stdin = new PassThrough();
+      const how = {
+        signal: takesBack ? stop.signal : undefined,
+        onInterrupt() {
+          interrupts += 1;
+          stop.abort();
+        },
+      };
+      const stderr = Object.assign(new PassThrough(), { isTTY: true });
+      const answer = confirm('Write 4 listings?', how, { stdin, stderr });
+      stdin.write('\u0003');
+      assert.equal(await answer, false);
+      assert.equal(interrupts, 1);
+    }
+  });
+});
