@@ -103,7 +103,10 @@ export async function formatResults({ items, total }: Results): Promise<string> 
     if (distance !== undefined) facts.push(`distance ${distance.toFixed(3)}`);
     const { title, summary, description } = listing;
     const id = formatListingId(listing.listing_id).padEnd(5);
-    return [`${id} ${shorten(oneLine(title ?? summary ?? description))}`, `      ${facts.filter((fact) => fact !== '').join(' · ')}`];
+    return [
+      `${id} ${shorten(oneLine(title ?? summary ?? description))}`,
+      `      ${facts.filter((fact) => fact !== '').join(' · ')}`,
+    ];
   });
   return [...lines, count(items.length, total)].join('\n');
 }
