@@ -151,7 +151,7 @@ test('what was stored and could not be processed since is told apart, with statu
     lines[2],
     'Read 4 records: 0 accepted, 2 already known, 2 known but not processed, 0 rejected, 0 failed.',
   );
-  assert.match(lines[3] ?? '', /POST \/api\/v1\/admin\/raw\/retry puts it back/);
+  assert.match(lines[3] ?? '', /POST \/api\/v1\/admin\/raw\/retry puts them back/);
   assert.equal(await countStored('ended'), 4);
 });
 

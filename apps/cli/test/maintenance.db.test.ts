@@ -155,7 +155,7 @@ test('backfill: nothing to do; another model; a refusing server; Ctrl-C; and on 
   assert.equal(refused.status, 1);
   assert.match(
     refused.stderr,
-    /oselya: the model failed after 0 listings: .*no such model.*goes on/,
+    /oselya: the model failed after 0 listings: .*no such model.*continues/,
   );
   server.state.up = true;
 
@@ -191,7 +191,7 @@ test('reprocess --pictures: there are none; and it is told what it may not be us
     [
       0,
       [
-        '0 listings have pictures that another prompt or model described, or none.',
+        '0 listings have images that another prompt or model described, or none.',
         'Nothing was changed.',
       ],
     ],
@@ -221,7 +221,7 @@ test('reprocess: what would change; a wrong setting; Ctrl-C, and on from there; 
   const refused = await (await run(['reprocess', '--yes'], server.variables)).end();
   server.state.up = true;
   assert.equal(refused.status, 1);
-  assert.match(refused.stderr, /oselya: the model failed: .*no such model.*Mend it/);
+  assert.match(refused.stderr, /oselya: the model failed: .*no such model.*Fix it/);
   assert.ok(server.state.requests <= 4, `the slots, not all listings: ${server.state.requests}`);
 
   server.state.requests = 0;
@@ -242,7 +242,7 @@ test('reprocess: what would change; a wrong setting; Ctrl-C, and on from there; 
   assert.equal(numberIn(stopped.lines, /^(\d+) listings were written/), done);
   const last = numberIn(
     stopped.lines,
-    /^It was stopped: give the command again with --after (\d+) to go on\.$/,
+    /^It was stopped: give the command again with --after (\d+) to continue\.$/,
   );
 
   const on = ['reprocess', '--yes', '--after', String(last)];
