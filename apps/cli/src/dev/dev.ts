@@ -94,6 +94,11 @@ async function start(options: {
 
   // News of the samples appears below the summary.
   const summarized = Promise.withResolvers<void>();
+  async function report(line: string): Promise<void> {
+    await summarized.promise;
+    if (!stopping.aborted) print(`  ${line}`);
+  }
+
   let samples: SamplesState = 0;
   if (!hasLoadedSamples(dataDir)) {
     const key = keysRequired ? await makeKey('sample listings', ['ingest', 'admin']) : undefined;
@@ -103,10 +108,7 @@ async function start(options: {
       imagesOrigin: appEnv.IDP_BASE_URL,
       signal: stopping,
       onProcessed: () => key?.revoke(),
-      report: (line) =>
-        void summarized.promise.then(() => {
-          if (!stopping.aborted) print(`  ${line}`);
-        }),
+      report: (line) => void report(line),
     });
   }
   if (!stopping.aborted) {
