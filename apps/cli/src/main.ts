@@ -60,11 +60,11 @@ export async function run(args: string[], io: Io): Promise<number> {
 }
 
 /** Tells whether an error's message says what happened and what to do. */
-async function isReadable(error: Error): Promise<boolean> {
-  if (error instanceof CommandError) return true;
+async function isReadable(thrown: Error): Promise<boolean> {
+  if (thrown instanceof CommandError) return true;
   const [{ DatabaseError }, { StartError }] = await Promise.all([
     import('@oselya/db'),
     import('@oselya/kit'),
   ]);
-  return error instanceof StartError || error instanceof DatabaseError;
+  return thrown instanceof StartError || thrown instanceof DatabaseError;
 }

@@ -700,7 +700,7 @@ suite('load', () => {
       'line 8: price must be number (52.000 may be 52000 or 52: write 52000, or at most two decimals)',
       'line 9: external_id must be string (quote it, so that no digit is lost)',
     ]);
-    assert.deepEqual(rejected.toSorted(), [3, 4, 5, 6, 7, 8, 9]);
+    assert.deepEqual(new Set(rejected), new Set([3, 4, 5, 6, 7, 8, 9]));
   });
 
   test('makes keys of the load, the place and the content', async () => {

@@ -33,7 +33,7 @@ export function addApiKeyCommand(program: Command, context: Context): void {
     .option(
       '--source <slugs...>',
       'the sources it may send for; any when not given',
-      (value: string, earlier: string[] = []) => [...earlier, sourceSlug(value)],
+      (value: string, earlier: string[] | undefined) => [...(earlier ?? []), sourceSlug(value)],
     )
     .action((name: string, { scope, source }: { scope: Scope[]; source?: string[] }) =>
       withKeys(context, async (keys) => {
