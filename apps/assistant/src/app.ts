@@ -13,8 +13,7 @@ import { type Database, isDatabaseOutage, ping } from '@oselya/db';
 import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
-import { adminRoutes } from './admin/routes.ts';
-import { createUserAdmin } from './admin/users.ts';
+import { adminRoutes } from './admin/users.ts';
 import { checkInstructions, fixedLimits, openModel, probeTools } from './agent/index.ts';
 import { auditRoutes, sweepAudit } from './admin/audit.ts';
 import { createChat } from './chat/chat.ts';
@@ -26,20 +25,16 @@ import { createCollector } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFiles } from './files/files.ts';
 import { fileRoutes } from './files/routes.ts';
-import { homeRoutes } from './home/routes.ts';
-import {
-  createIdentity,
-  createIdentityMetrics,
-  identityRoutes,
-  lifetimeOf,
-  ownSignInRoutes,
-  sweepInvalidations,
-  sweepPendingLogins,
-  sweepSessions,
-  sweepTerminalSignIns,
-  terminalRoutes,
-  USER_CHANNEL,
-} from './identity/index.ts';
+import { homeRoute } from './home.ts';
+import { createIdentity, lifetimeOf } from './identity/identity.ts';
+import { createIdentityMetrics } from './identity/metrics.ts';
+import { signInRoutes } from './identity/routes.ts';
+import { ownSignInRoutes } from './identity/own-sign-ins.ts';
+import { sweepInvalidations, USER_CHANNEL } from './identity/revocation.ts';
+import { sweepPendingLogins } from './identity/sign-in.ts';
+import { sweepSessions } from './identity/sessions.ts';
+import { sweepTerminalSignIns } from './identity/terminal.ts';
+import { terminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
 import { createMemory } from './memory/memory.ts';
 import { memoryRoutes } from './memory/routes.ts';
@@ -62,11 +57,8 @@ import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './tools/tool.ts';
 import { createTools } from './tools/tools.ts';
-import { backchannelLogoutRoutes } from './webhooks/backchannel-logout.ts';
-import { createWebhookMetrics } from './webhooks/metrics.ts';
-import { sweepWebhooks } from './webhooks/repository.ts';
+import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
-import { createWebhooks } from './webhooks/service.ts';
 import { createVerifier } from './webhooks/signature.ts';
 
 /** For everything but files, whose routes say otherwise. */
@@ -115,10 +107,10 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   const metrics = createIdentityMetrics(registry);
   const identity = createIdentity({ config, db, log, metrics });
   app.addHook('onListen', (done) => {
-    identity.revocations.start();
+    identity.tokenRevocation.start();
     done();
   });
-  app.addHook('onClose', () => identity.revocations.close());
+  app.addHook('onClose', () => identity.tokenRevocation.close());
   await app.register(cookie);
   guardRoutes(app, {
     baseUrl: config.BASE_URL,
@@ -128,32 +120,24 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   // Before the routes: a scope has the hooks that were there when it was made.
   registerHttpMetrics(app, registry, { token: config.METRICS_TOKEN });
 
-  const loginLimit = limitLogins(config, database.pool);
-  identityRoutes(app, { config, identity, loginLimit });
-  terminalRoutes(app, { config, identity, loginLimit });
-  ownSignInRoutes(app, identity);
+  const signInDeps = { config, identity, loginLimit: limitLogins(config, database.pool) };
+  signInRoutes(app, signInDeps);
+  terminalRoutes(app, signInDeps);
+  ownSignInRoutes(app, { ...identity, db });
   auditRoutes(app, db);
   memoryRoutes(app, memory);
-  homeRoutes(app, { identity, baseUrl: config.BASE_URL });
-  const countWebhook = createWebhookMetrics(registry);
-  const receive = createWebhooks({
+  homeRoute(app, { identity, baseUrl: config.BASE_URL });
+  await webhookRoutes(app, {
     db,
+    receiver: createEventReceiver({ db, registry, metrics }),
     verify: createVerifier({
       secret: config.IDP_WEBHOOK_SECRET,
       oldSecrets: config.IDP_WEBHOOK_SECRETS_OLD,
       isStandardOnly: config.IDP_WEBHOOK_STANDARD_ONLY,
       signatureHeader: config.IDP_WEBHOOK_SIGNATURE_HEADER,
     }),
-    countWebhook,
-    metrics,
-  });
-  await webhookRoutes(app, { db, receive });
-  await backchannelLogoutRoutes(app, {
-    db,
     provider: identity.provider,
     hasDiscovery: config.IDP_DISCOVERY,
-    countWebhook,
-    metrics,
   });
   const model = openModel(config, { registry, log });
   const sessions = createSessions({ db, profiles });
@@ -177,8 +161,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   profileRoutes(app, { db, profiles });
   watchProfiles(app, profiles);
   ownDataRoutes(app, db);
-  const users = createUserAdmin({ db, log, metrics, revocations: identity.revocations });
-  adminRoutes(app, { users, sessions });
+  adminRoutes(app, { db, log, metrics, tokenRevocation: identity.tokenRevocation, sessions });
   const sockets = createSockets({
     identity,
     types: { ...connectionMessages, ...createChatMessages({ chat, sessions }) },

@@ -13,7 +13,7 @@ export {
   foundNothing,
   type LegacyReport,
   UnknownUserError,
-} from './legacy/assign-legacy.ts';
+} from './assign-legacy.ts';
 export type { Tables } from './tables.ts';
 
 /** What the process has already and the assistant need not open. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { assignLegacy } from '../src/legacy/assign-legacy.ts';
+import { assignLegacy } from '../src/assign-legacy.ts';
 import { openAssistant } from './helpers/assistant.ts';
 import { person, SEVERAL_PEOPLE } from './helpers/people.ts';
 import { SocketClient } from './helpers/socket-client.ts';

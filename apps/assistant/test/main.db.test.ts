@@ -8,7 +8,7 @@ import { ConfigError, createLogger, StartError } from '@oselya/kit';
 import { startModelServer } from '@oselya/model/testing';
 import { sql } from 'kysely';
 import manifest from '../package.json' with { type: 'json' };
-import { asyncapi, errors, migrateDatabase, openapi, start } from '../src/main.ts';
+import { asyncapi, migrateDatabase, openapi, start } from '../src/main.ts';
 
 const database = await openTestDatabase<never>();
 const lines: string[] = [];
@@ -133,11 +133,6 @@ test('so is the AsyncAPI document, with the version and the cookie', async () =>
   const document = JSON.parse(JSON.stringify(await asyncapi()));
   assert.equal(document.info.version, manifest.version);
   assert.equal(document.components.securitySchemes.session.name, 'svc_auth_session');
-});
-
-test('an error that can be retried says so', () => {
-  assert.ok(errors.provider_unavailable.retry);
-  assert.ok(!errors.not_signed_in.retry);
 });
 
 test('a start and its end wait for no model server, which is asked for a call of a tool', async () => {

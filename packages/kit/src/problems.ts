@@ -7,8 +7,8 @@ export type ErrorDefinition = {
   title: string;
   /** What to do about it. */
   advice: string;
-  /** Whether the same request can succeed later. */
-  retry: boolean;
+  /** Whether the same request can succeed later; false unless given. */
+  retry?: boolean;
   /** For browsers. */
   page?: ErrorPage;
 };

@@ -126,7 +126,8 @@ function accessErrors(access: Access, { method }: RouteOptions): (ErrorCode | nu
   ];
 }
 
-function inputErrors({ schema, attachValidation }: RouteOptions): number[] {
+function inputErrors({ schema, config, attachValidation }: RouteOptions): number[] {
+  if (config?.isSigned === true) return [413, 415];
   if (schema?.body !== undefined) return [400, 413, 415, 422];
   const hasInput = schema?.querystring !== undefined || schema?.params !== undefined;
   return hasInput && attachValidation !== true ? [422] : [];

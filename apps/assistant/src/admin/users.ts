@@ -1,82 +1,217 @@
 import { retryConflicts } from '@oselya/db';
-import type { Logger } from '@oselya/kit';
-import type { Kysely, Transaction } from 'kysely';
-import type { Role } from '../access/permissions.ts';
-import { recordAudit } from './audit.ts';
+import { cursors, type Logger, pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
+import { role } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import {
-  endSessions,
-  type IdentityMetrics,
-  type RevocationQueue,
-  setCachedRole,
-} from '../identity/index.ts';
+import type { IdentityMetrics } from '../identity/metrics.ts';
+import { endUserSessions, setCachedRole } from '../identity/revocation.ts';
+import { exampleUser, userMembers } from '../identity/routes.ts';
+import { queueTokenRevocation, type TokenRevocation } from '../identity/token-revocation.ts';
+import { readPermissions, readRole } from '../identity/users.ts';
+import { nullable, okAnswer, storableText, timestamp, userId } from '../schema.ts';
+import { listHandler, type Sessions, sessionsAnswer, sessionsQuery } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
-import { listUsers, userExists, type UserQuery } from './users-repository.ts';
+import { recordAudit } from './audit.ts';
 
-/** What admins do with users. Specification 000, Admin endpoints; Contract 3, Further endpoints. */
-export type UserAdmin = ReturnType<typeof createUserAdmin>;
+const PAGE = { limit: 100, maxLimit: 500 };
 
-/** Lists users, changes their cached roles and signs them out; all of it is in the audit trail. */
-export function createUserAdmin({
-  db,
-  log,
-  metrics,
-  revocations,
-}: {
+const userCursors = cursors(userId);
+
+const userItem = Type.Object({
+  ...userMembers,
+  created_at: nullable(timestamp('The first sign-in; null if an older system kept none.')),
+  updated_at: nullable(timestamp()),
+});
+
+const userParams = Type.Object({ user_id: userId });
+
+type AdminDeps = {
   db: Kysely<Tables>;
   log: Logger;
-  metrics: Pick<IdentityMetrics, 'countEnded'>;
-  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
-}) {
-  return {
-    /** Users by id, and one more than `limit` where there are more. */
-    async list(actorId: string, query: UserQuery, limit: number) {
-      await recordAudit(db, {
+  metrics: IdentityMetrics;
+  tokenRevocation: Pick<TokenRevocation, 'wake'>;
+  sessions: Pick<Sessions, 'listSessions'>;
+};
+
+/**
+ * Registers `/admin/users` and `/admin/sessions`; every use is recorded in the audit trail. Specification 000, Admin
+ * endpoints; Contract 3, Further endpoints.
+ */
+export function adminRoutes(app: Server, deps: AdminDeps): void {
+  const access = { role: 'admin' } as const;
+  const tags = ['admin'];
+
+  app.get(
+    '/admin/sessions',
+    {
+      config: { access, errors: [] },
+      schema: {
+        tags: ['admin', 'sessions'],
+        summary: "Lists everybody's sessions, and those without an owner",
+        querystring: sessionsQuery,
+        response: { 200: sessionsAnswer },
+      },
+    },
+    listHandler(deps.sessions),
+  );
+
+  app.get(
+    '/admin/users',
+    {
+      config: { access, errors: [] },
+      schema: {
+        tags,
+        summary: 'Lists the users who have signed in',
+        querystring: Type.Object({
+          q: Type.Optional(
+            storableText({
+              minLength: 1,
+              maxLength: 320,
+              description: 'Part of the email or the display name, in any case.',
+            }),
+          ),
+          ...pageQuery(PAGE),
+        }),
+        response: {
+          200: Type.Array(userItem, {
+            description: 'Users, by id.',
+            examples: [
+              [
+                {
+                  ...exampleUser,
+                  created_at: '2026-03-02T08:15:00.000Z',
+                  updated_at: '2026-03-04T17:42:00.000Z',
+                },
+              ],
+            ],
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { q, limit = PAGE.limit, cursor } = request.query;
+      const afterId = userCursors.read(cursor);
+      await recordAudit(deps.db, {
         action: 'others_data_read',
-        actorId,
+        actorId: signedIn(request).id,
         userId: null,
         details: { data: 'users' },
       });
-      return listUsers(db, query, limit);
+      const rows = await listUsers(deps.db, { text: q, afterId, limit });
+      const cursorOf = ({ id }: { id: string }) => userCursors.write(id);
+      return toPage(rows, { limit, cursorOf, request, reply }).map((row) => ({
+        ...row,
+        display_name: row.display_name ?? '',
+        role: readRole(row.role),
+        permissions: readPermissions(row.permissions),
+        created_at: row.created_at?.toISOString() ?? null,
+        updated_at: row.updated_at?.toISOString() ?? null,
+      }));
     },
+  );
 
-    /**
-     * Changes the cached role of a user, until the next fetch from the provider.
-     * @throws ProblemError `user_not_found`.
-     */
-    async setRole(actorId: string, { userId, role }: { userId: string; role: Role }) {
-      await db.transaction().execute(async (trx) => {
-        const before = await setCachedRole(trx, userId, role);
-        if (before === undefined) throw problem('user_not_found');
-        const details = { from: before, to: role };
-        await recordAudit(trx, { action: 'role_changed', actorId, userId, details });
+  app.patch(
+    '/admin/users/:user_id/role',
+    {
+      config: { access, errors: ['user_not_found'] },
+      schema: {
+        tags,
+        summary: 'Changes the cached role of a user',
+        description:
+          'It holds until the next request of the user, which fetches the role from the identity provider. To change a role for good, change it there.',
+        params: userParams,
+        body: Type.Object({ role }, { additionalProperties: false, examples: [{ role: 'admin' }] }),
+        response: { 200: okAnswer },
+      },
+    },
+    async (request) => {
+      const { user_id: id } = request.params;
+      const { role: to } = request.body;
+      await deps.db.transaction().execute(async (trx) => {
+        const from = await setCachedRole(trx, id, to);
+        if (from === undefined) throw problem('user_not_found');
+        const actorId = signedIn(request).id;
+        const details = { from, to };
+        await recordAudit(trx, { action: 'role_changed', actorId, userId: id, details });
       });
+      return { ok: true as const };
     },
+  );
 
-    /**
-     * Ends all sign-ins of a user, those in flight included. Their tokens are revoked at the provider
-     * later: they are many, and open nothing here any more.
-     * @returns How many sign-ins ended.
-     * @throws ProblemError `user_not_found`.
-     */
-    async signOut(actorId: string, userId: string): Promise<number> {
-      const end = async (trx: Transaction<Tables>) => {
-        if (!(await userExists(trx, userId))) throw problem('user_not_found');
-        const sessions = await endSessions(trx, { userId });
-        await revocations.add(trx, sessions);
-        const details = { sessions: sessions.length };
-        await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId, details });
-        return sessions;
-      };
-      // They are locked in no order that all others keep to.
-      const ended = await retryConflicts(() => db.transaction().execute(end));
-      metrics.countEnded('admin', ended.length);
-      log.info(
-        { user_id: userId, sessions: ended.length },
-        'an admin ended all sign-ins of a user',
-      );
-      revocations.wake();
-      return ended.length;
+  app.post(
+    '/admin/users/:user_id/sign-out',
+    {
+      config: { access: { permission: 'svc.admin.access' }, errors: ['user_not_found'] },
+      schema: {
+        tags,
+        summary: 'Ends all sign-ins of a user',
+        description:
+          'They end at once, on every process. Their tokens are revoked at the identity provider after the answer, a few at a time.',
+        params: userParams,
+        response: {
+          200: Type.Object(
+            { ok: Type.Literal(true), sessions_ended: Type.Integer({ minimum: 0 }) },
+            {
+              description: 'The sign-ins have ended.',
+              examples: [{ ok: true, sessions_ended: 2 }],
+            },
+          ),
+        },
+      },
     },
+    async (request) => {
+      const sessions_ended = await signUserOut(deps, {
+        actorId: signedIn(request).id,
+        userId: request.params.user_id,
+      });
+      return { ok: true as const, sessions_ended };
+    },
+  );
+}
+
+function listUsers(
+  db: Kysely<Tables>,
+  filter: { text: string | undefined; afterId: string | undefined; limit: number },
+) {
+  const { text, afterId, limit } = filter;
+  let query = db
+    .selectFrom('svc_users')
+    .select(['id', 'email', 'display_name', 'role', 'permissions'])
+    // Tables of an older system may allow null.
+    .select(sql<Date | null>`created_at`.as('created_at'))
+    .select(sql<Date | null>`updated_at`.as('updated_at'))
+    .orderBy('id')
+    .limit(limit + 1);
+  if (afterId !== undefined) query = query.where('id', '>', afterId);
+  if (text !== undefined) {
+    query = query.where(
+      sql<boolean>`(position(lower(${text}) in lower(email)) > 0
+        or position(lower(${text}) in lower(display_name)) > 0)`,
+    );
+  }
+  return query.execute();
+}
+
+/** Ends all sign-ins of a user, including those in flight, and returns how many there were. */
+async function signUserOut(
+  { db, log, metrics, tokenRevocation }: AdminDeps,
+  { actorId, userId: id }: { actorId: string; userId: string },
+): Promise<number> {
+  const end = async (trx: Transaction<Tables>) => {
+    const user = await trx.selectFrom('svc_users').select('id').where('id', '=', id).execute();
+    if (user.length === 0) throw problem('user_not_found');
+    const sessions = await endUserSessions(trx, id);
+    await queueTokenRevocation(trx, sessions);
+    const details = { sessions: sessions.length };
+    await recordAudit(trx, { action: 'sign_ins_ended', actorId, userId: id, details });
+    return sessions.length;
   };
+  // Sessions have no lock order, so this may conflict with a webhook.
+  const ended = await retryConflicts(() => db.transaction().execute(end));
+  metrics.countEnded('admin', ended);
+  log.info({ user_id: id, sessions: ended }, 'an admin ended all sign-ins of a user');
+  tokenRevocation.wake();
+  return ended;
 }

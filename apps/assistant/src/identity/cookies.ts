@@ -1,15 +1,29 @@
+import { randomBytes } from 'node:crypto';
 import type { CookieSerializeOptions } from '@fastify/cookie';
 import { SIGN_IN_STEP_MINUTES } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
-import { isId } from './ids.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
+/** The form of ids, for schemas. It needs no escaping in HTML, URLs and cookies. */
+export const ID_PATTERN = '^[A-Za-z0-9_-]{43}$';
+
+const idForm = new RegExp(ID_PATTERN);
+
+/** Creates an id that cannot be guessed: 32 random bytes as base64url. Contract 3, Auth session. */
+export function randomId(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** Returns whether a text has the form of such an id. */
+export function isId(text: string): boolean {
+  return idForm.test(text);
+}
+
 /**
- * The two cookies of the assistant: the auth session (Specification 000, Cookie), and the browser
- * that is signing in, which lives as long as the step that it is set with. The second is always `SameSite=Lax`: it
- * has to come along when the provider sends the browser back.
+ * Creates the two cookies of the assistant: the auth session (Specification 000, Cookie), and the id of a browser that
+ * is signing in. The second is always `SameSite=Lax`, because the redirect from the provider must carry it.
  */
 export function createCookies(config: Config) {
   const sessionName = config.SVC_AUTH_COOKIE_NAME;
@@ -18,9 +32,9 @@ export function createCookies(config: Config) {
   const session: CookieSerializeOptions = { ...common, sameSite: config.SVC_AUTH_COOKIE_SAMESITE };
 
   return {
-    /** Whether a request carries a session cookie, of whatever value. */
+    /** Returns whether a request carries a session cookie, well-formed or not. */
     hasSession: ({ cookies }: FastifyRequest) => cookies[sessionName] !== undefined,
-    /** The session id of a request; null where there is none or it has not the shape of one. */
+    /** Returns the session id of a request; null without a well-formed one. */
     sessionId: (request: FastifyRequest) => read(request, sessionName),
     setSession(reply: FastifyReply, id: string) {
       const maxAge = config.SVC_AUTH_COOKIE_MAX_AGE_DAYS * DAY_SECONDS;
@@ -37,7 +51,6 @@ export function createCookies(config: Config) {
   };
 }
 
-/** A value of another shape than ours counts as none. */
 function read({ cookies }: FastifyRequest, name: string): string | null {
   const value = cookies[name];
   return value !== undefined && isId(value) ? value : null;

@@ -2,28 +2,20 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { KnownUser, User } from '../access/permissions.ts';
 import type { Tables } from '../tables.ts';
-import { type AuthSession, noteUse } from './auth-sessions.sql.ts';
-import type { EndRefused } from './end-refused.ts';
-import { findGeneration, findSession, type SessionRules } from './find-session.sql.ts';
-import { isRefusal, outageAsProblem, providerUnavailable } from './provider/provider-error.ts';
 import type { Provider } from './provider/provider.ts';
-import type { SessionTokens } from './session-tokens.ts';
-import { singleFlight } from './single-flight.ts';
-import { UnreadableTokenError } from './token-vault.ts';
-import { readCachedUser, saysTheSame } from './users.ts';
-import { saveUser } from './save-user.sql.ts';
+import { isRejection, outageAsProblem, providerUnavailable } from './provider/transport.ts';
+import {
+  type AuthSession,
+  findGeneration,
+  findSession,
+  recordUse,
+  type SessionRules,
+} from './sessions.ts';
+import { type EndRejected, singleFlight } from './token-refresh.ts';
+import { type TokenVault, UnreadableTokenError } from './token-vault.ts';
+import { isSameUser, readCachedUser, saveUser } from './users.ts';
 
-type CurrentUserOptions = {
-  db: Kysely<Tables>;
-  log: Logger;
-  provider: Provider;
-  tokens: SessionTokens;
-  refresh: (session: AuthSession) => Promise<AuthSession | undefined>;
-  endRefused: EndRefused;
-  rules: SessionRules;
-};
-
-/** How a session was resolved: `unreadable` rows are kept, since the right key would read them. */
+/** The result of resolving a session. `unreadable` rows are kept, since the right key would open them. */
 export type Resolution =
   | ({ status: 'signed-in' } & KnownUser)
   | { status: 'unknown' }
@@ -31,12 +23,12 @@ export type Resolution =
 
 /**
  * Resolves a session to its user, from the value of its cookie.
- * @param known The result of an earlier call. It is returned after one statement unless the session has ended or
- * the generation has changed since.
+ * @param known The result of an earlier call. It is returned after one statement unless the session has ended or the
+ *   generation has changed since.
  */
 export type ResolveSession = (sessionId: string, known?: KnownUser) => Promise<Resolution>;
 
-/** Fetches of user data for one request, of which each is repeated when the access is cleared meanwhile. */
+/** Fetches of user data for one request; each is repeated if the cached access is cleared meanwhile. */
 const MAX_FETCHES = 5;
 
 /**
@@ -46,30 +38,40 @@ const MAX_FETCHES = 5;
  * ends requests in flight.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
  * @returns A function that throws `provider_unavailable` when the provider does not answer, or when the access is
- * cleared during every fetch.
+ *   cleared during every fetch.
  */
 export function createCurrentUser({
   db,
   log,
   provider,
-  tokens,
+  vault,
   refresh,
-  endRefused,
+  endRejected,
   rules,
-}: CurrentUserOptions): ResolveSession {
+}: {
+  db: Kysely<Tables>;
+  log: Logger;
+  provider: Provider;
+  vault: TokenVault;
+  refresh: (session: AuthSession) => Promise<AuthSession | undefined>;
+  endRejected: EndRejected;
+  rules: SessionRules;
+}): ResolveSession {
   const share = singleFlight<User>();
 
   async function resolve(sessionId: string): Promise<KnownUser | undefined> {
     for (let fetches = 0; fetches < MAX_FETCHES; fetches += 1) {
-      const found = await findSession(db, sessionId, rules);
-      if (found === undefined) return undefined;
-      if (found.isUserFresh && !found.isAccessTokenExpired && found.cachedUser !== undefined) {
-        await tokens.checkAccessToken(found);
-        if (found.isLastUseOld) await noteUse(db, sessionId);
-        const user = readCachedUser(found.userId, found.cachedUser);
-        return { user, generation: found.accessGeneration };
+      const session = await findSession(db, sessionId, rules);
+      if (session === undefined) return undefined;
+      if (session.isUserFresh && !session.isAccessTokenExpired && session.cachedUser) {
+        if (!vault.isReadable(session.accessTokenEnc, session, 'access_token_enc')) {
+          throw new UnreadableTokenError();
+        }
+        if (session.isLastUseOld) await recordUse(db, sessionId);
+        const user = readCachedUser(session.userId, session.cachedUser);
+        return { user, generation: session.accessGeneration };
       }
-      const fetched = await fetchFor(found);
+      const fetched = await fetchWithRefresh(session);
       if (fetched === undefined) return undefined;
       const generation = await findGeneration(db, sessionId, rules);
       if (generation === undefined) return undefined;
@@ -85,55 +87,47 @@ export function createCurrentUser({
     return generation === known.generation ? known : resolve(sessionId);
   }
 
-  /** Fetches the user from the provider; undefined when the session has ended. */
-  async function fetchFor(found: AuthSession): Promise<KnownUser | undefined> {
-    const session = found.isAccessTokenExpired ? await refresh(found) : found;
-    if (session === undefined) return undefined;
-    const isRenewed = session !== found;
-    return (await identify(session)) ?? (isRenewed ? end(session) : retry(session));
-  }
-
-  /** The provider refuses a token that it said was valid: one refresh may mend that. */
-  async function retry(session: AuthSession): Promise<KnownUser | undefined> {
-    const renewed = await refresh(session);
-    if (renewed === undefined) return undefined;
-    return (await identify(renewed)) ?? end(renewed);
-  }
-
-  async function end(session: AuthSession): Promise<undefined> {
-    await endRefused(session);
-  }
-
-  /** Gives nothing where the provider refuses the token, or names somebody else for it. */
-  async function identify(session: AuthSession): Promise<KnownUser | undefined> {
-    const user = await fetchUser(session);
-    if (user === undefined || user.id !== session.userId) return undefined;
-    await keepRecord(session, user);
-    const isReused = rules.userMaxAgeSeconds > 0;
-    if (isReused || session.isLastUseOld) {
-      // Its age counts from before the provider was asked, and under what was cleared until then.
-      const checked = { at: session.readAt, generation: session.accessGeneration };
-      await noteUse(db, session.id, isReused ? checked : undefined);
+  /** Fetches the user; a token that is rejected before its expiry gets one refresh, and then the session ends. */
+  async function fetchWithRefresh(session: AuthSession): Promise<KnownUser | undefined> {
+    if (!session.isAccessTokenExpired) {
+      const user = await fetchUser(session);
+      if (user !== undefined) return user;
     }
+    const refreshed = await refresh(session);
+    if (refreshed === undefined) return undefined;
+    const user = await fetchUser(refreshed);
+    if (user === undefined) await endRejected(refreshed);
+    return user;
+  }
+
+  /** Returns undefined if the provider rejects the token, or names another user for it. */
+  async function fetchUser(session: AuthSession): Promise<KnownUser | undefined> {
+    const accessToken = await vault.open(session.accessTokenEnc, session, 'access_token_enc');
+    // A request after a clearing must not share an answer from before it.
+    const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;
+    let user: User;
+    try {
+      user = await share(flight, () => provider.fetchUser(accessToken));
+    } catch (error) {
+      if (isRejection(error)) return undefined;
+      throw outageAsProblem(error);
+    }
+    if (user.id !== session.userId) return undefined;
+    await updateRecords(session, user);
     return { user, generation: session.accessGeneration };
   }
 
-  async function keepRecord({ cachedUser, accessGeneration }: AuthSession, user: User) {
-    if (cachedUser !== undefined && saysTheSame(cachedUser, user)) return;
-    const isCurrent = (generation: number) => generation === accessGeneration;
-    await db.transaction().execute((trx) => saveUser(trx, user, isCurrent));
-  }
-
-  async function fetchUser(session: AuthSession): Promise<User | undefined> {
-    const accessToken = await tokens.openAccessToken(session);
-    // Whoever asks after a clearing must not share an answer from before it.
-    const flight = `${session.id} ${session.tokenVersion} ${session.accessGeneration}`;
-    try {
-      return await share(flight, () => provider.fetchUser(accessToken));
-    } catch (error) {
-      if (isRefusal(error)) return undefined;
-      throw outageAsProblem(error);
+  async function updateRecords(session: AuthSession, user: User): Promise<void> {
+    const { cachedUser, accessGeneration } = session;
+    if (cachedUser === undefined || !isSameUser(cachedUser, user)) {
+      const isCurrent = (generation: number) => generation === accessGeneration;
+      await db.transaction().execute((trx) => saveUser(trx, user, isCurrent));
     }
+    const isReused = rules.userMaxAgeSeconds > 0;
+    if (!isReused && !session.isLastUseOld) return;
+    // The age counts from before the fetch, under the generation of that time.
+    const checked = { at: session.readAt, generation: accessGeneration };
+    await recordUse(db, session.id, isReused ? checked : undefined);
   }
 
   return async (sessionId, known) => {

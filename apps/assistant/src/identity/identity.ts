@@ -4,35 +4,28 @@ import type { Kysely } from 'kysely';
 import type { KnownUser } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
-import { type Lifetime, livingSessions } from './auth-sessions.sql.ts';
 import { createCookies } from './cookies.ts';
-import { createCurrentUser, type Resolution } from './current-user.ts';
-import { createEndRefused } from './end-refused.ts';
-import { createFinishSignIn } from './finish-sign-in.ts';
+import { createCurrentUser } from './current-user.ts';
 import type { IdentityMetrics } from './metrics.ts';
-import { createOwnSignIns } from './own-sign-ins.ts';
 import { createProvider } from './provider/provider.ts';
-import { createRevocationQueue } from './revocation-queue.ts';
-import { createRevocation } from './token-revocation.ts';
-import { createSessionTokens } from './session-tokens.ts';
+import { type Lifetime, livingSessions } from './sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import { createSignOut } from './sign-out.ts';
-import { createTerminalSignIns } from './terminal/sign-ins.ts';
+import { createTerminalSignIns } from './terminal.ts';
 import { createTokenRefresh } from './token-refresh.ts';
-import { createTokenVault, decodeKey } from './token-vault.ts';
+import { createTokenRevocation } from './token-revocation.ts';
+import { createTokenVault } from './token-vault.ts';
 
-/** Sign-in, sign-out, and who sends a request. */
+/** Sign-in, sign-out, and the current user. */
 export type Identity = ReturnType<typeof createIdentity>;
 
-/** How long sign-ins last, as configured. */
+/** Returns the configured lifetime of sign-ins. */
 export const lifetimeOf = (config: Config): Lifetime => ({
   lifetimeDays: config.SVC_AUTH_COOKIE_MAX_AGE_DAYS,
   idleDays: config.SVC_AUTH_IDLE_DAYS,
 });
 
-const UNKNOWN: Resolution = { status: 'unknown' };
-
-/** Puts the parts of identity together: what the rest of the assistant uses of it. */
+/** Composes the parts of identity. */
 export function createIdentity({
   config,
   db,
@@ -45,44 +38,36 @@ export function createIdentity({
   metrics: IdentityMetrics;
 }) {
   const lifetime = lifetimeOf(config);
-  const rules = { ...lifetime, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS };
-  const provider = createProvider(config, { measure: metrics.measureRequest });
-  const tokens = createSessionTokens(
-    createTokenVault(
-      decodeKey(config.SVC_AUTH_ENCRYPTION_KEY),
-      config.SVC_AUTH_ENCRYPTION_KEYS_OLD.map(decodeKey),
-    ),
+  const provider = createProvider(config, metrics.measureRequest);
+  const vault = createTokenVault(
+    config.SVC_AUTH_ENCRYPTION_KEY,
+    config.SVC_AUTH_ENCRYPTION_KEYS_OLD,
   );
-  const providerTimeoutMs = config.IDP_TIMEOUT_MS;
-  const revoke = createRevocation({ log, provider, tokens });
-  const revocations = createRevocationQueue({ db, revoke, log, providerTimeoutMs });
-  const endRefused = createEndRefused({ db, log, metrics });
-  const refresh = createTokenRefresh({
-    db,
-    provider,
-    tokens,
-    endRefused,
-    revocations,
-    metrics,
-    providerTimeoutMs,
-    rules,
-  });
-  const resolve = createCurrentUser({ db, log, provider, tokens, refresh, endRefused, rules });
-  const finish = createFinishSignIn({
+  const deps = {
     db,
     log,
     provider,
-    tokens,
-    revocations,
+    vault,
     metrics,
     lifetime,
+    rules: { ...lifetime, userMaxAgeSeconds: config.IDP_USER_MAX_AGE_SECONDS },
+    providerTimeoutMs: config.IDP_TIMEOUT_MS,
+  };
+  const tokenRevocation = createTokenRevocation(deps);
+  const signOut = createSignOut({
+    ...deps,
+    tokenRevocation,
+    endsProviderSession: config.IDP_END_SESSION,
   });
+  const { endRejected } = signOut;
+  const refresh = createTokenRefresh({ ...deps, endRejected });
+  const resolve = createCurrentUser({ ...deps, endRejected, refresh });
   const cookies = createCookies(config);
 
   /**
-   * Resolves the user of a request; nothing where its cookie is missing or not valid, in which case the
-   * answer clears it. Contract 3, Auth session.
-   * @param known What the request was resolved to before.
+   * Resolves the user of a request. A missing or invalid cookie resolves to undefined, and the answer clears it.
+   * Contract 3, Auth session.
+   * @param known The earlier result for the same request.
    */
   async function currentUser(
     request: FastifyRequest,
@@ -91,7 +76,8 @@ export function createIdentity({
   ): Promise<KnownUser | undefined> {
     if (!cookies.hasSession(request)) return undefined;
     const sessionId = cookies.sessionId(request);
-    const resolution = sessionId === null ? UNKNOWN : await resolve(sessionId, known);
+    const resolution =
+      sessionId === null ? ({ status: 'unknown' } as const) : await resolve(sessionId, known);
     if (resolution.status === 'signed-in') return resolution;
     if (resolution.status === 'unknown') cookies.clearSession(reply);
     return undefined;
@@ -100,20 +86,13 @@ export function createIdentity({
   return {
     provider,
     cookies,
+    lifetime,
     currentUser,
     resolve,
     living: (sessionIds: readonly string[]) => livingSessions(db, sessionIds, lifetime),
-    revocations,
-    signIn: createSignIn({ db, provider, finish, metrics }),
-    terminalSignIns: createTerminalSignIns({ db, log }),
-    signOut: createSignOut({
-      db,
-      log,
-      revocations,
-      metrics,
-      provider: config.IDP_END_SESSION ? provider : undefined,
-      tokens,
-    }),
-    ownSignIns: createOwnSignIns({ db, log, revocations, metrics, lifetime }),
+    tokenRevocation,
+    signIn: createSignIn(deps),
+    signOut,
+    terminalSignIns: createTerminalSignIns(deps),
   };
 }

@@ -1,29 +1,21 @@
 import { ProblemError } from '@oselya/kit';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { MeasureRequest } from './provider/measure-request.ts';
-import { ProviderError, toProviderError } from './provider/provider-error.ts';
+import type { MeasureRequest } from './provider/transport.ts';
+import { isRejection, ProviderError } from './provider/transport.ts';
 
-/** Calls to a provider: next door, across the world, or until IDP_TIMEOUT_MS. */
+/** From a provider next door to one that answers at the limit of IDP_TIMEOUT_MS. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** How a refresh of tokens ended for those on one process who needed it. */
+/** The result of a token refresh; `waited` if another process refreshed. */
 export type RefreshOutcome = 'refreshed' | 'refused' | 'unavailable' | 'waited';
 
-/** Why auth sessions ended before their lifetime did. */
-export type EndReason =
-  /** The user signed out, ended another sign-in of their own, or signed in again. */
-  | 'signed_out'
-  | 'ended'
-  | 'replaced'
-  /** An admin or the provider's webhook ended them, or the provider refuses their tokens. */
-  | 'admin'
-  | 'webhook'
-  | 'refused';
+/** The reason why an auth session ended before it expired; `refused` if the provider rejects its tokens. */
+export type EndReason = 'signed_out' | 'ended' | 'replaced' | 'admin' | 'webhook' | 'refused';
 
-/** Figures about signing in and out and about the provider, in base units. */
+/** Metrics of sign-in and of the identity provider. */
 export type IdentityMetrics = ReturnType<typeof createIdentityMetrics>;
 
-/** Makes the metrics of identity and registers them. */
+/** Creates the metrics of identity and registers them. */
 export function createIdentityMetrics(registry: Registry) {
   const registers = [registry];
   const signIns = new Counter({
@@ -51,9 +43,23 @@ export function createIdentityMetrics(registry: Registry) {
     labelNames: ['reason'],
     registers,
   });
-
+  const measureRequest: MeasureRequest = async (operation, request) => {
+    const end = providerRequests.startTimer({ operation });
+    try {
+      const answer = await request();
+      end({ outcome: 'ok' });
+      return answer;
+    } catch (error) {
+      const failed = error instanceof ProviderError ? 'unavailable' : 'error';
+      end({ outcome: isRejection(error) ? 'refused' : failed });
+      throw error;
+    }
+  };
   return {
-    /** Counts how a sign-in ends. */
+    measureRequest,
+    countRefresh: (outcome: RefreshOutcome) => refreshes.inc({ outcome }),
+    countEnded: (reason: EndReason, sessions = 1) => ended.inc({ reason }, sessions),
+    /** Counts a sign-in by its result or error. */
     async countSignIn<Result>(work: () => Promise<Result>): Promise<Result> {
       try {
         const result = await work();
@@ -64,24 +70,5 @@ export function createIdentityMetrics(registry: Registry) {
         throw error;
       }
     },
-    countRefresh(outcome: RefreshOutcome): void {
-      refreshes.inc({ outcome });
-    },
-    countEnded(reason: EndReason, sessions = 1): void {
-      ended.inc({ reason }, sessions);
-    },
-    /** Measures a request to the provider, under what it is for and how it ends. */
-    measureRequest: (async (operation, request) => {
-      const end = providerRequests.startTimer({ operation });
-      try {
-        const answer = await request();
-        end({ outcome: 'ok' });
-        return answer;
-      } catch (error) {
-        const failure = toProviderError(error);
-        end({ outcome: failure instanceof ProviderError ? failure.kind : 'error' });
-        throw error;
-      }
-    }) satisfies MeasureRequest,
   };
 }

@@ -16,20 +16,20 @@ a { display: inline-block; margin-top: 1.5rem; padding: .75rem 1.5rem; border-ra
 a[hidden] { display: none; }
 `;
 
-/** The address stands in the link alone, so that the script is the same on every page. */
+/** Reads the address from the link, so that its hash is the same for every page. */
 const SCRIPT = `
 const link = document.getElementById('open');
 location.href = link.href;
 setTimeout(() => { link.hidden = false; }, ${FALLBACK_DELAY_MS});
 `;
 
-// Their texts are held to hashes, so whole elements are put into the page, with nothing around them.
+// The policy lists hashes of these texts, so the formatter must not change them.
 const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
 const SCRIPT_ELEMENT = raw(`<script>${SCRIPT}</script>`);
 
 const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-/** The page may run its own script and style, and load nothing. */
+/** Allows the page its own script and style only. */
 export const MOBILE_DONE_CSP = [
   "default-src 'none'",
   `script-src ${hash(SCRIPT)}`,
@@ -40,10 +40,9 @@ export const MOBILE_DONE_CSP = [
 ].join('; ');
 
 /**
- * The page that hands a session over to the Android application: it goes to the application's intent
- * at once, and shows a button where the browser wants a tap for that. Specification 000, Rules for
- * the bridge page.
- * @param sessionId An id whose shape was checked.
+ * Renders the page that hands a session over to the Android application: it opens the application's intent at once, and
+ * shows a button if the browser requires a tap. Specification 000, Rules for the bridge page.
+ * @param sessionId A well-formed id.
  */
 export function mobileDonePage(sessionId: string, appPackage: string): string {
   const intent = `intent://auth/callback?sid=${sessionId}#Intent;scheme=svc;package=${appPackage};end`;
@@ -59,7 +58,7 @@ ${
     <body>
       <main>
         <h1>You are signed in</h1>
-        <p>Going back to the application…</p>
+        <p>Returning to the application…</p>
         <a id="open" href="${intent}" hidden>Open the application</a>
         <noscript
           ><p><a href="${intent}">Open the application</a></p></noscript

@@ -1,64 +1,180 @@
-import type { Logger } from '@oselya/kit';
-import type { Kysely } from 'kysely';
-import { recordAudit } from '../admin/audit.ts';
+import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { Type } from 'typebox';
+import { signedIn } from '../access/guards.ts';
+import { problem } from '../errors.ts';
+import { nullable, okAnswer, storableText, timestamp } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import type { Lifetime } from './auth-sessions.sql.ts';
-import { tellUserChanged } from './invalidation.sql.ts';
-import type { IdentityMetrics } from './metrics.ts';
-import {
-  deleteOwnSignIn,
-  listOwnSignIns,
-  type OwnSignIn,
-  type SignInPosition,
-} from './own-sign-ins-repository.ts';
-import type { RevocationQueue } from './revocation-queue.ts';
+import type { createCookies } from './cookies.ts';
+import { isAlive, type Lifetime } from './sessions.ts';
 
-/** What users do with their own sign-ins. Contract 3, Further endpoints. */
-export type OwnSignIns = ReturnType<typeof createOwnSignIns>;
+const PAGE = { limit: 50, maxLimit: 200 };
 
-/** Lists and ends the sign-ins of a user. */
-export function createOwnSignIns({
-  db,
-  log,
-  revocations,
-  metrics,
-  lifetime,
-}: {
-  db: Kysely<Tables>;
-  log: Logger;
-  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
-  metrics: Pick<IdentityMetrics, 'countEnded'>;
-  lifetime: Lifetime;
-}) {
-  return {
-    /** The living sign-ins of a user, newest first, and one more than `limit` where there are more. */
-    list: (
-      userId: string,
-      page: { currentId: string | null; limit: number; after: SignInPosition | undefined },
-    ): Promise<OwnSignIn[]> => listOwnSignIns(db, { userId, lifetime, ...page }),
+/** The public id of a sign-in: 16 hexadecimal digits of the SHA-256 of its session id, which stays in the database. */
+const publicIdSql = sql<string>`left(encode(sha256(convert_to(s.id, 'UTF8')), 'hex'), 16)`;
 
-    /**
-     * Ends a sign-in of a user, and revokes its tokens at the provider as signing out does.
-     * @returns Whether it was the current one; nothing where there is no such sign-in of this user.
-     */
-    async end(
-      userId: string,
-      { id, currentId }: { id: string; currentId: string | null },
-    ): Promise<'current' | 'another' | undefined> {
-      const ended = await db.transaction().execute(async (trx) => {
-        const row = await deleteOwnSignIn(trx, { userId, id, lifetime });
-        if (row === undefined) return undefined;
-        const details = { sign_in: id };
-        await recordAudit(trx, { action: 'sign_in_ended', actorId: userId, userId, details });
-        await tellUserChanged(trx, userId);
-        await revocations.add(trx, [row]);
-        return row;
-      });
-      if (ended === undefined) return undefined;
-      metrics.countEnded('ended');
-      log.info({ user_id: userId }, 'ended a sign-in');
-      revocations.wake();
-      return ended.id === currentId ? 'current' : 'another';
+const createdAtMicros = sql<number>`(extract(epoch from s.created_at) * 1000000)::bigint`;
+
+/** Finds the session of a user's sign-in by its public id. */
+export async function findOwnSignIn(
+  db: Kysely<Tables>,
+  { userId, publicId, lifetime }: { userId: string; publicId: string; lifetime: Lifetime },
+): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('user_auth_sessions as s')
+    .select('s.id')
+    .where('s.user_id', '=', userId)
+    .where(isAlive(lifetime))
+    .where(publicIdSql, '=', publicId)
+    .executeTakeFirst();
+  return row?.id;
+}
+
+const publicIdSchema = Type.String({
+  pattern: '^[0-9a-f]{16}$',
+  description: 'Names the sign-in; it is not the value of the cookie.',
+});
+
+const positions = cursors(
+  Type.Object({
+    createdAtMicros: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    id: publicIdSchema,
+  }),
+);
+
+/** Lists the sign-ins of a user, newest first, and one more than `limit` if there are more. */
+function listOwnSignIns(
+  db: Kysely<Tables>,
+  {
+    userId,
+    currentId,
+    lifetime,
+    limit,
+    after,
+  }: {
+    userId: string;
+    currentId: string | null;
+    lifetime: Lifetime;
+    limit: number;
+    after: ReturnType<typeof positions.read>;
+  },
+) {
+  let query = db
+    .selectFrom('user_auth_sessions as s')
+    .where('s.user_id', '=', userId)
+    .where(isAlive(lifetime))
+    .select([
+      publicIdSql.as('id'),
+      's.created_at',
+      sql<Date>`coalesce(s.last_used_at, s.created_at)`.as('last_used_at'),
+      sql<boolean>`coalesce(s.id = ${currentId}, false)`.as('current'),
+      's.user_agent',
+      's.address',
+      createdAtMicros.as('createdAtMicros'),
+    ])
+    .orderBy(createdAtMicros, 'desc')
+    .orderBy(publicIdSql, 'desc')
+    .limit(limit + 1);
+  if (after !== undefined) {
+    query = query.where(
+      sql<boolean>`(${createdAtMicros}, ${publicIdSql}) < (${after.createdAtMicros}, ${after.id})`,
+    );
+  }
+  return query.execute();
+}
+
+const signInItem = Type.Object({
+  id: publicIdSchema,
+  created_at: timestamp(),
+  last_used_at: timestamp('To the minute.'),
+  current: Type.Boolean({ description: 'Whether it sent this request.' }),
+  user_agent: nullable(Type.String({ description: 'The browser, as it names itself.' })),
+  address: nullable(Type.String({ description: 'The address that began it.' })),
+});
+
+const example = {
+  id: '3f0a91c26d5be847',
+  created_at: '2026-03-02T08:15:00.000Z',
+  last_used_at: '2026-03-04T17:42:00.000Z',
+  current: true,
+  user_agent: 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0',
+  address: '192.0.2.17',
+};
+
+/** Registers `GET /auth/sessions` and `DELETE /auth/sessions/{id}`. Contract 3, Further endpoints. */
+export function ownSignInRoutes(
+  app: Server,
+  {
+    db,
+    cookies,
+    lifetime,
+    signOut,
+  }: {
+    db: Kysely<Tables>;
+    cookies: ReturnType<typeof createCookies>;
+    lifetime: Lifetime;
+    signOut: {
+      endOwn: (
+        userId: string,
+        signIn: { publicId: string; currentId: string | null },
+      ) => Promise<'current' | 'other' | undefined>;
+    };
+  },
+): void {
+  app.get(
+    '/auth/sessions',
+    {
+      config: { access: 'signed-in', errors: [] },
+      schema: {
+        tags: ['sign-in'],
+        summary: 'Lists the sign-ins of the user',
+        querystring: Type.Object(pageQuery(PAGE)),
+        response: {
+          200: Type.Array(signInItem, {
+            description: 'The current sign-ins of the user, newest first.',
+            examples: [[example]],
+          }),
+        },
+      },
     },
-  };
+    async (request, reply) => {
+      const { limit = PAGE.limit, cursor } = request.query;
+      const userId = signedIn(request).id;
+      const currentId = cookies.sessionId(request);
+      const after = positions.read(cursor);
+      const rows = await listOwnSignIns(db, { userId, currentId, lifetime, limit, after });
+      const page = toPage(rows, { limit, cursorOf: positions.write, request, reply });
+      return page.map(({ id, current, user_agent, address, ...times }) => ({
+        id,
+        created_at: times.created_at.toISOString(),
+        last_used_at: times.last_used_at.toISOString(),
+        current,
+        user_agent,
+        address,
+      }));
+    },
+  );
+
+  app.delete(
+    '/auth/sessions/:id',
+    {
+      config: { access: 'signed-in', errors: ['sign_in_not_found'] },
+      schema: {
+        tags: ['sign-in'],
+        summary: 'Ends a sign-in of the user; ending the current one signs out',
+        params: Type.Object({
+          id: storableText({ maxLength: 300, description: 'The `id` of a sign-in.' }),
+        }),
+        response: { 200: okAnswer },
+      },
+    },
+    async (request, reply) => {
+      const currentId = cookies.sessionId(request);
+      const signIn = { publicId: request.params.id, currentId };
+      const ended = await signOut.endOwn(signedIn(request).id, signIn);
+      if (ended === undefined) throw problem('sign_in_not_found');
+      if (ended === 'current') cookies.clearSession(reply);
+      return { ok: true as const };
+    },
+  );
 }

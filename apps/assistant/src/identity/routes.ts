@@ -1,34 +1,66 @@
 import { html, type RateLimit, renderPage, type Server } from '@oselya/kit';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { guardRefusals, signedIn } from '../access/guards.ts';
+import { signedIn } from '../access/guards.ts';
+import { role } from '../access/permissions.ts';
 import type { Config } from '../config.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem } from '../errors.ts';
+import { ID_PATTERN, randomId } from './cookies.ts';
 import type { Identity } from './identity.ts';
-import { randomId } from './ids.ts';
-import { clientNote, neverStored } from './http.ts';
 import { MOBILE_DONE_CSP, mobileDonePage } from './mobile-done.ts';
-import {
-  callbackQuery,
-  currentUserSchema,
-  logoutAnswer,
-  logoutQuery,
-  mobileDoneQuery,
-  pageAnswer,
-  redirectAnswer,
-} from './schemas.ts';
-import { confirmationOf } from './terminal/routes.ts';
+import type { ClientNote } from './sessions.ts';
 
-/** Android's web view names itself beside the browser it is made of. Specification 000, login rule 2. */
+/** Android's web view adds this to its user agent. Specification 000, Rules for login. */
 const ANDROID = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
+
+const MAX_USER_AGENT_LENGTH = 300;
 
 const tags = ['sign-in'];
 
-type Deps = { config: Config; identity: Identity; loginLimit: RateLimit };
+/** Dependencies of the sign-in routes. */
+export type SignInDeps = { config: Config; identity: Identity; loginLimit: RateLimit };
 
-/** `/auth/*`. Specification 000, Authentication endpoints. */
-export function identityRoutes(app: Server, deps: Deps): void {
-  app.addSchema(currentUserSchema);
+/** Marks answers that no cache may store. */
+export function neverStored(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+  void reply.header('cache-control', 'no-store');
+  done();
+}
+
+/** Describes the client of a sign-in to its owner. */
+export function clientNote({ headers, ip }: FastifyRequest): ClientNote {
+  return { userAgent: headers['user-agent']?.slice(0, MAX_USER_AGENT_LENGTH) ?? null, address: ip };
+}
+
+/** Describes an answer that redirects the browser. */
+export const redirectAnswer = (description: string) =>
+  Type.Null({ description, headers: { location: { type: 'string' } } });
+
+/** Describes an answer that is a page. */
+export const pageAnswer = (description: string) => ({
+  description,
+  content: { 'text/html': { schema: Type.String() } },
+});
+
+/** The members of a user in answers. Specification 000, Current-user object. */
+export const userMembers = {
+  id: Type.String(),
+  email: Type.String(),
+  display_name: Type.String({ description: 'Empty if the provider gives no name.' }),
+  role,
+  permissions: Type.Array(Type.String(), { description: 'Permission slugs.' }),
+};
+
+/** An example of these members. */
+export const exampleUser = {
+  id: 'u-1',
+  email: 'olena@example.test',
+  display_name: 'Olena',
+  role: 'user',
+  permissions: ['svc.sessions.read_own', 'svc.profiles.use'],
+};
+
+/** Registers `/auth/*`. Specification 000, Authentication endpoints. */
+export function signInRoutes(app: Server, deps: SignInDeps): void {
   loginRoute(app, deps);
   callbackRoute(app, deps);
   mobileDoneRoute(app, deps.config);
@@ -36,21 +68,21 @@ export function identityRoutes(app: Server, deps: Deps): void {
   currentUserRoute(app);
 }
 
-function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: Deps): void {
+function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: SignInDeps): void {
   app.get(
     '/auth/login',
     {
-      config: { access: 'public' },
+      config: {
+        access: 'public',
+        errors: [429, 'provider_unavailable', 'sign_in_not_configured'],
+      },
       exposeHeadRoute: false,
       onRequest: neverStored,
       schema: {
         tags,
         summary: 'Begins a sign-in',
         description: 'One address may begin LOGIN_PER_MINUTE of them a minute.',
-        response: {
-          302: redirectAnswer('To the identity provider.'),
-          ...problemAnswers(429, 'provider_unavailable', 'sign_in_not_configured'),
-        },
+        response: { 302: redirectAnswer('To the identity provider.') },
       },
     },
     async (request, reply) => {
@@ -62,40 +94,47 @@ function loginRoute(app: Server, { identity: { cookies, signIn }, loginLimit }: 
         sessionId: cookies.sessionId(request),
       });
       if (!isAndroid) cookies.setBrowserId(reply, browserId);
-      // Without a fragment of its own a browser would carry over the one that it came with.
+      // Without a fragment a browser would append that of its current address.
       return reply.redirect(`${url}#`);
     },
   );
 }
 
-function callbackRoute(app: Server, { config, identity }: Deps): void {
-  const { cookies, signIn } = identity;
+const callbackParameter = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 8192, description }));
+
+function callbackRoute(app: Server, { config, identity: { cookies, signIn } }: SignInDeps): void {
   app.get(
     '/auth/callback',
     {
-      config: { access: 'public' },
+      config: {
+        access: 'public',
+        errors: [
+          'login_not_valid',
+          'login_cancelled',
+          'login_refused',
+          'token_exchange_failed',
+          'account_without_email',
+          'provider_unavailable',
+        ],
+      },
       exposeHeadRoute: false,
       onRequest: neverStored,
-      // A query that is not valid belongs to no pending login: that is 400 here.
+      // An invalid query is 400 here: it belongs to no pending login.
       attachValidation: true,
       schema: {
         tags,
         summary: 'Ends a sign-in',
-        querystring: callbackQuery,
+        querystring: Type.Object({
+          code: callbackParameter('The authorization code.'),
+          state: callbackParameter('The state of the pending login.'),
+          error: callbackParameter('The reason why the provider does not sign the user in.'),
+          iss: callbackParameter('The issuer, if the provider names itself.'),
+        }),
         response: {
-          200: pageAnswer(
-            'A page that goes on to / by itself, where the cookie is SameSite=Strict.',
-          ),
+          200: pageAnswer('A page that continues to / if the cookie is SameSite=Strict.'),
           302: redirectAnswer(
             'To / with the cookie; for Android to /auth/mobile-done, for a terminal to a page that asks first.',
-          ),
-          ...problemAnswers(
-            'login_not_valid',
-            'login_cancelled',
-            'login_refused',
-            'token_exchange_failed',
-            'account_without_email',
-            'provider_unavailable',
           ),
         },
       },
@@ -109,9 +148,9 @@ function callbackRoute(app: Server, { config, identity }: Deps): void {
         client: clientNote(request),
       });
       if (terminalSignInId !== null) {
-        // The page waits for as long from now on, and would not be answered without the cookie.
+        // The confirmation needs the cookie for another ten minutes.
         if (browserId !== null) cookies.setBrowserId(reply, browserId);
-        return reply.redirect(confirmationOf(terminalSignInId));
+        return reply.redirect(`/auth/terminal/confirm?request=${terminalSignInId}`);
       }
       if (platform === 'android') return reply.redirect(`/auth/mobile-done?sid=${sessionId}`);
       cookies.setSession(reply, sessionId);
@@ -123,8 +162,8 @@ function callbackRoute(app: Server, { config, identity }: Deps): void {
 }
 
 /**
- * The browser still counts this as coming from the provider, and would not send a `SameSite=Strict`
- * cookie with a redirect. A page of this site that goes on by itself begins a new, same-site request.
+ * Sends a page that continues by itself. A redirect would still count as coming from the provider, so the browser would
+ * not send a `SameSite=Strict` cookie with it.
  */
 function sendHop(
   reply: FastifyReply,
@@ -144,15 +183,16 @@ function mobileDoneRoute(app: Server, config: Config): void {
   app.get(
     '/auth/mobile-done',
     {
-      config: { access: 'public' },
+      config: { access: 'public', errors: ['hand_over_not_valid'] },
       onRequest: neverStored,
-      // Whoever opens this address by hand gets a page about that, not about the rules of a query.
       attachValidation: true,
       schema: {
         tags,
         summary: 'Hands a session over to the Android application',
-        querystring: mobileDoneQuery,
-        response: { 200: pageAnswer('The bridge page.'), ...problemAnswers('hand_over_not_valid') },
+        querystring: Type.Object({
+          sid: Type.String({ pattern: ID_PATTERN, description: 'The auth session id.' }),
+        }),
+        response: { 200: pageAnswer('The bridge page.') },
       },
     },
     async (request, reply) => {
@@ -165,38 +205,56 @@ function mobileDoneRoute(app: Server, config: Config): void {
   );
 }
 
+const logoutAnswer = Type.Object(
+  {
+    ok: Type.Literal(true),
+    logout_url: Type.Optional(
+      Type.String({
+        description:
+          'With IDP_END_SESSION: the address that ends the session of the browser at the provider.',
+      }),
+    ),
+  },
+  { examples: [{ ok: true }] },
+);
+
 function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
   app.post(
     '/auth/logout',
     {
-      config: { access: 'public' },
+      config: { access: 'public', errors: ['cross_site_request', 503] },
       onRequest: neverStored,
+      // No invalid query may keep a user signed in.
+      attachValidation: true,
       schema: {
         tags,
-        summary: 'Signs out; who is not signed in stays so',
-        querystring: logoutQuery,
+        summary: 'Signs out',
+        querystring: Type.Object({
+          from: Type.Optional(
+            Type.Unknown({ description: '`page`: the answer leads to the first page.' }),
+          ),
+        }),
         response: {
           200: {
-            description: 'It is done. A page is answered to the form of a page.',
+            description: 'The user is signed out. The form of a page gets a page.',
             content: {
               'application/json': { schema: logoutAnswer },
               'text/html': { schema: Type.String() },
             },
           },
           303: redirectAnswer('To /, for the form of a page.'),
-          ...problemAnswers('cross_site_request', 503),
         },
       },
     },
     async (request, reply) => {
       const sessionId = cookies.sessionId(request);
-      // Where this fails the browser keeps the cookie: without it nobody could end the session.
-      const logoutUrl = sessionId === null ? undefined : await signOut(sessionId);
+      // If this fails the browser keeps the cookie, which is needed to try again.
+      const logoutUrl = sessionId === null ? undefined : await signOut.signOut(sessionId);
       if (cookies.hasSession(request)) cookies.clearSession(reply);
       if (request.query.from !== 'page') {
         return { ok: true as const, ...(logoutUrl !== undefined && { logout_url: logoutUrl }) };
       }
-      // A redirect would have to be among the page's own `form-action`, and may be longer than proxies take.
+      // A redirect to the provider would violate the page's `form-action`.
       return logoutUrl === undefined
         ? reply.redirect('/', 303)
         : sendHop(reply, { title: 'Signed out', text: 'You are signed out here', to: logoutUrl });
@@ -204,20 +262,20 @@ function logoutRoute(app: Server, { cookies, signOut }: Identity): void {
   );
 }
 
+const currentUser = Type.Object(userMembers, {
+  $id: 'CurrentUser',
+  description: 'The signed-in user.',
+  examples: [exampleUser],
+});
+
 function currentUserRoute(app: Server): void {
+  app.addSchema(currentUser);
   app.get(
     '/auth/me',
     {
-      config: { access: 'signed-in' },
+      config: { access: 'signed-in', errors: [] },
       onRequest: neverStored,
-      schema: {
-        tags,
-        summary: 'The signed-in user',
-        response: {
-          200: currentUserSchema,
-          ...problemAnswers(...guardRefusals),
-        },
-      },
+      schema: { tags, summary: 'Returns the signed-in user', response: { 200: currentUser } },
     },
     (request) => {
       const user = signedIn(request);

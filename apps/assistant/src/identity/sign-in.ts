@@ -1,53 +1,68 @@
-import { ProblemError } from '@oselya/kit';
-import type { Kysely } from 'kysely';
+import { type Logger, ProblemError, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
 import { randomPKCECodeVerifier } from 'openid-client';
 import { recordAudit } from '../admin/audit.ts';
 import { problem } from '../errors.ts';
 import type { Tables, TerminalRequest } from '../tables.ts';
-import { type Finished, type FinishSignIn, originOf, type Returning } from './finish-sign-in.ts';
-import { isId, randomId } from './ids.ts';
+import type { Sweep } from '../upkeep.ts';
+import { isId, randomId } from './cookies.ts';
 import type { IdentityMetrics } from './metrics.ts';
-import { addPendingLogin, type PendingLogin, takePendingLogin } from './pending-logins.sql.ts';
-import { unlessOutage } from './provider/provider-error.ts';
-import type { Provider } from './provider/provider.ts';
+import type { Provider, Tokens } from './provider/provider.ts';
+import { isRejection, outageAtSignIn, ProviderError } from './provider/transport.ts';
+import { currentMoment, endSession, invalidatedSince } from './revocation.ts';
+import { addSession, type ClientNote } from './sessions.ts';
+import { addTerminalSignIn } from './terminal.ts';
+import type { TokenVault } from './token-vault.ts';
+import { saveUser } from './users.ts';
 
-type SignInOptions = {
-  db: Kysely<Tables>;
-  provider: Pick<Provider, 'authorizationUrl'>;
-  finish: FinishSignIn;
-  metrics: Pick<IdentityMetrics, 'countSignIn'>;
-};
-
-/** Who begins or ends a sign-in: a browser by its own short-lived cookie, and its session until now. */
-type Visitor = { browserId: string | null; sessionId: string | null };
-
-/** What a sign-in came to, and who asked for it. */
-type SignedIn = Finished & Pick<PendingLogin, 'platform'>;
-
-/** Who wants to be signed in: a browser, Android's web view, or a terminal by its request. */
+/** The client that begins a sign-in: a browser, Android's web view, or a terminal with its request. */
 type Asker = 'browser' | 'android' | TerminalRequest;
 
-/** What the provider's redirect brought along. */
+/** The browser of a sign-in: its short-lived id, and its auth session so far. */
+type Visitor = { browserId: string | null; sessionId: string | null };
+
+/** The parameters of the provider's redirect. RFC 6749 §4.1.2, RFC 9207. */
 type ProviderAnswer = { state?: string; code?: string; error?: string; iss?: string };
 
-/** Signs people in: sends them to the provider, and makes a session of what comes back. */
-export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
+/** A finished sign-in; `terminalSignInId` names the one that a user still has to confirm for a terminal. */
+type SignedIn = {
+  sessionId: string;
+  platform: PendingLogin['platform'];
+  terminalSignInId: string | null;
+};
+
+/** Signs users in through the identity provider. Specification 000, Auth session; Contract 3, Login. */
+export function createSignIn({
+  db,
+  log,
+  provider,
+  vault,
+  metrics,
+}: {
+  db: Kysely<Tables>;
+  log: Logger;
+  provider: Provider;
+  vault: TokenVault;
+  metrics: IdentityMetrics;
+}) {
   /**
-   * Begins a sign-in, and gives the address at the provider to send the browser to.
-   * Android ends the sign-in in another browser than it began in, so nothing ties it to one. A terminal's
-   * is another sign-in beside the browser's own, which goes on.
+   * Begins a sign-in. An Android one ends in another browser, so it is tied to none; a terminal's leaves the browser's
+   * session alone.
+   * @returns The address at the provider to send the browser to.
+   * @throws ProblemError `provider_unavailable`, `sign_in_not_configured`.
    */
   async function begin(asker: Asker, visitor: Visitor): Promise<string> {
     const state = randomId();
     const codeVerifier = randomPKCECodeVerifier();
-    const url = await unlessOutage(provider.authorizationUrl({ state, codeVerifier }));
+    const url = await provider.authorizationUrl({ state, codeVerifier }).catch((error: unknown) => {
+      throw outageAtSignIn(error);
+    });
     const terminal = typeof asker === 'string' ? null : asker;
-    const platform = typeof asker === 'string' ? asker : 'terminal';
     await addPendingLogin(db, {
       state,
       codeVerifier,
-      platform: platform === 'browser' ? null : platform,
-      browserId: platform === 'android' ? null : visitor.browserId,
+      platform: terminal !== null ? 'terminal' : asker === 'android' ? 'android' : null,
+      browserId: asker === 'android' ? null : visitor.browserId,
       earlierSessionId: terminal === null ? visitor.sessionId : null,
       terminal,
     });
@@ -55,28 +70,98 @@ export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
   }
 
   /**
-   * Ends a sign-in with a new session. The state is judged first: with one that is not valid the code is
-   * never redeemed. Contract 3, Login.
-   *
-   * A sign-in that fails is in the audit trail, once its pending login is spent: how many of those there
-   * are is limited where they begin. A callback with any other state leaves no line, since there is no
-   * end of those.
-   * @throws `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
-   * `account_without_email`, `provider_unavailable`.
+   * Ends a sign-in with a new session. An invalid state never redeems a code. A sign-in that fails is recorded in the
+   * audit trail once its pending login is consumed, which bounds how many lines there can be.
+   * @throws ProblemError `login_not_valid`, `login_cancelled`, `login_refused`, `token_exchange_failed`,
+   *   `account_without_email`, `provider_unavailable`.
    */
-  async function complete(answer: ProviderAnswer, visitor: Visitor & Returning): Promise<SignedIn> {
+  async function complete(
+    answer: ProviderAnswer,
+    visitor: Visitor & { client: ClientNote },
+  ): Promise<SignedIn> {
     const { state } = answer;
     if (state === undefined || !isId(state)) throw problem('login_not_valid');
     const login = await takePendingLogin(db, { state, browserId: visitor.browserId });
     if (login === undefined) throw noPendingLogin(visitor);
+    const origin = { platform: login.platform ?? 'browser', address: visitor.client.address };
     try {
-      return { ...(await finish(login, answer, visitor)), platform: login.platform };
+      const { began, tokens, user } = await redeem(answer, login);
+      const session = { id: randomId(), userId: user.id };
+      const sealed = await vault.sealTokens(tokens, session);
+      const { replaced, terminalSignInId } = await db.transaction().execute(async (trx) => {
+        const { providerSessionId } = tokens;
+        const invalidated = await invalidatedSince(trx, began, {
+          userId: user.id,
+          providerSessionId,
+        });
+        if (invalidated.has('sessions')) throw problem('login_refused');
+        let ended = 0;
+        for (const id of earlierSessions(login, visitor)) {
+          const details = { reason: 'replaced' };
+          // Its tokens are not revoked: many providers keep one grant for all sign-ins of a browser.
+          if (await endSession(trx, { id }, { action: 'signed_out', details })) ended += 1;
+        }
+        const isCurrent = !invalidated.has('access');
+        const generation = await saveUser(trx, user, () => isCurrent);
+        const checked = isCurrent ? { at: began.readAt, generation } : undefined;
+        await addSession(trx, { ...session, checked, client: visitor.client }, sealed);
+        await recordAudit(trx, {
+          action: 'signed_in',
+          actorId: user.id,
+          userId: user.id,
+          details: origin,
+        });
+        const { terminal, browserId } = login;
+        if (terminal === null || browserId === null) {
+          return { replaced: ended, terminalSignInId: null };
+        }
+        const id = randomId();
+        await addTerminalSignIn(trx, { id, sessionId: session.id, browserId, terminal });
+        return { replaced: ended, terminalSignInId: id };
+      });
+      metrics.countEnded('replaced', replaced);
+      log.info({ user_id: user.id, platform: origin.platform }, 'signed in');
+      return { sessionId: session.id, platform: login.platform, terminalSignInId };
     } catch (error) {
       if (error instanceof ProblemError) {
-        const details = { code: error.code, ...originOf(login, visitor) };
+        const details = { code: error.code, ...origin };
         await recordAudit(db, { action: 'sign_in_failed', actorId: null, userId: null, details });
       }
       throw error;
+    }
+  }
+
+  /** Redeems the code, and fetches the user. `began` precedes both, for revocations in between. */
+  async function redeem({ code, error, iss }: ProviderAnswer, { codeVerifier }: PendingLogin) {
+    if (error !== undefined) {
+      throw problem(error === 'access_denied' ? 'login_cancelled' : 'login_refused');
+    }
+    if (code === undefined) throw problem('login_not_valid');
+    const began = await currentMoment(db);
+    const { tokens, subject } = await exchange({ code, iss, codeVerifier });
+    const user = await provider.fetchUser(tokens.accessToken).catch((cause: unknown) => {
+      throw isRejection(cause) ? problem('login_refused', { cause }) : outageAtSignIn(cause);
+    });
+    if (subject !== undefined && subject !== user.id) throw problem('token_exchange_failed');
+    return { began, tokens, user };
+  }
+
+  /** Every failure of the exchange is 400, because the code is spent and the user begins again. */
+  async function exchange(
+    answer: Parameters<Provider['redeem']>[0],
+  ): Promise<{ tokens: Tokens; subject: string | undefined }> {
+    try {
+      // An outage of discovery comes before the code is spent.
+      await provider.prepare();
+    } catch (error) {
+      throw outageAtSignIn(error);
+    }
+    try {
+      return await provider.redeem(answer);
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+      log.warn({ err: error }, 'a code could not be exchanged for tokens');
+      throw problem('token_exchange_failed', { cause: error });
     }
   }
 
@@ -87,7 +172,13 @@ export function createSignIn({ db, provider, finish, metrics }: SignInOptions) {
   };
 }
 
-/** A browser without the cookie of a sign-in began it elsewhere, under another name or not at all. */
+/** Returns the sessions that a sign-in replaces. An Android one ends in the system's browser, whose session stays. */
+function earlierSessions({ platform, earlierSessionId }: PendingLogin, { sessionId }: Visitor) {
+  const ids = new Set(platform === null ? [earlierSessionId, sessionId] : [earlierSessionId]);
+  return [...ids].filter((id) => id !== null);
+}
+
+/** A browser without the cookie began elsewhere, under another name of this service, or not at all. */
 function noPendingLogin({ browserId }: Visitor): ProblemError {
   if (browserId !== null) return problem('login_not_valid');
   return problem('login_not_valid', {
@@ -95,3 +186,55 @@ function noPendingLogin({ browserId }: Visitor): ProblemError {
       'This browser did not send the cookie of the sign-in. It was begun in another browser, or under another address of this service than this one (localhost is not 127.0.0.1), it took longer than ten minutes, or cookies are off. Sign in again from here.',
   });
 }
+
+/** A sign-in that has begun. */
+type PendingLogin = {
+  state: string;
+  codeVerifier: string;
+  platform: 'android' | 'terminal' | null;
+  browserId: string | null;
+  earlierSessionId: string | null;
+  terminal: TerminalRequest | null;
+};
+
+/** Pending logins of one browser, in as many tabs; further ones replace the oldest. */
+const MAX_PER_BROWSER = 10;
+
+async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise<void> {
+  await sql`
+    insert into pending_logins
+      (state, code_verifier, platform, browser_id, earlier_session_id, terminal, expires_at)
+    values (${login.state}, ${login.codeVerifier}, ${login.platform}, ${login.browserId},
+            ${login.earlierSessionId}, ${login.terminal && JSON.stringify(login.terminal)}::jsonb,
+            now() + make_interval(mins => ${SIGN_IN_STEP_MINUTES}))`.execute(db);
+  if (login.browserId === null) return;
+  await sql`
+    delete from pending_logins where state in (
+      select state from pending_logins where browser_id = ${login.browserId}
+      order by expires_at desc, state offset ${MAX_PER_BROWSER}
+    )`.execute(db);
+}
+
+/**
+ * Consumes a pending login, so that one callback on one process has it. A state that is unknown, expired, or another
+ * browser's consumes nothing.
+ */
+async function takePendingLogin(
+  db: Kysely<Tables>,
+  { state, browserId }: { state: string; browserId: string | null },
+): Promise<PendingLogin | undefined> {
+  const { rows } = await sql<PendingLogin>`
+    delete from pending_logins
+    where state = ${state} and expires_at > now()
+      and (browser_id is null or browser_id = ${browserId})
+    returning state, code_verifier as "codeVerifier", platform, browser_id as "browserId",
+      earlier_session_id as "earlierSessionId", terminal`.execute(db);
+  return rows[0];
+}
+
+/** Deletes pending logins that have expired. */
+export const sweepPendingLogins: Sweep = (limit) => sql`
+  delete from pending_logins where state in (
+    select state from pending_logins where expires_at <= now()
+    limit ${limit} for update skip locked
+  )`;

@@ -2,66 +2,94 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { recordAudit } from '../admin/audit.ts';
-import { deleteSession } from './auth-sessions.sql.ts';
-import { tellUserChanged } from './invalidation.sql.ts';
-import type { IdentityMetrics } from './metrics.ts';
-import { ProviderError } from './provider/provider-error.ts';
+import type { EndReason, IdentityMetrics } from './metrics.ts';
+import { findOwnSignIn } from './own-sign-ins.ts';
 import type { Provider } from './provider/provider.ts';
-import type { RevocationQueue } from './revocation-queue.ts';
-import type { SessionTokens } from './session-tokens.ts';
+import { ProviderError } from './provider/transport.ts';
+import { type EndedSession, endSession } from './revocation.ts';
+import type { Lifetime } from './sessions.ts';
+import type { EndRejected } from './token-refresh.ts';
+import { queueTokenRevocation, type TokenRevocation } from './token-revocation.ts';
+import type { TokenVault } from './token-vault.ts';
 
-/** What discovery gets where the provider has not been asked for it yet: a sign-out must not hang with it. */
+/** A sign-out does not wait longer for discovery. */
 const DISCOVERY_WAIT_MS = 1000;
 
-/** Gives where the browser goes to sign out at the provider too; nothing where it need not. */
-type SignOut = (sessionId: string) => Promise<string | undefined>;
-
-type Ended = NonNullable<Awaited<ReturnType<typeof deleteSession>>>;
-
-/** Signs out: the session ends at once, and its tokens are revoked at the provider after the answer. */
-export function createSignOut({
-  db,
-  log,
-  revocations,
-  metrics,
-  provider,
-  tokens,
-}: {
+type Deps = {
   db: Kysely<Tables>;
   log: Logger;
-  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
-  metrics: Pick<IdentityMetrics, 'countEnded'>;
-  /** What ends the browser's session there too; nothing where IDP_END_SESSION is off. */
-  provider: Pick<Provider, 'endSessionUrl'> | undefined;
-  tokens: Pick<SessionTokens, 'openIdToken'>;
-}): SignOut {
-  async function endSessionUrl(session: Ended): Promise<string | undefined> {
-    if (provider === undefined) return undefined;
-    try {
-      const url = provider.endSessionUrl(await tokens.openIdToken(session));
-      return await Promise.race([url, tooLate()]);
-    } catch (error) {
-      log.warn({ err: error }, 'signed out here, and not at the provider');
-      return undefined;
-    }
-  }
+  metrics: IdentityMetrics;
+  provider: Provider;
+  vault: TokenVault;
+  tokenRevocation: Pick<TokenRevocation, 'wake'>;
+  lifetime: Lifetime;
+  /** IDP_END_SESSION. */
+  endsProviderSession: boolean;
+};
 
-  return async (sessionId) => {
+/** Ends single sessions at once; their tokens are revoked at the provider after the answer. */
+export function createSignOut(deps: Deps) {
+  const { db, log, metrics, provider, vault, tokenRevocation, lifetime } = deps;
+
+  async function end(
+    find: { id: string } | { userId: string; publicId: string },
+    audit: Parameters<typeof endSession>[2],
+    reason: EndReason,
+  ): Promise<EndedSession | undefined> {
     const session = await db.transaction().execute(async (trx) => {
-      const ended = await deleteSession(trx, sessionId);
-      if (ended === undefined) return undefined;
-      const { userId } = ended;
-      await recordAudit(trx, { action: 'signed_out', actorId: userId, userId });
-      await tellUserChanged(trx, userId);
-      await revocations.add(trx, [ended]);
+      const id = 'id' in find ? find.id : await findOwnSignIn(trx, { ...find, lifetime });
+      const ended = id === undefined ? undefined : await endSession(trx, { id }, audit);
+      if (ended !== undefined) await queueTokenRevocation(trx, [ended]);
       return ended;
     });
     if (session === undefined) return undefined;
-    metrics.countEnded('signed_out');
-    log.info({ user_id: session.userId }, 'signed out');
-    revocations.wake();
-    return endSessionUrl(session);
+    metrics.countEnded(reason);
+    log.info({ user_id: session.userId, reason }, 'signed out');
+    tokenRevocation.wake();
+    return session;
+  }
+
+  return {
+    /**
+     * Ends the session of a cookie.
+     * @returns With IDP_END_SESSION, the address that ends the browser's session at the provider too.
+     */
+    async signOut(sessionId: string): Promise<string | undefined> {
+      const session = await end({ id: sessionId }, { action: 'signed_out' }, 'signed_out');
+      if (session === undefined || !deps.endsProviderSession) return undefined;
+      try {
+        const { idTokenEnc } = session;
+        const idToken =
+          idTokenEnc === null ? undefined : await vault.open(idTokenEnc, session, 'id_token_enc');
+        return await Promise.race([provider.endSessionUrl(idToken), tooLate()]);
+      } catch (error) {
+        log.warn({ err: error }, 'signed out here, but not at the provider');
+        return undefined;
+      }
+    },
+
+    /**
+     * Ends a sign-in of a user by its public id.
+     * @returns Whether it was the current one; undefined if the user has no such sign-in.
+     */
+    async endOwn(
+      userId: string,
+      { publicId, currentId }: { publicId: string; currentId: string | null },
+    ): Promise<'current' | 'other' | undefined> {
+      const audit = { action: 'sign_in_ended', details: { sign_in: publicId } } as const;
+      const ended = await end({ userId, publicId }, audit, 'ended');
+      return ended && (ended.id === currentId ? 'current' : 'other');
+    },
+
+    endRejected: (async (session) => {
+      const ended = await db
+        .transaction()
+        .execute((trx) => endSession(trx, session, { action: 'session_rejected' }));
+      if (ended === undefined) return false;
+      metrics.countEnded('refused');
+      log.info({ user_id: session.userId }, 'signed out: the provider rejects the tokens');
+      return true;
+    }) satisfies EndRejected,
   };
 }
 

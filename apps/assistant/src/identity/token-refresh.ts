@@ -1,187 +1,210 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Kysely } from 'kysely';
+import { leaseIsFree, leaseUntil } from '@oselya/db';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { AuthSession, SealedTokens } from './auth-sessions.sql.ts';
-import type { EndRefused } from './end-refused.ts';
-import { findSession, type SessionRules } from './find-session.sql.ts';
 import type { IdentityMetrics, RefreshOutcome } from './metrics.ts';
+import type { Provider, Tokens } from './provider/provider.ts';
 import {
   isProviderOutage,
-  isRefusal,
+  isRejection,
   outageAsProblem,
   ProviderError,
   providerUnavailable,
-} from './provider/provider-error.ts';
-import type { Provider, Tokens } from './provider/provider.ts';
+} from './provider/transport.ts';
 import {
-  hasSignedInSince,
-  releaseRefreshLease,
-  storeRefreshedTokens,
-  takeRefreshLease,
-} from './refresh-repository.ts';
-import type { RevocationQueue } from './revocation-queue.ts';
-import type { SessionTokens } from './session-tokens.ts';
-import { singleFlight } from './single-flight.ts';
+  type AuthSession,
+  findSession,
+  type SealedTokens,
+  type SessionRules,
+  tokenColumns,
+} from './sessions.ts';
+import type { TokenVault } from './token-vault.ts';
 
-/** The refresh, and once in a while the provider's keys, where it signed the ID token with a new one. */
-const MOST_CALLS = 2;
-/** What a lease lasts beyond the calls under it: enough to write the answer, all tries included. */
+/** A refresh asks for tokens, and for the provider's keys if they were rotated. */
+const MAX_CALLS = 2;
+/** Time beyond these calls to store the tokens. */
 const LEASE_MARGIN_MS = 10_000;
-/** The waits between the tries to write the answer, which go on for as long as the lease lasts. */
-const STORE_AGAIN_MS = { first: 100, most: 1000 };
-const POLL_MS = { first: 25, most: 250 };
+const POLL_MS = { first: 25, max: 250 };
+const STORE_ATTEMPTS = 5;
 
-type TokenRefreshOptions = {
-  db: Kysely<Tables>;
-  provider: Provider;
-  tokens: SessionTokens;
-  endRefused: EndRefused;
-  revocations: Pick<RevocationQueue, 'add' | 'wake'>;
-  metrics: Pick<IdentityMetrics, 'countRefresh'>;
-  providerTimeoutMs: number;
-  rules: SessionRules;
-};
-
-/** How a refresh ended, and the session with newer tokens, or nothing when it is over. */
-type Refreshed = { outcome: RefreshOutcome; session: AuthSession | undefined };
+/** Ends a session whose tokens the provider rejects, unless they were refreshed; returns whether it ended. */
+export type EndRejected = (
+  session: Pick<AuthSession, 'id' | 'userId' | 'tokenVersion'>,
+) => Promise<boolean>;
 
 /**
- * Refreshes the tokens of a session once, however many requests on however many instances find them
- * expired. The winner holds a lease in the row while it calls the provider; nobody holds a database
- * connection meanwhile. Discovery and the provider's keys come before the lease, which is measured for
- * what is left: if it ran out under more, another process would redeem the same token. Nor is a token
- * spent for an answer that nothing is there to verify with. Contract 3, Refresh.
+ * Creates the function that refreshes the tokens of a session, once for any number of concurrent requests on any number
+ * of processes. The winner holds a lease in the row while it calls the provider. No database connection is held
+ * meanwhile. Contract 3, Refresh.
  *
  * ```text
- *   discovery, keys ──fail──▶ 503
- *       ▼
- *   take lease ──no──▶ wait for the row ──▶ new version: use it
+ *   acquire lease ──no──▶ poll the row ──▶ new version: use it
  *       │                      ├──▶ gone: signed out
- *      yes                     ├──▶ lease given back, or IDP_TIMEOUT_MS is over: 503
- *       ▼                      └──▶ lease ran out: its holder died, take it
- *   call provider ──▶ tokens: update the row where the version is still the same,
- *                 │           or have them revoked where the session is gone
- *                 ├─▶ refused: delete the row where the version is still the same
- *                 └─▶ no answer: give the lease back, 503
+ *      yes                     ├──▶ released, or IDP_TIMEOUT_MS is over: 503
+ *       ▼                      └──▶ expired: its holder crashed, acquire it
+ *   call provider ──▶ tokens: update the row if its version is still the same
+ *                 ├─▶ rejected: delete the row if its version is still the same
+ *                 └─▶ no answer: release, 503
  * ```
  *
- * @returns A function that gives the session with newer tokens, or nothing when it is over. It throws
- * `provider_unavailable`, and UnreadableTokenError.
+ * @returns A function that returns the session with newer tokens, or undefined when it has ended. It throws
+ *   `provider_unavailable`, and UnreadableTokenError.
  */
 export function createTokenRefresh({
   db,
   provider,
-  tokens,
-  endRefused,
-  revocations,
+  vault,
+  endRejected,
   metrics,
+  providerTimeoutMs,
   rules,
-  ...limits
-}: TokenRefreshOptions) {
-  const leaseMs = MOST_CALLS * limits.providerTimeoutMs + LEASE_MARGIN_MS;
+}: {
+  db: Kysely<Tables>;
+  provider: Provider;
+  vault: TokenVault;
+  endRejected: EndRejected;
+  metrics: IdentityMetrics;
+  providerTimeoutMs: number;
+  rules: SessionRules;
+}) {
+  const leaseMs = MAX_CALLS * providerTimeoutMs + LEASE_MARGIN_MS;
   const share = singleFlight<AuthSession | undefined>();
-  const find = (id: string) => findSession(db, id, rules);
 
-  async function refresh(session: AuthSession): Promise<Refreshed> {
-    await prepare();
-    const deadline = performance.now() + limits.providerTimeoutMs;
+  async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
+    const deadline = performance.now() + providerTimeoutMs;
+    // The lease does not cover discovery and keys.
+    await provider.prepare();
     for (;;) {
-      const leaseEnd = Date.now() + leaseMs;
-      const lease = await takeRefreshLease(db, session, leaseMs);
-      if (lease !== undefined) return redeem(session, lease, leaseEnd);
+      const lease = await acquireRefreshLease(db, session, leaseMs);
+      if (lease !== undefined) return redeem(session, lease);
       const winner = await waitForWinner(session, deadline);
-      if (winner !== 'abandoned') return { outcome: 'waited', session: winner };
+      if (winner !== 'expired') return finish('waited', winner);
     }
   }
 
-  async function prepare(): Promise<void> {
-    try {
-      await provider.prepare();
-    } catch (error) {
-      throw outageAsProblem(error);
-    }
-  }
-
-  /** @throws `provider_unavailable` at the deadline, when the holder of the lease is slow or has crashed. */
   async function waitForWinner(
     session: AuthSession,
     deadline: number,
-  ): Promise<AuthSession | undefined | 'abandoned'> {
-    for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.most)) {
-      const current = await find(session.id);
+  ): Promise<AuthSession | undefined | 'expired'> {
+    for (let delayMs = POLL_MS.first; ; delayMs = Math.min(delayMs * 2, POLL_MS.max)) {
+      const current = await findSession(db, session.id, rules);
       if (current === undefined || current.tokenVersion !== session.tokenVersion) return current;
-      if (current.refreshLease === 'abandoned') return 'abandoned';
+      if (current.refreshLease === 'expired') return 'expired';
       const leftMs = deadline - performance.now();
-      if (current.refreshLease === 'none' || leftMs <= 0) throw providerUnavailable();
+      if (current.refreshLease === 'free' || leftMs <= 0) throw providerUnavailable();
       await sleep(Math.min(delayMs, leftMs));
     }
   }
 
-  async function redeem(session: AuthSession, lease: string, leaseEnd: number): Promise<Refreshed> {
-    let renewed: Tokens & { refreshToken: string };
+  async function redeem(session: AuthSession, lease: string): Promise<AuthSession | undefined> {
+    let tokens: Tokens;
     try {
-      const refreshToken = await tokens.openRefreshToken(session);
-      // Without one a refresh can only fail, and needs no call to find out.
-      if (refreshToken === '') throw new ProviderError('refused', 'there is no refresh token');
-      const answer = await provider.refresh(refreshToken);
-      renewed = { ...answer, refreshToken: answer.refreshToken ?? refreshToken };
+      const refreshToken = await vault.open(session.refreshTokenEnc, session, 'refresh_token_enc');
+      if (refreshToken === '') throw new ProviderError('rejected', 'there is no refresh token');
+      tokens = { refreshToken, ...(await provider.refresh(refreshToken)) };
     } catch (error) {
-      if (isRefusal(error)) {
-        const isOver = await endRefused(session);
-        if (isOver) return { outcome: 'refused', session: undefined };
-        return { outcome: 'waited', session: await find(session.id) };
+      if (!isRejection(error)) {
+        await releaseRefreshLease(db, session, lease);
+        throw error;
       }
-      await releaseRefreshLease(db, session, lease);
-      throw outageAsProblem(error);
+      if (await endRejected(session)) return finish('refused', undefined);
+      return finish('waited', await findSession(db, session.id, rules));
     }
-    const sealed = await tokens.seal(renewed, session);
-    const isStored = await store(session, sealed, leaseEnd);
-    // Whatever the row holds now is what counts: it can be gone, or renewed by a faster process.
-    const current = await find(session.id);
-    if (!isStored && current === undefined) await giveUp(session, sealed);
-    return { outcome: 'refreshed', session: current };
+    await store(session, await vault.sealTokens(tokens, session));
+    // The row decides: it may be gone by now.
+    return finish('refreshed', await findSession(db, session.id, rules));
   }
 
-  /**
-   * Whoever signed out could not have these tokens revoked, for the database never had them. Where the
-   * user signed in anew meanwhile they are left alone: they may share a grant with the new ones.
-   */
-  async function giveUp({ id, userId, readAt }: AuthSession, sealed: SealedTokens): Promise<void> {
-    if (await hasSignedInSince(db, userId, readAt)) return;
-    await revocations.add(db, [{ id, userId, ...sealed }]);
-    revocations.wake();
-  }
-
-  /**
-   * The provider has spent the earlier refresh token, so nobody could ever refresh again without this
-   * write. One that failed may also have been done; repeating it then changes nothing.
-   */
-  async function store(session: AuthSession, sealed: SealedTokens, leaseEnd: number) {
-    for (
-      let delayMs = STORE_AGAIN_MS.first;
-      ;
-      delayMs = Math.min(delayMs * 2, STORE_AGAIN_MS.most)
-    ) {
+  /** Retries, because the provider has already spent the earlier refresh token. */
+  async function store(session: AuthSession, tokens: SealedTokens): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
       try {
-        return await storeRefreshedTokens(db, session, sealed);
+        return await storeRefreshedTokens(db, session, tokens);
       } catch (error) {
-        if (Date.now() + delayMs >= leaseEnd) throw error;
-        await sleep(delayMs);
+        if (attempt === STORE_ATTEMPTS) throw error;
+        await sleep(attempt * 200);
       }
     }
   }
 
-  async function counted(session: AuthSession): Promise<AuthSession | undefined> {
-    try {
-      const { outcome, session: current } = await refresh(session);
-      metrics.countRefresh(outcome);
-      return current;
-    } catch (error) {
-      if (isProviderOutage(error)) metrics.countRefresh('unavailable');
-      throw error;
-    }
+  function finish(outcome: RefreshOutcome, session: AuthSession | undefined) {
+    metrics.countRefresh(outcome);
+    return session;
   }
 
   return (session: AuthSession) =>
-    share(`${session.id} ${session.tokenVersion}`, () => counted(session));
+    share(`${session.id} ${session.tokenVersion}`, () =>
+      refresh(session).catch((error: unknown) => {
+        const failure = outageAsProblem(error);
+        if (isProviderOutage(failure)) metrics.countRefresh('unavailable');
+        throw failure;
+      }),
+    );
+}
+
+type Version = Pick<AuthSession, 'id' | 'tokenVersion'>;
+
+/** Acquires the lease of a refresh; returns its expiry, which identifies it. */
+async function acquireRefreshLease(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+  durationMs: number,
+): Promise<string | undefined> {
+  const row = await db
+    .updateTable('user_auth_sessions')
+    .set({ refresh_lease_until: leaseUntil(durationMs) })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .where(leaseIsFree('refresh_lease_until'))
+    .returning(sql<string>`refresh_lease_until::text`.as('lease'))
+    .executeTakeFirst();
+  return row?.lease;
+}
+
+/** Releases a lease without new tokens, unless another process has acquired it. */
+async function releaseRefreshLease(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+  lease: string,
+): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({ refresh_lease_until: null })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .where('refresh_lease_until', '=', sql<Date>`${lease}::timestamptz`)
+    .execute();
+}
+
+/** Replaces tokens of one version. An ended session stays ended; repeating it changes nothing. */
+async function storeRefreshedTokens(
+  db: Kysely<Tables>,
+  { id, tokenVersion }: Version,
+  tokens: SealedTokens,
+): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({
+      ...tokenColumns(tokens),
+      token_version: tokenVersion + 1,
+      refresh_lease_until: null,
+    })
+    .where('id', '=', id)
+    .where('token_version', '=', tokenVersion)
+    .execute();
+}
+
+/** Creates a function that shares one result, or error, among callers that wait for the same key. */
+export function singleFlight<Result>(): (
+  key: string,
+  work: () => Promise<Result>,
+) => Promise<Result> {
+  const flights = new Map<string, Promise<Result>>();
+  return (key, work) => {
+    const current = flights.get(key);
+    if (current !== undefined) return current;
+    const flight = work().finally(() => flights.delete(key));
+    flights.set(key, flight);
+    return flight;
+  };
 }

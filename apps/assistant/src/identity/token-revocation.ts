@@ -1,46 +1,132 @@
 import type { Logger } from '@oselya/kit';
-import type { EndedSession } from './auth-sessions.sql.ts';
-import { isRefusal, ProviderError } from './provider/provider-error.ts';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
 import type { Provider } from './provider/provider.ts';
-import type { SessionTokens } from './session-tokens.ts';
+import { isRejection, ProviderError } from './provider/transport.ts';
+import type { EndedSession } from './revocation.ts';
+import type { TokenVault } from './token-vault.ts';
+
+/** Concurrent sessions; the rest of the provider's capacity is for sign-ins. */
+const BATCH = 4;
+
+/** At the default timeout the last attempt is half an hour after the first. */
+const MAX_ATTEMPTS = 6;
+
+const POLL_MS = 30_000;
+
+type QueuedSession = EndedSession & { revocationId: number; attempts: number };
+
+/** Revokes the tokens of ended sessions at the provider. */
+export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
- * Revokes the tokens of a session that is deleted already.
- * @returns Whether that is final; false when the provider did not answer and may be asked again.
+ * Creates the background work that revokes the tokens of ended sessions at the provider (RFC 7009). They wait encrypted
+ * in the database, so that any process revokes them. A provider that does not answer is asked again after a minute, then
+ * after twice as long each time, up to `MAX_ATTEMPTS`.
  */
-export type Revocation = (session: EndedSession) => Promise<boolean>;
-
-/**
- * Tells the provider that the tokens of an ended session are of no more use, as far as it listens:
- * what fails goes to the log only. It takes IDP_TIMEOUT_MS at most, twice that where discovery is
- * still to be done. RFC 7009.
- */
-export function createRevocation({
+export function createTokenRevocation({
+  db,
   log,
   provider,
-  tokens,
+  vault,
+  providerTimeoutMs,
 }: {
+  db: Kysely<Tables>;
   log: Logger;
   provider: Provider;
-  tokens: SessionTokens;
-}): Revocation {
-  async function revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void> {
-    if (token !== '') await provider.revoke(token, kind);
+  vault: TokenVault;
+  providerTimeoutMs: number;
+}) {
+  // Discovery and the calls end before another process claims the row.
+  const retrySeconds = Math.max(60, (4 * providerTimeoutMs) / 1000);
+  const closing = new AbortController();
+  let current = Promise.resolve();
+  let timer: NodeJS.Timeout | undefined;
+
+  async function revokeAll(): Promise<void> {
+    try {
+      for (;;) {
+        if (closing.signal.aborted) return;
+        const claimed = await claimDue(db, retrySeconds);
+        if (claimed.length === 0) return;
+        await Promise.all(claimed.map(revokeSession));
+      }
+    } catch (error) {
+      log.warn({ err: error }, 'tokens of ended sessions could not be revoked; they stay queued');
+    }
   }
 
-  return async (session) => {
-    const results = await Promise.allSettled([
-      tokens.openRefreshToken(session).then((token) => revoke(token, 'refresh_token')),
-      tokens.openAccessToken(session).then((token) => revoke(token, 'access_token')),
+  async function revokeSession(session: QueuedSession): Promise<void> {
+    const revoked = await Promise.all([
+      revokeToken(session, 'refresh_token', session.refreshTokenEnc),
+      revokeToken(session, 'access_token', session.accessTokenEnc),
     ]);
-    let isSettled = true;
-    for (const result of results) {
-      if (result.status === 'fulfilled') continue;
-      log.warn({ err: result.reason }, 'a token could not be revoked at the provider');
-      if (isOutage(result.reason)) isSettled = false;
+    const isLast = session.attempts >= MAX_ATTEMPTS;
+    if (!isLast && revoked.includes('retry')) return;
+    await db.deleteFrom('token_revocations').where('id', '=', session.revocationId).execute();
+  }
+
+  async function revokeToken(
+    session: QueuedSession,
+    kind: 'access_token' | 'refresh_token',
+    sealed: string,
+  ): Promise<'done' | 'retry'> {
+    try {
+      const token = await vault.open(sealed, session, `${kind}_enc`);
+      if (token !== '') await provider.revoke(token, kind);
+      return 'done';
+    } catch (error) {
+      log.warn({ err: error }, 'a token could not be revoked at the provider');
+      return error instanceof ProviderError && !isRejection(error) ? 'retry' : 'done';
     }
-    return isSettled;
+  }
+
+  /** Revokes queued tokens in the background. */
+  function wake(): void {
+    current = current.then(revokeAll);
+  }
+
+  return {
+    wake,
+    /** Polls for tokens that are due again, or that a crashed process left. */
+    start(): void {
+      timer = setInterval(wake, POLL_MS).unref();
+      wake();
+    },
+    /** Stops, and waits for calls in progress. */
+    async close(): Promise<void> {
+      closing.abort();
+      clearInterval(timer);
+      await current;
+    },
   };
 }
 
-const isOutage = (error: unknown) => error instanceof ProviderError && !isRefusal(error);
+/** Queues the tokens of sessions in the transaction that ends them; call `wake` after its commit. */
+export async function queueTokenRevocation(
+  trx: Kysely<Tables>,
+  sessions: readonly EndedSession[],
+): Promise<void> {
+  const column = (name: keyof EndedSession) => sessions.map((session) => session[name]);
+  await sql`
+    insert into token_revocations (session_id, user_id, access_token_enc, refresh_token_enc)
+    select * from unnest(${column('id')}::text[], ${column('userId')}::text[],
+      ${column('accessTokenEnc')}::text[], ${column('refreshTokenEnc')}::text[])`.execute(trx);
+}
+
+/** Claims due rows by postponing them, so that the row of a crashed process becomes due again. */
+async function claimDue(db: Kysely<Tables>, retrySeconds: number): Promise<QueuedSession[]> {
+  const { rows } = await sql<QueuedSession>`
+    update token_revocations
+    set attempts = attempts + 1,
+      due_at = now() + make_interval(secs => ${retrySeconds}::float8 * power(2, attempts))
+    where id in (
+      select id from token_revocations where due_at <= now()
+      order by due_at limit ${BATCH} for update skip locked
+    )
+    returning id as "revocationId", session_id as id, user_id as "userId",
+      access_token_enc as "accessTokenEnc", refresh_token_enc as "refreshTokenEnc", attempts`.execute(
+    db,
+  );
+  return rows;
+}

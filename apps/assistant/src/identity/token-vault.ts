@@ -1,51 +1,56 @@
 import { createHash } from 'node:crypto';
-import { CompactEncrypt, compactDecrypt } from 'jose';
+import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
+import type { Tokens } from './provider/provider.ts';
+import type { SealedTokens } from './sessions.ts';
 
-/** Where a sealed token stands. It can be opened for that place alone. */
-export type TokenPlace = {
-  sessionId: string;
-  userId: string;
-  column: 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
-};
+type Column = 'access_token_enc' | 'refresh_token_enc' | 'id_token_enc';
 
-/** Encrypts and decrypts tokens, each for its place. */
-export type TokenVault = {
-  /** Encrypts a token with the current key, as a compact JWE (RFC 7516). */
-  seal(token: string, place: TokenPlace): Promise<string>;
-  /** @throws UnreadableTokenError where it was tampered with, moved, or sealed with an unknown key. */
-  open(sealed: string, place: TokenPlace): Promise<string>;
-};
+/** The session whose row holds a token. */
+type Owner = { id: string; userId: string };
 
-/** A stored token that none of the keys opens at its place. */
+/** A stored token that no key opens at its place. */
 export class UnreadableTokenError extends Error {
   override readonly name = 'UnreadableTokenError';
 
   constructor() {
-    super('A stored token cannot be read: SVC_AUTH_ENCRYPTION_KEY was changed, or the row was');
+    super('A stored token cannot be decrypted: SVC_AUTH_ENCRYPTION_KEY or the row has changed');
   }
 }
 
+/** Encrypts and decrypts the tokens of sessions. */
+export type TokenVault = ReturnType<typeof createTokenVault>;
+
 /**
- * Encrypts tokens for storage: JWE with direct use of the key and AES-256-GCM (`dir`, `A256GCM`).
- * The header names the key, so that a key can be replaced while older tokens stay readable, and holds
- * a digest of the token's place, so that a sealed token copied to another row or column does not open.
+ * Creates the vault: compact JWE (RFC 7516) with `dir` and `A256GCM`. The header names the key, so that a key can be
+ * rotated, and a digest of session, user and column, so that a token that is copied elsewhere does not open.
  * Specification 000, Auth session record.
- * @param current 32 bytes; seals and opens.
- * @param earlier Keys that only open.
+ * @param current 32 bytes as url-safe base64; encrypts and decrypts.
+ * @param earlier Keys that only decrypt.
  */
-export function createTokenVault(
-  current: Uint8Array,
-  earlier: readonly Uint8Array[] = [],
-): TokenVault {
-  const kid = keyId(current);
-  const keys = new Map([...earlier, current].map((key) => [keyId(key), key]));
+export function createTokenVault(current: string, earlier: readonly string[] = []) {
+  const keys = new Map([...earlier, current].map(decodeKey).map((key) => [keyId(key), key]));
+  const currentKey = decodeKey(current);
+  const kid = keyId(currentKey);
+
+  const seal = (token: string, owner: Owner, column: Column): Promise<string> =>
+    new CompactEncrypt(new TextEncoder().encode(token))
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: placeOf(owner, column) })
+      .encrypt(currentKey);
+
   return {
-    seal(token, place) {
-      return new CompactEncrypt(new TextEncoder().encode(token))
-        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid, place: digest(place) })
-        .encrypt(current);
+    /** Encrypts tokens for the row of a session. */
+    async sealTokens(tokens: Tokens, owner: Owner): Promise<SealedTokens> {
+      const { accessToken, refreshToken = '', idToken, ...rest } = tokens;
+      return {
+        ...rest,
+        accessTokenEnc: await seal(accessToken, owner, 'access_token_enc'),
+        refreshTokenEnc: await seal(refreshToken, owner, 'refresh_token_enc'),
+        ...(idToken !== undefined && { idTokenEnc: await seal(idToken, owner, 'id_token_enc') }),
+      };
     },
-    async open(sealed, place) {
+
+    /** @throws UnreadableTokenError */
+    async open(sealed: string, owner: Owner, column: Column): Promise<string> {
       try {
         const { plaintext, protectedHeader } = await compactDecrypt(
           sealed,
@@ -57,32 +62,37 @@ export function createTokenVault(
           {
             keyManagementAlgorithms: ['dir'],
             contentEncryptionAlgorithms: ['A256GCM'],
-            // Nothing here is ever compressed.
             maxDecompressedLength: 0,
           },
         );
-        if (protectedHeader['place'] !== digest(place)) throw new UnreadableTokenError();
+        if (protectedHeader['place'] !== placeOf(owner, column)) throw new UnreadableTokenError();
         return new TextDecoder().decode(plaintext);
       } catch {
-        // The reason is the same for every caller, and the underlying error may quote the token.
+        // The underlying error may quote the token.
         throw new UnreadableTokenError();
+      }
+    },
+
+    /** Returns whether a token names one of the keys and its place; a cheap check where the token is not needed. */
+    isReadable(sealed: string, owner: Owner, column: Column): boolean {
+      try {
+        const { kid: id = '', place } = decodeProtectedHeader(sealed);
+        return typeof id === 'string' && keys.has(id) && place === placeOf(owner, column);
+      } catch {
+        return false;
       }
     },
   };
 }
 
-/** Keys are 32 random bytes, so a part of their digest names them and says nothing about them. */
+/** A part of the digest of a random key names it and reveals nothing about it. */
 function keyId(key: Uint8Array): string {
   return createHash('sha256').update(key).digest('base64url').slice(0, 16);
 }
 
-function digest({ column, sessionId, userId }: TokenPlace): string {
-  return createHash('sha256')
-    .update(JSON.stringify(['user_auth_sessions', column, sessionId, userId]))
-    .digest('base64url');
+function placeOf({ id, userId }: Owner, column: Column): string {
+  const place = ['user_auth_sessions', column, id, userId];
+  return createHash('sha256').update(JSON.stringify(place)).digest('base64url');
 }
 
-/** Reads a key as the configuration holds it, which has checked its form. */
-export function decodeKey(text: string): Uint8Array {
-  return new Uint8Array(Buffer.from(text, 'base64url'));
-}
+const decodeKey = (text: string) => new Uint8Array(Buffer.from(text, 'base64url'));

@@ -1,15 +1,19 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Role, User } from '../access/permissions.ts';
+import { recordAudit } from '../admin/audit.ts';
+import type { Tables } from '../tables.ts';
 
-/** What the user record holds of the provider's data. Specification 000, User record. */
+/** The provider's data in a user record. Specification 000, User record. */
 export type CachedUser = {
   email: string;
   display_name: string | null;
   role: string;
+  /** A JSON array of slugs. */
   permissions: string;
 };
 
-/** Whether the record says the same as the provider. */
-export function saysTheSame(cached: CachedUser, user: User): boolean {
+/** Returns whether a user record equals the provider's data. */
+export function isSameUser(cached: CachedUser, user: User): boolean {
   return (
     cached.email === user.email &&
     cached.display_name === user.display_name &&
@@ -18,7 +22,7 @@ export function saysTheSame(cached: CachedUser, user: User): boolean {
   );
 }
 
-/** What the record says, as user data. A role or permissions that make no sense open nothing. */
+/** Reads a user record. A malformed role or malformed permissions grant nothing. */
 export function readCachedUser(id: string, cached: CachedUser): User {
   return {
     id,
@@ -29,12 +33,12 @@ export function readCachedUser(id: string, cached: CachedUser): User {
   };
 }
 
-/** The role in a user record; anything but `admin` is `user`. */
+/** Reads the role of a user record; everything but `admin` is `user`. */
 export function readRole(role: string): Role {
   return role === 'admin' ? 'admin' : 'user';
 }
 
-/** The slugs in the JSON text of a user record; none where it holds something else. */
+/** Reads the slugs in the JSON text of a user record; none if it is malformed. */
 export function readPermissions(text: string): string[] {
   try {
     const value: unknown = JSON.parse(text);
@@ -43,4 +47,60 @@ export function readPermissions(text: string): string[] {
   } catch {
     return [];
   }
+}
+
+/**
+ * Creates a user record or updates it if something changed, and records a change of the role in the audit trail.
+ * @param isCurrent Whether the provider's data is current under a generation of cached access. Data that is not leaves
+ *   a record as it is, or creates one without role and permissions.
+ * @returns The generation of cached access.
+ */
+export async function saveUser(
+  trx: Transaction<Tables>,
+  user: User,
+  isCurrent: (generation: number) => boolean,
+): Promise<number> {
+  const { id, email, display_name, role } = user;
+  const permissions = JSON.stringify(user.permissions);
+  const created = await trx
+    .insertInto('svc_users')
+    .values({ id, email, display_name, ...(isCurrent(0) && { role, permissions }) })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .returning('access_generation as generation')
+    .executeTakeFirst();
+  if (created !== undefined) return created.generation;
+
+  const { generation, ...cached } = await trx
+    .selectFrom('svc_users')
+    .select(['email', 'display_name', 'role', 'permissions', 'access_generation as generation'])
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow();
+  if (!isCurrent(generation) || isSameUser(cached, user)) return generation;
+  await trx
+    .updateTable('svc_users')
+    .set({ email, display_name, role, permissions, updated_at: sql<Date>`now()` })
+    .where('id', '=', id)
+    .execute();
+  if (cached.role !== role) {
+    const details = { from: cached.role, to: role };
+    await recordAudit(trx, { action: 'role_changed', actorId: null, userId: id, details });
+  }
+  return generation;
+}
+
+/** Returns the role and permissions of a user as last cached; those of nobody for an unknown user. */
+export async function cachedAccess(
+  db: Kysely<Tables>,
+  userId: string,
+): Promise<Pick<User, 'role' | 'permissions'>> {
+  const user = await db
+    .selectFrom('svc_users')
+    .select(['role', 'permissions'])
+    .where('id', '=', userId)
+    .executeTakeFirst();
+  return {
+    role: readRole(user?.role ?? ''),
+    permissions: readPermissions(user?.permissions ?? '[]'),
+  };
 }

@@ -1,6 +1,6 @@
 import { hasPermission, type User } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
-import { cachedAccess } from '../identity/index.ts';
+import { cachedAccess } from '../identity/users.ts';
 import { loadRequest, type RequestDeps } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
 import type { Profile } from '../profiles/profile-file.ts';

@@ -1,25 +1,31 @@
 import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
-import { findConversationSummary } from '../agent/index.ts';
 import { listAudit } from '../admin/audit.ts';
+import { findConversationSummary } from '../agent/index.ts';
 import { listSteps } from '../planning/index.ts';
 import { findFile, listFiles } from '../files/files.ts';
-import { readOwnAccount } from '../identity/index.ts';
 import { listFactsOf } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import { listMessages, listSessionsOf } from '../sessions/index.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
 import type { Tables } from '../tables.ts';
-import { arrayText, base64Text, joinPieces, type JsonText, objectText } from './json-text.ts';
 
-/** How many rows are read at once. */
 const PAGE = 200;
 
+/** Minimum length of a chunk, except the last. */
+const CHUNK_LENGTH = 64 * 1024;
+
+/** Bytes of a file that are encoded at once; a multiple of three needs no padding. */
+const SLICE_BYTES = (CHUNK_LENGTH / 4) * 3;
+
+/** The text of one JSON value, generated in pieces while it is read. */
+type JsonText = AsyncGenerator<string, void, undefined>;
+
 /**
- * Everything that is stored of a user, as one JSON document that is made while it is read: however much there is,
- * a page of it and one file are in memory. No secret of a sign-in is in it.
- * @returns Its text. A failure in the midst is the stream's, which then ends without the end of the document.
- * @throws What the database throws before the first page is read.
+ * Exports all data of a user as one JSON document, generated while it is read: a page of rows and one file are in
+ * memory. It has no secret of a sign-in.
+ * @returns The document; an error after the first page destroys the stream.
+ * @throws DatabaseError before the first page.
  */
 export async function exportOwnData(
   db: Kysely<Tables>,
@@ -27,7 +33,17 @@ export async function exportOwnData(
   now: Date,
 ): Promise<Readable> {
   const reach = { userId };
-  const { user, signIns } = await readOwnAccount(db, userId);
+  const user = await db
+    .selectFrom('svc_users')
+    .select(['id', 'email', 'display_name', 'role', 'permissions', 'created_at', 'updated_at'])
+    .where('id', '=', userId)
+    .executeTakeFirst();
+  const signIns = await db
+    .selectFrom('user_auth_sessions')
+    .select(['created_at', 'last_used_at', 'user_agent', 'address'])
+    .where('user_id', '=', userId)
+    .orderBy('created_at')
+    .execute();
   const summary = await findSummary(db, userId);
   const text = objectText({
     exported_at: now.toISOString(),
@@ -35,50 +51,50 @@ export async function exportOwnData(
     sign_ins: signIns,
     memory: objectText({
       summary: summary ?? null,
-      facts: list((after: string | undefined) =>
-        placedBy('id', listFactsOf(db, { userId, after, limit: PAGE })),
+      facts: listText((after: string | undefined) =>
+        withPosition('id', listFactsOf(db, { userId, after, limit: PAGE })),
       ),
     }),
-    sessions: list(
+    sessions: listText(
       (after: string | undefined) =>
-        placedBy('session_id', listSessionsOf(db, { userId, after, limit: PAGE })),
+        withPosition('session_id', listSessionsOf(db, { userId, after, limit: PAGE })),
       async (session) => {
         const { session_id: sessionId } = session;
         const earlier = await findConversationSummary(db, { sessionId, reach });
         return { ...session, summary: earlier?.text ?? null, ...contents(db, sessionId, reach) };
       },
     ),
-    saved_searches: list(
+    saved_searches: listText(
       (after: SearchPosition) => listSavedSearches(db, { userId, after, limit: PAGE }),
-      (saved) => ({ ...saved, found: hitsOf(db, saved.id, { userId }) }),
+      (saved) => ({ ...saved, found: hitsOf(db, saved.id, reach) }),
     ),
-    audit: list((after: number | undefined) =>
-      placedBy('id', listAudit(db, { userId, beforeId: after }, PAGE - 1)),
+    audit: listText((after: number | undefined) =>
+      withPosition('id', listAudit(db, { userId, beforeId: after }, PAGE - 1)),
     ),
   });
-  // The only stream of all: the error of one within it, while nobody waits for its next row, would end the process.
-  return Readable.from(joinPieces(text));
+  return Readable.from(joinChunks(text));
 }
 
 type SearchPosition = Parameters<typeof listSavedSearches>[1]['after'];
 type MessagePosition = Parameters<typeof listMessages>[1]['before'];
 
 function hitsOf(db: Kysely<Tables>, searchId: string, reach: { userId: string }): JsonText {
-  return list((after: number | undefined) =>
-    placedBy('listing_id', listHits(db, { searchId, reach, after, limit: PAGE })),
+  return listText((after: number | undefined) =>
+    withPosition('listing_id', listHits(db, { searchId, reach, after, limit: PAGE })),
   );
 }
 
-/** What belongs to a session; the newest messages and steps first, as they are read. */
 function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string }) {
   return {
-    messages: list((before: MessagePosition) =>
+    messages: listText((before: MessagePosition) =>
       listMessages(db, { sessionId, reach, before, limit: PAGE }),
     ),
-    steps: list((before: number | undefined) => listSteps(db, { sessionId, before, limit: PAGE })),
-    files: list(
+    steps: listText((before: number | undefined) =>
+      listSteps(db, { sessionId, before, limit: PAGE }),
+    ),
+    files: listText(
       (after: string | undefined) =>
-        placedBy('name', listFiles(db, { sessionId, reach, after, limit: PAGE })),
+        withPosition('name', listFiles(db, { sessionId, reach, after, limit: PAGE })),
       async ({ name, ...file }) => {
         const found = await findFile(db, { sessionId, name, reach });
         return { name, ...file, content_base64: found ? base64Text(found.content) : null };
@@ -87,8 +103,8 @@ function contents(db: Kysely<Tables>, sessionId: string, reach: { userId: string
   };
 }
 
-/** Rows that have their position in one of their columns. */
-async function placedBy<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
+/** Adds the position of rows that have it in one of their columns. */
+async function withPosition<Key extends string, Row extends Readonly<Record<Key, unknown>>>(
   key: Key,
   rows: Promise<Row[]>,
 ): Promise<(Row & { position: Row[Key] })[]> {
@@ -96,25 +112,67 @@ async function placedBy<Key extends string, Row extends Readonly<Record<Key, unk
 }
 
 /**
- * All rows of a list that is read in pages, each without its position. Nothing is read before its turn to be written
- * has come.
- * @param read Gives the page after a position, in an order that stays as it is whatever is written meanwhile: minutes
- *   may lie between two pages.
+ * Generates the text of a list that is read page by page, each row without its position.
+ * @param read Reads the page after a position, in an order that writes do not change: minutes may pass between pages.
  */
-function list<Row extends { position: Position }, Position>(
+async function* listText<Row extends { position: Position }, Position>(
   read: (after: Position | undefined) => Promise<Row[]>,
   present: (row: Omit<Row, 'position'>) => object | Promise<object> = (row) => row,
 ): JsonText {
-  async function* rows(): AsyncGenerator<object> {
-    let after: Position | undefined;
-    for (;;) {
-      const page = await read(after);
-      for (const { position, ...row } of page) {
-        after = position;
-        yield await present(row);
-      }
-      if (page.length < PAGE) return;
+  let after: Position | undefined;
+  let separator = '[';
+  for (;;) {
+    const page = await read(after);
+    for (const { position, ...row } of page) {
+      after = position;
+      yield separator;
+      yield* objectText(await present(row));
+      separator = ',';
+    }
+    if (page.length < PAGE) break;
+  }
+  yield separator === '[' ? '[]' : ']';
+}
+
+/** Generates the text of an object; a member that is itself a generator is streamed. */
+async function* objectText(members: object): JsonText {
+  let text = '{';
+  let separator = '';
+  for (const [name, value] of Object.entries(members)) {
+    if (value === undefined) continue;
+    text += `${separator}${JSON.stringify(name)}:`;
+    separator = ',';
+    if (isText(value)) {
+      yield text;
+      yield* value;
+      text = '';
+    } else {
+      text += JSON.stringify(value);
     }
   }
-  return arrayText(rows());
+  yield `${text}}`;
+}
+
+/** Generates the base64 text of bytes in slices. RFC 4648 §4. */
+async function* base64Text(bytes: Buffer): JsonText {
+  yield '"';
+  for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
+    yield bytes.toString('base64', start, start + SLICE_BYTES);
+  }
+  yield '"';
+}
+
+async function* joinChunks(text: JsonText): JsonText {
+  let chunk = '';
+  for await (const part of text) {
+    chunk += part;
+    if (chunk.length < CHUNK_LENGTH) continue;
+    yield chunk;
+    chunk = '';
+  }
+  yield chunk;
+}
+
+function isText(value: unknown): value is JsonText {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

@@ -1,68 +1,51 @@
+import { retryConflicts } from '@oselya/db';
 import type { Server } from '@oselya/kit';
-import type { Kysely } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { Type } from 'typebox';
-import { guardRefusals, signedIn } from '../access/guards.ts';
-import { limitPerUser, limitTransfers } from '../limits.ts';
+import { signedIn } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
-import { problem, problemAnswers } from '../errors.ts';
+import { problem } from '../errors.ts';
+import { limitPerUser, limitTransfers } from '../limits.ts';
+import { deleteMemoryOf, lockMemoryOf } from '../memory/facts.ts';
+import { deleteSavedSearchesOf } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
+import { deleteSessionsOf } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
-import { deleteOwnData } from './delete.ts';
 import { exportOwnData } from './export.ts';
 
-/** How many exports may be on their way at once in one process: each holds a file of up to 10 MiB. */
+/** Exports in progress in one process; each holds a file of up to 10 MiB. */
 const MAX_EXPORTS = 4;
 
 const tags = ['memory', 'sessions'];
-const config = { access: 'signed-in' } as const;
 
-const deletedAnswer = Type.Object(
+const row = Type.Object({}, { additionalProperties: true });
+
+const exportedData = Type.Object(
   {
-    ok: Type.Literal(true),
-    deleted: Type.Object({
-      sessions: Type.Integer(),
-      saved_searches: Type.Integer(),
-      facts: Type.Integer(),
-      summaries: Type.Integer(),
-    }),
+    exported_at: timestamp(),
+    user: row,
+    sign_ins: Type.Array(row),
+    memory: Type.Object({ summary: nullable(row), facts: Type.Array(row) }),
+    sessions: Type.Array(row, { description: 'With their messages, steps and files.' }),
+    saved_searches: Type.Array(row, { description: 'With the listings that they found.' }),
+    audit: Type.Array(row),
   },
   {
-    description: 'It is gone.',
-    examples: [{ ok: true, deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 } }],
+    examples: [
+      {
+        exported_at: '2026-03-04T17:42:10.000Z',
+        user: { id: 'u-1', email: 'olena@example.test' },
+        sign_ins: [],
+        memory: { summary: null, facts: [] },
+        sessions: [],
+        saved_searches: [],
+        audit: [],
+      },
+    ],
   },
 );
 
-const anything = Type.Object({}, { additionalProperties: true });
-
-/** It is written while it is read, so that nothing holds it against this. */
-const exportedAnswer = Type.Unsafe<object>(
-  Type.Object(
-    {
-      exported_at: timestamp(),
-      user: anything,
-      sign_ins: Type.Array(anything),
-      memory: Type.Object({ summary: nullable(anything), facts: Type.Array(anything) }),
-      sessions: Type.Array(anything, { description: 'With their messages, steps and files.' }),
-      saved_searches: Type.Array(anything, { description: 'With what they found.' }),
-      audit: Type.Array(anything),
-    },
-    {
-      examples: [
-        {
-          exported_at: '2026-03-04T17:42:10.000Z',
-          user: { id: 'u-1', email: 'olena@example.test' },
-          sign_ins: [],
-          memory: { summary: null, facts: [] },
-          sessions: [],
-          saved_searches: [],
-          audit: [],
-        },
-      ],
-    },
-  ),
-);
-
-/** `GET /me/export` and `DELETE /me/data`: everybody's own data, to take along and to have deleted. */
+/** Registers `GET /me/export` and `DELETE /me/data`. */
 export function ownDataRoutes(
   app: Server,
   db: Kysely<Tables>,
@@ -71,8 +54,8 @@ export function ownDataRoutes(
   app.get(
     '/me/export',
     {
-      config,
-      // It would be read to its end for nobody, after its place had been given back.
+      config: { access: 'signed-in', errors: ['export_running', 'unavailable'] },
+      // A HEAD request would read the whole export for nothing.
       exposeHeadRoute: false,
       onRequest: [
         limitPerUser(1, () => problem('export_running')),
@@ -80,15 +63,15 @@ export function ownDataRoutes(
       ],
       schema: {
         tags,
-        summary: 'Everything that is stored of the user',
+        summary: 'Exports all data of the user',
         description:
-          'A JSON document with the account, its sign-ins without their secrets, memory, sessions with messages, summaries, steps and files, saved searches with what they found, and the lines of the audit trail about the user.',
+          'A JSON document with the account, its sign-ins without their secrets, memory, sessions with messages, summaries, steps and files, saved searches with the listings that they found, and the lines of the audit trail about the user.',
         response: {
           200: {
             description: 'The document, as an attachment.',
-            content: { 'application/json': { schema: exportedAnswer } },
+            // Unsafe: the document is a stream, which the serializer does not check.
+            content: { 'application/json': { schema: Type.Unsafe<object>(exportedData) } },
           },
-          ...problemAnswers(...guardRefusals, 'export_running', 'unavailable'),
         },
       },
     },
@@ -97,11 +80,9 @@ export function ownDataRoutes(
       await recordAudit(db, { action: 'own_data_exported', actorId: userId, userId });
       const now = new Date();
       const document = await exportOwnData(db, userId, now);
+      const name = `oselya-${now.toISOString().slice(0, 10)}.json`;
       return reply
-        .header(
-          'content-disposition',
-          `attachment; filename="oselya-${now.toISOString().slice(0, 10)}.json"`,
-        )
+        .header('content-disposition', `attachment; filename="${name}"`)
         .type('application/json; charset=utf-8')
         .send(document);
     },
@@ -110,15 +91,33 @@ export function ownDataRoutes(
   app.delete(
     '/me/data',
     {
-      config,
+      config: { access: 'signed-in', errors: ['unavailable'] },
       schema: {
         tags,
-        summary: 'Deletes what the user has said, stored and had remembered',
+        summary: 'Deletes the conversations, files, memory and saved searches of the user',
         description:
-          'Sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. It cannot be undone: export it first.',
+          'Sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. It cannot be undone: export the data first.',
         response: {
-          200: deletedAnswer,
-          ...problemAnswers(...guardRefusals, 'cross_site_request', 'unavailable'),
+          200: Type.Object(
+            {
+              ok: Type.Literal(true),
+              deleted: Type.Object({
+                sessions: Type.Integer(),
+                saved_searches: Type.Integer(),
+                facts: Type.Integer(),
+                summaries: Type.Integer(),
+              }),
+            },
+            {
+              description: 'The data is deleted.',
+              examples: [
+                {
+                  ok: true,
+                  deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 },
+                },
+              ],
+            },
+          ),
         },
       },
     },
@@ -127,4 +126,21 @@ export function ownDataRoutes(
       deleted: await deleteOwnData(db, signedIn(request).id),
     }),
   );
+}
+
+/** Deletes the data of a user; the audit trail records it if there was any. An answer in progress ends. */
+function deleteOwnData(db: Kysely<Tables>, userId: string) {
+  const deleteAll = async (trx: Transaction<Tables>) => {
+    await lockMemoryOf(trx, userId);
+    const sessions = await deleteSessionsOf(trx, userId);
+    const saved_searches = await deleteSavedSearchesOf(trx, userId);
+    const details = { sessions, saved_searches, ...(await deleteMemoryOf(trx, userId)) };
+    // Otherwise repeated requests could flood the trail.
+    if (Object.values(details).some((count) => count > 0)) {
+      await recordAudit(trx, { action: 'own_data_deleted', actorId: userId, userId, details });
+    }
+    return details;
+  };
+  // Rows that refer to sessions and searches are locked in no fixed order.
+  return retryConflicts(() => db.transaction().execute(deleteAll));
 }

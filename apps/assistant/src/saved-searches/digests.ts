@@ -5,7 +5,8 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { hasPermission } from '../access/permissions.ts';
 import type { Announce } from '../chat/announce.ts';
 import { CollectorError, type Listing } from '../collector/client.ts';
-import { alive, type Lifetime, readPermissions, readRole } from '../identity/index.ts';
+import { isAlive, type Lifetime } from '../identity/sessions.ts';
+import { readPermissions, readRole } from '../identity/users.ts';
 import type { Tables } from '../tables.ts';
 import { composeDigest, SHOWN_LISTINGS } from './digest-text.ts';
 import { askCollector, type FeedDeps, isActive, isStill, readFeed } from './feed.ts';
@@ -141,7 +142,7 @@ const dueSearches = (db: Kysely<Tables>, lifetime: Lifetime) =>
     ).where(sql<boolean>`exists (select from saved_search_hits hits
       where hits.search_id = saved_searches.id and hits.told_at is null)`)
     .where(sql<boolean>`exists (select from user_auth_sessions s
-      where s.user_id = saved_searches.user_id and ${alive(lifetime)})`);
+      where s.user_id = saved_searches.user_id and ${isAlive(lifetime)})`);
 
 type DueSearch = Awaited<ReturnType<ReturnType<typeof dueSearches>['executeTakeFirstOrThrow']>>;
 

@@ -1,6 +1,6 @@
 import type { KnownUser, User } from '../access/permissions.ts';
 import { problem } from '../errors.ts';
-import type { Resolution, ResolveSession } from '../identity/index.ts';
+import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 import type { SocketLimits } from './limits.ts';
 
 /** What a socket wants to hear of its auth session. */

@@ -2,7 +2,7 @@ import websocket from '@fastify/websocket';
 import { isForeignOrigin, onDrain, type Server } from '@oselya/kit';
 import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
-import type { Identity } from '../identity/index.ts';
+import type { Identity } from '../identity/identity.ts';
 import { closings } from './closings.ts';
 import { SOCKET_PATH } from './handshake.ts';
 import type { SocketLimits } from './limits.ts';

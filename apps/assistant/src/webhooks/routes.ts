@@ -1,94 +1,221 @@
-import type { Server } from '@oselya/kit';
-import type { FastifyRequest } from 'fastify';
+import { cursors, pageQuery, type Server, toPage } from '@oselya/kit';
+import type { FastifyBaseLogger } from 'fastify';
 import type { Kysely } from 'kysely';
-import { problem, problemAnswers } from '../errors.ts';
-import { okAnswer } from '../schema.ts';
+import { Type } from 'typebox';
+import { problem } from '../errors.ts';
+import type { Provider } from '../identity/provider/provider.ts';
+import { outageAsProblem } from '../identity/provider/transport.ts';
+import { neverStored } from '../identity/routes.ts';
+import { nullable, okAnswer, timestamp, userId as userIdSchema } from '../schema.ts';
 import type { Tables } from '../tables.ts';
-import { ledgerRoutes } from './ledger-routes.ts';
-import { eventLabel } from './metrics.ts';
-import { webhookBody } from './schemas.ts';
-import type { Receipt, ReceiveWebhook } from './service.ts';
+import { eventLabel, type EventReceiver, listWebhooks, readEvent, type Receipt } from './events.ts';
+import type { VerifySignature } from './signature.ts';
 
 /** Contract 3, Webhooks. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
-const DESCRIPTION =
-  'Signed with IDP_WEBHOOK_SECRET: as Standard Webhooks says, or with the HMAC-SHA256 of the body, in ' +
-  'hex or base64, in IDP_WEBHOOK_SIGNATURE_HEADER. Events that are not known change nothing.';
+const FORM = 'application/x-www-form-urlencoded';
 
-/** The webhooks and their ledger. Specification 000, Webhook endpoint; Contract 3, Webhooks. */
-export async function webhookRoutes(
-  app: Server,
-  { db, receive }: { db: Kysely<Tables>; receive: ReceiveWebhook },
-): Promise<void> {
-  await receiverRoutes(app, async ({ headers, body, log }) => {
-    const receipt = await receive({ headers, body: Buffer.isBuffer(body) ? body : NOTHING });
-    note(log, receipt);
-    if (receipt.outcome === 'refused') throw refusal(receipt.reason);
-  });
-  ledgerRoutes(app, db);
-}
+type WebhookDeps = {
+  db: Kysely<Tables>;
+  receiver: EventReceiver;
+  verify: VerifySignature;
+  provider: Pick<Provider, 'verifyLogoutToken'>;
+  /** Whether discovery names the issuer and keys of logout tokens. */
+  hasDiscovery: boolean;
+};
 
-/** The body of a request that has none. */
-const NOTHING = Buffer.alloc(0);
-
-/** `POST /webhooks/idp`, in a scope where bodies of whatever type stay the bytes that were signed. */
-async function receiverRoutes(
-  app: Server,
-  receive: (request: FastifyRequest) => Promise<void>,
-): Promise<void> {
+/**
+ * Registers webhooks, logout tokens and their ledger. Specification 000, Webhook endpoint; Contract 3, Webhooks;
+ * OpenID Connect Back-Channel Logout 1.0.
+ */
+export async function webhookRoutes(app: Server, deps: WebhookDeps): Promise<void> {
+  // Scopes of their own: bodies stay the bytes that were signed, and schemas only document them.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
       done(null, body);
     });
-    scope.post(
-      '/webhooks/idp',
-      {
-        config: { access: 'public', isSigned: true },
-        bodyLimit: BODY_LIMIT_BYTES,
-        // The schema is for readers: what is sent is read after it was verified, by `readEvent`.
-        validatorCompiler: () => () => true,
-        schema: {
-          tags: ['webhooks'],
-          summary: 'Takes a signed event of the identity provider',
-          description: DESCRIPTION,
-          body: { content: { 'application/json': { schema: webhookBody } } },
-          response: {
-            200: okAnswer,
-            ...problemAnswers('webhook_not_verified', 'malformed_request'),
-            ...problemAnswers(413, 415, 'unavailable'),
-          },
-        },
-      },
-      async (request) => {
-        await receive(request);
-        return { ok: true as const };
-      },
-    );
+    webhookRoute(scope, deps);
   });
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, body, done) => {
+      done(null, body);
+    });
+    logoutTokenRoute(scope, deps);
+  });
+  ledgerRoute(app, deps.db);
 }
 
-/** Neither the body nor a signature is logged. */
-function note(log: FastifyRequest['log'], receipt: Receipt): void {
-  if (receipt.outcome === 'refused') {
-    log.warn({ reason: receipt.reason }, 'a webhook was refused');
-    return;
-  }
-  const { outcome, userId, sessionsEnded } = receipt;
-  const line = { event: eventLabel(receipt), outcome };
+const webhookBody = Type.Object(
+  {
+    event: Type.Optional(
+      Type.String({ description: 'The name of the event; `type` is accepted instead.' }),
+    ),
+    user_id: Type.Optional(userIdSchema),
+    event_id: Type.Optional(
+      Type.String({
+        maxLength: 255,
+        description: 'Under a signature of the body alone, an event with an id is applied once.',
+      }),
+    ),
+  },
+  { examples: [{ event: 'user.blocked', user_id: 'u-1' }] },
+);
+
+const signed = { access: 'public', isSigned: true } as const;
+const withoutValidation = { bodyLimit: BODY_LIMIT_BYTES, validatorCompiler: () => () => true };
+
+function webhookRoute(app: Server, { receiver, verify }: WebhookDeps): void {
+  app.post(
+    '/webhooks/idp',
+    {
+      ...withoutValidation,
+      config: { ...signed, errors: ['webhook_not_verified', 'malformed_request', 'unavailable'] },
+      schema: {
+        tags: ['webhooks'],
+        summary: 'Receives a signed event of the identity provider',
+        description:
+          'Signed with IDP_WEBHOOK_SECRET: as Standard Webhooks says, or with the HMAC-SHA256 of the body, in ' +
+          'hex or base64, in IDP_WEBHOOK_SIGNATURE_HEADER. Unknown events change nothing.',
+        body: { content: { 'application/json': { schema: webhookBody } } },
+        response: { 200: okAnswer },
+      },
+    },
+    async ({ headers, body: given, log }) => {
+      const body = Buffer.isBuffer(given) ? given : Buffer.alloc(0);
+      const verified = verify(headers, body);
+      const event = 'rejection' in verified ? undefined : readEvent(body);
+      if ('rejection' in verified || event === undefined) {
+        const reason = 'rejection' in verified ? verified.rejection : 'body_malformed';
+        receiver.countRejected();
+        log.warn({ reason }, 'a webhook was rejected');
+        if ('rejection' in verified) throw problem('webhook_not_verified');
+        throw problem('malformed_request', {
+          detail: 'The signature is valid, but the body is not a JSON object in UTF-8.',
+        });
+      }
+      const receipt = await receiver.webhook(event, verified, body);
+      logReceipt(log, receipt);
+      return { ok: true as const };
+    },
+  );
+}
+
+function logReceipt(log: FastifyBaseLogger, { outcome, event, userId, sessionsEnded }: Receipt) {
+  const line = { event: eventLabel(event), outcome };
   if (outcome === 'user_missing') {
     log.warn(line, 'a revocation names no user that can be read, and changed nothing');
-    return;
+  } else {
+    log.info({ ...line, user_id: userId, sessions_ended: sessionsEnded }, 'a webhook was accepted');
   }
-  log.info({ ...line, user_id: userId, sessions_ended: sessionsEnded }, 'a webhook was accepted');
 }
 
-/** Who signed a body learns what is wrong with it; who did not learns nothing more. */
-function refusal(reason: Extract<Receipt, { outcome: 'refused' }>['reason']) {
-  return reason === 'body_malformed'
-    ? problem('malformed_request', {
-        detail: 'The signature is valid, but the body is not a JSON object in UTF-8.',
-      })
-    : problem('webhook_not_verified');
+const logoutBody = Type.Object(
+  { logout_token: Type.String({ description: 'A JWT that the provider signed.' }) },
+  { examples: [{ logout_token: 'eyJhbGciOiJSUzI1NiJ9.e30.c2ln' }] },
+);
+
+function logoutTokenRoute(app: Server, { receiver, provider, hasDiscovery }: WebhookDeps): void {
+  app.post(
+    '/auth/backchannel-logout',
+    {
+      ...withoutValidation,
+      config: {
+        ...signed,
+        errors: ['logout_token_not_valid', 'backchannel_logout_off', 'provider_unavailable'],
+      },
+      onRequest: [
+        neverStored,
+        (_request, _reply, done) =>
+          done(hasDiscovery ? undefined : problem('backchannel_logout_off')),
+      ],
+      schema: {
+        tags: ['webhooks'],
+        summary: 'Receives a logout token of the identity provider',
+        description:
+          'OpenID Connect Back-Channel Logout 1.0. A token with `sid` ends the sign-ins of that session at the provider, one without it all sign-ins of `sub`.',
+        body: { content: { [FORM]: { schema: logoutBody } } },
+        response: { 200: okAnswer },
+      },
+    },
+    async ({ body, log }) => {
+      const tokens = new URLSearchParams(String(body)).getAll('logout_token');
+      const token = tokens.length === 1 ? (tokens[0] ?? '') : '';
+      const verified = await provider.verifyLogoutToken(token).catch((error: unknown) => {
+        throw outageAsProblem(error);
+      });
+      if ('rejection' in verified) {
+        receiver.countRejected();
+        log.warn({ reason: verified.rejection }, 'a logout token was rejected');
+        throw problem('logout_token_not_valid');
+      }
+      logReceipt(log, await receiver.logoutToken(verified, token));
+      return { ok: true as const };
+    },
+  );
+}
+
+const PAGE = { limit: 50, maxLimit: 200 };
+
+const rowIds = cursors(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }));
+
+const ledgerRow = Type.Object(
+  {
+    id: Type.Integer(),
+    received_at: timestamp(),
+    delivery_id: nullable(Type.String({ description: 'Signed; each is applied once.' })),
+    signature: Type.Union(
+      [Type.Literal('hmac'), Type.Literal('standard'), Type.Literal('logout_token')],
+      { description: "Of the body alone, as Standard Webhooks says, or OpenID Connect's own." },
+    ),
+    event: nullable(Type.String()),
+    user_id: nullable(Type.String()),
+    outcome: Type.Union([Type.Literal('applied'), Type.Literal('ignored')], {
+      description: '`ignored` if the event changes nothing here.',
+    }),
+    sessions_ended: Type.Integer(),
+    body_sha256: Type.String({ description: 'Of the raw body, in hex.' }),
+  },
+  { $id: 'WebhookEvent' },
+);
+
+const ledgerExample = {
+  id: 17,
+  received_at: '2026-11-21T08:30:00.000Z',
+  delivery_id: 'msg_2KWPBgLlAfxdpx2AI54pPJ85f4W',
+  signature: 'standard',
+  event: 'user.blocked',
+  user_id: 'u-1',
+  outcome: 'applied',
+  sessions_ended: 2,
+  body_sha256: 'b1946ac92492d2347c6235b4d2611184b1946ac92492d2347c6235b4d2611184',
+};
+
+function ledgerRoute(app: Server, db: Kysely<Tables>): void {
+  app.get(
+    '/admin/webhooks',
+    {
+      config: { access: { permission: 'svc.admin.access' }, errors: [] },
+      schema: {
+        tags: ['admin', 'webhooks'],
+        summary: 'Lists the accepted webhooks',
+        querystring: Type.Object(pageQuery(PAGE)),
+        response: {
+          200: Type.Array(ledgerRow, {
+            description: 'The ledger, newest first.',
+            examples: [[ledgerExample]],
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { limit = PAGE.limit, cursor } = request.query;
+      const rows = await listWebhooks(db, { before: rowIds.read(cursor), limit: limit + 1 });
+      const cursorOf = ({ id }: { id: number }) => rowIds.write(id);
+      const page = toPage(rows, { limit, cursorOf, request, reply });
+      return page.map((row) => ({ ...row, received_at: row.received_at.toISOString() }));
+    },
+  );
 }

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Why a webhook is not taken for the provider's. It is for the log: the sender does not learn it. */
-export type SignatureRefusal =
+/** The reason why a signature was rejected; it is logged and not sent. */
+export type SignatureRejection =
   | 'secret_not_set'
   | 'standard_webhooks_only'
   | 'signature_missing'
@@ -10,47 +10,43 @@ export type SignatureRefusal =
   | 'signature_wrong'
   | 'timestamp_out_of_tolerance';
 
-/** How a webhook was signed: over the body alone, or as Standard Webhooks says. */
-export type SignatureForm = 'hmac' | 'standard';
+/** A verified signature: of the body alone, or as Standard Webhooks says, which also signs the delivery's id. */
+type Verified = { form: 'hmac' | 'standard'; deliveryId: string | null };
 
-/** A webhook that the provider signed, with the id of the delivery where that is signed too. */
-type Verified = { form: SignatureForm; deliveryId: string | null };
-
-/** Judges the raw body of a webhook by its headers. */
+/** Verifies the raw body of a webhook by its headers. */
 export type VerifySignature = (
   headers: IncomingHttpHeaders,
   body: Uint8Array,
-) => Verified | { refusal: SignatureRefusal };
+) => Verified | { rejection: SignatureRejection };
 
-/** How far the provider's clock and this one may be apart, and a delivery be under way. Contract 3. */
+/** Maximum age of a delivery, and maximum difference of clocks. Contract 3. */
 const TOLERANCE_SECONDS = 300;
 
 const STANDARD_HEADERS = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
 const DELIVERY_ID = /^[\x21-\x7e]{1,255}$/;
 const UNIX_SECONDS = /^\d{1,12}$/;
-/** `v1,… v1a,…`. A header that was sent twice comes joined with a comma, and so fails. */
+/** `v1,… v1a,…`. A header that was sent twice is joined with a comma, and fails. */
 const SIGNATURES = /^[^\s,]+,[^\s,]+(?: [^\s,]+,[^\s,]+)*$/;
 
 /** Both alphabets, padded or not. */
 const KEY_BASE64 = /^(?:[\w+/-]{4})*(?:[\w+/-]{2,3}={0,2})?$/;
-/** The least that Standard Webhooks asks of a key. */
+/** Minimum length of a key in Standard Webhooks. */
 const KEY_BYTES = 24;
 
-/** 32 bytes, which is what HMAC-SHA256 gives. */
+/** 32 bytes, the length of HMAC-SHA256. */
 const HEX = /^[0-9a-f]{64}$/i;
 const BASE64 = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 /**
- * Verifies webhooks with HMAC-SHA256, in constant time, over the body as it came. Specification 000,
- * Webhook verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
- * @param secret IDP_WEBHOOK_SECRET: its UTF-8 bytes are the key. Behind `whsec_` stands the key of
- * Standard Webhooks in base64. Its libraries take a secret without that prefix for base64 too, so that
- * one which can be that is tried both ways. Without a secret nothing is verified.
- * @param oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier ones, which still verify.
- * @param isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: the HMAC of the body alone does not count.
- * @param signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER, which holds the HMAC of the body alone. As soon as
- * another header of Standard Webhooks is there, that form is what counts.
- * @param now Milliseconds.
+ * Creates the check of signatures with HMAC-SHA256, in constant time, over the raw body. Specification 000, Webhook
+ * verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
+ * @param options.secret IDP_WEBHOOK_SECRET: its UTF-8 bytes are the key, and after `whsec_` its base64 is. Libraries of
+ *   Standard Webhooks also decode a secret without the prefix, so both readings verify. Empty: nothing is verified.
+ * @param options.oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier ones, which still verify.
+ * @param options.isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: rejects signatures of the body alone.
+ * @param options.signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER, the header of signatures of the body alone. Any header
+ *   of Standard Webhooks takes precedence.
+ * @param options.now Milliseconds since 1970.
  */
 export function createVerifier({
   secret,
@@ -65,7 +61,7 @@ export function createVerifier({
   isStandardOnly?: boolean;
   now?: () => number;
 }): VerifySignature {
-  if (secret === '') return () => ({ refusal: 'secret_not_set' });
+  if (secret === '') return () => ({ rejection: 'secret_not_set' });
   const secrets = [secret, ...oldSecrets];
   const bodyKeys = secrets.map((one) => Buffer.from(one));
   const standardKeys = secrets.flatMap(readStandardKeys);
@@ -73,12 +69,12 @@ export function createVerifier({
   const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
   function verifyBody(header: unknown, body: Uint8Array): ReturnType<VerifySignature> {
-    if (header === undefined) return { refusal: 'signature_missing' };
-    if (isStandardOnly) return { refusal: 'standard_webhooks_only' };
+    if (header === undefined) return { rejection: 'signature_missing' };
+    if (isStandardOnly) return { rejection: 'standard_webhooks_only' };
     const given = typeof header === 'string' ? readSignature(header) : undefined;
-    if (given === undefined) return { refusal: 'signature_malformed' };
+    if (given === undefined) return { rejection: 'signature_malformed' };
     const isSigned = isOneOf([given], bodyKeys.map(hmacOf(body)));
-    return isSigned ? { form: 'hmac', deliveryId: null } : { refusal: 'signature_wrong' };
+    return isSigned ? { form: 'hmac', deliveryId: null } : { rejection: 'signature_wrong' };
   }
 
   function verifyStandard(
@@ -87,17 +83,17 @@ export function createVerifier({
   ): ReturnType<VerifySignature> {
     const [id, timestamp, signatures] = STANDARD_HEADERS.map((name) => headers[name]);
     if (id === undefined || timestamp === undefined || signatures === undefined) {
-      return { refusal: 'signature_missing' };
+      return { rejection: 'signature_missing' };
     }
     if (!matches(DELIVERY_ID, id) || !matches(UNIX_SECONDS, timestamp)) {
-      return { refusal: 'signature_malformed' };
+      return { rejection: 'signature_malformed' };
     }
-    if (!matches(SIGNATURES, signatures)) return { refusal: 'signature_malformed' };
+    if (!matches(SIGNATURES, signatures)) return { rejection: 'signature_malformed' };
     const skewSeconds = Math.abs(Math.floor(now() / 1000) - Number(timestamp));
-    if (skewSeconds > TOLERANCE_SECONDS) return { refusal: 'timestamp_out_of_tolerance' };
+    if (skewSeconds > TOLERANCE_SECONDS) return { rejection: 'timestamp_out_of_tolerance' };
     const expected = standardKeys.map(hmacOf(`${id}.${timestamp}.`, body));
     const isSigned = isOneOf(readStandardSignatures(signatures), expected);
-    return isSigned ? { form: 'standard', deliveryId: id } : { refusal: 'signature_wrong' };
+    return isSigned ? { form: 'standard', deliveryId: id } : { rejection: 'signature_wrong' };
   }
 
   return (headers, body) =>
@@ -114,15 +110,12 @@ const hmacOf =
     return hmac.digest();
   };
 
-/** Compares each with each, so that the time does not tell which of them fits. */
+/** Compares all pairs, so that the time does not reveal which pair is equal. */
 function isOneOf(given: readonly Buffer[], expected: readonly Buffer[]): boolean {
   return given.flatMap((one) => expected.filter((it) => timingSafeEqual(one, it))).length > 0;
 }
 
-/**
- * The keys that a secret can stand for. A plain text that happens to be base64 loses nothing by it: who
- * can guess the bytes can guess the text.
- */
+/** Returns the keys that a secret can stand for: its text, and its decoded form if it may be base64. */
 function readStandardKeys(secret: string): Buffer[] {
   const named = /^whsec_(.+)$/.exec(secret)?.[1];
   if (named !== undefined && KEY_BASE64.test(named)) return [Buffer.from(named, 'base64')];
@@ -132,13 +125,13 @@ function readStandardKeys(secret: string): Buffer[] {
   return decoded.length >= KEY_BYTES ? [text, decoded] : [text];
 }
 
-/** The HMAC of the body as hex or base64, `sha256=` before it or not. */
+/** Reads hex or base64, with or without `sha256=`. */
 function readSignature(header: string): Buffer | undefined {
   const text = header.replace(/^sha256=/i, '');
   return HEX.test(text) ? Buffer.from(text, 'hex') : readBase64(text);
 }
 
-/** Those of version 1; a list may hold several, of old and new keys, and versions of other schemes. */
+/** Reads the signatures of version 1; a list may contain several, and other versions. */
 function readStandardSignatures(header: string): Buffer[] {
   return header
     .split(' ')
@@ -147,7 +140,6 @@ function readStandardSignatures(header: string): Buffer[] {
     .filter((signature) => signature !== undefined);
 }
 
-/** Both alphabets, padded or not. */
 function readBase64(text: string): Buffer | undefined {
   return BASE64.test(text) ? Buffer.from(text, 'base64') : undefined;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
+import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { endEveryOtherDeletion } from '../helpers/conflicts.ts';
 import { until } from '../helpers/until.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { auditActions, recordAudit } from '../../src/admin/audit.ts';
-import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
+import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';

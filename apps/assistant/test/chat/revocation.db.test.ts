@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { chunk, streamed, toolCallChunk } from '@oselya/model/testing';
 import type { Server } from '@oselya/kit';
-import { clearAccess } from '../../src/identity/invalidation.sql.ts';
+import { clearAccess } from '../../src/identity/revocation.ts';
 import { person } from '../helpers/people.ts';
 import { listing } from '../helpers/scripted-collector.ts';
 import { gate } from '../helpers/scripted-model.ts';

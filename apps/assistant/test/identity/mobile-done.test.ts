@@ -69,6 +69,6 @@ test('without a session id it says what to do, as a page for a browser', async (
   }
   const page = await app.inject({ url: '/auth/mobile-done', headers: { accept: 'text/html' } });
   assert.equal(page.statusCode, 422);
-  assert.match(page.body, /begin the sign-in there again/);
+  assert.match(page.body, /sign in again/);
   assert.doesNotMatch(page.body, /querystring|required property/);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
+import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { type Browser, openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';

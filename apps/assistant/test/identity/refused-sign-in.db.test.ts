@@ -89,7 +89,7 @@ test('an outage at a callback does not say that somebody stays signed in', async
   provider.faults.set('userinfo', 'disconnect');
   const answer = await browser.get(callback);
   assert.equal(answer.statusCode, 503);
-  assert.match(answer.json().detail, /^Nobody was signed in\./);
+  assert.match(answer.json().detail, /^You are not signed in\./);
   assert.equal(answer.headers['retry-after'], '5');
 });
 

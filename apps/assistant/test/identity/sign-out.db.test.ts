@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
 import { openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';
@@ -245,3 +246,36 @@ for (const [headers, status] of [
     if (status === 403) assert.equal(answer.json().code, 'cross_site_request');
   });
 }
+
+const queued = () => db.selectFrom('token_revocations').selectAll().execute();
+const makeDue = () => sql`update token_revocations set due_at = now()`.execute(db);
+
+test('a sign-out is answered while the provider does not answer, and its tokens are revoked later', async () => {
+  const patient = await instance({ IDP_TIMEOUT_MS: '60000' });
+  const browser = await signedIn(patient);
+  const tokens = provider.issued.slice(-2);
+  const held: ServerResponse[] = [];
+  provider.faults.set('revoke', (response) => void held.push(response));
+  assert.equal((await browser.post('/auth/logout')).statusCode, 200);
+  await until(() => held.length === 2);
+  provider.faults.clear();
+  for (const response of held) response.writeHead(503).end();
+  const [waiting] = await queued();
+  assert.ok(
+    waiting && !tokens.some((token) => JSON.stringify(waiting).includes(token)),
+    'encrypted',
+  );
+  await until(async () => {
+    await makeDue();
+    // A sign-out wakes the revocation of its process.
+    await (await signedIn(app)).post('/auth/logout');
+    return tokens.every((token) => provider.revoked.includes(token));
+  });
+});
+
+test('a revocation that the provider rejects is not tried again', async () => {
+  provider.faults.set('revoke', { status: 400, body: '{"error":"invalid_token"}' });
+  await (await signedIn(app)).post('/auth/logout');
+  await until(() => provider.count('revoke') === 2);
+  await until(async () => (await queued()).length === 0);
+});

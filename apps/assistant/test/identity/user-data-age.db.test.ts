@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { setCachedRole } from '../../src/identity/invalidation.sql.ts';
+import { setCachedRole } from '../../src/identity/revocation.ts';
 import { type Browser, openAssistant, type Statement } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 import { OLENA } from '../scripted-provider.ts';

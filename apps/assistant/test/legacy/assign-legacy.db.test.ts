@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
-import { assignLegacy, foundNothing, UnknownUserError } from '../../src/legacy/assign-legacy.ts';
+import { assignLegacy, foundNothing, UnknownUserError } from '../../src/assign-legacy.ts';
 import { someFacts, someSessions, someSummaries } from './generators.ts';
 import { adoptFacts, adoptSummaries } from './model.ts';
 import { openStore, type StoredFact, type StoredSummary } from './store.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assignLegacy, foundNothing } from '../../src/legacy/assign-legacy.ts';
+import { assignLegacy, foundNothing } from '../../src/assign-legacy.ts';
 import { deleteFact } from '../../src/memory/facts.ts';
 import { createMemory } from '../../src/memory/memory.ts';
 import { userOf } from '../helpers/people.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { mergeSummaries } from '../../src/legacy/merge-summaries.ts';
+import { mergeSummaries } from '../../src/assign-legacy.ts';
 
 const cases: [string, string[], string][] = [
   ['nothing is an empty text', [], ''],

@@ -3,11 +3,11 @@ import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { sweepAudit } from '../../src/admin/audit.ts';
 import { sweepEvents } from '../../src/chat/turn-events.sql.ts';
-import { sweepSessions } from '../../src/identity/auth-sessions.sql.ts';
-import { sweepInvalidations } from '../../src/identity/invalidation.sql.ts';
-import { sweepPendingLogins } from '../../src/identity/pending-logins.sql.ts';
+import { sweepSessions } from '../../src/identity/sessions.ts';
+import { sweepInvalidations } from '../../src/identity/revocation.ts';
+import { sweepPendingLogins } from '../../src/identity/sign-in.ts';
 import { runSweep, type Sweep } from '../../src/upkeep.ts';
-import { sweepWebhooks } from '../../src/webhooks/repository.ts';
+import { sweepWebhooks } from '../../src/webhooks/events.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
 

@@ -69,7 +69,7 @@ test('a user has one export at a time, and a process a bounded number, until one
   const other = await ask('u-taras');
   assert.equal(other.status, 503);
   assert.equal(other.headers.get('retry-after'), '2');
-  assert.match(await other.text(), /Too many exports are on their way/);
+  assert.match(await other.text(), /Too many exports are in progress/);
   assert.equal(await countAudits(), 1, 'nothing is noted of what was not exported');
 
   leaving.abort();

@@ -5,9 +5,9 @@ import {
   clearAccess,
   endAllSessions,
   endProviderSession,
-  endSessions,
+  endUserSessions,
   setCachedRole,
-} from '../../src/identity/invalidation.sql.ts';
+} from '../../src/identity/revocation.ts';
 import { openAssistant } from '../helpers/assistant.ts';
 import { ReconnectingClient } from '../helpers/reconnecting-client.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
@@ -98,7 +98,7 @@ test('an admin who signs somebody out closes their sockets on every process', as
 test('who is signed out everywhere loses the sockets of all sign-ins', async (t) => {
   const all = [...(await connected()).sockets, ...(await connected()).sockets];
   const other = await connected(person('u-2', USE));
-  await db.transaction().execute((trx) => endSessions(trx, { userId: 'u-1' }));
+  await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
   await signedOut(t, all);
   for (const socket of other.sockets) assert.equal(await socket.outcome(create), 'ok');
   for (const { socket } of other.sockets) socket.close();
@@ -205,7 +205,7 @@ test('a sign-out during the handshake is not missed', async (t) => {
   const release = provider.holdNext('userinfo');
   const socket = await SocketClient.open(url, { sid: browser.sid });
   await until(() => provider.count('userinfo') === 1);
-  await db.transaction().execute((trx) => endSessions(trx, { userId: 'u-1' }));
+  await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
   await signedOut(t, [socket]);
   release();
 });
@@ -298,7 +298,7 @@ if (engine === 'postgres') {
   test('a sign-out while no notification can be heard is found out after it', async (t) => {
     const { sockets } = await connected();
     assert.ok((await breakListeners()) >= 2);
-    await db.transaction().execute((trx) => endSessions(trx, { userId: 'u-1' }));
+    await db.transaction().execute((trx) => endUserSessions(trx, 'u-1'));
     await signedOut(t, sockets);
   });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Server } from '@oselya/kit';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { USER_CHANNEL } from '../../src/identity/invalidation.sql.ts';
+import { USER_CHANNEL } from '../../src/identity/revocation.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { makeSigningKey } from '../helpers/signing-key.ts';
 import { until } from '../helpers/until.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readEvent } from '../../src/webhooks/event-body.ts';
-import { effectOf, rules } from '../../src/webhooks/events.ts';
+import { readEvent } from '../../src/webhooks/events.ts';
 
 const read = (text: string) => readEvent(Buffer.from(text));
 const nothing = { name: null, userId: null, eventId: null };
@@ -53,42 +52,6 @@ test('a body that is not UTF-8, or nested without end, is no event', () => {
   assert.equal(readEvent(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), undefined);
   assert.equal(readEvent(Buffer.from('{"event":"a"}', 'utf16le')), undefined);
   assert.equal(read(`{"data":${'['.repeat(30_000)}${']'.repeat(30_000)}}`), undefined);
-});
-
-test('the table is that of the specification', () => {
-  const user = { userId: 'u-1' };
-  const table = [...rules.keys()].map((name) => [
-    name,
-    effectOf({ name, userId: 'u-1' }),
-    effectOf({ name, userId: null }),
-  ]);
-  assert.deepEqual(table, [
-    ['user.blocked', { does: 'end_sessions', whose: user }, undefined],
-    ['user.archived', { does: 'end_sessions', whose: user }, undefined],
-    ['user.deleted', { does: 'end_sessions', whose: user }, undefined],
-    ['session.revoked', { does: 'end_sessions', whose: user }, undefined],
-    [
-      'auth.global_logout',
-      { does: 'end_sessions', whose: 'everybody' },
-      { does: 'end_sessions', whose: 'everybody' },
-    ],
-    [
-      'client.roles_changed',
-      { does: 'clear_access', whose: user },
-      { does: 'clear_access', whose: 'everybody' },
-    ],
-    [
-      'client.permissions_changed',
-      { does: 'clear_access', whose: user },
-      { does: 'clear_access', whose: 'everybody' },
-    ],
-  ]);
-});
-
-test('names are taken literally', () => {
-  for (const name of [null, '', 'USER.BLOCKED', 'user.blocked ', 'constructor', '__proto__']) {
-    assert.equal(effectOf({ name, userId: 'u-1' }), undefined);
-  }
 });
 
 test('arbitrary bodies are read without an exception, and give only what can be stored', () => {

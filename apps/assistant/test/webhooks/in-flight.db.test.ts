@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { type Kysely, sql } from 'kysely';
-import { endSessions } from '../../src/identity/invalidation.sql.ts';
+import { endUserSessions } from '../../src/identity/revocation.ts';
 import type { Tables } from '../../src/tables.ts';
 import { Browser, openAssistant } from '../helpers/assistant.ts';
 import { until } from '../helpers/until.ts';
@@ -108,7 +108,7 @@ if (engine === 'postgres') {
       .transaction()
       .execute(async (trx) => {
         // Both wait for the one revocation that is being made, and go on in the order in which they came.
-        await endSessions(trx, { userId: 'u-other' });
+        await endUserSessions(trx, 'u-other');
         const revoking = send(other, REVOKED);
         await until(async () => (await waiting(trx)) === 1);
         const signingIn = browser.get(callback);

@@ -36,7 +36,7 @@ for (const [name, value] of [
   for (const prefix of ['', 'sha256=', 'SHA256=']) {
     test(`an HMAC of the body as ${prefix}${name} is verified`, () => {
       assert.deepEqual(verify(own(prefix + value)), { form: 'hmac', deliveryId: null });
-      assert.deepEqual(verify(own(prefix + value), `${BODY} `), { refusal: 'signature_wrong' });
+      assert.deepEqual(verify(own(prefix + value), `${BODY} `), { rejection: 'signature_wrong' });
     });
   }
 }
@@ -55,14 +55,14 @@ for (const [name, value] of [
   ['a list', [hex]],
 ] as const) {
   test(`${name} is a malformed signature`, () => {
-    assert.deepEqual(verify(own(value as string)), { refusal: 'signature_malformed' });
+    assert.deepEqual(verify(own(value as string)), { rejection: 'signature_malformed' });
   });
 }
 
 test('without any signature, or without a secret, nothing is verified', () => {
-  assert.deepEqual(verify({}), { refusal: 'signature_missing' });
+  assert.deepEqual(verify({}), { rejection: 'signature_missing' });
   for (const headers of [own(hmac(BODY, '').toString('hex')), own(hex), signed]) {
-    assert.deepEqual(verifier('')(headers, Buffer.from(BODY)), { refusal: 'secret_not_set' });
+    assert.deepEqual(verifier('')(headers, Buffer.from(BODY)), { rejection: 'secret_not_set' });
   }
 });
 
@@ -70,7 +70,7 @@ test('the header of the body’s HMAC has the configured name, in whatever case'
   const github = verifier(SECRET, 'X-Hub-Signature-256');
   const headers = { 'x-hub-signature-256': `sha256=${hex}` };
   assert.deepEqual(github(headers, Buffer.from(BODY)), { form: 'hmac', deliveryId: null });
-  assert.deepEqual(github(own(hex), Buffer.from(BODY)), { refusal: 'signature_missing' });
+  assert.deepEqual(github(own(hex), Buffer.from(BODY)), { rejection: 'signature_missing' });
 });
 
 test('a header that Standard Webhooks uses too can carry the body’s HMAC', () => {
@@ -102,7 +102,7 @@ for (const [name, signatures] of [
   });
 }
 
-for (const [name, headers, refusal] of [
+for (const [name, headers, rejection] of [
   ['no id', { 'webhook-id': undefined }, 'signature_missing'],
   ['no timestamp', { 'webhook-timestamp': undefined }, 'signature_missing'],
   ['no signature', { 'webhook-signature': undefined }, 'signature_missing'],
@@ -124,16 +124,16 @@ for (const [name, headers, refusal] of [
   ['two spaces', { 'webhook-signature': `v1,${v1}  v1,${v1}` }, 'signature_malformed'],
   ['a short signature', { 'webhook-signature': 'v1,c2ln' }, 'signature_wrong'],
 ] as const) {
-  test(`Standard Webhooks: ${name} is ${refusal}`, () => {
-    assert.deepEqual(verify({ ...signed, ...(headers as Headers) }), { refusal });
+  test(`Standard Webhooks: ${name} is ${rejection}`, () => {
+    assert.deepEqual(verify({ ...signed, ...(headers as Headers) }), { rejection });
   });
 }
 
 test('Standard Webhooks: another body, another key, and the key of the secret’s base64', () => {
   const key = randomBytes(24);
   const byKey = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
-  assert.deepEqual(verify(signed, `${BODY} `), { refusal: 'signature_wrong' });
-  assert.deepEqual(verify(byKey), { refusal: 'signature_wrong' });
+  assert.deepEqual(verify(signed, `${BODY} `), { rejection: 'signature_wrong' });
+  assert.deepEqual(verify(byKey), { rejection: 'signature_wrong' });
   for (const encoding of ['base64', 'base64url'] as const) {
     const secret = `whsec_${key.toString(encoding)}`;
     const body = Buffer.from(BODY);
@@ -141,7 +141,7 @@ test('Standard Webhooks: another body, another key, and the key of the secret’
     // The form that signs the body alone knows no such prefix: there the whole text is the key.
     const plain = own(hmac(BODY, secret).toString('hex'));
     assert.deepEqual(verifier(secret)(plain, body), { form: 'hmac', deliveryId: null });
-    assert.deepEqual(verifier(secret)(signed, body), { refusal: 'signature_wrong' });
+    assert.deepEqual(verifier(secret)(signed, body), { rejection: 'signature_wrong' });
   }
 });
 
@@ -158,15 +158,15 @@ for (const [name, secret] of [
       const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
       assert.deepEqual(verifier(secret)(headers, body), { form: 'standard', deliveryId: 'msg_1' });
       const other = Buffer.from(`${BODY} `);
-      assert.deepEqual(verifier(secret)(headers, other), { refusal: 'signature_wrong' });
+      assert.deepEqual(verifier(secret)(headers, other), { rejection: 'signature_wrong' });
     }
     const key = Buffer.concat([decoded, Buffer.alloc(1, 1)]);
     const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
-    assert.deepEqual(verifier(secret)(headers, body), { refusal: 'signature_wrong' });
+    assert.deepEqual(verifier(secret)(headers, body), { rejection: 'signature_wrong' });
     // The form that signs the body alone knows of no base64: there the text is the key.
     const plain = (by: string | Buffer) => own(createHmac('sha256', by).update(body).digest('hex'));
     assert.deepEqual(verifier(secret)(plain(secret), body), { form: 'hmac', deliveryId: null });
-    assert.deepEqual(verifier(secret)(plain(decoded), body), { refusal: 'signature_wrong' });
+    assert.deepEqual(verifier(secret)(plain(decoded), body), { rejection: 'signature_wrong' });
   });
 }
 
@@ -178,7 +178,7 @@ for (const [name, secret] of [
   test(`Standard Webhooks: a secret ${name} is a plain text`, () => {
     for (const [key, expected] of [
       [Buffer.from(secret), { form: 'standard', deliveryId: 'msg_1' }],
-      [Buffer.from(secret, 'base64'), { refusal: 'signature_wrong' }],
+      [Buffer.from(secret, 'base64'), { rejection: 'signature_wrong' }],
     ] as const) {
       const headers = standardHeaders(BODY, { id: 'msg_1', at: NOW, key });
       assert.deepEqual(verifier(secret)(headers, Buffer.from(BODY)), expected);
@@ -207,7 +207,7 @@ for (const [seconds, isTaken] of [
       verify(headers),
       isTaken
         ? { form: 'standard', deliveryId: 'msg_1' }
-        : { refusal: 'timestamp_out_of_tolerance' },
+        : { rejection: 'timestamp_out_of_tolerance' },
     );
   });
 }
@@ -215,7 +215,7 @@ for (const [seconds, isTaken] of [
 test('where a header of Standard Webhooks is there, an HMAC of the body does not count', () => {
   for (const [name, value] of Object.entries(signed)) {
     const result = verify({ ...own(hex), [name]: value });
-    assert.deepEqual(result, { refusal: 'signature_missing' }, name);
+    assert.deepEqual(result, { rejection: 'signature_missing' }, name);
   }
 });
 
@@ -236,7 +236,7 @@ test('arbitrary headers and bodies are refused without an exception', () => {
   );
   fc.assert(
     fc.property(headers, fc.uint8Array({ maxLength: 50 }), (given, body) => {
-      assert.ok('refusal' in verifier()(given, body));
+      assert.ok('rejection' in verifier()(given, body));
     }),
     { numRuns: 5000 },
   );
@@ -248,10 +248,10 @@ test('any body is verified with its own signature, and with no byte or key chang
     fc.property(sample, fc.string({ minLength: 1, unit: 'grapheme' }), ([body, at], secret) => {
       const headers = own(hmac(Buffer.from(body), secret).toString('base64url'));
       assert.ok('form' in verifier(secret)(headers, body));
-      assert.ok('refusal' in verifier(`${secret}.`)(headers, body));
+      assert.ok('rejection' in verifier(`${secret}.`)(headers, body));
       const changed = Uint8Array.from(body);
       changed[at % body.length] = (changed[at % body.length] ?? 0) ^ 1;
-      assert.ok('refusal' in verifier(secret)(headers, changed));
+      assert.ok('rejection' in verifier(secret)(headers, changed));
     }),
     { numRuns: 2000 },
   );

@@ -133,7 +133,7 @@ test('a session is gone on with; one that is not there is told', async () => {
   assert.equal(JSON.parse(second.stdout.split('\n')[0] ?? '').session_id, id);
   const wrong = await new Terminal(['--session', 'none', WISH], mockEnv, '').end();
   assert.equal(wrong.status, 1);
-  assert.match(wrong.stderr, /^oselya: It was deleted, or never was\..*$/m);
+  assert.match(wrong.stderr, /^oselya: It does not exist or has been deleted\..*$/m);
 });
 
 test('a session is begun with a profile; one that is not there is told', async () => {

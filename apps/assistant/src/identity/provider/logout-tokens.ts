@@ -1,38 +1,37 @@
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
-import { readProviderId } from './user-id.ts';
-import { ProviderError, toProviderError } from './provider-error.ts';
+import { ProviderError, toProviderError } from './transport.ts';
+import { readProviderId } from './user-data.ts';
 
-/** Whose sessions the provider ended: one of its sessions where it names that, else all of the user's. */
+/** A logout at the provider: of one of its sessions if `sid` is given, otherwise of all sessions of the user. */
 export type LogoutToken = { jti: string } & (
   | { sid: string; sub: string | null }
   | { sid: null; sub: string }
 );
 
-/** Why a logout token does not count. It is for the log. */
+/** Why a logout token was rejected, for the log. */
 export type LogoutTokenRejection = { rejection: string };
 
-/** Verifies logout tokens. */
 export type LogoutTokenCheck = (token: string) => Promise<LogoutToken | LogoutTokenRejection>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** Typed as what it is, or with the type of any JWT, as older providers do; never as another kind of token. */
+/** Older providers use the type of any JWT, or none; a token of another type is rejected. */
 const TYPES = new Set([undefined, 'jwt', 'logout+jwt', 'application/logout+jwt']);
 
-/** Signatures that only the provider can make. RFC 7518 §3.1, RFC 8037, RFC 9864. */
+/** Algorithms that only the provider can sign with. RFC 7518 §3.1, RFC 8037, RFC 9864. */
 const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^(?:EdDSA|Ed25519)$/;
 
-/** How long ago a token may have been issued, as a webhook's; and how far the clocks may be apart. */
+/** The same age as a webhook's. */
 const MAX_AGE_SECONDS = 300;
 const CLOCK_TOLERANCE_SECONDS = 30;
 
-/** The provider's keys are at fault, not the token. */
+/** Errors of the provider's keys, not of the token. */
 const KEY_FAULTS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT']);
 
 /**
- * Verifies logout tokens with the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
- * @param algorithms Those that discovery lists for ID tokens; what is not asymmetric does not count.
- * @returns A function that throws ProviderError `unavailable` where the keys cannot be had.
+ * Creates the check of logout tokens by the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
+ * @param rules.algorithms The ID token algorithms of discovery; symmetric ones are ignored.
+ * @returns A function that throws ProviderError `unavailable` if the keys cannot be fetched.
  */
 export function createLogoutTokenCheck(
   keys: JWTVerifyGetKey,
@@ -70,7 +69,7 @@ function readClaims(claims: JWTPayload): LogoutToken | LogoutTokenRejection {
   if (!isLogout(claims['events'])) return { rejection: 'events' };
   const jti = readProviderId(claims.jti);
   if (jti === undefined) return { rejection: 'jti' };
-  // One that cannot be read must not turn into "all sessions of the user".
+  // A malformed `sid` must not turn into "all sessions of the user".
   const [sub, sid] = [claims.sub ?? null, claims['sid'] ?? null].map((it) =>
     it === null ? null : readProviderId(it),
   );

@@ -1,10 +1,19 @@
+import { compactVerify, createRemoteJWKSet, customFetch as joseFetch } from 'jose';
 import {
+  allowInsecureRequests,
   authorizationCodeGrant,
   buildAuthorizationUrl,
   buildEndSessionUrl,
   calculatePKCECodeChallenge,
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  Configuration,
   type CustomFetch,
+  customFetch,
+  discovery,
   fetchProtectedResource,
+  None,
   refreshTokenGrant,
   type TokenEndpointResponse,
   type TokenEndpointResponseHelpers,
@@ -12,86 +21,76 @@ import {
 } from 'openid-client';
 import type { User } from '../../access/permissions.ts';
 import type { Config } from '../../config.ts';
-import { type Client, createClient } from './client.ts';
-import type { LogoutTokenCheck } from './logout-tokens.ts';
-import { type MeasureRequest, unmeasured } from './measure-request.ts';
-import { ProviderError, toProviderError } from './provider-error.ts';
-import { createReachability } from './reachability.ts';
-import { createTransport } from './transport.ts';
-import { readUserData } from './user-data.ts';
-import { parseProviderJson, readProviderId } from './user-id.ts';
+import { problem } from '../../errors.ts';
+import { createLogoutTokenCheck, type LogoutTokenCheck } from './logout-tokens.ts';
+import {
+  createTransport,
+  type MeasureRequest,
+  ProviderError,
+  toProviderError,
+} from './transport.ts';
+import { parseProviderJson, readProviderId, readUserData } from './user-data.ts';
 
-/** What the provider gives for a code or a refresh token. */
+/** The provider's answer to a code or a refresh token. */
 export type Tokens = {
   accessToken: string;
-  /** Undefined where the provider gave none: at a refresh the earlier one stays valid. */
-  refreshToken: string | undefined;
-  /** Undefined where the provider did not say when the access token expires. */
+  /** Undefined if the provider issued none: after a refresh the earlier one stays valid. */
+  refreshToken?: string | undefined;
+  /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
-  /** The session at the provider, where a verified ID token names it. */
+  /** The `sid` of a verified ID token. */
   providerSessionId?: string | undefined;
-  /** The verified ID token, where IDP_END_SESSION needs it later. */
+  /** The verified ID token, if IDP_END_SESSION needs it later. */
   idToken?: string | undefined;
 };
 
-/**
- * The identity provider. Every function but the last throws ProviderError when it fails, and
- * `sign_in_not_configured` without a client id.
- */
-export type Provider = {
-  /**
-   * Asks for discovery and for the keys of ID tokens, unless they are at hand or discovery is not
-   * configured. The other functions do what of it they need by themselves. After this one they make one
-   * call only, and a second where an ID token is signed with a key that is newer.
-   */
-  prepare(): Promise<void>;
-  /** Where the browser goes to sign in. Specification 000, Rules for login. */
-  authorizationUrl(login: { state: string; codeVerifier: string }): Promise<string>;
-  /** Exchanges a code for tokens, and names the user where an ID token did; that is verified first. */
-  redeem(answer: {
-    code: string;
-    iss: string | undefined;
-    codeVerifier: string;
-  }): Promise<Tokens & { subject: string | undefined }>;
-  /** Exchanges a refresh token for tokens; an ID token beside them is verified. RFC 6749 §6. */
-  refresh(refreshToken: string): Promise<Tokens>;
-  /** Describes the user that an access token stands for. Contract 3, Identity provider. */
-  fetchUser(accessToken: string): Promise<User>;
-  /** Verifies a logout token. OpenID Connect Back-Channel Logout 1.0 §2.6. */
+/** The OAuth client, and the checks of tokens that the provider signs. */
+type Client = {
+  oauth: Configuration;
+  /** Fetches the provider's keys unless they are fresh. */
+  prepareKeys: () => Promise<void>;
+  verifyIdToken: (token: string) => Promise<unknown>;
   verifyLogoutToken: LogoutTokenCheck;
-  /**
-   * Where the browser goes to end its session at the provider, which sends it back to BASE_URL. OpenID
-   * Connect RP-Initiated Logout 1.0.
-   */
-  endSessionUrl(idToken: string | undefined): Promise<string>;
-  /** RFC 7009. Does nothing where the provider has no such endpoint. */
-  revoke(token: string, kind: 'access_token' | 'refresh_token'): Promise<void>;
-  /** Why nothing answers at the provider's address; undefined where something does. Shared for a second. */
-  findOutage(): Promise<string | undefined>;
 };
+
+/** The identity provider. */
+export type Provider = ReturnType<typeof createProvider>;
 
 /** A year: providers that mean "never" send numbers that no timestamp can hold. */
 const MAX_EXPIRY_SECONDS = 365 * 24 * 60 * 60;
 
-/** What fits into an address that every server takes; without it the provider asks before it signs out. */
+/** A length of address that every server accepts; without the hint the provider asks before it signs out. */
 const MAX_HINT_CHARACTERS = 6000;
 
-/** The identity provider as Contract 3 describes it, or any OpenID provider with IDP_DISCOVERY. */
-export function createProvider(
-  config: Config,
-  {
-    transport = createTransport(config.IDP_TIMEOUT_MS),
-    measure = unmeasured,
-  }: { transport?: CustomFetch; measure?: MeasureRequest } = {},
-): Provider {
+/** How far the provider's clock may be ahead. OpenID Connect Core §3.1.3.7. */
+const CLOCK_TOLERANCE_SECONDS = 30;
+
+/** The timeout and the shared lifetime of a health check. */
+const HEALTH_MS = { timeout: 2000, shared: 1000 };
+
+/**
+ * Creates the client of the identity provider as Contract 3 describes it, or of any OpenID provider with IDP_DISCOVERY.
+ * @returns Functions that throw ProviderError, and `sign_in_not_configured` without a client id.
+ */
+export function createProvider(config: Config, measure: MeasureRequest) {
+  const transport = createTransport({
+    timeoutMs: config.IDP_TIMEOUT_MS,
+    acceptsIdTokens: config.IDP_DISCOVERY,
+    measure,
+  });
   const isOffline = config.IDP_SCOPES.split(' ').includes('offline_access');
-  const getClient = createClient(config, { transport, measure });
-  const rules = {
-    clientId: config.IDP_CLIENT_ID,
-    adminRoleSlug: config.IDP_ADMIN_ROLE_SLUG,
-    rolesClaim: config.IDP_ROLES_CLAIM,
-    permissionsClaim: config.IDP_PERMISSIONS_CLAIM,
-  };
+  let opened: Promise<Client> | undefined;
+  let health: { at: number; outage: Promise<string | undefined> } | undefined;
+
+  /** A failed discovery says nothing about a token, whatever its status, and is repeated by the next call. */
+  function getClient(): Promise<Client> {
+    if (config.IDP_CLIENT_ID === '') throw problem('sign_in_not_configured');
+    opened ??= config.IDP_DISCOVERY ? discover(config, transport) : configure(config, transport);
+    opened.catch(() => {
+      opened = undefined;
+    });
+    return opened;
+  }
 
   async function call<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
     try {
@@ -101,15 +100,44 @@ export function createProvider(
     }
   }
 
-  return {
-    prepare: () => call(({ idTokens }) => idTokens.prepare()),
+  async function readTokens(
+    answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
+    { verifyIdToken }: Client,
+  ): Promise<Tokens> {
+    const { access_token, refresh_token, expires_in, id_token } = answer;
+    if (id_token !== undefined) await verifyIdToken(id_token);
+    const claims = answer.claims();
+    if ((claims?.iat ?? 0) > Date.now() / 1000 + CLOCK_TOLERANCE_SECONDS) {
+      throw new ProviderError(
+        'unavailable',
+        'an ID token was issued in the future: set the clocks of this machine and of the provider',
+      );
+    }
+    const isHint = config.IDP_END_SESSION && (id_token?.length ?? 0) <= MAX_HINT_CHARACTERS;
+    return {
+      accessToken: access_token,
+      ...(refresh_token !== undefined && { refreshToken: refresh_token }),
+      expiresInSeconds:
+        expires_in === undefined ? undefined : Math.min(expires_in, MAX_EXPIRY_SECONDS),
+      providerSessionId: readProviderId(claims?.['sid']),
+      idToken: isHint ? id_token : undefined,
+    };
+  }
 
-    authorizationUrl: ({ state, codeVerifier }) =>
+  return {
+    /**
+     * Fetches the discovery document and the keys unless they are fresh, so that the next call takes one request, and
+     * spends no code or refresh token for an answer that cannot be verified.
+     */
+    prepare: () => call(({ prepareKeys }) => prepareKeys()),
+
+    /** Returns the address of the provider's sign-in. Specification 000, Rules for login. */
+    authorizationUrl: ({ state, codeVerifier }: { state: string; codeVerifier: string }) =>
       call(async ({ oauth }) => {
         const url = buildAuthorizationUrl(oauth, {
           redirect_uri: config.IDP_REDIRECT_URI,
           scope: config.IDP_SCOPES,
-          // OpenID Connect Core §11: else providers leave `offline_access` out.
+          // OpenID Connect Core §11: else providers ignore `offline_access`.
           ...(isOffline && { prompt: 'consent' }),
           state,
           code_challenge: await calculatePKCECodeChallenge(codeVerifier),
@@ -119,46 +147,55 @@ export function createProvider(
         return url.href;
       }),
 
-    redeem: ({ code, iss, codeVerifier }) =>
-      call(async ({ oauth, idTokens }) => {
-        const answer = new URL(config.IDP_REDIRECT_URI);
-        answer.searchParams.set('code', code);
-        // Without discovery the issuer has no known name to compare with. RFC 9207.
-        if (config.IDP_DISCOVERY && iss !== undefined) answer.searchParams.set('iss', iss);
-        const tokens = await measure('token', () =>
-          authorizationCodeGrant(oauth, answer, { pkceCodeVerifier: codeVerifier }),
-        );
-        // Not at a refresh, whose answer need not have one: OpenID Connect Core §12.2.
+    /** Exchanges a code for tokens, and returns the user that a verified ID token names. */
+    redeem: (answer: { code: string; iss: string | undefined; codeVerifier: string }) =>
+      call(async (client) => {
+        const url = new URL(config.IDP_REDIRECT_URI);
+        url.searchParams.set('code', answer.code);
+        // Without discovery the issuer's name is unknown. RFC 9207.
+        if (config.IDP_DISCOVERY && answer.iss !== undefined) {
+          url.searchParams.set('iss', answer.iss);
+        }
+        const checks = { pkceCodeVerifier: answer.codeVerifier };
+        const tokens = await authorizationCodeGrant(client.oauth, url, checks);
+        // A refresh may go without one: OpenID Connect Core §12.2.
         if (config.IDP_DISCOVERY && tokens.id_token === undefined) {
           throw new ProviderError('unavailable', 'the answer for the scope openid has no ID token');
         }
-        await idTokens.verify(tokens.id_token);
-        return { ...toTokens(tokens, config), subject: tokens.claims()?.sub };
+        return { tokens: await readTokens(tokens, client), subject: tokens.claims()?.sub };
       }),
 
-    refresh: (refreshToken) =>
-      call(async ({ oauth, idTokens }) => {
-        const tokens = await measure('refresh', () => refreshTokenGrant(oauth, refreshToken));
-        await idTokens.verify(tokens.id_token);
-        return toTokens(tokens, config);
-      }),
+    /** Exchanges a refresh token for tokens. RFC 6749 §6. */
+    refresh: (refreshToken: string): Promise<Tokens> =>
+      call(async (client) =>
+        readTokens(await refreshTokenGrant(client.oauth, refreshToken), client),
+      ),
 
-    fetchUser: (accessToken) =>
+    /** Fetches the data of an access token's user. Contract 3, Identity provider. */
+    fetchUser: (accessToken: string): Promise<User> =>
       call(async ({ oauth }) => {
         const address = oauth.serverMetadata().userinfo_endpoint;
         if (address === undefined) {
           throw new ProviderError('unavailable', 'discovery names no userinfo endpoint');
         }
         const headers = new Headers({ accept: 'application/json' });
-        const response = await measure('userinfo', () =>
-          fetchProtectedResource(oauth, accessToken, new URL(address), 'GET', null, headers),
+        const url = new URL(address);
+        const response = await fetchProtectedResource(
+          oauth,
+          accessToken,
+          url,
+          'GET',
+          null,
+          headers,
         );
-        return readUserData(await readJson(response), rules);
+        return readUserData(parseUserInfo(await response.text()), config);
       }),
 
-    verifyLogoutToken: (token) => call(({ verifyLogoutToken }) => verifyLogoutToken(token)),
+    /** Verifies a logout token. OpenID Connect Back-Channel Logout 1.0 §2.6. */
+    verifyLogoutToken: (token: string) => call(({ verifyLogoutToken }) => verifyLogoutToken(token)),
 
-    endSessionUrl: (idToken) =>
+    /** Returns the address that ends the browser's session at the provider. OpenID Connect RP-Initiated Logout 1.0. */
+    endSessionUrl: (idToken: string | undefined) =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().end_session_endpoint === undefined) {
           throw new ProviderError('unavailable', 'discovery names no end_session_endpoint');
@@ -170,35 +207,132 @@ export function createProvider(
         return buildEndSessionUrl(oauth, parameters).href;
       }),
 
-    revoke: (token, kind) =>
+    /** Revokes a token if the provider has an endpoint for that. RFC 7009. */
+    revoke: (token: string, kind: 'access_token' | 'refresh_token') =>
       call(async ({ oauth }) => {
         if (oauth.serverMetadata().revocation_endpoint === undefined) return;
-        await measure('revoke', () => tokenRevocation(oauth, token, { token_type_hint: kind }));
+        await tokenRevocation(oauth, token, { token_type_hint: kind });
       }),
 
-    findOutage: createReachability(config.IDP_BASE_URL),
+    /** Returns why the provider's address does not answer, such as `ECONNREFUSED`. Callers share a request a second. */
+    findOutage(): Promise<string | undefined> {
+      const now = performance.now();
+      if (health === undefined || now - health.at >= HEALTH_MS.shared) {
+        health = { at: now, outage: findOutage(config.IDP_BASE_URL) };
+      }
+      return health.outage;
+    },
   };
 }
 
-function toTokens(
-  answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
-  { IDP_END_SESSION: needsIdToken }: Config,
-): Tokens {
-  const { access_token, refresh_token, expires_in, id_token } = answer;
+function authentication(config: Config): ClientAuth {
+  if (config.IDP_CLIENT_SECRET === '') return None();
+  const method = config.IDP_CLIENT_AUTH === 'post' ? ClientSecretPost : ClientSecretBasic;
+  return method(config.IDP_CLIENT_SECRET);
+}
+
+/** Configures the endpoints as paths on IDP_BASE_URL. */
+async function configure(config: Config, transport: CustomFetch): Promise<Client> {
+  const base = config.IDP_BASE_URL;
+  const metadata = {
+    issuer: base,
+    authorization_endpoint: base + config.IDP_AUTHORIZE_PATH,
+    token_endpoint: base + config.IDP_TOKEN_PATH,
+    userinfo_endpoint: base + config.IDP_USERINFO_PATH,
+    revocation_endpoint: base + config.IDP_REVOKE_PATH,
+  };
+  const auth = authentication(config);
+  const oauth = new Configuration(metadata, config.IDP_CLIENT_ID, undefined, auth);
+  oauth[customFetch] = transport;
+  if (base.startsWith('http:')) allowInsecureRequests(oauth);
+  return { oauth, ...withoutKeys };
+}
+
+/** Configures the endpoints by the provider's discovery document, and the checks of what it signs. */
+async function discover(config: Config, transport: CustomFetch): Promise<Client> {
+  const { IDP_BASE_URL: base, IDP_CLIENT_ID: clientId } = config;
+  const isHttpAllowed = base.startsWith('http:');
+  const oauth = await asOutage(
+    discovery(new URL(base), clientId, undefined, authentication(config), {
+      [customFetch]: transport,
+      execute: isHttpAllowed ? [allowInsecureRequests] : [],
+    }),
+  );
+  const { issuer, jwks_uri, id_token_signing_alg_values_supported } = oauth.serverMetadata();
+  const url = URL.parse(jwks_uri ?? '');
+  const isUsable = url?.protocol === 'https:' || (isHttpAllowed && url?.protocol === 'http:');
+  if (url === null || !isUsable) return { oauth, ...withoutKeys };
+  const request = {
+    method: 'GET',
+    headers: { accept: KEY_SET_TYPES },
+    redirect: 'manual',
+  } as const;
+  const createKeys = (cooldownDuration: number) =>
+    createRemoteJWKSet(url, {
+      cacheMaxAge: KEYS_MAX_AGE_MS,
+      cooldownDuration,
+      [joseFetch]: (address) => transport(address, { ...request, body: undefined }),
+    });
+  const keys = createKeys(0);
   return {
-    accessToken: access_token,
-    refreshToken: refresh_token,
-    expiresInSeconds:
-      expires_in === undefined ? undefined : Math.min(expires_in, MAX_EXPIRY_SECONDS),
-    providerSessionId: readProviderId(answer.claims()?.['sid']),
-    idToken: needsIdToken && (id_token?.length ?? 0) <= MAX_HINT_CHARACTERS ? id_token : undefined,
+    oauth,
+    prepareKeys: () => asOutage(keys.fresh ? Promise.resolve() : keys.reload()),
+    verifyIdToken: (token) => asOutage(compactVerify(token, keys)),
+    verifyLogoutToken: createLogoutTokenCheck(createKeys(STRANGER_COOLDOWN_MS), {
+      issuer,
+      clientId,
+      algorithms: id_token_signing_alg_values_supported,
+    }),
   };
 }
 
-async function readJson(response: Response): Promise<unknown> {
+/** How long a key is trusted that the provider may have withdrawn. */
+const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
+
+/** A stranger's logout token may name unknown keys, and must not cause a request each time. */
+const STRANGER_COOLDOWN_MS = 30_000;
+
+/** RFC 7517 §8.5.2. */
+const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
+
+const withoutKeys = {
+  prepareKeys: () => Promise.resolve(),
+  verifyIdToken: rejectUnverifiable,
+  verifyLogoutToken: rejectUnverifiable,
+};
+
+async function rejectUnverifiable(): Promise<never> {
+  throw new ProviderError('unavailable', 'there are no keys to verify a token with');
+}
+
+/** Whatever its status, a failure of discovery or of the keys says nothing about a token. */
+async function asOutage<Result>(work: Promise<Result>): Promise<Result> {
   try {
-    return parseProviderJson(await response.text());
+    return await work;
+  } catch (error) {
+    throw new ProviderError('unavailable', toProviderError(error).message);
+  }
+}
+
+function parseUserInfo(text: string): unknown {
+  try {
+    return parseProviderJson(text);
   } catch {
-    throw new ProviderError('unavailable', 'userinfo answered with something else than JSON');
+    throw new ProviderError('unavailable', 'the answer of userinfo is not JSON');
+  }
+}
+
+async function findOutage(address: string): Promise<string | undefined> {
+  try {
+    const signal = AbortSignal.timeout(HEALTH_MS.timeout);
+    await fetch(address, { method: 'HEAD', redirect: 'manual', signal });
+    return undefined;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'TimeoutError') {
+      return `no answer within ${HEALTH_MS.timeout / 1000} s`;
+    }
+    // fetch only says that it failed; its cause has the system's code.
+    const { cause } = error as { cause?: NodeJS.ErrnoException };
+    return cause?.code ?? cause?.message ?? 'the connection failed';
   }
 }

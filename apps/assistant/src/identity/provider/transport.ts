@@ -1,7 +1,84 @@
-import type { CustomFetch } from 'openid-client';
-import { ProviderError } from './provider-error.ts';
+import { ProblemError } from '@oselya/kit';
+import type { CustomFetch, CustomFetchOptions } from 'openid-client';
+import { problem } from '../../errors.ts';
 
-/** Far more than any token or user data; an answer without end would fill the memory. */
+/**
+ * A failed request to the identity provider.
+ *
+ * - `rejected`: the provider rejected a code or token.
+ * - `unavailable`: it was not reached, was too slow, failed, or gave an unusable answer. That says nothing about the
+ *   token, so no session ends because of it.
+ *
+ * The message is logged. It has neither an answer nor a cause, because answers contain tokens.
+ */
+export class ProviderError extends Error {
+  override readonly name = 'ProviderError';
+  readonly kind: 'rejected' | 'unavailable';
+
+  constructor(kind: 'rejected' | 'unavailable', message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** The provider's user data has no email that can be stored. */
+export class NoEmailError extends ProviderError {
+  constructor() {
+    super('unavailable', 'userinfo answered without a usable email');
+  }
+}
+
+/** Returns whether an error is the provider's rejection of a code or token. */
+export function isRejection(error: unknown): boolean {
+  return error instanceof ProviderError && error.kind === 'rejected';
+}
+
+/** Converts an error of openid-client: one of the transport is its cause, all others are about an unusable answer. */
+export function toProviderError(error: unknown): ProviderError | ProblemError {
+  if (error instanceof ProviderError || error instanceof ProblemError) return error;
+  if (error instanceof Error && error.cause instanceof ProviderError) return error.cause;
+  const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+  return new ProviderError('unavailable', `the answer is not usable${code}`);
+}
+
+const RETRY_AFTER = { 'retry-after': '5' };
+
+/** Creates the error of a request that needs the provider while it is unavailable. Contract 3, Refresh. */
+export function providerUnavailable(details: { cause?: unknown; detail?: string } = {}) {
+  return problem('provider_unavailable', { headers: RETRY_AFTER, ...details });
+}
+
+/** Returns whether an error is that one. */
+export function isProviderOutage(error: unknown): boolean {
+  return error instanceof ProblemError && error.code === 'provider_unavailable';
+}
+
+/** Converts a ProviderError to the error of the request that met it; other errors stay as they are. */
+export function outageAsProblem(cause: unknown): unknown {
+  if (cause instanceof NoEmailError) return problem('user_without_email', { cause });
+  return cause instanceof ProviderError ? providerUnavailable({ cause }) : cause;
+}
+
+/** Converts a ProviderError to the error of a sign-in; other errors stay as they are. */
+export function outageAtSignIn(cause: unknown): unknown {
+  if (cause instanceof NoEmailError) return problem('account_without_email', { cause });
+  if (!(cause instanceof ProviderError)) return cause;
+  return providerUnavailable({
+    cause,
+    detail: 'You are not signed in. Sign in again in a few seconds.',
+  });
+}
+
+/** The purpose of a request to the provider. */
+export type ProviderOperation = 'discovery' | 'keys' | 'token' | 'refresh' | 'userinfo' | 'revoke';
+
+/** Measures a request to the provider; its answer or error is the request's. */
+export type MeasureRequest = <Answer>(
+  operation: ProviderOperation,
+  request: () => Promise<Answer>,
+) => Promise<Answer>;
+
+/** Far more than any token or user data. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
@@ -15,33 +92,62 @@ const GRANT_REJECTIONS = new Set([
   'unauthorized_client',
 ]);
 
-/** Statuses of a server that is busy, whatever the body says. */
+/** Statuses of a busy server, whatever the body says. */
 const BUSY = new Set([408, 425, 429]);
 
 /**
- * Calls the identity provider. Gives answers that succeeded; the time and size of every call are
- * bounded, the body included.
- * @throws ProviderError for everything else: the one place that tells a refusal from an outage.
+ * Creates the function that calls the identity provider for openid-client and jose. Time and size of every call are
+ * bounded. It resolves to successful answers only.
+ * @param options.acceptsIdTokens False for a plain OAuth provider, whose ID tokens cannot be verified and are removed.
+ * @throws ProviderError for every other answer; only here a rejection is told from an outage.
  */
-export function createTransport(timeoutMs: number): CustomFetch {
-  return async (url, { method, headers, body: content, redirect }) => {
+export function createTransport({
+  timeoutMs,
+  acceptsIdTokens,
+  measure,
+}: {
+  timeoutMs: number;
+  acceptsIdTokens: boolean;
+  measure: MeasureRequest;
+}): CustomFetch {
+  async function call(operation: ProviderOperation, url: string, options: CustomFetchOptions) {
     const { pathname } = new URL(url);
     let response: Response;
-    let body: string;
+    let text: string;
     try {
       const signal = AbortSignal.timeout(timeoutMs);
-      const request: RequestInit = { method, headers, body: content ?? null, redirect, signal };
-      response = await fetch(url, request);
-      body = await readBounded(response);
+      response = await fetch(url, {
+        ...options,
+        body: options.body ?? null,
+        signal,
+      });
+      text = await readBounded(response);
     } catch (error) {
-      throw new ProviderError('unavailable', `${pathname} ${reason(error, timeoutMs)}`);
+      throw new ProviderError('unavailable', `${pathname} ${reasonOf(error, timeoutMs)}`);
     }
-    if (!response.ok) throw failure({ pathname, method, status: response.status, body });
-    return new Response(body, {
-      status: 200,
-      headers: { 'content-type': response.headers.get('content-type') ?? 'application/json' },
-    });
+    const { status, headers } = response;
+    if (!response.ok) throw failure({ operation, pathname, status, text });
+    const isTokenAnswer = operation === 'token' || operation === 'refresh';
+    const answer = isTokenAnswer ? readTokenAnswer(text, acceptsIdTokens) : undefined;
+    if (answer !== undefined) return Response.json(answer);
+    const type = headers.get('content-type') ?? 'application/json';
+    return new Response(text, { status: 200, headers: { 'content-type': type } });
+  }
+
+  return (url, options) => {
+    const operation = operationOf(url, options);
+    return measure(operation, () => call(operation, url, options));
   };
+}
+
+function operationOf(url: string, { body, headers }: CustomFetchOptions): ProviderOperation {
+  if (body instanceof URLSearchParams) {
+    const grant = body.get('grant_type');
+    if (grant === null) return 'revoke';
+    return grant === 'refresh_token' ? 'refresh' : 'token';
+  }
+  if (/^bearer /i.test(new Headers(headers).get('authorization') ?? '')) return 'userinfo';
+  return url.endsWith('/.well-known/openid-configuration') ? 'discovery' : 'keys';
 }
 
 async function readBounded(response: Response): Promise<string> {
@@ -58,27 +164,24 @@ async function readBounded(response: Response): Promise<string> {
   return text + decoder.decode();
 }
 
-/**
- * Distinguishes a rejection from an outage. A POST carries a grant, which only an OAuth error rejects. Any other
- * request carries an access token, which every 401 rejects.
- */
 function failure({
+  operation,
   pathname,
-  method,
   status,
-  body,
+  text,
 }: {
+  operation: ProviderOperation;
   pathname: string;
-  method: string;
   status: number;
-  body: string;
+  text: string;
 }): ProviderError {
-  const code = oauthError(body);
-  const isRefusal = method === 'POST' ? rejectsGrant(status, code) : status === 401;
-  return new ProviderError(
-    isRefusal ? 'refused' : 'unavailable',
-    [`${pathname} answered`, status, code].filter(Boolean).join(' '),
-  );
+  const code = oauthError(text);
+  const isRejected =
+    operation === 'userinfo'
+      ? status === 401
+      : ['token', 'refresh', 'revoke'].includes(operation) && rejectsGrant(status, code);
+  const message = [`${pathname} answered`, status, code].filter(Boolean).join(' ');
+  return new ProviderError(isRejected ? 'rejected' : 'unavailable', message);
 }
 
 function rejectsGrant(status: number, code: string | undefined): boolean {
@@ -86,19 +189,41 @@ function rejectsGrant(status: number, code: string | undefined): boolean {
   return isClientError && code !== undefined && GRANT_REJECTIONS.has(code);
 }
 
-/** The `error` of an OAuth answer, where it looks like a code: it goes to the log. */
-function oauthError(body: string): string | undefined {
+/** Returns the `error` of an OAuth answer if it has the form of a code, since it is logged. */
+function oauthError(text: string): string | undefined {
+  const error = parseObject(text)?.['error'];
+  return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : undefined;
+}
+
+/**
+ * Reads a token answer (RFC 6749 §5.1) tolerantly: the code or refresh token is spent, so an odd expiry, a null member
+ * or a missing `token_type` must not fail the request.
+ */
+function readTokenAnswer(text: string, acceptsIdTokens: boolean) {
+  const answer = parseObject(text);
+  if (answer === undefined || !('access_token' in answer)) return undefined;
+  const { access_token, token_type, refresh_token, expires_in, id_token } = answer;
+  const seconds = typeof expires_in === 'string' ? Number.parseFloat(expires_in) : expires_in;
+  const isExpiry = typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0;
+  return {
+    access_token,
+    token_type: token_type ?? 'bearer',
+    refresh_token: refresh_token ?? undefined,
+    expires_in: isExpiry ? seconds : undefined,
+    id_token: acceptsIdTokens ? (id_token ?? undefined) : undefined,
+  };
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
   try {
-    const answer: unknown = JSON.parse(body);
-    if (typeof answer !== 'object' || answer === null || !('error' in answer)) return undefined;
-    const { error } = answer;
-    return typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? error : undefined;
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
   } catch {
     return undefined;
   }
 }
 
-function reason(error: unknown, timeoutMs: number): string {
+function reasonOf(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return 'could not be called';
   if (error.name === 'TimeoutError') return `did not answer within ${timeoutMs} ms`;
   if (error instanceof RangeError) return error.message;

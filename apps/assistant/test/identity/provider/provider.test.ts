@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { beforeEach, test } from 'node:test';
-import type { CustomFetch } from 'openid-client';
+import { createServer } from 'node:http';
 import { readConfig } from '../../../src/config.ts';
-import { ProviderError } from '../../../src/identity/provider/provider-error.ts';
+import { ProviderError } from '../../../src/identity/provider/transport.ts';
 import { createProvider } from '../../../src/identity/provider/provider.ts';
 import { giveIdTokens, makeSigningKey } from '../../helpers/signing-key.ts';
 import { type Fault, OLENA, startScriptedProvider } from '../../scripted-provider.ts';
 
 const scripted = await startScriptedProvider();
-const configured = (env: Record<string, string> = {}, means: { transport?: CustomFetch } = {}) =>
+const configured = (env: Record<string, string> = {}) =>
   createProvider(
     readConfig({
       IDP_BASE_URL: scripted.url,
@@ -17,7 +19,7 @@ const configured = (env: Record<string, string> = {}, means: { transport?: Custo
       SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
       ...env,
     }),
-    means,
+    (_operation, request) => request(),
   );
 const provider = configured();
 
@@ -44,11 +46,15 @@ test('an answer of three members is enough, and more does no harm', async () => 
     { id_token: 'not.a.jwt' },
   ]) {
     scripted.token.extra = extra;
-    const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+    const { tokens, subject } = await provider.redeem({
+      code: await code(),
+      iss: undefined,
+      codeVerifier,
+    });
     assert.match(tokens.accessToken, /^access-/);
     assert.match(tokens.refreshToken ?? '', /^refresh-/);
     assert.equal(tokens.expiresInSeconds, 3600);
-    assert.equal(tokens.subject, undefined);
+    assert.equal(subject, undefined);
   }
 });
 
@@ -70,7 +76,7 @@ test('only answers to token requests are read as token answers', async () => {
 for (const expiresIn of [-1, 'soon', '', null, {}, [60]]) {
   test(`an expiry of ${JSON.stringify(expiresIn)} counts as not said`, async () => {
     scripted.token.extra = { expires_in: expiresIn, refresh_token: null, scope: null };
-    const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+    const { tokens } = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
     assert.equal(tokens.expiresInSeconds, undefined);
     assert.equal(tokens.refreshToken, undefined);
     assert.match(tokens.accessToken, /^access-/);
@@ -79,7 +85,7 @@ for (const expiresIn of [-1, 'soon', '', null, {}, [60]]) {
 
 test('an expiry beyond all calendars is cut to a year', async () => {
   scripted.token.expiresIn = 1e15;
-  const tokens = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
+  const { tokens } = await provider.redeem({ code: await code(), iss: undefined, codeVerifier });
   assert.equal(tokens.expiresInSeconds, 31_536_000);
 });
 
@@ -130,7 +136,7 @@ const unavailable: Fault[] = [
 ];
 
 for (const [kind, faults] of [
-  ['refused', refused],
+  ['rejected', refused],
   ['unavailable', unavailable],
 ] as const) {
   for (const fault of faults) {
@@ -142,10 +148,10 @@ for (const [kind, faults] of [
 }
 
 for (const [kind, fault] of [
-  ['refused', { status: 401 }],
-  ['refused', oauth(401, 'invalid_token')],
-  ['refused', oauth(401, 'invalid_client')],
-  ['refused', { status: 401, body: '<p>No</p>', headers: page }],
+  ['rejected', { status: 401 }],
+  ['rejected', oauth(401, 'invalid_token')],
+  ['rejected', oauth(401, 'invalid_client')],
+  ['rejected', { status: 401, body: '<p>No</p>', headers: page }],
   ...[400, 403, 404, 405, 429, 451, 500].flatMap((status) => [
     ['unavailable', { status }] as const,
     ['unavailable', { status, body: '{"message":"Forbidden"}' }] as const,
@@ -176,31 +182,29 @@ test('messages hold statuses and codes, never what was sent or answered', async 
 });
 
 test('without discovery the endpoints are the configured paths', async () => {
-  const asked: string[] = [];
-  const elsewhere = configured(
-    {
-      IDP_AUTHORIZE_PATH: '/login',
-      IDP_TOKEN_PATH: '/api/tokens',
-      IDP_USERINFO_PATH: '/api/me',
-      IDP_REVOKE_PATH: '/api/tokens/end',
-    },
-    {
-      transport: async (url) => {
-        asked.push(url);
-        return Response.json({ access_token: 'access', ...OLENA });
-      },
-    },
-  );
+  const called: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    called.push(request.url);
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ access_token: 'access', ...OLENA }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const elsewhere = configured({
+    IDP_BASE_URL: url,
+    IDP_AUTHORIZE_PATH: '/login',
+    IDP_TOKEN_PATH: '/api/tokens',
+    IDP_USERINFO_PATH: '/api/me',
+    IDP_REVOKE_PATH: '/api/tokens/end',
+  });
   const address = new URL(await elsewhere.authorizationUrl({ state: 's', codeVerifier }));
-  assert.equal(address.origin + address.pathname, `${scripted.url}/login`);
+  assert.equal(address.origin + address.pathname, `${url}/login`);
   await elsewhere.redeem({ code: 'code', iss: undefined, codeVerifier });
   await elsewhere.refresh('refresh');
   await elsewhere.fetchUser('access');
   await elsewhere.revoke('access', 'access_token');
-  assert.deepEqual(
-    asked,
-    ['/api/tokens', '/api/tokens', '/api/me', '/api/tokens/end'].map((path) => scripted.url + path),
-  );
+  assert.deepEqual(called, ['/api/tokens', '/api/tokens', '/api/me', '/api/tokens/end']);
+  server.close();
 });
 
 test('the configured claims and role give role and permissions', async () => {
@@ -241,7 +245,7 @@ test('with discovery the endpoints come from the provider, as soon as it answers
     failure('unavailable'),
   );
   assert.equal(scripted.count('token'), 0, 'a code of another issuer is not sent to this one');
-  const tokens = await discovered.redeem({ ...answer, iss: scripted.url });
+  const { tokens } = await discovered.redeem({ ...answer, iss: scripted.url });
   assert.equal((await discovered.fetchUser(tokens.accessToken)).id, 'u-1');
   await discovered.revoke(tokens.accessToken, 'access_token');
   assert.deepEqual(scripted.revoked, [], 'the provider names no endpoint for that');

@@ -2,15 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { User } from '../../../src/access/permissions.ts';
-import { NoEmailError, ProviderError } from '../../../src/identity/provider/provider-error.ts';
-import { readUserData } from '../../../src/identity/provider/user-data.ts';
-import { parseProviderJson } from '../../../src/identity/provider/user-id.ts';
+import { NoEmailError, ProviderError } from '../../../src/identity/provider/transport.ts';
+import { readUserData, parseProviderJson } from '../../../src/identity/provider/user-data.ts';
 
 const rules = {
-  clientId: 'oselya',
-  adminRoleSlug: 'svc_admin',
-  rolesClaim: '',
-  permissionsClaim: '',
+  IDP_CLIENT_ID: 'oselya',
+  IDP_ADMIN_ROLE_SLUG: 'svc_admin',
+  IDP_ROLES_CLAIM: '',
+  IDP_PERMISSIONS_CLAIM: '',
 };
 const who = { sub: 'u-1', email: 'olena@example.test' };
 const nothing: Partial<User> = { role: 'user', permissions: [] };
@@ -107,7 +106,11 @@ for (const member of ['sub', 'id']) {
 }
 
 test('claims can stand in for the list, by path or by a name with dots', () => {
-  const claims = { ...rules, rolesClaim: 'realm.access.roles', permissionsClaim: 'scope' };
+  const claims = {
+    ...rules,
+    IDP_ROLES_CLAIM: 'realm.access.roles',
+    IDP_PERMISSIONS_CLAIM: 'scope',
+  };
   const read = (more: object) => readUserData({ ...who, ...more }, claims);
   assert.equal(read({ realm: { access: { roles: ['svc_admin'] } } }).role, 'admin');
   assert.equal(read({ 'realm.access.roles': ['svc_admin'] }).role, 'admin');
@@ -122,8 +125,8 @@ test('claims can stand in for the list, by path or by a name with dots', () => {
 });
 
 test('an inherited property is no answer', () => {
-  const claims = { ...rules, rolesClaim: 'constructor.name' };
-  assert.equal(readUserData(who, { ...claims, adminRoleSlug: 'Object' }).role, 'user');
+  const claims = { ...rules, IDP_ROLES_CLAIM: 'constructor.name' };
+  assert.equal(readUserData(who, { ...claims, IDP_ADMIN_ROLE_SLUG: 'Object' }).role, 'user');
 });
 
 for (const answer of [

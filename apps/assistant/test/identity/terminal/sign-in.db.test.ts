@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
-import { sweepTerminalSignIns } from '../../../src/identity/terminal/repository.ts';
+import { sweepTerminalSignIns } from '../../../src/identity/terminal.ts';
 import { runSweep } from '../../../src/upkeep.ts';
 import { Browser, openAssistant } from '../../helpers/assistant.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { sweepTerminalSignIns } from '../../../src/identity/terminal/repository.ts';
+import { sweepTerminalSignIns } from '../../../src/identity/terminal.ts';
 import { runSweep } from '../../../src/upkeep.ts';
 import { countBlocked } from '../../faults/locks.ts';
 import { openAssistant } from '../../helpers/assistant.ts';

@@ -1,0 +1,208 @@
+import { notify } from '@oselya/db';
+import { type Insertable, type Kysely, sql, type Transaction } from 'kysely';
+import type { Role } from '../access/permissions.ts';
+import { type AuditAction, recordAudit } from '../admin/audit.ts';
+import type { Tables } from '../tables.ts';
+import type { Sweep } from '../upkeep.ts';
+
+/*
+ * Ends sessions and clears cached access on every process, for requests in flight too: docs/adr/0006-revocation.md.
+ *
+ * - A request finds no row, or another generation of cached access.
+ * - A refresh only updates, so it never restores a session.
+ * - A sign-in in flight finds the invalidation (`invalidatedSince`) before it stores its session.
+ * - Live sockets are notified when the transaction commits.
+ */
+
+/** Shared by sign-ins that store a session, exclusive for invalidations. "sign" in ASCII. */
+const LOCK_KEY = 0x7369676e;
+
+/** Channel of revocations; the payload is a user's id, or empty for everybody. */
+export const USER_CHANNEL = 'assistant_user_changed';
+
+/** A deleted session and its encrypted tokens. */
+export type EndedSession = {
+  id: string;
+  userId: string;
+  accessTokenEnc: string;
+  refreshTokenEnc: string;
+  idTokenEnc: string | null;
+};
+
+const endedColumns = [
+  'id',
+  'user_id as userId',
+  'access_token_enc as accessTokenEnc',
+  'refresh_token_enc as refreshTokenEnc',
+  'id_token_enc as idTokenEnc',
+] as const;
+
+/**
+ * Ends one session, and records that in the audit trail as an act of its user.
+ * @param session.tokenVersion If given, a session whose tokens have been refreshed since is left alone.
+ * @returns Undefined if there is no such session.
+ */
+export async function endSession(
+  trx: Transaction<Tables>,
+  session: { id: string; tokenVersion?: number },
+  { action, details = {} }: { action: AuditAction; details?: Readonly<Record<string, string>> },
+): Promise<EndedSession | undefined> {
+  let query = trx.deleteFrom('user_auth_sessions').where('id', '=', session.id);
+  if (session.tokenVersion !== undefined) {
+    query = query.where('token_version', '=', session.tokenVersion);
+  }
+  const ended = await query.returning(endedColumns).executeTakeFirst();
+  if (ended === undefined) return undefined;
+  const { userId } = ended;
+  const actorId = action === 'session_rejected' ? null : userId;
+  await recordAudit(trx, { action, actorId, userId, details });
+  await notify<Tables>(trx, USER_CHANNEL, userId);
+  return ended;
+}
+
+/** Ends all sessions of a user, including sign-ins in flight. */
+export async function endUserSessions(
+  trx: Transaction<Tables>,
+  userId: string,
+): Promise<EndedSession[]> {
+  await invalidate(trx, { kind: 'sessions', user_id: userId });
+  return trx
+    .deleteFrom('user_auth_sessions')
+    .where('user_id', '=', userId)
+    .returning(endedColumns)
+    .execute();
+}
+
+/** One session at the provider; `userId` is null if the provider names no user. */
+export type ProviderSession = { providerSessionId: string; userId: string | null };
+
+/**
+ * Ends all sessions that belong to one session at the provider, including sign-ins in flight.
+ * @returns The number of sessions that ended.
+ */
+export async function endProviderSession(
+  trx: Transaction<Tables>,
+  { providerSessionId, userId }: ProviderSession,
+): Promise<number> {
+  const invalidation = { user_id: userId, provider_session_id: providerSessionId };
+  await recordInvalidation(trx, { kind: 'sessions', ...invalidation });
+  let query = trx
+    .deleteFrom('user_auth_sessions')
+    .where('provider_session_id', '=', providerSessionId);
+  if (userId !== null) query = query.where('user_id', '=', userId);
+  const ended = await query.returning('user_id').execute();
+  for (const id of new Set(ended.map(({ user_id }) => user_id))) {
+    await notify<Tables>(trx, USER_CHANNEL, id);
+  }
+  return ended.length;
+}
+
+/**
+ * Ends all sessions of everybody, including sign-ins in flight. Their tokens are not read: 200,000 sessions would take
+ * 600 MB.
+ * @returns The number of sessions that ended.
+ */
+export async function endAllSessions(trx: Transaction<Tables>): Promise<number> {
+  await invalidate(trx, { kind: 'sessions', user_id: null });
+  const { numDeletedRows } = await trx.deleteFrom('user_auth_sessions').executeTakeFirst();
+  return Number(numDeletedRows);
+}
+
+/**
+ * Clears the cached role and permissions of a user, or of everybody, until the next request fetches them. User data
+ * that is being fetched is not stored.
+ */
+export async function clearAccess(
+  trx: Transaction<Tables>,
+  whose: { userId: string } | 'everybody',
+): Promise<void> {
+  const userId = whose === 'everybody' ? null : whose.userId;
+  await invalidate(trx, { kind: 'access', user_id: userId });
+  await setAccess(trx, userId, { role: 'user', permissions: '[]' });
+}
+
+/**
+ * Sets the cached role of a user, until the next fetch from the provider. Specification 000, Admin endpoints.
+ * @returns The earlier role; undefined if there is no such user.
+ */
+export async function setCachedRole(
+  trx: Transaction<Tables>,
+  userId: string,
+  role: Role,
+): Promise<string | undefined> {
+  // The invalidation comes first: a sign-in takes its lock before the user's row as well.
+  await invalidate(trx, { kind: 'access', user_id: userId });
+  const user = await trx
+    .selectFrom('svc_users')
+    .select('role')
+    .where('id', '=', userId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (user !== undefined) await setAccess(trx, userId, { role });
+  return user?.role;
+}
+
+async function setAccess(
+  trx: Transaction<Tables>,
+  userId: string | null,
+  access: { role: string; permissions?: string },
+): Promise<void> {
+  let query = trx.updateTable('svc_users').set((eb) => ({
+    ...access,
+    access_generation: eb('access_generation', '+', 1),
+    updated_at: sql<Date>`now()`,
+  }));
+  if (userId !== null) query = query.where('id', '=', userId);
+  await query.execute();
+}
+
+type Invalidation = Insertable<Tables['invalidations']>;
+
+async function invalidate(trx: Transaction<Tables>, invalidation: Invalidation): Promise<void> {
+  await recordInvalidation(trx, invalidation);
+  await notify<Tables>(trx, USER_CHANNEL, invalidation.user_id ?? '');
+}
+
+async function recordInvalidation(trx: Transaction<Tables>, row: Invalidation): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${LOCK_KEY})`.execute(trx);
+  await trx.insertInto('invalidations').values(row).execute();
+}
+
+/** The database's time, and the latest invalidation at that time. */
+export type Moment = { readAt: Date; latest: number };
+
+/** Returns the current moment, for `invalidatedSince`. */
+export async function currentMoment(db: Kysely<Tables>): Promise<Moment> {
+  const { rows } = await sql<Moment>`
+    select now() as "readAt", coalesce(max(id), 0) as latest from invalidations`.execute(db);
+  const [moment] = rows;
+  if (moment === undefined) throw new Error('An aggregate has one row');
+  return moment;
+}
+
+/**
+ * Returns what has been invalidated for a user since a moment, and blocks further invalidations until the transaction
+ * ends. Call it first in the transaction: invalidations also take this lock before any row.
+ */
+export async function invalidatedSince(
+  trx: Transaction<Tables>,
+  moment: Moment,
+  {
+    userId,
+    providerSessionId = null,
+  }: { userId: string; providerSessionId: string | null | undefined },
+): Promise<Set<'sessions' | 'access'>> {
+  await sql`select pg_advisory_xact_lock_shared(${LOCK_KEY})`.execute(trx);
+  const { rows } = await sql<{ kind: 'sessions' | 'access' }>`
+    select distinct kind from invalidations
+    where id > ${moment.latest} and (user_id is null or user_id = ${userId})
+      and (provider_session_id is null or provider_session_id = ${providerSessionId})`.execute(trx);
+  return new Set(rows.map(({ kind }) => kind));
+}
+
+/** Deletes invalidations that are older than any sign-in in flight. */
+export const sweepInvalidations: Sweep = (limit) => sql`
+  delete from invalidations where id in (
+    select id from invalidations where created_at < now() - interval '1 hour'
+    limit ${limit} for update skip locked
+  )`;

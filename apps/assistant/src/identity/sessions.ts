@@ -1,0 +1,187 @@
+import { prepare } from '@oselya/db';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { Sweep } from '../upkeep.ts';
+import type { CachedUser } from './users.ts';
+
+/** An auth session that has not expired, with the cached data of its user. Specification 000, Auth session record. */
+export type AuthSession = {
+  id: string;
+  userId: string;
+  accessTokenEnc: string;
+  refreshTokenEnc: string;
+  /** Counts refreshes, and so fences writes that follow from the tokens of an earlier version. */
+  tokenVersion: number;
+  isAccessTokenExpired: boolean;
+  /** `expired`: its holder crashed, or never finished. */
+  refreshLease: 'free' | 'held' | 'expired';
+  isLastUseOld: boolean;
+  cachedUser: CachedUser | undefined;
+  /** Counts clearings of the user's cached access, as of `readAt`. */
+  accessGeneration: number;
+  /** When the row was read, by the database's clock. */
+  readAt: Date;
+  /** Whether `cachedUser` is recent enough to be used without a fetch. */
+  isUserFresh: boolean;
+};
+
+/** The encrypted tokens of a session. */
+export type SealedTokens = {
+  accessTokenEnc: string;
+  /** Encrypts an empty text if the provider issued none. */
+  refreshTokenEnc: string;
+  expiresInSeconds: number | undefined;
+  /** Undefined without an ID token; the columns then keep their values. */
+  providerSessionId?: string | undefined;
+  idTokenEnc?: string | undefined;
+};
+
+/** The lifetime of sign-ins: SVC_AUTH_COOKIE_MAX_AGE_DAYS and SVC_AUTH_IDLE_DAYS. */
+export type Lifetime = {
+  lifetimeDays: number;
+  /** Days without use after which a sign-in expires; 0 is no limit. */
+  idleDays: number;
+};
+
+/** The rules of session lookups. */
+export type SessionRules = Lifetime & {
+  /** IDP_USER_MAX_AGE_SECONDS; with 0 user data is never fresh. */
+  userMaxAgeSeconds: number;
+};
+
+/** Builds the condition that a session `s` has not expired. The cookie's lifetime also holds on the server. */
+export const isAlive = ({ lifetimeDays, idleDays }: Lifetime) => sql<boolean>`(
+  s.created_at > now() - make_interval(days => ${lifetimeDays})
+  and (${idleDays} = 0
+    or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => ${idleDays})))`;
+
+/** Selects a session by its cookie ($1) unless its lifetime ($2) or idle time ($3), in days, is over. */
+const FROM_SESSION = `
+  from user_auth_sessions s left join svc_users u on u.id = s.user_id
+  where s.id = $1 and s.created_at > now() - make_interval(days => $2)
+    and ($3 = 0 or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => $3))`;
+
+type Row = Omit<AuthSession, 'cachedUser'> & {
+  [Column in keyof CachedUser]: CachedUser[Column] | null;
+};
+
+const sessionStatement = prepare<Row>(
+  `select s.id, s.user_id as "userId", s.access_token_enc as "accessTokenEnc",
+     s.refresh_token_enc as "refreshTokenEnc", s.token_version as "tokenVersion",
+     u.email, u.display_name, u.role, u.permissions,
+     coalesce(u.access_generation, 0) as "accessGeneration",
+     coalesce(s.expires_at <= now(), false) as "isAccessTokenExpired",
+     case when s.refresh_lease_until is null then 'free'
+       when s.refresh_lease_until > now() then 'held' else 'expired' end as "refreshLease",
+     coalesce(s.last_used_at < now() - interval '1 minute', true) as "isLastUseOld",
+     now() as "readAt",
+     coalesce(s.checked_generation = u.access_generation
+       and s.user_checked_at > now() - make_interval(secs => $4), false) as "isUserFresh"
+   ${FROM_SESSION}`,
+);
+
+/** Finds a session by the value of its cookie, unless it has expired. */
+export async function findSession(
+  db: Kysely<Tables>,
+  id: string,
+  { lifetimeDays, idleDays, userMaxAgeSeconds }: SessionRules,
+): Promise<AuthSession | undefined> {
+  const [row] = await sessionStatement(db, [id, lifetimeDays, idleDays, userMaxAgeSeconds]);
+  if (row === undefined) return undefined;
+  const { email, display_name, role, permissions, ...session } = row;
+  const hasUser = email !== null && role !== null && permissions !== null;
+  return {
+    ...session,
+    cachedUser: hasUser ? { email, display_name, role, permissions } : undefined,
+  };
+}
+
+const generationStatement = prepare<{ generation: number }>(
+  `select coalesce(u.access_generation, 0) as generation ${FROM_SESSION}`,
+);
+
+/** Returns the generation of the cached access of a session's user; undefined when the session has ended. */
+export async function findGeneration(
+  db: Kysely<Tables>,
+  id: string,
+  { lifetimeDays, idleDays }: Lifetime,
+): Promise<number | undefined> {
+  const [row] = await generationStatement(db, [id, lifetimeDays, idleDays]);
+  return row?.generation;
+}
+
+/** Returns which of some sessions exist and have not expired. */
+export async function livingSessions(
+  db: Kysely<Tables>,
+  ids: readonly string[],
+  lifetime: Lifetime,
+): Promise<Set<string>> {
+  const { rows } = await sql<{ id: string }>`
+    select s.id from user_auth_sessions s
+    where s.id = any(${ids}) and ${isAlive(lifetime)}`.execute(db);
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** When the provider described the user, and the generation of cached access at that time. */
+export type CheckedUser = { at: Date; generation: number };
+
+/** The client of a sign-in, as its owner sees it. */
+export type ClientNote = { userAgent: string | null; address: string | null };
+
+/** Stores a new session. */
+export async function addSession(
+  db: Kysely<Tables>,
+  session: { id: string; userId: string; checked: CheckedUser | undefined; client: ClientNote },
+  tokens: SealedTokens,
+): Promise<void> {
+  await db
+    .insertInto('user_auth_sessions')
+    .values({
+      id: session.id,
+      user_id: session.userId,
+      ...tokenColumns(tokens),
+      user_checked_at: session.checked?.at ?? null,
+      checked_generation: session.checked?.generation ?? null,
+      user_agent: session.client.userAgent,
+      address: session.client.address,
+    })
+    .execute();
+}
+
+/** Returns the columns of tokens; `expires_at` is null if the provider did not say when they expire. */
+export const tokenColumns = (tokens: SealedTokens) => ({
+  access_token_enc: tokens.accessTokenEnc,
+  refresh_token_enc: tokens.refreshTokenEnc,
+  expires_at:
+    tokens.expiresInSeconds === undefined
+      ? null
+      : sql<Date>`now() + make_interval(secs => ${tokens.expiresInSeconds})`,
+  ...(tokens.providerSessionId !== undefined && { provider_session_id: tokens.providerSessionId }),
+  ...(tokens.idTokenEnc !== undefined && { id_token_enc: tokens.idTokenEnc }),
+});
+
+/** Records that a session was used and, if given, that the provider described its user. */
+export async function recordUse(
+  db: Kysely<Tables>,
+  id: string,
+  checked?: CheckedUser,
+): Promise<void> {
+  await db
+    .updateTable('user_auth_sessions')
+    .set({
+      last_used_at: sql<Date>`now()`,
+      ...(checked && { user_checked_at: checked.at, checked_generation: checked.generation }),
+    })
+    .where('id', '=', id)
+    .execute();
+}
+
+/** Deletes sessions that have expired. */
+export const sweepSessions =
+  (lifetime: Lifetime): Sweep =>
+  (limit) =>
+    sql`
+    delete from user_auth_sessions where id in (
+      select s.id from user_auth_sessions s where not ${isAlive(lifetime)}
+      limit ${limit} for update skip locked
+    )`;

@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto';
+import { isSameSecret, type Logger, markOf, SIGN_IN_STEP_MINUTES } from '@oselya/kit';
+import { type Kysely, sql } from 'kysely';
+import { problem } from '../errors.ts';
+import type { Tables, TerminalRequest } from '../tables.ts';
+import type { Sweep } from '../upkeep.ts';
+import { randomId } from './cookies.ts';
+import { endSession } from './revocation.ts';
+import type { ClientNote } from './sessions.ts';
+
+/** RFC 6749 §4.1.2 recommends a short lifetime of codes. */
+const CODE_SECONDS = 60;
+
+/** Names a sign-in on the confirmation page. It is valid in the browser that began it only. */
+type Confirmation = { id: string; browserId: string | null };
+
+/** A sign-in that waits for confirmation, as its page shows it. */
+export type Question = {
+  /** The account. */
+  name: string;
+  port: number;
+  /** The terminal shows it too, so that the user can compare. */
+  mark: string;
+};
+
+/**
+ * Hands sessions over to terminals: the session of a finished sign-in waits until its user confirms it in the browser,
+ * the terminal gets a code at its port, and redeems it with its verifier. RFC 8252 §7.3, RFC 7636;
+ * docs/adr/0024-sign-in-of-the-terminal.md.
+ */
+export function createTerminalSignIns({ db, log }: { db: Kysely<Tables>; log: Logger }) {
+  /** Does not revoke the tokens: many providers keep one grant for all sign-ins of a browser. */
+  async function endUnused(sessionId: string, reason: 'refused' | 'wrong_verifier') {
+    const details = { platform: 'terminal', reason };
+    const ended = await db
+      .transaction()
+      .execute((trx) => endSession(trx, { id: sessionId }, { action: 'signed_out', details }));
+    if (ended) log.info({ user_id: ended.userId, reason }, 'a terminal was not signed in');
+  }
+
+  async function findWaiting({ id, browserId }: Confirmation) {
+    const found = await db
+      .selectFrom('terminal_sign_ins as t')
+      .innerJoin('user_auth_sessions as s', 's.id', 't.auth_session_id')
+      .innerJoin('svc_users as u', 'u.id', 's.user_id')
+      .where('t.id', '=', id)
+      .where('t.browser_id', '=', browserId)
+      .where('t.code_sha256', 'is', null)
+      .where('t.expires_at', '>', sql<Date>`now()`)
+      .select(['t.auth_session_id', 't.port', 't.state', 't.code_challenge'])
+      .select(['u.email', 'u.display_name'])
+      .executeTakeFirst();
+    if (found === undefined) throw problem('terminal_request_not_valid');
+    return found;
+  }
+
+  return {
+    /** @throws ProblemError `terminal_request_not_valid`. */
+    async find(confirmation: Confirmation): Promise<Question> {
+      const { email, display_name: name, port, code_challenge } = await findWaiting(confirmation);
+      return {
+        name: name === null ? email : `${name}, ${email}`,
+        port,
+        mark: markOf(code_challenge),
+      };
+    },
+
+    /**
+     * Creates the code of a confirmed sign-in, once.
+     * @returns The terminal's address with the code.
+     * @throws ProblemError `terminal_request_not_valid`.
+     */
+    async confirm({ id, browserId }: Confirmation): Promise<string> {
+      const code = randomId();
+      const confirmed = await db
+        .updateTable('terminal_sign_ins')
+        .set({
+          code_sha256: sha256(code),
+          expires_at: sql<Date>`now() + make_interval(secs => ${CODE_SECONDS})`,
+        })
+        .where('id', '=', id)
+        .where('browser_id', '=', browserId)
+        .where('code_sha256', 'is', null)
+        .where('expires_at', '>', sql<Date>`now()`)
+        .returning(['port', 'state'])
+        .executeTakeFirst();
+      if (confirmed === undefined) throw problem('terminal_request_not_valid');
+      return addressOf(confirmed, { code });
+    },
+
+    /**
+     * Ends the session of a sign-in that its user refuses.
+     * @returns The terminal's address with the refusal. RFC 6749 §4.1.2.1.
+     * @throws ProblemError `terminal_request_not_valid`.
+     */
+    async refuse(confirmation: Confirmation): Promise<string> {
+      const found = await findWaiting(confirmation);
+      await endUnused(found.auth_session_id, 'refused');
+      return addressOf(found, { error: 'access_denied' });
+    },
+
+    /**
+     * Redeems a code for its session. The code is spent by any attempt, so a verifier can be guessed once.
+     * @returns The session's id.
+     * @throws ProblemError `terminal_code_not_valid`.
+     */
+    async redeem(
+      { code, codeVerifier }: { code: string; codeVerifier: string },
+      { userAgent, address }: ClientNote,
+    ): Promise<string> {
+      const taken = await db
+        .deleteFrom('terminal_sign_ins')
+        .where('code_sha256', '=', sha256(code))
+        .where('expires_at', '>', sql<Date>`now()`)
+        .returning(['auth_session_id as id', 'code_challenge'])
+        .executeTakeFirst();
+      if (taken === undefined) throw problem('terminal_code_not_valid');
+      if (!isSameSecret(sha256(codeVerifier), taken.code_challenge)) {
+        await endUnused(taken.id, 'wrong_verifier');
+        throw problem('terminal_code_not_valid');
+      }
+      await db
+        .updateTable('user_auth_sessions')
+        .set({ user_agent: userAgent, address })
+        .where('id', '=', taken.id)
+        .execute();
+      return taken.id;
+    },
+  };
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('base64url');
+
+/** Uses the loopback address, because a name such as `localhost` may lead elsewhere. RFC 8252 §8.3. */
+function addressOf(
+  { port, state }: { port: number; state: string },
+  answer: Record<string, string>,
+): string {
+  return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...answer, state }).toString()}`;
+}
+
+/** Stores a terminal's sign-in until its user confirms it, for as long as the cookie of their browser. */
+export async function addTerminalSignIn(
+  db: Kysely<Tables>,
+  signIn: { id: string; sessionId: string; browserId: string; terminal: TerminalRequest },
+): Promise<void> {
+  await db
+    .insertInto('terminal_sign_ins')
+    .values({
+      id: signIn.id,
+      auth_session_id: signIn.sessionId,
+      browser_id: signIn.browserId,
+      ...signIn.terminal,
+      expires_at: sql<Date>`now() + make_interval(mins => ${SIGN_IN_STEP_MINUTES})`,
+    })
+    .execute();
+}
+
+/** Deletes the sessions that no terminal redeemed in time. */
+export const sweepTerminalSignIns: Sweep = (limit) => sql`
+  delete from user_auth_sessions where id in (
+    select s.id from terminal_sign_ins t join user_auth_sessions s on s.id = t.auth_session_id
+    where t.expires_at <= now()
+    limit ${limit} for update skip locked
+  )`;
