@@ -14,7 +14,9 @@ import { Registry } from 'prom-client';
 import manifest from '../package.json' with { type: 'json' };
 import { guardRoutes } from './access/guards.ts';
 import { adminRoutes } from './admin/users.ts';
-import { checkInstructions, fixedLimits, openModel, probeTools } from './agent/index.ts';
+import { fixedLimits } from './agent/agent.ts';
+import { openModel, probeTools } from './agent/model.ts';
+import { checkInstructions } from './agent/window.ts';
 import { auditRoutes, sweepAudit } from './admin/audit.ts';
 import { createChat } from './chat/chat.ts';
 import { chatLifecycle } from './chat/lifecycle.ts';
@@ -55,8 +57,7 @@ import { connectionMessages } from './sockets/messages.ts';
 import { socketRoutes } from './sockets/routes.ts';
 import { createSockets } from './sockets/sockets.ts';
 import type { Tables } from './tables.ts';
-import { PROFILE_TOOLS } from './tools/tool.ts';
-import { createTools } from './tools/tools.ts';
+import { PROFILE_TOOLS } from './tools/tools.ts';
 import { createEventReceiver, sweepWebhooks } from './webhooks/events.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 import { createVerifier } from './webhooks/signature.ts';
@@ -89,17 +90,12 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
     apiKey: config.COLLECTOR_API_KEY,
   });
   const files = createFiles({ db });
-  const tools = createTools({
-    collector,
-    memory,
-    files,
-    inventoryFile: config.INVENTORY_FILE,
-  });
+  const services = { collector, memory, files, inventoryFile: config.INVENTORY_FILE };
   const contextTokens = config.MODEL_CONTEXT_TOKENS;
   const profiles = await openProfiles({
     folder: config.PROFILES_DIR ?? SHIPPED_PROFILES,
     toolNames: PROFILE_TOOLS,
-    check: checkInstructions({ tools, contextTokens }),
+    check: checkInstructions(contextTokens),
     log,
   });
   const app = await openServer(config, log);
@@ -141,7 +137,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   const model = openModel(config, { registry, log });
   const sessions = createSessions({ db, profiles });
-  const requests = { db, memory, tools, contextTokens };
+  const requests = { db, services, contextTokens };
   const chat = createChat({
     ...requests,
     model,
@@ -187,7 +183,7 @@ export async function createApp({ config, database, log }: AppOptions): Promise<
   });
   let probe: ReturnType<typeof probeTools> | undefined;
   app.addHook('onListen', async () => {
-    probe = probeTools(config, { model, tools, log });
+    probe = probeTools(config, { model, log });
   });
   app.addHook('onClose', () => probe?.close());
   processSavedSearches(app, {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { MAX_MESSAGES, MAX_RECENT, sharesOf } from '../src/agent/context.ts';
+import { MAX_MESSAGES, MAX_RECENT } from '../src/agent/context.ts';
+import { divideWindow } from '../src/agent/window.ts';
 import { summaryTime } from '../src/chat/make-room.ts';
 import { MAX_FACTS } from '../src/memory/facts.ts';
 import { LATEST_FACTS, MAX_WAITING, MAX_WORDS, SEARCH_MS } from '../src/memory/memory.ts';
@@ -37,7 +38,7 @@ const limits: Record<string, readonly string[]> = {
     `| facts in one request | the latest ${LATEST_FACTS} `,
     `| messages in one request | the latest ${written(MAX_MESSAGES)} `,
     `| messages beside a new summary | the latest ${written(MAX_RECENT)} `,
-    `| names of files in one request | 1/${64_000 / sharesOf(64_000, 0).files} of `,
+    `| names of files in one request | 1/${64_000 / divideWindow(64_000, 0).files} of `,
     `| time for summarizing before an answer | half of \`ANSWER_MAX_SECONDS\`, ${mostMs / 1000} s at most |`,
   ],
   'saved-searches': [

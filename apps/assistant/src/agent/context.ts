@@ -1,109 +1,135 @@
 import type { ToolDefinition } from '@oselya/model';
-import { mostAnswerTokens } from '../config.ts';
-import type { FileInfo } from '../files/files.ts';
+import type { Kysely } from 'kysely';
+import { type AccessScope, hasPermission, type User } from '../access/permissions.ts';
+import { listFiles, MAX_FILES } from '../files/files.ts';
 import type { KnownFact } from '../memory/memory.ts';
-import type { Message } from '../sessions/index.ts';
-import { cutToTokens, estimateRequest, estimateTokens, takeFitting } from './estimate.ts';
-import { type AgentRequest, toAgentRequest, tokensOfMessage, tokensOfSummary } from './request.ts';
-import { tokensOfPart } from './system-text.ts';
+import type { Profile } from '../profiles/profile-file.ts';
+import { listMessages } from '../sessions/index.ts';
+import type { Tables } from '../tables.ts';
+import type { ToolServices } from '../tools/tool.ts';
+import { toDefinitions, toolsOf } from '../tools/tools.ts';
+import {
+  type AgentRequest,
+  type Context,
+  forModel,
+  type NamedFile,
+  type StoredMessage,
+  toAgentRequest,
+  tokensOfPart,
+} from './request.ts';
+import { type EarlierMessages, findConversationSummary } from './summaries.ts';
+import {
+  cutToTokens,
+  divideWindow,
+  estimateRequest,
+  estimateTokens,
+  takeFitting,
+} from './window.ts';
 
-/** How many messages a request may have, short as they may be. */
+/** Maximum number of messages in a request. */
 export const MAX_MESSAGES = 1000;
 
-/**
- * How many of them at most stay as they are when those before them are summarized: where it is their number that has no
- * room, the next answers would each begin with a summary otherwise.
- */
+/** Maximum number of messages that a new summary leaves: less, so that not every answer begins with a summary. */
 export const MAX_RECENT = MAX_MESSAGES / 2;
 
-/** What a model is sent of a conversation: instructions, what is known of the user, and what was said. */
-export type Context = {
-  system: string;
-  /** What is known of the user in a few sentences; empty where nothing is. */
-  about: string;
-  /** The most recently written first. */
-  memory: KnownFact[];
-  /** The files of the session that are named, the latest first, and how many others it has. */
-  files: NamedFile[];
-  filesLeftOut: number;
-  /** What was said before the messages; null where nothing was summarized. */
-  summary: string | null;
-  /** In the order of the conversation. */
-  messages: SaidMessage[];
+/** What requests are built from. */
+export type RequestDeps = {
+  db: Kysely<Tables>;
+  services: ToolServices;
+  /** MODEL_CONTEXT_TOKENS */
+  contextTokens: number;
 };
 
-/** A file as far as a model is told of it. */
-export type NamedFile = Pick<FileInfo, 'name' | 'media_type' | 'size_bytes'>;
-
-/** A message as far as it is sent to a model. */
-export type SaidMessage = Pick<Message, 'role' | 'content' | 'tool_calls'> &
-  Partial<Pick<Message, 'kept' | 'unasked'>>;
-
-/** A stored message with what models are told of it as its content. */
-export function asTold<Said extends SaidMessage>(message: Said): Said {
-  return { ...message, content: message.kept ?? message.content };
-}
-
 /**
- * How a model's window is shared out, in tokens. What the request leaves is for what tools give, and for the answer.
- * Where instructions and tools take more than a fifth of the window, all else has its share of what they leave.
- * @param contextTokens The window: MODEL_CONTEXT_TOKENS.
- * @param fixed What instructions and tools take of it.
+ * Builds the model's next request for a session.
+ * @param session.owner The user whose memory is included if they may see it themselves; null for a session without owner.
+ * @param session.profile Undefined if there is none that the owner may use.
+ * @param session.isAnswering Whether the last question is answered now: an answer after it will be replaced.
+ * @returns The request and what it was built from, the tools, and the messages to summarize first if not all fit.
  */
-export function sharesOf(contextTokens: number, fixed: number) {
-  const free = Math.max(0, contextTokens - fixed);
-  const base = Math.min(contextTokens, free * 1.25);
-  return {
-    /** Of what is sent first. Beyond it earlier messages are summarized. */
-    request: Math.max(
-      contextTokens - mostAnswerTokens(contextTokens),
-      contextTokens - Math.ceil(free / 2),
-    ),
-    /** Of the facts, which must leave room for the conversation. */
-    memory: Math.floor(base / 8),
-    /** Of the text about the user. */
-    about: Math.floor(base / 16),
-    /** Of the names of files. */
-    files: Math.floor(base / 16),
-    /** Of the messages that stay as they are when those before them are summarized. */
-    recent: Math.floor(base / 4),
-    /** Of the summary: of what a model writes in half as many tokens, which it may count in longer ones. */
-    summary: Math.floor(base / 8),
+export async function loadRequest(
+  { db, services: { memory }, contextTokens }: RequestDeps,
+  {
+    sessionId,
+    reach,
+    owner,
+    profile,
+    isAnswering,
+  }: {
+    sessionId: string;
+    reach: AccessScope;
+    owner: Pick<User, 'id' | 'role' | 'permissions'> | null;
+    profile: Profile | undefined;
+    isAnswering: boolean;
+  },
+) {
+  const isRemembered = owner !== null && hasPermission(owner, 'svc.memory.read_own');
+  const [about, facts, summary, files] = await Promise.all([
+    isRemembered ? memory.summaryOf(owner.id) : '',
+    isRemembered ? memory.latestFacts(owner.id) : [],
+    findConversationSummary(db, { sessionId, reach }),
+    listFiles(db, { sessionId, reach, limit: MAX_FILES }),
+  ]);
+  const after = summary?.through;
+  // One more than fits says that there are others before.
+  const limit = MAX_MESSAGES + 1;
+  const stored = (await listMessages(db, { sessionId, reach, after, limit })).map(forModel);
+  const question = stored.slice(0, MAX_MESSAGES).findIndex(isQuestion);
+  const messages = stored.slice(isAnswering ? Math.max(0, question) : 0);
+  const tools = profile === undefined ? [] : toolsOf(profile, { hasFiles: files.length > 0 });
+  const { context, request, tokenEstimate, recentCount, summaryTokens } = buildContext({
+    system: profile?.system ?? '',
+    about,
+    facts,
+    files: files.toSorted((one, other) => other.updated_at.getTime() - one.updated_at.getTime()),
+    summary: summary?.text ?? null,
+    messages: messages.slice(0, MAX_MESSAGES),
+    tools: toDefinitions(tools),
+    modelName: profile?.model ?? '',
+    now: new Date(),
+    contextTokens,
+  });
+  const leftOut = messages.length - context.messages.length;
+  const upTo = leftOut === 0 ? undefined : messages[recentCount]?.position;
+  const earlier: EarlierMessages | undefined = upTo && {
+    sessionId,
+    reach,
+    summary,
+    upTo,
+    summaryTokens,
   };
+  return { context, request, tokenEstimate, tools, summary, earlier, leftOut };
 }
 
-/** What a request is chosen from. */
-type Choice<Remembered extends KnownFact, Named extends NamedFile, Said extends SaidMessage> = {
+/** What a request can contain. */
+type Sources<Fact extends KnownFact, File extends NamedFile, Stored extends StoredMessage> = {
   system: string;
   about: string;
-  facts: readonly Remembered[];
-  files: readonly Named[];
+  /** The most recently written first. */
+  facts: readonly Fact[];
+  /** Latest first. */
+  files: readonly File[];
+  /** Of what was said before all messages. */
   summary: string | null;
-  messages: readonly Said[];
+  /** Newest first. */
+  messages: readonly Stored[];
   tools: readonly ToolDefinition[];
+  /** Empty for the configured model. */
   modelName: string;
   now: Date;
   contextTokens: number;
 };
 
 /**
- * What the model would be sent now: the instructions, then as much of what is known of the user and the session, and
- * as many of the latest messages, as there is room for beside the question. Facts, files and messages beyond that are
- * left out whole, the oldest of them first; a question that is the last message always goes. Contract 3, Answers.
- * @param choice.about What is known of the user in a few sentences, of which the beginning is sent.
- * @param choice.facts The most recently written first.
- * @param choice.files The latest first.
- * @param choice.summary What was said before all of the messages.
- * @param choice.messages The newest first.
- * @param choice.modelName Empty for the configured one.
- * @param choice.contextTokens The model's window.
- * @returns With how many tokens the request is about, how many of the messages stay as they are where those before
- *   them have to be summarized, and how many tokens that summary may be.
+ * Chooses what fits into a request: the instructions, the question, then what is known of the user and the session by
+ * shares of the window, then the latest messages. Contract 3, Answers.
+ * @returns The request; how many of the latest messages stay when those before them are summarized; and the maximum
+ *   tokens of that summary.
  */
 export function buildContext<
-  Remembered extends KnownFact,
-  Named extends NamedFile,
-  Said extends SaidMessage,
+  Fact extends KnownFact,
+  File extends NamedFile,
+  Stored extends StoredMessage,
 >({
   system,
   about,
@@ -111,90 +137,61 @@ export function buildContext<
   files,
   summary,
   messages,
-  tools,
-  modelName,
-  now,
   contextTokens,
-}: Choice<Remembered, Named, Said>): {
-  context: Context & { memory: Remembered[]; messages: Said[] };
+  ...options
+}: Sources<Fact, File, Stored>): {
+  context: Context & { memory: Fact[]; messages: Stored[] };
   request: AgentRequest;
   tokenEstimate: number;
   recentCount: number;
   summaryTokens: number;
 } {
-  const write = (context: Context) =>
-    toAgentRequest({ context, profile: { model: modelName }, tools, now });
-  // That there are files is always said.
-  const bare = { ...NOTHING, system, filesLeftOut: files.length };
-  const fixed = estimateRequest(write(bare));
-  const shares = sharesOf(contextTokens, fixed);
+  const nothing = { about: '', memory: [], files: [], summary: null, messages: [] };
+  const fixed = estimateRequest(
+    toAgentRequest({ ...nothing, system, filesLeftOut: files.length }, options),
+  );
+  const shares = divideWindow(contextTokens, fixed);
   const [last] = messages;
   const question = last?.role === 'user' ? last : undefined;
+  const questionTokens = question === undefined ? 0 : tokensOfPart.message(question);
+  let room = shares.request - fixed - questionTokens;
+  const within = (share: number) => Math.max(0, Math.min(share, room));
 
-  const asked = question === undefined ? 0 : tokensOfMessage(question);
-  let room = shares.request - fixed - asked;
-  const known = chooseKnown({ about, summary, files, facts }, { shares, room });
-  room -= known.tokens;
+  const knownAbout = cutToFit(about, within(shares.about), tokensOfPart.about);
+  room -= tokensOfPart.about(knownAbout);
+  const before = summary && cutToFit(summary, within(shares.summary), tokensOfPart.summary);
+  const beforeTokens = tokensOfPart.summary(before ?? '');
+  room -= beforeTokens;
+  const named = takeFitting(files, tokensOfPart.file, within(shares.files));
+  room -= named.tokens;
+  const heading = tokensOfPart.factsHeading;
+  const known = takeFitting(facts, tokensOfPart.fact, within(shares.facts) - heading);
+  if (known.items.length > 0) room -= heading + known.tokens;
 
   const earlier = question === undefined ? messages : messages.slice(1);
-  const latest = takeFitting(earlier, tokensOfMessage, room);
-  const said = question === undefined ? latest.items : [question, ...latest.items];
-  const context = { system, ...known.chosen, messages: said.toReversed() };
-  const request = write(context);
-  // By then the summary may be as long as its share.
-  const besideSummary = room + asked + known.summaryTokens - shares.summary;
+  const latest = takeFitting(earlier, tokensOfPart.message, room).items;
+  const context = {
+    system,
+    about: knownAbout,
+    memory: known.items,
+    files: named.items,
+    filesLeftOut: files.length - named.items.length,
+    summary: before,
+    messages: (question === undefined ? latest : [question, ...latest]).toReversed(),
+  };
+  const request = toAgentRequest(context, options);
+  // The next summary may be as long as its share.
+  const besideSummary = room + questionTokens + beforeTokens - shares.summary;
   return {
     context,
     request,
     tokenEstimate: estimateRequest(request),
     recentCount: countRecent(messages.slice(0, MAX_RECENT), Math.min(shares.recent, besideSummary)),
-    summaryTokens: Math.max(1, shares.summary - tokensOfSummary('.')),
+    summaryTokens: Math.max(1, shares.summary - tokensOfPart.summary('.')),
   };
 }
 
-const NOTHING: Omit<Context, 'system' | 'filesLeftOut'> = {
-  about: '',
-  memory: [],
-  files: [],
-  summary: null,
-  messages: [],
-};
-
-/** What is known of the user and the session, as far as there is room for it: each part has its share at most. */
-function chooseKnown<Remembered extends KnownFact, Named extends NamedFile>(
-  {
-    about,
-    summary,
-    files,
-    facts,
-  }: Pick<Choice<Remembered, Named, never>, 'about' | 'summary' | 'files' | 'facts'>,
-  { shares, room }: { shares: ReturnType<typeof sharesOf>; room: number },
-) {
-  let tokens = 0;
-  /** As much as there is of a share. */
-  const within = (share: number) => Math.max(0, Math.min(share, room - tokens));
-
-  const known = cutToFit(about, within(shares.about), tokensOfPart.about);
-  tokens += tokensOfPart.about(known);
-  const before = summary && cutToFit(summary, within(shares.summary), tokensOfSummary);
-  const summaryTokens = tokensOfSummary(before ?? '');
-  tokens += summaryTokens;
-  const named = takeFitting(files, tokensOfPart.file, within(shares.files));
-  tokens += named.tokens;
-  const heading = tokensOfPart.factsHeading;
-  const remembered = takeFitting(facts, tokensOfPart.fact, within(shares.memory) - heading);
-  if (remembered.items.length > 0) tokens += heading + remembered.tokens;
-  const chosen = {
-    about: known,
-    summary: before,
-    files: named.items,
-    filesLeftOut: files.length - named.items.length,
-    memory: remembered.items,
-  };
-  return { chosen, tokens, summaryTokens };
-}
-
-/** The beginning of a text that takes no more room than there is, as it is written down. */
+/** Cuts a text until it fits as it is written in the request. */
 function cutToFit(text: string, room: number, tokensOfText: (text: string) => number): string {
   let cut = cutToTokens(text, room);
   for (;;) {
@@ -204,14 +201,14 @@ function cutToFit(text: string, room: number, tokensOfText: (text: string) => nu
   }
 }
 
+const isQuestion = ({ role }: StoredMessage) => role === 'user';
+
 /**
- * How many of the latest messages stay as they are when those before them are summarized: as many as have room,
- * from a question on, so that no answer stands without the question before it. The last question always stays. A
- * message has the tools of its answer with it, and is never parted from them.
- * @param messages The newest first.
+ * Counts the latest messages that stay when those before them are summarized: as many as fit, from a question on. The
+ * last question always stays.
+ * @param messages Newest first.
  */
-export function countRecent(messages: readonly SaidMessage[], room: number): number {
-  const isQuestion = ({ role }: SaidMessage) => role === 'user';
-  const { items } = takeFitting(messages, tokensOfMessage, room);
+export function countRecent(messages: readonly StoredMessage[], room: number): number {
+  const { items } = takeFitting(messages, tokensOfPart.message, room);
   return Math.max(items.findLastIndex(isQuestion), messages.findIndex(isQuestion)) + 1;
 }

@@ -1,59 +1,161 @@
 import type { ProblemError } from '@oselya/kit';
 import type { ChatMessage, ChatRequest } from '@oselya/model';
+import { mostAnswerTokens } from '../config.ts';
 import { problem } from '../errors.ts';
-import { estimateRequest, tokensOf } from './estimate.ts';
+import type { Profile } from '../profiles/profile-file.ts';
+import { cutToBytes } from '../text.ts';
+import { toDefinitions, toolsOf } from '../tools/tools.ts';
 
-/** What of the model's window tools leave to the answer at most, where that may be so long. */
+/** Bytes of a token: four Latin letters or two Cyrillic ones. ADR 0023. */
+const TOKEN_BYTES = 4;
+
+/** Tokens that chat templates put around a message, and around the call of a tool. */
+const TEMPLATE_TOKENS = 4;
+
+/** Maximum share of the window that tools leave free for the answer. */
 const ANSWER_SHARE = 1 / 4;
 
-/** The least room for an answer, of the window: a question that leaves less is not asked. */
-const LEAST_ANSWER_SHARE = 1 / 16;
+/** Minimum share of the window for an answer: a question that leaves less is rejected. */
+const MIN_ANSWER_SHARE = 1 / 16;
 
-/** How many tokens an answer must have room for at least, where it may be so long. */
-export const leastAnswerTokens = (contextTokens: number): number =>
-  Math.floor(contextTokens * LEAST_ANSWER_SHARE);
+/** Estimates the tokens of a text. */
+export function estimateTokens(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / TOKEN_BYTES);
+}
+
+/** Converts tokens to bytes of text. */
+export const bytesOf = (tokens: number) => tokens * TOKEN_BYTES;
+
+/** Cuts a text to a number of estimated tokens. */
+export function cutToTokens(text: string, tokens: number): string {
+  return cutToBytes(text, bytesOf(tokens));
+}
+
+/** Estimates the tokens of a message in a request. */
+export function tokensOf(message: ChatMessage): number {
+  const own = TEMPLATE_TOKENS + estimateTokens(message.content);
+  if (message.role === 'tool') {
+    return own + estimateTokens(`${message.toolCallId} ${message.toolName}`);
+  }
+  if (message.role === 'user') return own;
+  const calls = message.toolCalls ?? [];
+  return calls.reduce(
+    (sum, { id, name, input }) =>
+      sum + TEMPLATE_TOKENS + estimateTokens(`${id} ${name} ${JSON.stringify(input) ?? ''}`),
+    own,
+  );
+}
+
+/** Estimates the tokens of messages. */
+export const tokensOfAll = (messages: readonly ChatMessage[]): number =>
+  messages.reduce((sum, message) => sum + tokensOf(message), 0);
+
+/** The part of a request that is counted. */
+type Counted = Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
+
+/** Estimates the tokens of a whole request. All decisions about the window use this estimate. */
+export function estimateRequest({ system, messages, tools = [] }: Counted): number {
+  const definitions = tools.length === 0 ? 0 : estimateTokens(JSON.stringify(tools));
+  return TEMPLATE_TOKENS + estimateTokens(system) + definitions + tokensOfAll(messages);
+}
+
+/** Returns the first items that fit into a number of tokens together, and their tokens. */
+export function takeFitting<Item>(
+  items: readonly Item[],
+  tokensOfItem: (item: Item) => number,
+  room: number,
+): { items: Item[]; tokens: number } {
+  let tokens = 0;
+  const taken: Item[] = [];
+  for (const item of items) {
+    const next = tokens + tokensOfItem(item);
+    if (next > room) break;
+    tokens = next;
+    taken.push(item);
+  }
+  return { items: taken, tokens };
+}
 
 /**
- * What there is room for in the model's window while one answer is made. ADR 0028.
- * @param answer.request What is sent first.
- * @param answer.outputTokens How long the answer may be.
- * @throws ProblemError `message_too_long` where the question leaves no room for an answer.
+ * Divides a model's window, in tokens. What the first request leaves is for the output of tools and the answer.
+ * @param contextTokens MODEL_CONTEXT_TOKENS
+ * @param fixed Tokens of instructions and tools. Beyond a fifth of the window they reduce all other shares.
+ */
+export function divideWindow(contextTokens: number, fixed: number) {
+  const free = Math.max(0, contextTokens - fixed);
+  const base = Math.min(contextTokens, free * 1.25);
+  return {
+    /** The first request. Beyond it earlier messages are summarized. */
+    request: contextTokens - Math.min(mostAnswerTokens(contextTokens), Math.ceil(free / 2)),
+    facts: Math.floor(base / 8),
+    /** The text about the user. */
+    about: Math.floor(base / 16),
+    /** The names of files. */
+    files: Math.floor(base / 16),
+    /** The messages that are kept when those before them are summarized. */
+    recent: Math.floor(base / 4),
+    /** The summary. A model is asked for half as many tokens, since it may count longer ones. */
+    summary: Math.floor(base / 8),
+  };
+}
+
+/** Returns the minimum room for an answer, in tokens. */
+const minAnswerTokens = (contextTokens: number): number =>
+  Math.floor(contextTokens * MIN_ANSWER_SHARE);
+
+/**
+ * Returns what fits into the model's window while one answer is made. ADR 0028.
+ * @param answer.request The first request.
+ * @param answer.outputTokens Maximum length of the answer.
+ * @throws ProblemError `message_too_long` if the question leaves no room for an answer.
  */
 export function openWindow({
   request,
   contextTokens,
   outputTokens,
 }: {
-  request: Pick<ChatRequest, 'system' | 'messages' | 'tools'>;
+  request: Counted;
   contextTokens: number;
   outputTokens: number;
 }) {
-  const roomBeside = (asked: typeof request) => contextTokens - estimateRequest(asked);
+  const roomBeside = (next: Counted) => contextTokens - estimateRequest(next);
   const first = roomBeside(request);
-  const least = Math.min(outputTokens, leastAnswerTokens(contextTokens));
-  if (first < least) throw messageTooLong(request.messages, first - least);
-  const ofAnswer = Math.floor(Math.min(contextTokens * ANSWER_SHARE, first / 2));
+  const min = Math.min(outputTokens, minAnswerTokens(contextTokens));
+  if (first < min) throw messageTooLong(request.messages, first - min);
+  const answerTokens = Math.floor(Math.min(contextTokens * ANSWER_SHARE, first / 2));
 
   return {
-    /** How many tokens may be written to a request; none where it is less than 1. */
+    /** Returns the tokens that the model may write to a request; none if less than 1. */
     roomBeside,
 
     /**
-     * How many tokens a tool may tell: the answer must have its room after it.
-     * @param messages With what stands there whatever it tells: its result without a word, and the least results of
-     *   the tools that come after it.
-     * @param tokensLeft How much may still be written.
+     * Returns the tokens that a tool may output, beside the room for the answer.
+     * @param messages With an empty result of the tool, and minimal results of the calls after it.
+     * @param tokensLeft Maximum length of the rest of the answer.
      */
     roomForTool: (messages: readonly ChatMessage[], tokensLeft: number): number =>
-      roomBeside({ ...request, messages }) - Math.min(tokensLeft, ofAnswer),
+      roomBeside({ ...request, messages }) - Math.min(tokensLeft, answerTokens),
   };
 }
 
-/** With the sizes, by which whoever asked can help it. */
 function messageTooLong(messages: readonly ChatMessage[], roomLeft: number): ProblemError {
-  const last = messages.at(-1);
-  const size = last === undefined ? 0 : tokensOf(last);
+  const size = tokensOfAll(messages.slice(-1));
   return problem('message_too_long', {
     detail: `It is about ${size} tokens long, and there is room for ${Math.max(0, size + roomLeft)}. Send it in parts, or attach it as a text file and ask about that.`,
   });
+}
+
+/**
+ * Creates the check that the instructions and tools of a profile leave room for a question and its answer.
+ * @param contextTokens MODEL_CONTEXT_TOKENS
+ * @returns A function that returns the rule that a profile breaks.
+ */
+export function checkInstructions(contextTokens: number): (profile: Profile) => string | undefined {
+  const max = contextTokens - 2 * minAnswerTokens(contextTokens);
+  return (profile) => {
+    const tools = toDefinitions(toolsOf(profile, { hasFiles: true }));
+    const tokens = estimateRequest({ system: profile.system, messages: [], tools });
+    if (tokens <= max) return undefined;
+    return `system and tools are about ${tokens} tokens, and MODEL_CONTEXT_TOKENS leaves them ${max}: shorten system or list fewer tools, or raise MODEL_CONTEXT_TOKENS where the model's server takes more`;
+  };
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import { problemBody } from '@oselya/kit';
 import type { Kysely, Transaction } from 'kysely';
-import type { UsedTool } from '../agent/index.ts';
+import type { UsedTool } from '../agent/request.ts';
 import { type Message, presentMessage } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 import type { NumberedEvent, TurnEvent } from './events.ts';

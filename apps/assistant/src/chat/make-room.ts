@@ -1,5 +1,6 @@
 import { ModelError } from '@oselya/model';
-import { type loadRequest, summarizeEarlier } from '../agent/index.ts';
+import type { loadRequest } from '../agent/context.ts';
+import { summarizeEarlier } from '../agent/summaries.ts';
 import type { createPlan } from './plan.ts';
 import type { TurnDeps } from './run-turn.ts';
 

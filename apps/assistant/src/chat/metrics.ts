@@ -1,6 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { TOOL_NAMES } from '../tools/tool.ts';
-import type { ToolResult } from '../tools/run-tool.ts';
+import { type ToolResult, TOOLS } from '../tools/tools.ts';
 import type { TurnStatus } from '../tables.ts';
 
 const SECONDS = [0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600];
@@ -11,7 +10,7 @@ export type TurnOutcome = Exclude<TurnStatus, 'running'> | 'lost';
 /** Counts turns and what was done in them. The model's tokens are counted where it is asked. */
 export type ChatMetrics = ReturnType<typeof createChatMetrics>;
 
-const KNOWN: ReadonlySet<string> = new Set(TOOL_NAMES);
+const KNOWN: ReadonlySet<string> = new Set(TOOLS.map(({ name }) => name));
 
 /** The metrics of turns, in a registry. See {@link ChatMetrics}. */
 export function createChatMetrics(registry: Registry) {

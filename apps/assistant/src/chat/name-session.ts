@@ -1,6 +1,6 @@
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { makeTitle } from '../agent/index.ts';
+import { makeTitle } from '../agent/title.ts';
 import { nameUnnamed } from '../sessions/index.ts';
 import type { Tables } from '../tables.ts';
 

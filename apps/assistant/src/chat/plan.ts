@@ -6,7 +6,7 @@ import { problem } from '../errors.ts';
 import type { NotedChange } from '../memory/facts.ts';
 import { storable, storableJson } from '../text.ts';
 import type { Tables } from '../tables.ts';
-import type { ToolResult } from '../tools/run-tool.ts';
+import type { ToolResult } from '../tools/tools.ts';
 import type { RunningTool } from './events.ts';
 import { finishStep, type NewStep, noteChanges, startStep } from '../planning/index.ts';
 import { lockSession } from '../sessions/index.ts';

@@ -1,15 +1,11 @@
 import type { Logger } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { User } from '../access/permissions.ts';
-import {
-  type AgentLimits,
-  loadRequest,
-  type RequestDeps,
-  runAgent,
-  type UsedTool,
-} from '../agent/index.ts';
+import { type AgentLimits, runAgent } from '../agent/agent.ts';
+import { loadRequest, type RequestDeps } from '../agent/context.ts';
+import type { UsedTool } from '../agent/request.ts';
 import type { Profile } from '../profiles/profile-file.ts';
-import { createToolBox } from '../tools/run-tool.ts';
+import { createToolBox } from '../tools/tools.ts';
 import { finishTurn } from './finish-turn.ts';
 import { makeRoom } from './make-room.ts';
 import type { ChatMetrics } from './metrics.ts';
@@ -98,11 +94,11 @@ async function answerInto(
   const reach = { userId: owner.id };
   const plan = createPlan(deps, turn, signal);
   const { request, tools } = await makeRoom(deps, plan, {
-    load: () => loadRequest(deps, { sessionId, reach, owner, profile, answering: true }),
+    load: () => loadRequest(deps, { sessionId, reach, owner, profile, isAnswering: true }),
     modelName: profile.model,
     signal,
   });
-  const box = createToolBox({ tools, sessionId, currentUser, log });
+  const box = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
   const events = runAgent({
     model,
     request,

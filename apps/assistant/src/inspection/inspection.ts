@@ -1,7 +1,7 @@
 import { hasPermission, type User } from '../access/permissions.ts';
 import { recordOthersData } from '../admin/audit.ts';
 import { cachedAccess } from '../identity/users.ts';
-import { loadRequest, type RequestDeps } from '../agent/index.ts';
+import { loadRequest, type RequestDeps } from '../agent/context.ts';
 import { listSteps } from '../planning/index.ts';
 import type { Profile } from '../profiles/profile-file.ts';
 import type { Profiles } from '../profiles/profiles.ts';
@@ -50,7 +50,7 @@ export function createInspection({ profiles, ...deps }: RequestDeps & { profiles
         reach,
         owner,
         profile,
-        answering: false,
+        isAnswering: false,
       });
       return { sessionId, profileId, refusal, ...loaded };
     },

@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { factRef } from '../memory/routes.ts';
 import { nullable, timestamp } from '../schema.ts';
-import type { AgentRequest, ConversationSummary } from '../agent/index.ts';
+import type { AgentRequest } from '../agent/request.ts';
+import type { ConversationSummary } from '../agent/summaries.ts';
 import { exampleMessage, messageRef } from '../sessions/index.ts';
 import type { Step } from '../planning/index.ts';
 import { REFUSALS } from './inspection.ts';

@@ -1,27 +1,38 @@
 import { formatListingId } from '@oselya/kit';
 import { Type } from 'typebox';
-import type { Collector } from '../collector/client.ts';
 import { detailed } from './present-listing.ts';
+import { describeListing, listingIn } from './search-listings.ts';
 import { defineTool } from './tool.ts';
 
-/** Reads one listing. Contract 3, Profiles. */
-export const getListing = (collector: Pick<Collector, 'findListing'>) =>
-  defineTool({
-    name: 'get_listing',
-    description: 'Reads one listing with its whole text and contacts.',
-    input: Type.Object(
-      { listing_id: Type.Integer({ minimum: 1 }) },
-      { additionalProperties: false },
-    ),
-    isData: true,
-    changesMemory: false,
-    title: ({ listing_id: listingId }) => `Reading listing ${formatListingId(listingId)}`,
-    async run({ listing_id: listingId }, { signal }) {
-      const listing = await collector.findListing(listingId, signal);
-      return {
-        data: detailed(listing),
-        kept: { listing_id: listingId },
-        summary: listing.title ?? `listing ${formatListingId(listingId)}`,
-      };
+const DETAILS =
+  /(?:детальн\p{L}*|подробн\p{L}*|details|listing|оголошення|объявлени\p{L}*)\D{0,20}#?(\d+)/iu;
+
+const KNOWN = {
+  uk: 'Ось що відомо про оголошення:',
+  ru: 'Вот что известно об объявлении:',
+  en: 'This is what is known of the listing:',
+};
+
+/** Reads one listing. */
+export const getListing = defineTool({
+  name: 'get_listing',
+  description: 'Reads one listing with its whole text and contacts.',
+  input: Type.Object({ listing_id: Type.Integer({ minimum: 1 }) }, { additionalProperties: false }),
+  isData: true,
+  title: ({ listing_id: listingId }) => `Reading listing ${formatListingId(listingId)}`,
+  async run({ listing_id: listingId }, { collector, signal }) {
+    const listing = await collector.findListing(listingId, signal);
+    return {
+      data: detailed(listing),
+      kept: { listing_id: listingId },
+      summary: listing.title ?? `listing ${formatListingId(listingId)}`,
+    };
+  },
+  mock: {
+    call: ({ text }) => listingIn(text, DETAILS),
+    answer: (data, language) => {
+      const line = describeListing(data as Parameters<typeof describeListing>[0], language);
+      return `${KNOWN[language]}\n${line}\n${typeof data['text'] === 'string' ? data['text'] : ''}`;
     },
-  });
+  },
+});

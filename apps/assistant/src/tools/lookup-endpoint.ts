@@ -3,59 +3,75 @@ import type { EndpointRecord } from '@oselya/inventory';
 import { Type } from 'typebox';
 import { defineTool, ToolError } from './tool.ts';
 
-/** How many endpoints the model is given. */
-const MOST_ENDPOINTS = 10;
+/** Maximum number of endpoints in an output. */
+const MAX_ENDPOINTS = 10;
 
-/** Looks endpoints up in the inventory of the installation. Contract 3, Profiles; Specification 002. */
-export const lookupEndpoint = (inventoryFile: string | undefined) =>
-  defineTool({
-    name: 'lookup_endpoint',
-    description:
-      "Looks up network endpoints in this installation's inventory: where a service runs, who owns it, how exposed it is, when it was last reviewed.",
-    input: Type.Object(
-      {
-        words: Type.String({
-          minLength: 1,
-          maxLength: 200,
-          description: 'words that all stand somewhere in the record, such as collector public',
-        }),
-      },
-      { additionalProperties: false },
-    ),
-    // Who runs the installation wrote it.
-    isData: false,
-    changesMemory: false,
-    title: ({ words }) => `Looking up endpoints · ${words}`,
-    async run({ words }, { signal }) {
-      if (inventoryFile === undefined) {
-        throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
-      }
-      // Loaded by the first who looks something up: it is a tenth of what a start loads, and few do.
-      const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
-      const wanted = words.toLowerCase().split(/\s+/u).filter(Boolean);
-      const found: EndpointRecord[] = [];
-      let total = 0;
-      try {
-        const source = createReadStream(inventoryFile, { signal });
-        for await (const { value } of readRecords(source, { file: inventoryFile })) {
-          // What the model is told, others may read.
-          const shown = maskRecord(value);
-          const text = JSON.stringify(Object.values(shown)).toLowerCase();
-          if (!wanted.every((word) => text.includes(word))) continue;
-          total += 1;
-          if (found.length < MOST_ENDPOINTS) found.push(shown);
-        }
-      } catch (error) {
-        if (error instanceof InvalidInventoryError) {
-          throw new ToolError(`the inventory is not valid: ${error.message}`);
-        }
-        throw new ToolError('the inventory cannot be read: INVENTORY_FILE must name it', {
-          cause: error,
-        });
-      }
-      return {
-        data: { total, endpoints: found },
-        summary: total === 0 ? 'nothing found' : found.map(({ id }) => id).join(', '),
-      };
+const ENDPOINT = /endpoint|ендпоінт|эндпоинт|сервіс|сервис|service|порт|port\b/iu;
+
+const LISTED = {
+  uk: 'Ось що є в обліку:',
+  ru: 'Вот что есть в учёте:',
+  en: 'This is what the inventory has:',
+};
+
+/** Looks endpoints up in the inventory of the installation. Specification 002. */
+export const lookupEndpoint = defineTool({
+  name: 'lookup_endpoint',
+  description:
+    "Looks up network endpoints in this installation's inventory: where a service runs, who owns it, how exposed it is, when it was last reviewed.",
+  input: Type.Object(
+    {
+      words: Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: 'words that all stand somewhere in the record, such as collector public',
+      }),
     },
-  });
+    { additionalProperties: false },
+  ),
+  // The operator wrote the inventory.
+  isData: false,
+  title: ({ words }) => `Looking up endpoints · ${words}`,
+  async run({ words }, { inventoryFile, signal }) {
+    if (inventoryFile === undefined) {
+      throw new ToolError('there is no inventory here: INVENTORY_FILE names none');
+    }
+    // Loaded on first use: it is a tenth of all code that a start loads.
+    const { InvalidInventoryError, maskRecord, readRecords } = await import('@oselya/inventory');
+    const wanted = words.toLowerCase().split(/\s+/u).filter(Boolean);
+    const endpoints: EndpointRecord[] = [];
+    let total = 0;
+    try {
+      const source = createReadStream(inventoryFile, { signal });
+      for await (const { value } of readRecords(source, { file: inventoryFile })) {
+        // Secrets in addresses are masked, and cannot be searched for.
+        const shown = maskRecord(value);
+        const text = JSON.stringify(Object.values(shown)).toLowerCase();
+        if (!wanted.every((word) => text.includes(word))) continue;
+        total += 1;
+        if (endpoints.length < MAX_ENDPOINTS) endpoints.push(shown);
+      }
+    } catch (error) {
+      if (error instanceof InvalidInventoryError) {
+        throw new ToolError(`the inventory is not valid: ${error.message}`);
+      }
+      const message = 'the inventory cannot be read: INVENTORY_FILE must name it';
+      throw new ToolError(message, { cause: error });
+    }
+    const summary = total === 0 ? 'nothing found' : endpoints.map(({ id }) => id).join(', ');
+    return { data: { total, endpoints }, summary };
+  },
+  mock: {
+    call({ text, criteria }) {
+      if (!ENDPOINT.test(text) || criteria.namesProperty || criteria.city !== null)
+        return undefined;
+      const words = text.match(/[A-Za-z][\w-]{2,}/g)?.filter((word) => !ENDPOINT.test(word)) ?? [];
+      return { words: words.join(' ').slice(0, 200) || 'http' };
+    },
+    answer(data, language) {
+      const records = (data['endpoints'] ?? []) as { id: string; exposure: string; url?: string }[];
+      const lines = records.map(({ id, exposure, url }) => `- ${id} (${exposure}) ${url ?? ''}`);
+      return [LISTED[language], ...lines].join('\n');
+    },
+  },
+});

@@ -1,44 +1,197 @@
+import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
+import type { ChatMessage, SearchCriteria } from '@oselya/model';
 import { Type } from 'typebox';
-import type { Collector } from '../collector/client.ts';
 import { describeFilters, listingFilters } from './listing-filters.ts';
 import { describeFound } from './present-listing.ts';
-import { defineTool } from './tool.ts';
+import { defineTool, type Language, type MockRule, type Question, ToolError } from './tool.ts';
 
+/** Number of listings of a search that names none. */
 const LIMIT = 5;
 
-/** Finds listings by words, meaning and filters. Contract 3, Profiles; Contract 4, Search. */
-export const searchListings = (collector: Pick<Collector, 'searchWords' | 'searchBoth'>) =>
-  defineTool({
-    name: 'search_listings',
-    description:
-      'Finds property listings by words, meaning and filters. Put what a filter can say into filters, and the rest of the wish, in the language of the listings (mostly Ukrainian), into query.',
-    input: Type.Object(
-      {
-        query: Type.String({
-          minLength: 1,
-          maxLength: 512,
-          description: 'what is looked for, in a few words; not prices or numbers of rooms',
+/** Finds listings by words, meaning and filters. Contract 4, Search. */
+export const searchListings = defineTool({
+  name: 'search_listings',
+  description:
+    'Finds property listings by words, meaning and filters. Put what a filter can say into filters, and the rest of the wish, in the language of the listings (mostly Ukrainian), into query.',
+  input: Type.Object(
+    {
+      query: Type.String({
+        minLength: 1,
+        maxLength: 512,
+        description: 'what is looked for, in a few words; not prices or numbers of rooms',
+      }),
+      mode: Type.Optional(
+        Type.Enum(['both', 'words'], {
+          description:
+            'both (without it): words or meaning. words: only listings that have every word, for names of streets and the like',
         }),
-        mode: Type.Optional(
-          Type.Enum(['both', 'words'], {
-            description:
-              'both (without it): words or meaning. words: only listings that have every word, for names of streets and the like',
-          }),
-        ),
-        ...listingFilters,
-      },
-      { additionalProperties: false },
-    ),
-    isData: true,
-    changesMemory: false,
-    title: ({ query, ...filters }) =>
-      ['Searching listings', query, describeFilters(filters)].filter(Boolean).join(' · '),
-    async run({ mode = 'both', limit = LIMIT, ...search }, { signal }) {
-      const asked = { ...search, limit, fold_duplicates: true };
-      const found =
-        mode === 'words'
-          ? await collector.searchWords(asked, signal)
-          : await collector.searchBoth(asked, signal);
-      return describeFound(found);
+      ),
+      ...listingFilters,
     },
-  });
+    { additionalProperties: false },
+  ),
+  isData: true,
+  title: ({ query, ...filters }) =>
+    ['Searching listings', query, describeFilters(filters)].filter(Boolean).join(' · '),
+  async run({ mode = 'both', limit = LIMIT, ...search }, { collector, signal }) {
+    const body = { ...search, limit, fold_duplicates: true };
+    const isByWords = mode === 'words';
+    return describeFound(
+      isByWords
+        ? await collector.searchWords(body, signal)
+        : await collector.searchBoth(body, signal),
+    );
+  },
+  mock: {
+    call({ text, criteria, before }) {
+      const search = followUp(text, criteria, before);
+      if (search !== undefined) return search;
+      const isWish = criteria.namesProperty || criteria.city !== null;
+      return isWish ? { query: cutQuery(text), ...filtersOf(criteria) } : undefined;
+    },
+    answer: answerFound,
+  },
+});
+
+/** Finds listings that are similar to another one, or to a text. Contract 4, Search. */
+export const similarListings = defineTool({
+  name: 'similar_listings',
+  description:
+    'Finds listings that are like one listing (listing_id), or that mean what a text says (query); give one of the two. For "more like this one" and for wishes that filters cannot say.',
+  input: Type.Object(
+    {
+      listing_id: Type.Optional(Type.Integer({ minimum: 1 })),
+      query: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
+      ...listingFilters,
+    },
+    { additionalProperties: false },
+  ),
+  isData: true,
+  title: ({ listing_id: listingId, query, ...filters }) => {
+    const what =
+      listingId === undefined
+        ? 'Searching by meaning'
+        : `Searching for more like ${formatListingId(listingId)}`;
+    return [what, query, describeFilters(filters)].filter(Boolean).join(' · ');
+  },
+  async run({ limit = LIMIT, ...search }, { collector, signal }) {
+    if ((search.listing_id === undefined) === (search.query === undefined)) {
+      throw new ToolError('give either listing_id or query');
+    }
+    const body = { ...search, limit, fold_duplicates: true };
+    return describeFound(await collector.searchSimilar(body, signal));
+  },
+  mock: {
+    call: ({ text }) => listingIn(text, /(?:схож\p{L}*|похож\p{L}*|like|similar)\D{0,20}#?(\d+)/iu),
+    answer: answerFound,
+  },
+});
+
+/** Returns the input that names the listing whose id a pattern captures. */
+export function listingIn(text: string, pattern: RegExp): { listing_id: number } | undefined {
+  const id = pattern.exec(text)?.[1];
+  return id === undefined ? undefined : { listing_id: Number(id) };
+}
+
+const cutQuery = (text: string): string => text.trim().slice(0, 512);
+
+function filtersOf({ deal_type, property_type, city, price, rooms, area_total }: SearchCriteria) {
+  return {
+    ...(deal_type !== null && { deal_type }),
+    ...(property_type !== null && { property_type }),
+    ...(city !== null && { city }),
+    ...(price !== null && { price_max: price }),
+    ...(rooms !== null && { rooms_min: rooms, rooms_max: rooms }),
+    ...(area_total !== null && { area_min: area_total }),
+  };
+}
+
+type Search = { query: string; deal_type?: string; price_max?: number };
+
+const CHEAPER = /дешев|cheaper/iu;
+
+/** Price of "cheaper", as a share of the price before. */
+const CHEAPER_SHARE = 0.9;
+
+/**
+ * Applies a short message to the last search: "дешевше", "а в Києві?", "трикімнатну". A message with both a kind of
+ * property and a city is a new search.
+ */
+function followUp(
+  text: string,
+  criteria: SearchCriteria,
+  before: Question['before'],
+): Search | undefined {
+  const last = before
+    .flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []))
+    .findLast(({ name }) => name === 'search_listings')?.input as Search | undefined;
+  if (last === undefined || (criteria.namesProperty && criteria.city !== null)) return undefined;
+  const changes = filtersOf(criteria);
+  if (CHEAPER.test(text)) {
+    const price = last.price_max ?? lowestPrice(before);
+    return {
+      ...last,
+      ...(price !== undefined && { price_max: price * CHEAPER_SHARE }),
+      ...changes,
+    };
+  }
+  if (Object.keys(changes).length === 0) return undefined;
+  const { price_max: _price, ...unpriced } = last;
+  // A monthly rent is no budget for a purchase.
+  const isSameDeal = criteria.deal_type === null || criteria.deal_type === last.deal_type;
+  return {
+    ...(isSameDeal ? last : unpriced),
+    ...changes,
+    query: cutQuery(`${last.query} ${text}`),
+  };
+}
+
+function lowestPrice(before: readonly ChatMessage[]): number | undefined {
+  const found = before.findLast(
+    (message) => message.role === 'tool' && message.toolName === 'search_listings',
+  );
+  // A shortened output is no JSON.
+  const prices = Array.from(
+    found?.content.matchAll(/"price":(\d+(?:\.\d+)?)/g) ?? [],
+    ([, price]) => Number(price),
+  );
+  return prices.length === 0 ? undefined : Math.min(...prices);
+}
+
+const FOUND = {
+  uk: (shown: number, total: string) => `Знайшлося ${total}, показую ${shown}:`,
+  ru: (shown: number, total: string) => `Нашлось ${total}, показываю ${shown}:`,
+  en: (shown: number, total: string) => `${total} found, here are ${shown}:`,
+};
+const NOTHING_FOUND = {
+  uk: 'За цими умовами нічого не знайшлося. Спробуйте інший бюджет чи район.',
+  ru: 'По этим условиям ничего не нашлось. Попробуйте другой бюджет или район.',
+  en: 'Nothing was found under these conditions. Try another budget or district.',
+};
+const ROOMS = { uk: 'кімн.', ru: 'комн.', en: 'rooms' };
+const FLOOR = { uk: 'поверх', ru: 'этаж', en: 'floor' };
+
+type Listed = Readonly<Record<string, string | number | undefined>>;
+
+function answerFound(data: Parameters<MockRule['answer']>[0], language: Language): string {
+  const listings = (data['listings'] ?? []) as Listed[];
+  if (listings.length === 0) return NOTHING_FOUND[language];
+  const total = String((data['total'] as string | undefined) ?? listings.length);
+  const lines = listings.map((one, index) => `${index + 1}. ${describeListing(one, language)}`);
+  return [FOUND[language](listings.length, total), ...lines].join('\n');
+}
+
+/** Describes a listing of a tool's output in one line. */
+export function describeListing(listing: Listed, language: Language): string {
+  const { listing_id: id, title, price, currency, rooms, floor, city, district } = listing;
+  const area = listing['area_total'];
+  const parts = [
+    typeof price === 'number' ? formatPrice(price, String(currency ?? '')) : undefined,
+    typeof rooms === 'number' ? `${rooms} ${ROOMS[language]}` : undefined,
+    typeof area === 'number' ? `${formatNumber(area)} м²` : undefined,
+    floor === undefined ? undefined : `${FLOOR[language]} ${floor}`,
+    [city, district].filter(Boolean).join(', '),
+    typeof id === 'number' ? formatListingId(id) : undefined,
+  ];
+  return `${title ?? ''} — ${parts.filter(Boolean).join(', ')}`;
+}

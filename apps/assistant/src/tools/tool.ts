@@ -1,105 +1,120 @@
-import { defineModelSchema, type ToolDefinition } from '@oselya/model';
+import {
+  type ChatMessage,
+  defineModelSchema,
+  type SearchCriteria,
+  type ToolDefinition,
+} from '@oselya/model';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Permission, User } from '../access/permissions.ts';
+import type { Collector } from '../collector/client.ts';
+import type { Files } from '../files/files.ts';
 import type { MemoryChange, NoteChange } from '../memory/facts.ts';
+import type { Memory } from '../memory/memory.ts';
 
-/** The tools that a profile may list. Contract 3, Profiles. */
-export const PROFILE_TOOLS = [
-  'search_listings',
-  'similar_listings',
-  'get_listing',
-  'remember_fact',
-  'forget_fact',
-  'lookup_endpoint',
-] as const;
+/** What tools work with. */
+export type ToolServices = {
+  collector: Collector;
+  memory: Memory;
+  files: Files;
+  /** INVENTORY_FILE */
+  inventoryFile: string | undefined;
+};
 
-/** The names of all tools: those that profiles name, and that which every profile has. */
-export const TOOL_NAMES = [...PROFILE_TOOLS, 'read_file'] as const;
-
-/** See {@link TOOL_NAMES}. */
-export type ToolName = (typeof TOOL_NAMES)[number];
-
-/** For whom a tool is run, and what for. */
+/** The answer for which a tool runs. */
 export type ToolContext = {
-  /** As the provider described them at most 30 s ago. */
   user: User;
   sessionId: string;
   signal: AbortSignal;
-  /** Notes what it changes, for people to see and undo whatever becomes of the answer. */
+  /** Stores a change of memory, so that people can see and undo it whatever becomes of the answer. */
   noteChange: NoteChange;
-  /** How much it may tell the model, as JSON; what is longer is cut. */
+  /** Maximum length of the output as JSON, in bytes; the rest is cut. */
   outputBytes: number;
 };
 
-/** What a tool gives. */
+/** The result of a tool. */
 export type ToolOutput = {
-  /** For the model, as JSON. */
+  /** Output for the model, as JSON. */
   data: unknown;
-  /**
-   * What the answers after this one are told of it, where that is less: nothing that strangers wrote, since what
-   * they wrote would order things one answer later.
-   */
+  /** Output for later answers: shorter, and without strangers' texts, which could give orders one answer later. */
   kept?: unknown;
-  /** For people: what came of it, in a few words. */
+  /** The result in a few words, for people. */
   summary: string;
-  /** What it changed, for people to see and undo. */
+  /** Changes of memory, for people to see and undo. */
   changes?: readonly MemoryChange[];
 };
 
-/**
- * Something that an agent can do.
- * @property isData Whether what it gives was written by strangers: what stands there orders nobody anything.
- * @property changesMemory Whether it writes: it is not run once an answer has read what strangers wrote, who might
- *   have asked for it. It minds the signal by itself, as only it knows whether something has been changed by then.
- */
+/** An action that an agent can call. */
 export type Tool<Input extends TSchema = TSchema> = {
-  name: ToolName;
+  name: string;
   /** For the model: what it does and when to use it. */
   description: string;
   input: Input;
+  /** Whether strangers wrote the output, so that it is data and gives no orders. */
   isData: boolean;
-  changesMemory: boolean;
-  /** What it needs beside `svc.tools.use`. */
+  /** Whether it changes memory. Then it does not run in an answer that has read strangers' texts. */
+  changesMemory?: boolean;
+  /** Whether every profile has it in sessions with files, and none lists it. */
+  isForFiles?: boolean;
+  /** The permission that it needs besides `svc.tools.use`. */
   permission?: Permission;
-  /** For people: what is being done. */
+  /** The title of its step, for people. */
   title: (input: Static<Input>) => string;
   /** @throws ProblemError, or ToolError with a message for the model and the user. */
-  run: (input: Static<Input>, context: ToolContext) => Promise<ToolOutput>;
+  run: (input: Static<Input>, context: ToolContext & ToolServices) => Promise<ToolOutput>;
+  /** When and how the mock agent uses it. */
+  mock?: MockRule;
 };
 
-/** A tool that has been defined, with the check of its input. */
+/** The languages in which the mock agent answers. */
+export type Language = 'uk' | 'ru' | 'en';
+
+/** A message to the mock agent. */
+export type Question = {
+  text: string;
+  criteria: SearchCriteria;
+  language: Language;
+  /** The instructions, which list the facts of the user. */
+  system: string;
+  /** The conversation before the message. */
+  before: readonly ChatMessage[];
+};
+
+/** The use of a tool by the mock agent. */
+export type MockRule = {
+  /** Returns the input for a message that the tool serves, an answer without a call, or undefined. */
+  call: (question: Question) => object | string | undefined;
+  /** Returns an answer from the output of the tool. */
+  answer: (data: Readonly<Record<string, unknown>>, language: Language) => string;
+};
+
+/** A tool with its definition for the model and the validation of its input. */
 export type DefinedTool = Tool & {
-  /** The tool as the model is sent it. */
   definition: ToolDefinition;
-  /** What is wrong with an input, in words; nothing where it is valid. */
+  /** Returns the faults of an input. */
   faultsOf: (input: unknown) => string[];
 };
 
-/** How many faults of an input are told. */
-const MOST_FAULTS = 5;
+/** Maximum number of faults of an input that are reported. */
+const MAX_FAULTS = 5;
 
-/** Keeps a tool's input and its functions of one type, and compiles the check of its input. */
+/** Defines a tool and compiles its schema. */
 export function defineTool<Input extends TSchema>(tool: Tool<Input>): DefinedTool {
   const validator = Compile(tool.input);
-  // What is run has been checked against the schema.
-  const checked = tool as unknown as Tool;
+  const { name, description } = tool;
   return {
-    ...checked,
-    definition: {
-      name: tool.name,
-      description: tool.description,
-      input: defineModelSchema(tool.name, tool.input),
-    },
+    // Its functions get inputs that were validated against the schema.
+    ...(tool as unknown as Tool),
+    definition: { name, description, input: defineModelSchema(name, tool.input) },
     faultsOf: (input: unknown): string[] =>
       validator
         .Errors(input)
-        .slice(0, MOST_FAULTS)
+        .slice(0, MAX_FAULTS)
         .map(({ instancePath, message }) => `${instancePath || 'it'} ${message}`),
   };
 }
 
-/** A failure of a tool, in words for the model and the user. */
+/** A failure of a tool, with a message for the model and the user. */
 export class ToolError extends Error {
   override readonly name = 'ToolError';
 }

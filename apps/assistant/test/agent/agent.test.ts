@@ -5,7 +5,7 @@ import { type ChatPart, type ChatRequest, defineModelSchema } from '@oselya/mode
 import { Type } from 'typebox';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
 
-/** What a round of the model says: words, how many tokens it says they were, and tools that it asks for with an input. */
+/** A round of the model: its words, its token count, and its number of calls with their input. */
 type Round = { words?: string[]; tokens?: number | null; tools?: number; input?: object };
 
 const LOOK = {
@@ -14,7 +14,7 @@ const LOOK = {
   input: defineModelSchema('look', Type.Object({})),
 };
 
-/** Has an agent answer by rounds as they are written; what it was asked and what happened. */
+/** Has an agent answer with the rounds of a scripted model. */
 async function answer(
   rounds: readonly Round[],
   { outputTokens = 1000, contextTokens = 32_768, output = 'ok', question = 'Hi' } = {},
@@ -67,7 +67,7 @@ async function answer(
   return { asked, text, statuses, code, detail, toolsRun, rooms };
 }
 
-test('the tokens of an answer are counted over its rounds, as the server counts them or by their parts', async () => {
+test('the tokens of an answer are counted over its rounds, by the server or by parts', async () => {
   const counted = await answer([{ tools: 1, tokens: 6 }, { words: ['a', 'b', 'c'] }], {
     outputTokens: 10,
   });
@@ -83,12 +83,12 @@ test('the tokens of an answer are counted over its rounds, as the server counts 
   assert.deepEqual([uncounted.text, uncounted.code], ['ab\n\nc', 'answer_too_long']);
 });
 
-test('an answer whose tokens were spent on asking for tools ends, and runs none of them', async () => {
+test('an answer that used its tokens for calls ends without running them', async () => {
   const { asked, statuses, code } = await answer([{ tools: 2, tokens: 50 }], { outputTokens: 50 });
   assert.deepEqual([asked.length, statuses, code], [1, [], 'answer_too_long']);
 });
 
-test('a tool may tell as much as the window has room for beside the answer, and is refused where that is nothing', async () => {
+test('a tool gets the room that the window has beside the answer, and does not run without any', async () => {
   const rounds = [{ tools: 1 }, { tools: 2 }, { words: ['Done.'] }];
   const { text, statuses, asked, rooms } = await answer(rounds, {
     contextTokens: 2048,
@@ -105,7 +105,7 @@ test('a tool may tell as much as the window has room for beside the answer, and 
   assert.ok(maxOutputTokens > 400 && maxOutputTokens < 520, String(maxOutputTokens));
 });
 
-test('of tools that are asked for at once the first leaves the later room to be refused', async () => {
+test('of several calls at once each leaves room for the failure of the later ones', async () => {
   const rounds = [{ tools: 16 }, { words: ['Done.'] }];
   const { text, statuses, asked } = await answer(rounds, {
     contextTokens: 2048,
@@ -119,7 +119,7 @@ test('of tools that are asked for at once the first leaves the later room to be 
   assert.ok((asked.at(-1)?.maxOutputTokens ?? 0) > 400);
 });
 
-test('a question that leaves no room for an answer is not asked, and who asked is told how long it may be', async () => {
+test('a question that leaves no room for an answer is rejected with its maximum length', async () => {
   const question = 'ж'.repeat(16_000);
   const bounds = { contextTokens: 8192, outputTokens: 3000 };
   const { asked, code, detail = '' } = await answer([], { ...bounds, question });
@@ -133,7 +133,7 @@ test('a question that leaves no room for an answer is not asked, and who asked i
   assert.equal(longer.code, 'message_too_long');
 });
 
-test('an answer has eight rounds: in the last one the model may call no tool, and no call of it is run', async () => {
+test('an answer has eight rounds, the last one without calls', async () => {
   const asking = Array.from({ length: 7 }, () => ({ tools: 1 }));
   const last = { words: ['Enough.'], tools: 1 };
   const { asked, text, code, toolsRun } = await answer([...asking, last, { words: ['More.'] }]);
@@ -144,19 +144,19 @@ test('an answer has eight rounds: in the last one the model may call no tool, an
   assert.deepEqual([text, code, toolsRun], ['Enough.', undefined, 7]);
 });
 
-test('a model that calls a tool in spite of the choice is asked once more, without tools', async () => {
+test('a model that ignores the tool choice is asked once more, without tools', async () => {
   const rounds = Array.from({ length: 8 }, () => ({ tools: 1 }));
   const { asked, text, toolsRun } = await answer([...rounds, { words: ['Enough.'] }]);
   assert.deepEqual([asked.length, asked[8]?.tools, text, toolsRun], [9, [], 'Enough.', 7]);
 });
 
-test('an answer that has said nothing when its rounds are over has failed', async () => {
+test('an answer without a word after its rounds fails', async () => {
   const rounds = Array.from({ length: 10 }, () => ({ tools: 1 }));
   const { asked, code } = await answer(rounds);
   assert.deepEqual([asked.length, code], [9, 'model_failed']);
 });
 
-test('sixteen tools are run for one answer, however many are asked for at once', async () => {
+test('sixteen tools run for one answer', async () => {
   const rounds = [{ tools: 10 }, { tools: 10 }, { words: ['Done.'], tools: 5 }];
   const { asked, statuses, text, toolsRun } = await answer(rounds);
   assert.deepEqual(
@@ -172,7 +172,7 @@ test('sixteen tools are run for one answer, however many are asked for at once',
   );
 });
 
-test('of a round as many calls are kept as an answer may run, and the model is told once of the others', async () => {
+test('the calls of a round beyond the maximum are left out, with a note', async () => {
   const { asked, statuses, text } = await answer([{ tools: 300 }, { words: ['Done.'] }], {
     outputTokens: 4000,
   });
@@ -188,7 +188,7 @@ test('of a round as many calls are kept as an answer may run, and the model is t
   );
 });
 
-test('what is written to ask for tools is part of what an answer may be, whatever the server counts', async () => {
+test('calls count as output', async () => {
   const long = { tools: 1, input: { query: 'x'.repeat(400) } };
   const { asked, code } = await answer([long, long, { words: ['Done.'] }], { outputTokens: 250 });
   assert.deepEqual([asked[0]?.maxOutputTokens, asked.length, code], [250, 3, undefined]);
@@ -199,11 +199,11 @@ test('what is written to ask for tools is part of what an answer may be, whateve
   assert.deepEqual([endless.statuses, endless.code], [[], 'answer_too_long']);
 });
 
-/** An input with so many objects and arrays within one another. */
+/** Returns an input with nested arrays. */
 const nested = (levels: number) =>
   JSON.parse(`{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`) as object;
 
-test('a call whose input is nested deeper than anything should be ends the answer, and is not run', async () => {
+test('a call with a too deeply nested input fails the answer', async () => {
   for (const levels of [33, 200_000]) {
     const { asked, statuses, code, detail } = await answer([{ tools: 1, input: nested(levels) }]);
     assert.deepEqual([asked.length, statuses, code], [1, [], 'model_failed']);
@@ -213,7 +213,7 @@ test('a call whose input is nested deeper than anything should be ends the answe
   assert.deepEqual([fitting.statuses, fitting.text], [['done'], 'Done.']);
 });
 
-test('long parts are as many tokens as they are long, so that what is kept is bounded whatever a server sends', async () => {
+test('the length of the text is limited whatever the server sends', async () => {
   const parts = Array.from({ length: 10 }, () => 'слово'.repeat(8));
   const { text, code } = await answer([{ words: parts }], { outputTokens: 20 });
   assert.equal(code, 'answer_too_long');

@@ -3,16 +3,16 @@ import { test } from 'node:test';
 import { defineModelSchema } from '@oselya/model';
 import { Type } from 'typebox';
 import fc from 'fast-check';
-import { buildContext as build, countRecent, sharesOf } from '../../src/agent/context.ts';
-import { estimateRequest, estimateTokens } from '../../src/agent/estimate.ts';
-import { tokensOfMessage } from '../../src/agent/request.ts';
+import { buildContext as build, countRecent } from '../../src/agent/context.ts';
+import { tokensOfPart } from '../../src/agent/request.ts';
+import { divideWindow, estimateRequest, estimateTokens } from '../../src/agent/window.ts';
 
 const WINDOW = 32_768;
-const REQUEST_TOKENS = sharesOf(WINDOW, 0).request;
+const REQUEST_TOKENS = divideWindow(WINDOW, 0).request;
 
 type Chosen = Parameters<typeof build>[0];
 
-/** In a window of usual size, with what a test does not name left out. */
+/** Builds a context with defaults. */
 const buildContext = (chosen: Partial<Chosen>) =>
   build({
     system: '',
@@ -28,7 +28,7 @@ const buildContext = (chosen: Partial<Chosen>) =>
     ...chosen,
   });
 
-/** What is sent where nothing is known and nothing was said. */
+/** Tokens of an empty context. */
 const NOTHING_TOKENS = buildContext({}).tokenEstimate;
 
 const message = (content: string, tool_calls: unknown = null) => ({
@@ -41,7 +41,7 @@ const fact = (key: string, value = '') => ({ category: 'c', key, value });
 const contentsOf = ({ messages }: { messages: readonly { content: string }[] }) =>
   messages.map(({ content }) => content);
 
-test('a small conversation goes whole, in its order', () => {
+test('a small conversation is sent whole and in order', () => {
   const { context, tokenEstimate } = buildContext({
     system: 'Be kind.',
     facts: [fact('new'), fact('old')],
@@ -63,7 +63,7 @@ test('an empty conversation is sent as the instructions', () => {
   assert.match(request.system, /^Be kind\.\n\nNothing is remembered of this person yet\./);
 });
 
-test('what the assistant used takes room too', () => {
+test('used tools are counted', () => {
   const input = { query: 'a'.repeat(100) };
   const call = { id: 'c', name: 'search_listings', input, output: '[]', round: 1 };
   const [plain = 0, used = 0] = [null, [call]].map((tool_calls) => {
@@ -73,7 +73,7 @@ test('what the assistant used takes room too', () => {
   assert.ok(used > plain + 25);
 });
 
-test('tools, files and a summary take room too', () => {
+test('tools, files and a summary are counted', () => {
   const messages = [message('a')];
   const plain = buildContext({ messages }).tokenEstimate;
   const input = defineModelSchema('look', Type.Object({}));
@@ -86,7 +86,7 @@ test('tools, files and a summary take room too', () => {
   assert.equal(context.summary, 'x'.repeat(400));
 });
 
-test('of what is known in sentences the beginning goes, of files the first, and how many others there are', () => {
+test('the text about the user is cut, and files beyond their share are counted', () => {
   const { about } = buildContext({ about: 'ж'.repeat(WINDOW) }).context;
   assert.ok(about.length <= WINDOW / 8 && about.length > WINDOW / 8 - 50);
   const files = Array.from({ length: 100 }, (_, nth) => ({
@@ -102,7 +102,7 @@ test('of what is known in sentences the beginning goes, of files the first, and 
   assert.match(request.system, new RegExp(`^- and ${100 - shown} more`, 'm'));
 });
 
-test('the last question goes even where it leaves no room, and then alone', () => {
+test('a long last question is sent alone', () => {
   const long = 'a'.repeat(REQUEST_TOKENS * 8);
   const { context } = buildContext({
     facts: [fact('k', 'v')],
@@ -114,7 +114,7 @@ test('the last question goes even where it leaves no room, and then alone', () =
   assert.deepEqual([context.memory, context.about, context.summary], [[], '', '']);
 });
 
-test('where instructions take much of the window, all else shares what they leave', () => {
+test('long instructions reduce all other shares', () => {
   const facts = Array.from({ length: 50 }, (_, nth) => fact(`k${nth}`, 'v'.repeat(20)));
   const { context, tokenEstimate, recentCount } = buildContext({
     system: 'x'.repeat(4 * 1500),
@@ -140,7 +140,7 @@ test('a Cyrillic letter counts as half a token, a Latin one as a quarter', () =>
   assert.equal(estimateTokens(''), 0);
 });
 
-test('whatever there is, the latest of it goes without a gap and within its share, beside the question', () => {
+test('the latest items are sent without a gap, within their shares', () => {
   const texts = fc.array(fc.string({ maxLength: 40_000 }), { maxLength: 20 });
   const window = fc.integer({ min: 2048, max: WINDOW });
   fc.assert(
@@ -164,15 +164,15 @@ test('whatever there is, the latest of it goes without a gap and within its shar
         assert.equal(tokenEstimate, estimateRequest(request));
         const fixed = buildContext({ system, contextTokens }).tokenEstimate;
         const [question] = messages;
-        const least = fixed + (question === undefined ? 0 : tokensOfMessage(question));
-        assert.ok(tokenEstimate <= Math.max(least, sharesOf(contextTokens, fixed).request));
+        const least = fixed + (question === undefined ? 0 : tokensOfPart.message(question));
+        assert.ok(tokenEstimate <= Math.max(least, divideWindow(contextTokens, fixed).request));
       },
     ),
     { numRuns: 100 },
   );
 });
 
-test('what stays beside a summary begins with a question, and the last question always stays', () => {
+test('messages beside a summary begin with a question, and the last question stays', () => {
   const role = fc.constantFrom('user', 'assistant');
   const said = fc.record({ role, content: fc.string({ maxLength: 3000 }) });
   fc.assert(
@@ -193,7 +193,7 @@ test('what stays beside a summary begins with a question, and the last question 
   );
 });
 
-test('once summarized, what stays has room beside a summary as long as it may be', () => {
+test('messages beside a summary of maximum length fit', () => {
   const content = fc.nat(3000).map((length) => 'ж'.repeat(length));
   fc.assert(
     fc.property(

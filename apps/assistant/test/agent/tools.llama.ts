@@ -4,9 +4,7 @@ import { ProblemError } from '@oselya/kit';
 import { createModelClient } from '@oselya/model';
 import { startLlamaServer } from '@oselya/model/testing/llama';
 import { type AgentEvent, fixedLimits, runAgent } from '../../src/agent/agent.ts';
-import { PROFILE_TOOLS } from '../../src/tools/tool.ts';
-import { toDefinitions } from '../../src/tools/tools.ts';
-import { unconnectedTools } from '../helpers/unconnected-tools.ts';
+import { toDefinitions, TOOLS } from '../../src/tools/tools.ts';
 
 // The model has random weights: what it says means nothing, how the server takes it is real.
 const server = await startLlamaServer('--ctx-size', '8192', '--parallel', '1', '--alias', 'random');
@@ -22,8 +20,7 @@ const model = createModelClient({
 });
 after(() => model.close());
 
-const tools = unconnectedTools.of({ tools: [...PROFILE_TOOLS] }, { hasFiles: true });
-const definitions = toDefinitions(tools);
+const definitions = toDefinitions(TOOLS);
 const messages = [{ role: 'user', content: 'Знайди квартиру у Львові.' }] as const;
 
 type Completion = {

@@ -6,19 +6,18 @@ import fc from 'fast-check';
 import { Type } from 'typebox';
 import { fixedLimits, runAgent } from '../../src/agent/agent.ts';
 import { buildContext } from '../../src/agent/context.ts';
-import { estimateRequest } from '../../src/agent/estimate.ts';
-import { summaryRequest } from '../../src/agent/summarize.ts';
+import { estimateRequest } from '../../src/agent/window.ts';
+import { summaryRequest } from '../../src/agent/summaries.ts';
 import { makeTitle } from '../../src/agent/title.ts';
 import { mostAnswerTokens } from '../../src/config.ts';
-import { createToolBox } from '../../src/tools/run-tool.ts';
 import { defineTool } from '../../src/tools/tool.ts';
-import { toDefinitions } from '../../src/tools/tools.ts';
+import { createToolBox, toDefinitions } from '../../src/tools/tools.ts';
 import { userOf } from '../helpers/people.ts';
 
 const { signal } = new AbortController();
 const USER = userOf('u-olena', ['svc.tools.use']);
 
-/** Of letters that take one to four bytes, and twice as many in JSON. */
+/** Texts of letters of one to four bytes. */
 const text = (maxLength: number) =>
   fc
     .tuple(fc.constantFrom('x', 'ж', '語', '🏠', '"', '\n', 'слово '), fc.nat(maxLength))
@@ -26,7 +25,7 @@ const text = (maxLength: number) =>
 
 const outputs = fc.array(text(40_000), { minLength: 1, maxLength: 5 });
 
-/** What the model says in one round: parts of text, and tools that it asks for with an input. */
+/** A round of the model: parts of text, and calls. */
 const round = fc.record({
   words: fc.array(fc.oneof(text(60), text(3000)), { maxLength: 3 }),
   calls: fc.array(
@@ -83,7 +82,7 @@ const conversation = fc
 
 type Chosen = typeof conversation extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** A tool whose outputs are as they are written, one after another. */
+/** Tools with scripted outputs. */
 function toolsWith(told: readonly string[]) {
   let calls = 0;
   const tool = (name: 'search_listings' | 'remember_fact', changesMemory: boolean) =>
@@ -102,7 +101,7 @@ function toolsWith(told: readonly string[]) {
   return [tool('search_listings', false), tool('remember_fact', true)];
 }
 
-/** Answers a conversation by the rounds of a model that heeds no limit; gives what it was asked, and how it ended. */
+/** Answers a conversation with the rounds of a model that obeys no limit. */
 async function answer({
   contextTokens,
   outputTokens,
@@ -133,6 +132,7 @@ async function answer({
   }
   const box = createToolBox({
     tools,
+    services: {} as never,
     sessionId: 's',
     currentUser: () => Promise.resolve(USER),
     log: { warn: () => undefined },
@@ -157,7 +157,7 @@ async function answer({
   return { asked, code, written, request, tokenEstimate };
 }
 
-test('whatever was said and tools give, a request and what may be written to it fit into the window together', async () => {
+test('a request and the answer to it fit into the window together', async () => {
   const codes = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(conversation, async (chosen) => {
@@ -175,13 +175,13 @@ test('whatever was said and tools give, a request and what may be written to it 
         ['completed', 'message_too_long', 'answer_too_long', 'model_failed'].includes(code),
       );
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
   // What is tried is of both kinds.
   assert.ok((codes.get('completed') ?? 0) > 10 && (codes.get('message_too_long') ?? 0) > 10);
 });
 
-test('so do requests for summaries, each of at least one message, and for titles', async () => {
+test('requests for summaries and titles fit into the window', async () => {
   const { signal: unaborted } = new AbortController();
   const tokens = fc.record({
     contextTokens: fc.integer({ min: 2048, max: 40_000 }),
@@ -206,6 +206,6 @@ test('so do requests for summaries, each of at least one message, and for titles
       assert.ok(title !== undefined);
       assert.ok(estimateRequest(title) + (title.maxOutputTokens ?? Infinity) <= 2048);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });

@@ -4,7 +4,7 @@ import { createLogger, createServer } from '@oselya/kit';
 import type { ChatPart, ChatRequest } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { sql } from 'kysely';
-import { fixedLimits } from '../../src/agent/index.ts';
+import { fixedLimits } from '../../src/agent/agent.ts';
 import { createChat } from '../../src/chat/chat.ts';
 import { chatLifecycle } from '../../src/chat/lifecycle.ts';
 import { createChatMetrics } from '../../src/chat/metrics.ts';
@@ -151,8 +151,9 @@ async function midAnswer({ shutdownMs, on = db }: { shutdownMs: number; on?: typ
   const chat = createChat({
     db: on,
     model: { streamChat },
-    memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
-    tools: { of: () => [] },
+    services: {
+      memory: { latestFacts: () => Promise.resolve([]), summaryOf: () => Promise.resolve('') },
+    } as never,
     contextTokens: 8192,
     profiles: await openFolder(SHIPPED_PROFILES),
     limits: { ...fixedLimits, outputTokens: 100, ms: 600_000 },

@@ -46,7 +46,7 @@ test('a session whose profile is gone goes on with the usual one, as its context
     system: sent.messages[0]?.content,
     tools: sent.tools?.map(({ function: { name } }) => name),
   };
-  assert.deepEqual(asked.tools, ['search_listings', 'remember_fact']);
+  assert.deepEqual(asked.tools, ['remember_fact', 'search_listings']);
   assert.equal(asked.model, 'usual-model');
   const { request } = context;
   assert.deepEqual(

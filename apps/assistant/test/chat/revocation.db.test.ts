@@ -119,7 +119,7 @@ async function endsWithRefusal(talker: Talker, summary: string): Promise<void> {
 
 /** What a tool is refused with that a profile for admins has run for somebody else. */
 const FOR_ADMINS =
-  'For administrators only. This profile needs the role `admin`. Begin a session with another one.';
+  'For administrators only. This profile needs the role `admin`. Start a session with another profile.';
 
 test('who loses svc.tools.use between two tools of one answer has the first run, and not the second', async (t) => {
   const sid = await stage.signIn('u-ivan');

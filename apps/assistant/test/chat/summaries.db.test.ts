@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { sql } from 'kysely';
 import { MAX_MESSAGES } from '../../src/agent/context.ts';
-import { summarizeEarlier } from '../../src/agent/summarize.ts';
+import { summarizeEarlier } from '../../src/agent/summaries.ts';
 import { listMessages } from '../../src/sessions/messages.sql.ts';
 import { person } from '../helpers/people.ts';
 import { type Conversation, gate } from '../helpers/scripted-model.ts';

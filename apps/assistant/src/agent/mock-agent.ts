@@ -1,0 +1,85 @@
+import { type MockAgent, readSearchCriteria, type Reply } from '@oselya/model';
+import { shortenText } from '../text.ts';
+import { TOOLS } from '../tools/tools.ts';
+import type { Language } from '../tools/tool.ts';
+import { SUMMARY_SYSTEM } from './summaries.ts';
+import { TITLE_SYSTEM } from './title.ts';
+
+const IS_MOCK = {
+  uk: 'Відповідає пробна модель: вона знає лише прості правила. Справжню модель вмикає MODEL_MODE=openai (docs/models.md).',
+  ru: 'Отвечает пробная модель: она знает только простые правила. Настоящую модель включает MODEL_MODE=openai (docs/models.md).',
+  en: 'The mock model answers: it knows simple rules only. MODEL_MODE=openai turns a real model on (docs/models.md).',
+};
+const HELP = {
+  uk: 'Напишіть, що шукаєте: місто, оренда чи купівля, скільки кімнат і який бюджет. Наприклад: «двокімнатна у Львові до 15000 грн».',
+  ru: 'Напишите, что ищете: город, аренда или покупка, сколько комнат и какой бюджет. Например: «двухкомнатная во Львове до 15000 грн».',
+  en: 'Say what you look for: the town, to rent or to buy, how many rooms, and your budget. For example: "two rooms in Lviv up to 15000 UAH".',
+};
+const FAILED = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
+
+/**
+ * Answers by the tools' own rules: the first tool that serves a message is called, and puts its output into words. The
+ * first answer of a conversation says that the mock gives it. Equal conversations get equal answers.
+ */
+export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
+  const asked = messages.findLastIndex(({ role }) => role === 'user');
+  const text = messages[asked]?.content ?? '';
+  if (system.startsWith(TITLE_SYSTEM)) return { text: shortenText(oneLine(text), TITLE_LENGTH) };
+  if (system.startsWith(SUMMARY_SYSTEM)) return { text: summaryOf(text) };
+  const criteria = readSearchCriteria(text);
+  const language: Language =
+    criteria.language === 'ru' || criteria.language === 'en' ? criteria.language : 'uk';
+  const before = messages.slice(0, asked);
+  const isFirst = before.every(({ role }) => role !== 'user');
+  const answer = (words: string): Reply => ({
+    text: isFirst ? `${words}\n\n${IS_MOCK[language]}` : words,
+  });
+
+  const results = messages.slice(asked).flatMap((message) => {
+    if (message.role !== 'tool') return [];
+    const data = parse(message.content);
+    if (typeof data['error'] === 'string') return [`${FAILED[language]}: ${data['error']}.`];
+    const tool = TOOLS.find(({ name }) => name === message.toolName);
+    return [tool?.mock?.answer(data, language) ?? HELP[language]];
+  });
+  if (results.length > 0) return answer(results.join('\n'));
+
+  for (const { name, mock } of TOOLS) {
+    const input = mock?.call({ text, criteria, language, system, before });
+    if (typeof input === 'string') return answer(input);
+    if (input === undefined) continue;
+    if (!tools.includes(name)) break;
+    // The same question gets the same id.
+    return { toolCalls: [{ id: `call-${asked}-${name}`, name, input }] };
+  }
+  return answer(HELP[language]);
+};
+
+/** Parses the output of a tool; a shortened one is no JSON and counts as empty. */
+function parse(content: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(content) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
+}
+
+const TITLE_LENGTH = 47;
+
+/** Number of the user's latest messages in a summary, and the maximum length of each. */
+const SUMMARY_LINES = 20;
+const LINE_LENGTH = 80;
+
+const oneLine = (text: string) => text.replace(/\s+/gu, ' ').trim();
+
+/** Returns the latest messages of the user, one on a line. */
+function summaryOf(data: string): string {
+  const { summary_so_far: before, messages } = JSON.parse(data) as {
+    summary_so_far: string;
+    messages: { role: string; text: string }[];
+  };
+  const lines = messages
+    .filter(({ role }) => role === 'user')
+    .map(({ text }) => `- ${oneLine(text).slice(0, LINE_LENGTH)}`);
+  return [...before.split('\n').filter(Boolean), ...lines].slice(-SUMMARY_LINES).join('\n') || '-';
+}

@@ -1,0 +1,113 @@
+import { type Logger, StartError } from '@oselya/kit';
+import {
+  createModelClient,
+  type ModelCallEvent,
+  type ModelClient,
+  ModelError,
+  PROBE_PREFIX,
+  startProbes,
+} from '@oselya/model';
+import { Counter, Histogram, type Registry } from 'prom-client';
+import type { Config } from '../config.ts';
+import { toDefinitions, TOOLS } from '../tools/tools.ts';
+import { mockAgent } from './mock-agent.ts';
+
+/**
+ * Opens the configured model. Contract 1.
+ * @throws StartError for settings that the model client rejects.
+ */
+export function openModel(
+  config: Config,
+  { registry, log }: { registry: Registry; log: Logger },
+): ModelClient {
+  const count = createModelMetrics(registry);
+  try {
+    return createModelClient({
+      mode: config.MODEL_MODE,
+      baseUrl: config.MODEL_BASE_URL,
+      apiKey: config.MODEL_API_KEY,
+      chat: config.MODEL_CHAT,
+      timeoutMs: config.MODEL_TIMEOUT_MS,
+      mockAgent,
+      observe(event) {
+        count(event);
+        const { operation, outcome, durationMs, reason } = event;
+        if (outcome === 'ok' || outcome === 'MODEL_ABORTED') return;
+        const duration_ms = Math.round(durationMs);
+        log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
+      },
+      // The collector embeds.
+      embedding: false,
+      embeddingDimensions: 1,
+    });
+  } catch (error) {
+    if (error instanceof ModelError) throw new StartError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** Creates the metrics of requests to the model, and returns the function that counts an attempt. */
+function createModelMetrics(registry: Registry): (event: ModelCallEvent) => void {
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'assistant_model_requests_total',
+    help: 'Requests to the model server, each attempt counted.',
+    labelNames: ['operation', 'outcome'],
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'assistant_model_request_duration_seconds',
+    help: 'Time of one request to the model server, to the end of its answer.',
+    labelNames: ['operation'],
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
+    registers,
+  });
+  const tokens = new Counter({
+    name: 'assistant_model_tokens_total',
+    help: 'Tokens that the model server counted, in ("input") and out ("output").',
+    labelNames: ['operation', 'direction'],
+    registers,
+  });
+  return ({ operation, outcome, durationMs, inputTokens, outputTokens }) => {
+    requests.inc({ operation, outcome });
+    duration.observe({ operation }, durationMs / 1000);
+    tokens.inc({ operation, direction: 'input' }, inputTokens ?? 0);
+    tokens.inc({ operation, direction: 'output' }, outputTokens ?? 0);
+  };
+}
+
+/** Maximum tokens of a probe: enough for a model that reasons a little before it calls a tool. */
+const PROBE_TOKENS = 1_000;
+
+/**
+ * Probes in the background whether the chat model calls tools, without running them. The mock is not probed.
+ * @returns `close` aborts the probe.
+ */
+export function probeTools(
+  config: Pick<Config, 'MODEL_MODE'>,
+  {
+    model,
+    log,
+  }: {
+    model: Pick<ModelClient, 'streamChat' | 'chatModel'>;
+    log: Pick<Logger, 'info' | 'warn'>;
+  },
+): { close: () => Promise<void> } {
+  async function run(signal: AbortSignal): Promise<void> {
+    const parts = model.streamChat({
+      operation: 'probe',
+      system: `${PROBE_PREFIX} Search property listings with your tools.`,
+      messages: [{ role: 'user', content: 'Знайди двокімнатну квартиру у Львові.' }],
+      tools: toDefinitions(TOOLS),
+      maxOutputTokens: PROBE_TOKENS,
+      signal,
+    });
+    for await (const part of parts) if (part.type === 'tool_call') return;
+    const message = `MODEL_CHAT (${model.chatModel}) answered a search without calling a tool.`;
+    throw new ModelError('MODEL_INVALID_OUTPUT', message);
+  }
+  const advice =
+    'The assistant needs a MODEL_CHAT that calls tools: docs/models.md, The assistant.';
+  const probes = config.MODEL_MODE === 'mock' ? [] : [{ name: 'tools', run, advice }];
+  return startProbes(probes, log);
+}

@@ -1,0 +1,104 @@
+import { Type } from 'typebox';
+import { describeChange } from '../memory/facts.ts';
+import { storableText } from '../schema.ts';
+import { defineTool, type MockRule, type Question } from './tool.ts';
+
+const factName = {
+  category: storableText({
+    minLength: 1,
+    maxLength: 100,
+    description: 'such as home, budget, people, way_to_work',
+  }),
+  key: storableText({
+    minLength: 1,
+    maxLength: 100,
+    description: 'what it is about, such as district, most_rent, pets; the same for the same thing',
+  }),
+};
+
+const REMEMBER = /^\s*(?:запам.?ятай|запомни|remember)[\s,:—-]*(?:що|что|that)?\s*(.+)$/isu;
+const FORGET = /^\s*(?:забудь|forget)[\s,:—-]*(?:про|about)?\s*(.+)$/isu;
+
+const REMEMBERED = { uk: 'Запамʼятовано', ru: 'Запомнено', en: 'Remembered' };
+const FORGOTTEN = { uk: 'Забуто', ru: 'Забыто', en: 'Forgotten' };
+const NOTHING_TO_FORGET = {
+  uk: 'Про це нічого не запамʼятовано.',
+  ru: 'Об этом ничего не запомнено.',
+  en: 'Nothing of that is remembered.',
+};
+
+const answerWith =
+  (member: string, words: typeof REMEMBERED): MockRule['answer'] =>
+  (data, language) => {
+    const { key, value } = (data[member] ?? {}) as { key?: string; value?: string };
+    return `${words[language]}: ${key} — ${value}.`;
+  };
+
+/** Writes a fact of the user. */
+export const rememberFact = defineTool({
+  name: 'remember_fact',
+  description:
+    'Remembers something that the person wants and that will hold next time, such as town, districts, budget, pets. The person sees it and can undo it. A fact of the same category and key is written over.',
+  input: Type.Object(
+    { ...factName, value: storableText({ minLength: 1, maxLength: 500 }) },
+    { additionalProperties: false },
+  ),
+  isData: false,
+  changesMemory: true,
+  permission: 'svc.memory.read_own',
+  title: ({ category, key, value }) => `Remembering ${category}/${key}: ${value}`,
+  async run({ category, key, value }, { memory, user, sessionId, signal, noteChange: note }) {
+    const fact = { category, key, value, sourceSessionId: sessionId };
+    const { previous = null } = await memory.putFact(user, fact, { signal, note });
+    const change = { category, key, value, previous };
+    return {
+      data: { remembered: { category, key, value } },
+      summary: describeChange(change),
+      changes: previous === value ? [] : [change],
+    };
+  },
+  mock: {
+    call({ text, criteria: { city, price } }) {
+      const said = REMEMBER.exec(text)?.[1];
+      if (said === undefined) return undefined;
+      const word = /\p{L}[\p{L}\p{N}]*/u.exec(said)?.[0]?.slice(0, 100).toLowerCase() ?? 'note';
+      const key = city !== null ? 'city' : price !== null ? 'budget' : word;
+      return { category: 'wishes', key, value: said.trim().slice(0, 500) };
+    },
+    answer: answerWith('remembered', REMEMBERED),
+  },
+});
+
+/** Deletes a fact of the user. */
+export const forgetFact = defineTool({
+  name: 'forget_fact',
+  description: 'Forgets something that was remembered, when the person asks for it.',
+  input: Type.Object(factName, { additionalProperties: false }),
+  isData: false,
+  changesMemory: true,
+  permission: 'svc.memory.read_own',
+  title: ({ category, key }) => `Forgetting ${category}/${key}`,
+  async run({ category, key }, { memory, user, signal, noteChange: note }) {
+    const previous = await memory.deleteFact(user, { category, key }, { signal, note });
+    const change = { category, key, value: null, previous };
+    return {
+      data: { forgotten: { category, key, value: previous } },
+      summary: describeChange(change),
+      changes: [change],
+    };
+  },
+  mock: {
+    call({ text, system, language }: Question) {
+      const said = FORGET.exec(text)?.[1];
+      if (said === undefined) return undefined;
+      const words = said.toLowerCase().match(/\p{L}{3,}/gu) ?? [];
+      for (const [, category, key, value] of system.matchAll(/^- ([^/\n]+)\/([^:\n]+): (.*)$/gmu)) {
+        const fact = `${key} ${value}`.toLowerCase();
+        // Endings differ, so words are compared by their beginnings.
+        if (words.some((word) => fact.includes(word.slice(0, 4)))) return { category, key };
+      }
+      return NOTHING_TO_FORGET[language];
+    },
+    answer: answerWith('forgotten', FORGOTTEN),
+  },
+});
