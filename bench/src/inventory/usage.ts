@@ -1,7 +1,6 @@
 // Loaded into a command before its own code (node --import): writes what the process used, when it ends,
 // into the file that OSELYA_BENCH_USAGE names.
-import { writeFileSync } from 'node:fs';
-import { peakBytes } from '../../../packages/inventory/test/support/peak-bytes.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 /** What a process used in all. */
 export type Usage = {
@@ -18,4 +17,12 @@ if (file !== undefined) {
     const usage: Usage = { cpuMs: (userCPUTime + systemCPUTime) / 1000, peakMB };
     writeFileSync(file, JSON.stringify(usage));
   });
+}
+
+/** Returns the peak memory. `resourceUsage` may report the parent process (getrusage(2)); Linux has the own figure. */
+function peakBytes(): number {
+  if (process.platform !== 'linux') return 1024 * process.resourceUsage().maxRSS;
+  const [, kilobytes] =
+    /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return 1024 * Number(kilobytes);
 }

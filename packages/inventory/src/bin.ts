@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import { runInventoryProcess } from './process.ts';
+import { runInventoryProcess } from './cli.ts';
 
-// The command of the package where it is installed alone.
+// The command of the package when it is installed alone.
 process.exitCode = await runInventoryProcess(process.argv.slice(2), {
   stdin: process.stdin,
   stdout: process.stdout,

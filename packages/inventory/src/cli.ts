@@ -1,19 +1,19 @@
+import { setFlagsFromString } from 'node:v8';
 import manifest from '../package.json' with { type: 'json' };
-import type { Entry } from './command/command.ts';
+import { type Command, type InventoryIo, UsageError } from './command/command.ts';
 import { maskCredentials } from './credentials.ts';
-import type { InventoryIo } from './io.ts';
-import { UsageError } from './command/usage-error.ts';
 import { Printer, WriteError } from './output/printer.ts';
-import { visible } from './output/visible.ts';
+import { visible } from './text.ts';
 
-/** The commands in the order in which help lists them. */
+/** A command in the list of all; its module is loaded on demand. */
+type Entry = { usage: string; summary: string; load: () => Promise<Command> };
+
 const commands = new Map<string, Entry>([
   [
     'validate',
     {
       usage: 'FILE...',
       summary: 'check inventories against endpoint.schema.json',
-      keepsNoRecords: true,
       load: async () => (await import('./command/validate.ts')).validate,
     },
   ],
@@ -37,7 +37,7 @@ const commands = new Map<string, Entry>([
     'report',
     {
       usage: 'FILE',
-      summary: 'print a page, or a table, of what an inventory holds',
+      summary: 'print a page or a table of an inventory',
       load: async () => (await import('./command/report.ts')).report,
     },
   ],
@@ -67,16 +67,10 @@ const commands = new Map<string, Entry>([
   ],
 ]);
 
-const WIDTH = 18;
-
-/** Whether the command that is called reads records one after another, and keeps none of them. */
-export function keepsNoRecords([called = '']: readonly string[]): boolean {
-  return commands.get(called)?.keepsNoRecords ?? false;
-}
-
 /**
- * Runs `oselya inventory` with the arguments after that name and gives the exit status: 0, 1 when
- * something is wrong with an inventory, 2 for what cannot be read or written and for wrong use (Contract 5).
+ * Runs `oselya inventory` with the arguments after that name.
+ * @returns The exit status: 0, 1 for problems of an inventory, 2 for failures to read or write and for wrong use
+ * (Contract 5).
  */
 export async function runInventory(argv: string[], io: InventoryIo): Promise<number> {
   const name = io.name ?? 'oselya inventory';
@@ -84,19 +78,18 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
   const entry = commands.get(called ?? '');
   const prefix = entry === undefined ? name : `${name} ${called}`;
   const out = new Printer(io.stdout);
-  // Where nobody reads what went wrong, as after `2>&1 | head`, the exit status tells it.
+  // When nobody reads standard error, the exit status remains.
   io.stderr.on('error', () => undefined);
-  const tell = (message: string) =>
+  const log = (message: string) =>
     void io.stderr.write(`${visible(maskCredentials(`${prefix}: ${message}`))}\n`);
   try {
     const status = await run();
     await out.end();
     return status;
   } catch (error) {
-    if (error instanceof UsageError && error.see !== undefined) {
-      tell(`${error.message}; see ${name} ${error.see}`);
-    } else if (error instanceof UsageError || error instanceof WriteError) tell(error.message);
-    else throw error;
+    if (!(error instanceof UsageError || error instanceof WriteError)) throw error;
+    const see = error instanceof UsageError ? error.see : undefined;
+    log(see === undefined ? error.message : `${error.message}; see ${name} ${see}`);
     return 2;
   }
 
@@ -104,7 +97,13 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
     if (entry === undefined) {
       if (called === '--version' || called === '-V') await out.write(`${manifest.version}\n`);
       else if (isHelp(argv)) await out.write(helpOf(name));
-      else throw unknownCommand(called);
+      else {
+        const problem =
+          called === undefined
+            ? 'no command is given'
+            : `there is no command ${JSON.stringify(called)}`;
+        throw new UsageError(problem, { see: '--help' });
+      }
       return 0;
     }
     const command = await entry.load();
@@ -112,13 +111,13 @@ export async function runInventory(argv: string[], io: InventoryIo): Promise<num
       await out.write(`Usage: ${prefix} [options] ${entry.usage}\n\n${command.help}`);
       return 0;
     }
-    return command.run(rest, { io, out, tell });
+    return command.run(rest, { io, out, log });
   }
 }
 
 function helpOf(name: string): string {
   const list = Array.from(commands, ([called, { usage, summary }]) => {
-    return `  ${`${called} ${usage}`.padEnd(WIDTH)} ${summary}\n`;
+    return `  ${`${called} ${usage}`.padEnd(18)} ${summary}\n`;
   });
   return `Usage: ${name} COMMAND [options]
 
@@ -132,15 +131,46 @@ See ${name} COMMAND --help for the options of a command.
 `;
 }
 
-/** Help is asked for by itself, or among the options of a command; after `--` there are only files. */
+/** After `--` there are only files. */
 function isHelp(args: readonly string[]): boolean {
   const end = args.indexOf('--');
   const options = end === -1 ? args : args.slice(0, end);
   return options.includes('--help') || options.includes('-h');
 }
 
-function unknownCommand(called: string | undefined): UsageError {
-  const message =
-    called === undefined ? 'no command is given' : `there is no command ${JSON.stringify(called)}`;
-  return new UsageError(message, { see: '--help' });
+/**
+ * Keeps the heap small for the rest of the process. V8 grows it for programs that keep what they create; a check
+ * drops each record and is as fast with a small heap. Programs that keep all records become much slower.
+ */
+export function keepHeapSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+  setFlagsFromString('--heap-growing-percent=10');
+  setFlagsFromString('--optimize-for-size');
+}
+
+/** An internal error must not look like an invalid inventory. */
+const INTERNAL_ERROR = 2;
+
+/**
+ * Runs `oselya inventory` as the purpose of its process (docs/adr/0022-size-of-a-record.md). It reports internal
+ * errors, unhandled ones included.
+ * @returns The exit status as of {@link runInventory}; 2 for an internal error.
+ */
+export async function runInventoryProcess(argv: string[], io: InventoryIo): Promise<number> {
+  const report = (error: unknown) => {
+    const details = error instanceof Error ? (error.stack ?? String(error)) : String(error);
+    io.stderr.write(`${io.name ?? 'oselya inventory'}: internal error: ${details}\n`);
+    return INTERNAL_ERROR;
+  };
+  const exit = (error: unknown) => process.exit(report(error));
+  // All other commands keep records or ids.
+  if (argv[0] === 'validate') keepHeapSmall();
+  process.once('uncaughtException', exit);
+  try {
+    return await runInventory(argv, io);
+  } catch (error) {
+    return report(error);
+  } finally {
+    process.off('uncaughtException', exit);
+  }
 }

@@ -1,270 +1,128 @@
-import { isSecretName } from './secret-names.ts';
-
-/** What is shown in place of a credential. */
+/** What replaces a credential in output. */
 const MASK = '***';
 
-/** A part of a text, from an offset to the one before `end`. */
-type Range = { start: number; end: number };
-
-/** Which ends of a text are not those of what it was taken from. */
-export type Cut = { isCutBefore?: boolean; isCutAfter?: boolean };
-
-/** What addresses are written in one piece of. Single quotes and backticks may be in a password (RFC 3986 §3.2.1). */
-const WORD = /[^\s"<>]+/g;
-
-/** The signs of addresses, as JSON may write them as well; browsers take `\` for `/`. */
-const SLASH = String.raw`(?:\\u00(?:2f|5c)|[/\\])`;
-const COLON = String.raw`(?::|\\u003a)`;
-const AT = String.raw`(?:@|\\u0040)`;
+/** A part of a text, from `start` to before `end`. */
+export type Range = { start: number; end: number };
 
 /**
- * What a user and password may follow: a scheme with slashes, one of those after which browsers need none
- * (https://url.spec.whatwg.org/#special-scheme), or slashes at the beginning.
+ * Normalized names of parameters with secret values. They are whole names, so that `max_tokens` and `tokenizer`
+ * are not among them.
  */
-const START = new RegExp(
-  String.raw`(?<![a-z])(?:https?|wss?|ftp)${COLON}${SLASH}*|${COLON}${SLASH}{2,}|(?<=^|[=,;(])${SLASH}{2,}`,
-  'gi',
+const SECRET_NAMES = new Set(
+  `
+  token accesstoken apitoken authtoken idtoken jobtoken oauthtoken
+  privatetoken refreshtoken securitytoken sessiontoken xamzsecuritytoken
+  xauthtoken sastoken bottoken deploytoken logintoken personalaccesstoken
+  pass passphrase passwd password pw pwd userpassword dbpassword
+  sslpassword keystorepassword truststorepassword sslkeypassword
+  secret appsecret clientsecret consumersecret sharedsecret webhooksecret
+  secretkey secretaccesskey awssecretaccesskey
+  key accesskey accountkey apikey appkey authkey clientkey consumerkey
+  functionskey licensekey privatekey sharedkey sharedaccesskey xapikey
+  subscriptionkey ocpapimsubscriptionkey awsaccesskeyid
+  sig signature hmac oauthsignature sharedaccesssignature
+  xamzsignature xgoogsignature credential credentials xamzcredential
+  xgoogcredential auth authorization bearer jwt otp
+  session sessionid sid jsessionid phpsessid
+  `
+    .trim()
+    .split(/\s+/),
 );
 
-/** Where the part of an address ends that has a user in it. */
-const AUTHORITY_END = new RegExp(String.raw`${SLASH}|[?#]`, 'i');
-
-/** A colon with what is no port after it, and not within the brackets of an address of IPv6. */
-const PASSWORD = new RegExp(String.raw`^(?!\[).*?${COLON}(?!\d{0,5}(?:$|[^\w:]))`, 'is');
-
 /**
- * `user:password@host` by itself, where a port, a path or a bracket follows: without, it may be anything, such as
- * `npm:package@1.2`. Its parts are bounded, so that it takes little time in any text.
+ * Returns an expression for the user and password before the `@` of an address with `//` (RFC 3986 §3.2.1). JSON
+ * and JSON pointers may escape slashes. A password that is not a port may contain slashes itself; its length bounds the time.
+ * @param ends The characters that end an address.
  */
-const BARE = new RegExp(
-  String.raw`(?<=^|[/=,;('\u0060])(?!(?:acct|im|mailto|sips?|xmpp):)[^:/\\=,;(@]{1,128}${COLON}[^/\\]{1,256}(?=${AT}[^@:/\\(,;]{1,255}(?::\d{1,5}(?!\w)|[/\\(]))`,
-  'gi',
-);
+function userinfo(ends: string): RegExp {
+  const slashes = String.raw`(?:\\?/|~1){2}`;
+  const start = String.raw`(?<=:${slashes}|(?:^|[\s"<>=,;(])${slashes})`;
+  const password = String.raw`[^${ends}/?#:@[\\]*:(?!\d{0,5}(?:[^\w:]|$))[^${ends}]{0,1024}`;
+  return new RegExp(String.raw`${start}(?:[^${ends}/?#\\]+|${password})(?=@)`, 'g');
+}
 
-/** The name of a parameter, with what stands before and behind it. */
-const PARAMETER = /([?&#;]|\\u0026)([^=&#?;\\]{1,64})(?:=|\\u003d)/gi;
+const USERINFO = userinfo(String.raw`\s"<>`);
+/** The same for a text that is one address. */
+const ADDRESS_USERINFO = userinfo(String.raw`\n`);
 
-/** Where the value of a parameter ends; one that is a secret may have signs in it that it should not have. */
-const VALUE_END = /[?&#;]|\\u0026/g;
-const SECRET_END = /[&#]|\\u0026/g;
+/** `user:password` before `@host` and a port, path or bracket. Without those it may be `npm:package@1.2`. */
+const BARE =
+  /(?<=^|[\s"<>/=,;('`])(?!(?:acct|im|mailto|sips?|xmpp):)[^\s"<>:/\\=,;(@]{1,128}:[^\s"<>/\\]{1,256}(?=@[^\s"<>@:/\\(,;]{1,255}(?::\d{1,5}(?!\w)|[/\\(]))/gi;
+
+/** The separator and name of a parameter. Some writers of JSON escape `&`. */
+const PARAMETER = /(?:[?&#;]|\\u0026)([^\s"<>=&#?;\\]{1,64})=/g;
+const SECRET_VALUE = /(?:(?!\\u0026)[^\s"<>&#])+/y;
 
 /**
- * A text in which the credentials of addresses are not to be read: the user name and password before `@` (RFC 3986
- * §3.2.1), and the values of parameters that are named as secrets are, such as `token` or `api_key`. It takes time
- * in proportion to the text.
+ * Masks the credentials of addresses in a text: users and passwords before `@`, and parameters with names such as
+ * `token`. The time is proportional to the length.
  */
 export function maskCredentials(text: string): string {
   return hide(text, credentialRanges(text));
 }
 
-/** The same for an id of a record, in which `ssh:root@host:22` stands for an endpoint. */
+/** Masks the id of a record, in which `ssh:root@host:22` is an endpoint and not a password. */
 export function maskId(id: string): string {
-  return hide(id, credentialRanges(id, { isId: true }));
+  return hide(id, credentialRanges(id, true));
 }
 
-/**
- * The two sides of a place in a text, each masked. What a cut has left of an address is masked as well, since
- * nobody knows what was around it.
- */
-export function maskAround(
-  text: string,
-  at: number,
-  { isId = false, ...cut }: Cut & { isId?: boolean },
-): { left: string; right: string } {
-  const ranges = inOrder([...cutRanges(text, cut), ...credentialRanges(text, { isId })]);
-  const within = (from: number, to: number) =>
-    ranges
-      .filter(({ start, end }) => end > from && start < to)
-      .map(({ start, end }) => ({
-        start: Math.max(start, from) - from,
-        end: Math.min(end, to) - from,
-      }));
-  return {
-    left: hide(text.slice(0, at), within(0, at)),
-    right: hide(text.slice(at), within(at, text.length)),
-  };
-}
-
-/**
- * A copy of a parsed JSON value in which all texts, names of properties too, are masked. Names that become the same
- * by it get a number.
- */
+/** Returns a copy of a JSON value in which all strings and keys are masked. */
 export function maskValue(value: unknown): unknown {
   if (typeof value === 'string') return maskCredentials(value);
   if (Array.isArray(value)) return value.map(maskValue);
   if (typeof value !== 'object' || value === null) return value;
-  const shown = new Map<string, unknown>();
-  for (const [key, part] of Object.entries(value)) {
-    const name = maskCredentials(key);
-    let free = name;
-    for (let number = 2; shown.has(free); number += 1) free = `${name} (${number})`;
-    shown.set(free, maskValue(part));
-  }
-  return Object.fromEntries(shown);
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]) => [maskCredentials(key), maskValue(part)]),
+  );
 }
 
-/** A copy of a record, or of what is known of one, in which all texts are masked, and the id as an id. */
+/** Returns a copy of a record in which all strings are masked. */
 export function maskRecord<T extends { id: string; url?: string | undefined }>(record: T): T {
   const { id, url } = record;
   return {
-    // Masked texts are texts, so it stays what it is.
+    // Masking keeps the types of all values.
     ...(maskValue(record) as T),
     id: maskId(id),
-    ...(url !== undefined && { url: maskAddress(url) }),
+    ...(url !== undefined && {
+      url: maskCredentials(hide(url, rangesOf(ADDRESS_USERINFO, url))),
+    }),
   };
 }
 
-/** A whole address, in which a password may have spaces and quotes too, as browsers read it. */
-function maskAddress(url: string): string {
-  return maskCredentials(hide(url, inOrder([...userinfoRanges(url), ...secretRanges(url)])));
-}
-
-/** An address without its user name, its password and its secret parameters, for what is going to ask it. */
+/** Returns an address without its user, password and secret parameters. */
 export function withoutCredentials(written: string): string {
-  const plain = written.trim();
-  const users = userinfoRanges(plain).map(({ start, end }) => ({
-    start,
-    // The sign behind it goes as well, which JSON may write as an escape.
-    end: end + (plain[end] === '@' ? 1 : String.raw`\u0040`.length),
-  }));
-  const secrets = secretRanges(plain).map(({ name, end }) => ({ start: name, end }));
-  const bare = hide(plain, inOrder([...users, ...secrets]), '');
+  const address = written.trim();
+  const users = rangesOf(ADDRESS_USERINFO, address).map(({ start, end }) => {
+    return { start, end: end + 1 };
+  });
+  const secrets = secretRanges(address);
+  const parameters = secrets.map(({ name, end }) => ({ start: name, end }));
+  const bare = hide(address, inOrder([...users, ...parameters]), '');
   return secrets.length === 0 ? bare : bare.replaceAll(/(?<=[?#])&+|[?#;&]+(?=[#?]|$)/g, '');
 }
 
-/** The signs without which there is no credential, as JSON may write them as well. */
-const MAY_HOLD_CREDENTIALS = /[@=]|\\u00(?:40|3d)/i;
-
-/** What kind of credential an address holds, as messages say it; null when it holds none. */
+/** Names the kind of credential in an address; returns null when it has none. */
 export function credentialIn(written: string): string | null {
-  if (!MAY_HOLD_CREDENTIALS.test(written)) return null;
+  if (!/[@=]/.test(written)) return null;
   const url = URL.parse(written);
   if (url !== null && url.password !== '') return 'a password';
   if (url !== null && url.username !== '') return 'a user name';
   if (secretRanges(written).length > 0) return 'a secret in its query';
-  return userinfoRanges(written).length > 0 ? 'a password' : null;
-}
-
-function credentialRanges(text: string, { isId = false } = {}): Range[] {
-  if (!MAY_HOLD_CREDENTIALS.test(text)) return [];
-  const ranges: Range[] = [];
-  for (const { 0: word, index } of text.matchAll(WORD)) {
-    const found = [...userinfoRanges(word), ...secretRanges(word)];
-    if (!isId) found.push(...bareRanges(word));
-    for (const { start, end } of found) ranges.push({ start: index + start, end: index + end });
-  }
-  return inOrder(ranges);
-}
-
-/** Where in one word users and passwords stand before an `@` of addresses. */
-function userinfoRanges(word: string): Range[] {
-  const ranges: Range[] = [];
-  const starts = Array.from(word.matchAll(START), ({ 0: sign, index }) => ({
-    index,
-    start: index + sign.length,
-  }));
-  let unfinished: number | null = null;
-  for (const [nth, { start }] of starts.entries()) {
-    const part = word.slice(start, starts[nth + 1]?.index);
-    const authority = part.slice(0, AUTHORITY_END.exec(part)?.index);
-    const isOpen: boolean = unfinished !== null || PASSWORD.test(authority);
-    // Passwords are written with signs that they should not have; the last `@` may be the one behind them.
-    const at: number | null = lastAt(authority) ?? (isOpen ? lastAt(part) : null);
-    if (at !== null && (at > 0 || unfinished !== null)) {
-      ranges.push({ start: unfinished ?? start, end: start + at });
-    }
-    unfinished = at === null && isOpen ? (unfinished ?? start) : null;
-  }
-  return ranges;
-}
-
-function lastAt(text: string): number | null {
-  const at = Math.max(text.lastIndexOf('@'), text.lastIndexOf(String.raw`\u0040`));
-  return at === -1 ? null : at;
-}
-
-function bareRanges(word: string): Range[] {
-  if (!word.includes('@') && !/\\u0040/i.test(word)) return [];
-  return Array.from(word.matchAll(BARE), ({ 0: user, index }) => ({
-    start: index,
-    end: index + user.length,
-  }));
+  return rangesOf(ADDRESS_USERINFO, written).length > 0 ? 'a password' : null;
 }
 
 /**
- * Where in one word the values of secret parameters stand, and their names begin; with `;` in them, as passwords
- * have it. A value that is an encoded address with a credential is one as well.
+ * Returns the ranges of credentials in a text, in order; they may overlap.
+ * @param isId Whether `user:password@host` without slashes is no credential.
  */
-function secretRanges(word: string): (Range & { name: number })[] {
-  const ranges: (Range & { name: number })[] = [];
-  let from = 0;
-  for (const { 0: whole, 1: sign = '', 2: name = '', index } of word.matchAll(PARAMETER)) {
-    if (index < from) continue;
-    const start = index + whole.length;
-    const isNamed = isSecretName(decoded(name));
-    const end = indexFrom(isNamed ? SECRET_END : VALUE_END, word, start);
-    if (end === start || !(isNamed || isSecretValue(word.slice(start, end)))) continue;
-    ranges.push({ name: /[?#]/.test(sign) ? index + 1 : index, start, end });
-    from = end;
-  }
-  return ranges;
+export function credentialRanges(text: string, isId = false): Range[] {
+  if (!/[@=]/.test(text)) return [];
+  const bare = isId ? [] : rangesOf(BARE, text);
+  return inOrder([...rangesOf(USERINFO, text), ...bare, ...secretRanges(text)]);
 }
 
-/** Where a sign (a `g` expression) stands in a text from an index on; the text's end if there is none. */
-function indexFrom(sign: RegExp, text: string, from: number): number {
-  sign.lastIndex = from;
-  return sign.exec(text)?.index ?? text.length;
-}
-
-function isSecretValue(value: string): boolean {
-  if (!value.includes('%')) return false;
-  const plain = decoded(value);
-  return plain !== value && userinfoRanges(plain).length > 0;
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
-
-/** What a cut has left of words that may have been addresses with credentials. */
-function cutRanges(text: string, { isCutBefore, isCutAfter }: Cut): Range[] {
-  const ranges: Range[] = [];
-  if (isCutBefore) {
-    const end = text.search(/[\s"<>]/);
-    ranges.push({ start: 0, end: end === -1 ? text.length : end });
-  }
-  if (isCutAfter) {
-    const word = text.slice(lastBreak(text) + 1);
-    const start = unfinishedAt(word);
-    if (start !== -1) ranges.push({ start: text.length - word.length + start, end: text.length });
-  }
-  return ranges;
-}
-
-function lastBreak(text: string): number {
-  return Math.max(...[' ', '\n', '\r', '\t', '"', '<', '>'].map((sign) => text.lastIndexOf(sign)));
-}
-
-/** Where in a word a user and password may have begun whose `@` has been cut off; -1 for nowhere. */
-function unfinishedAt(word: string): number {
-  for (const { 0: sign, index } of word.matchAll(START)) {
-    const start = index + sign.length;
-    const rest = word.slice(start);
-    const end = AUTHORITY_END.exec(rest)?.index;
-    if (end === undefined || PASSWORD.test(rest.slice(0, end))) return start;
-  }
-  return /^[^/\\:]+:/.test(word) && word.search(START) === -1 ? 0 : -1;
-}
-
-function inOrder(ranges: readonly Range[]): Range[] {
-  return ranges.toSorted((a, b) => a.start - b.start);
-}
-
-function hide(text: string, ranges: readonly Range[], mask = MASK): string {
+/** Returns a text with ranges, which must be in order, replaced. */
+export function hide(text: string, ranges: readonly Range[], mask = MASK): string {
   const parts: string[] = [];
   let from = 0;
   for (const { start, end } of ranges) {
@@ -273,4 +131,31 @@ function hide(text: string, ranges: readonly Range[], mask = MASK): string {
     from = end;
   }
   return parts.length === 0 ? text : parts.join('') + text.slice(from);
+}
+
+function rangesOf(expression: RegExp, text: string): Range[] {
+  if (!text.includes('@')) return [];
+  return Array.from(text.matchAll(expression), ({ 0: found, index }) => {
+    return { start: index, end: index + found.length };
+  });
+}
+
+/** Returns the values of secret parameters, and where each name begins. */
+function secretRanges(text: string): (Range & { name: number })[] {
+  const ranges: (Range & { name: number })[] = [];
+  let from = 0;
+  for (const { 0: whole, 1: name = '', index } of text.matchAll(PARAMETER)) {
+    if (index < from || !SECRET_NAMES.has(name.toLowerCase().replaceAll(/[^a-z\d]/g, ''))) continue;
+    const start = index + whole.length;
+    SECRET_VALUE.lastIndex = start;
+    const [value] = SECRET_VALUE.exec(text) ?? [];
+    if (value === undefined) continue;
+    from = start + value.length;
+    ranges.push({ name: /[?#]/.test(whole) ? index + 1 : index, start, end: from });
+  }
+  return ranges;
+}
+
+function inOrder(ranges: readonly Range[]): Range[] {
+  return ranges.toSorted((a, b) => a.start - b.start);
 }

@@ -1,65 +1,59 @@
-/** How deep values may nest in one record. It keeps a hostile file from overflowing the stack. */
+/** Nesting depth of values in one record. It keeps a hostile file from overflowing the stack. */
 export const MAX_DEPTH = 512;
 
-/**
- * How many bytes one record may have. Memory is bounded by this and not by the file's size: values and positions
- * of a hostile record take some forty times its text (docs/adr/0022-size-of-a-record.md).
- */
+/** Bytes of one record; they bound the memory of a check (docs/adr/0022-size-of-a-record.md). */
 export const MAX_RECORD_BYTES = 1024 * 1024;
 
-/** How many objects, lists and texts, names included, one record may have: some take two bytes and thirty times that. */
+/** Objects, lists and strings, keys included, of one record. Some take two bytes of text and sixty of memory. */
 export const MAX_RECORD_PARTS = 20_000;
 
-/** How many repeated keys of one record are told one by one; the others are counted. */
+/** Repeated keys of one record that are reported one by one; the others are counted. */
 export const MAX_REPEATED_KEYS = 1000;
 
-/** How many bytes a file may have that is imported, or configures a command: it is held as a whole. */
+/** Bytes of a file that is read whole: an import or a configuration. */
 export const MAX_TEXT_BYTES = 16 * 1024 * 1024;
 
-/** The same for a file of known findings, which has a hundred bytes for each. */
+/** Bytes of a baseline, which has some hundred for each finding. */
 export const MAX_BASELINE_BYTES = 256 * 1024 * 1024;
 
-/** How many characters the drafts of one import have, before they are written as JSON. */
+/** Characters of all drafts of one import, before they become JSON. */
 export const MAX_DRAFTS_CHARACTERS = 32 * 1024 * 1024;
 
-/** How many characters the address of a server has that is imported; browsers take about as many. */
+/** Characters of the address of an imported server. */
 export const MAX_URL_CHARACTERS = 8 * 1024;
 
-/** How many characters a name of a host has (RFC 1035 §2.3.4), with room for a port and brackets. */
+/** Characters of a host name (RFC 1035 §2.3.4). */
 export const MAX_HOST_CHARACTERS = 255;
 
-/** How many names, places or addresses of one kind the notes of a draft list; the others are counted. */
-export const SHOWN_IN_NOTES = 10;
+/** Items of one kind that the notes of a draft list; the others are counted. */
+export const MAX_NOTED = 10;
 
-/** How many lines an import tells of what it left out; the others are counted. */
-export const MAX_LEFT_OUT_LINES = 20;
+/** Lines about skipped parts of an import; the others are counted. */
+export const MAX_SKIPPED_LINES = 20;
 
-/** How many drafts one import makes; a range of ports has up to 65,535 in one line. */
+/** Drafts of one import; a range of ports has up to 65,535 in one line. */
 export const MAX_IMPORTED_RECORDS = 20_000;
 
-/** How many files one import includes, each as often as it is included. */
+/** Files that one import includes, counted each time. */
 export const MAX_INCLUDED_FILES = 1_000;
 
-/** How deep blocks and values may nest in a file that is imported. */
+/** Nesting depth of blocks and values in an imported file or a YAML inventory. */
 export const MAX_IMPORT_DEPTH = 200;
 
-/** How many aliases (`*name`) a YAML file may have: each is looked for in the whole file. */
+/** Aliases (`*name`) of a YAML text: each is looked up in all of it. */
 export const MAX_YAML_ALIASES = 1_000;
 
-/** How often an alias of a YAML file may be repeated by others (`maxAliasCount` of the package `yaml`). */
+/** `maxAliasCount` of the package `yaml`. */
 export const MAX_YAML_ALIAS_REPEATS = 100;
 
-/** How many bytes of an OpenAPI document in YAML are imported: what the parser makes of text takes a hundred times as much. */
+/** Bytes of a YAML inventory or OpenAPI document: the parser takes a hundred times as much memory. */
 export const MAX_YAML_BYTES = 4 * 1024 * 1024;
 
-/** The same for a Compose file; long ones have some 100 KiB. */
+/** Bytes of a Compose file; long ones have some 100 KiB. */
 export const MAX_COMPOSE_BYTES = 512 * 1024;
 
-/**
- * How many bytes a word, mark, space or line end of a YAML file has on average, at the least. Ordinary text has
- * four; of one byte each, the parser takes a thousand times as much memory as the text.
- */
-export const MIN_BYTES_OF_YAML_PART = 2;
+/** Average bytes of a YAML token, at least. Text has four; at one, the parser takes a thousand times the memory. */
+export const MIN_YAML_TOKEN_BYTES = 2;
 
-/** How many bytes are looked at together. */
+/** Bytes that are processed together. */
 export const CHUNK_BYTES = 64 * 1024;

@@ -2,10 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import schema from '../endpoint.schema.json' with { type: 'json' };
 
-/**
- * One endpoint of the inventory (Specification 002, Resources and their fields).
- * Extra properties are allowed and kept as they are.
- */
+/** One endpoint of the inventory (Specification 002). Extra properties are allowed and kept. */
 export type EndpointRecord = {
   id: string;
   name: string;
@@ -28,8 +25,24 @@ export type EndpointRecord = {
   [extra: string]: unknown;
 };
 
-// Only a record's own properties count: `{}` must not satisfy a required `toString`, nor may a
-// `__proto__` key lend it one.
+/** All exposures, the widest first; an unknown one may be anything but public. */
+export const EXPOSURES: readonly EndpointRecord['exposure'][] = [
+  'public',
+  'unknown',
+  'vpn',
+  'private',
+  'local',
+];
+
+/** The types of the properties that the specification names. */
+export const PROPERTY_TYPES: ReadonlyMap<string, string> = new Map(
+  Object.entries(schema.items.properties).map(([key, { type }]) => [key, type]),
+);
+
+/** The names of the properties that each record must have. */
+export const REQUIRED_KEYS: ReadonlySet<string> = new Set(schema.items.required);
+
+// Only own properties count: `{}` must not satisfy a required `toString`, nor may `__proto__` provide one.
 const ajv = new Ajv2020({ allErrors: true, ownProperties: true });
 ajv.addSchema(schema);
 

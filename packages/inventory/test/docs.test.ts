@@ -1,71 +1,193 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { runInventory } from '@oselya/inventory';
+import { isInventory, lintInventory, RULES } from '@oselya/inventory';
 import { parse } from 'yaml';
-import { Collector } from './support/transcript.ts';
+import { ruleName } from '../src/finding.ts';
+import { EMPTY_AUTH, rules } from '../src/lint/rules.ts';
+import { validate, VALID_RECORD } from './support/records.ts';
+import { replay, run } from './support/transcript.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const page = readFileSync(join(ROOT, 'docs/inventory/README.md'), 'utf8');
+const docs = (name: string) => readFileSync(join(ROOT, 'docs/inventory', name), 'utf8');
 
-/** The blocks of code in one language on the page. */
-function blocks(language: string): string[] {
+function blocks(page: string, language: string): string[] {
   const fenced = new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm');
-  return page
-    .matchAll(fenced)
-    .map(([, text = '']) => text)
-    .toArray();
+  return Array.from(page.matchAll(fenced), ([, text = '']) => text);
 }
 
-const COMMAND = /npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm;
-// What `git show` writes there is another state of the same file.
-const toArguments = (written: string) =>
-  written.replace('before.json', 'inventory/endpoints.json').split(' ');
-
-test('the settings of the editor name schemas that are there', () => {
-  const [settings = ''] = blocks('json');
-  const schemas: { fileMatch: string[]; url: string }[] = JSON.parse(settings)['json.schemas'];
+test('the settings, hooks and commands of the guide work with the own inventory', async () => {
+  const page = docs('README.md');
+  const [settings = ''] = blocks(page, 'json');
+  const schemas: { url: string }[] = JSON.parse(settings)['json.schemas'];
   assert.equal(schemas.length, 2);
   for (const { url } of schemas) assert.ok(existsSync(join(ROOT, url)), url);
-});
-
-test('the hook takes inventories, and the steps are what a workflow has', () => {
-  const [hooks, steps, upload] = blocks('yaml').map((text) => parse(text));
-  const [hook] = hooks.repos[0].hooks;
-  const files = new RegExp(hook.files);
+  const [hooks, steps, upload] = blocks(page, 'yaml').map((text) => parse(text));
+  const files = new RegExp(hooks.repos[0].hooks[0].files);
   for (const name of ['inventory/endpoints.json', 'inventory/a/b.jsonl']) assert.match(name, files);
   assert.doesNotMatch('package.json', files);
   for (const step of [...steps, ...upload.steps]) assert.ok('run' in step !== 'uses' in step);
-});
-
-test('the commands on the page run, and end well with the own inventory', async () => {
-  const commands = blocks('yaml').flatMap((text) => {
-    return text
-      .matchAll(COMMAND)
-      .map(([, written = '']) => toArguments(written))
-      .toArray();
-  });
+  const commands = blocks(page, 'yaml').flatMap((text) =>
+    Array.from(
+      text.matchAll(/npx --no oselya-inventory ([^>\n]*?) *(?:>.*)?$/gm),
+      ([, words = '']) =>
+        // `git show` writes another version of the same file there.
+        words.replace('before.json', 'inventory/endpoints.json').split(' '),
+    ),
+  );
   assert.deepEqual(
     commands.map(([name]) => name),
     ['lint', 'lint', 'diff', 'lint'],
   );
-  // Nothing that fetches a package of the same name.
+  // Without --no, npx would fetch a package of the same name.
   assert.equal(page.match(/npx oselya-inventory/), null);
   const home = process.cwd();
   process.chdir(ROOT);
   try {
     for (const argv of commands) {
-      // The hook is given its files behind the command.
-      const files = argv.some((word) => word.endsWith('.json')) ? [] : ['inventory/endpoints.json'];
-      // Reviews are judged as on the day after the last one.
+      // A hook receives its files after the command.
+      const named = argv.some((word) => word.endsWith('.json')) ? [] : ['inventory/endpoints.json'];
       if (argv[0] === 'lint') argv.push('--today', '2026-11-22');
-      const [stdout, stderr] = [new Collector(), new Collector()];
-      const io = { stdin: Readable.from([]), stdout, stderr, env: {} };
-      assert.equal(await runInventory([...argv, ...files], io), 0, argv.join(' ') + stderr.text);
+      const { status, stderr } = await run([...argv, ...named]);
+      assert.equal(status, 0, argv.join(' ') + stderr);
     }
   } finally {
     process.chdir(home);
   }
+});
+
+test('the inventory of this repository is valid, and its pages and sources exist', async () => {
+  const path = join(ROOT, 'inventory/endpoints.json');
+  const { findings, summary } = await validate({ path });
+  assert.deepEqual([findings, summary.isComplete], [[], true]);
+  const records: unknown = JSON.parse(readFileSync(path, 'utf8'));
+  assert.ok(isInventory(records));
+  assert.equal(new Set(records.map(({ id }) => id)).size, records.length);
+  for (const {
+    docs: link,
+    source_of_truth: source = '',
+    url = '',
+    host,
+    port,
+    exposure,
+  } of records) {
+    const [page = '', anchor] = link.split('#');
+    const headings = readFileSync(join(ROOT, page), 'utf8').matchAll(/^#+ (.+)$/gm);
+    const anchors = Array.from(headings, ([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replaceAll(' ', '-')
+        .replace(/[^\w-]/g, ''),
+    );
+    if (anchor !== undefined) assert.ok(anchors.includes(anchor), link);
+    assert.ok(existsSync(join(ROOT, source)), source);
+    assert.ok(url.includes(`//${host}:${port}`), url);
+    assert.equal(exposure, 'local');
+  }
+});
+
+// The reader finds repeated keys, and no configuration turns them off.
+const documented = [
+  ...rules.map(({ code, severity, options = {} }) => {
+    return { code, severity, options, name: ruleName(code) };
+  }),
+  { code: 'json/duplicate-key', severity: 'error', options: {}, name: 'duplicate-key' } as const,
+];
+
+test('each rule has a page, and each page a rule', () => {
+  const pages = readdirSync(join(ROOT, 'docs/inventory/rules'));
+  const expected = ['README.md', ...documented.map(({ name }) => `${name}.md`)];
+  assert.deepEqual(pages.toSorted(), expected.toSorted());
+  const [, list = ''] = /no meaning: ([^]*?)\.\n/.exec(docs('rules/public-without-auth.md')) ?? [];
+  const words = Array.from(list.matchAll(/`([^`]+)`/g), ([, word]) => word);
+  assert.deepEqual(words, [...EMPTY_AUTH]);
+});
+
+const lint = (text: string) => Array.fromAsync(lintInventory(text, { today: '2026-11-20' }));
+
+for (const { code, severity, options, name } of documented) {
+  test(`the page of ${name} has its severity, options, reason, fix and examples`, async () => {
+    const page = docs(`rules/${name}.md`);
+    const parts = page.split(/^(#{1,2} .*)$/m).map((part) => part.trim());
+    const headings = parts.filter((_, index) => index % 2 === 1);
+    const required = ['## Why', '## How to fix it', '## Example'];
+    assert.equal(headings[0], `# ${name}`);
+    assert.deepEqual(
+      headings.filter((heading) => required.includes(heading)),
+      required,
+    );
+    for (const [index, heading] of headings.entries()) assert.ok(parts[2 * index + 2], heading);
+    assert.ok(page.includes(severity === 'error' ? 'It is an error' : 'It is a warning'));
+    const row = new RegExp(`^\\| \\[${name}\\]\\(${name}\\.md\\) *\\| ${severity} `, 'm');
+    assert.match(docs('rules/README.md'), row);
+    for (const option of Object.keys(options)) {
+      assert.match(page, new RegExp(`^\\| \`${option}\` `, 'm'));
+    }
+    const [bad = '', good = ''] = blocks(page, 'json');
+    assert.ok(
+      (await lint(bad)).some((finding) => finding.code === code),
+      bad,
+    );
+    assert.deepEqual(await lint(good), []);
+  });
+}
+
+/** Returns the JSON blocks and the table rows under a heading of output.md. */
+function section(heading: string) {
+  const [, text = ''] = docs('output.md').split(`\n## ${heading}\n`);
+  const [own = ''] = text.split('\n## ');
+  const rows = own.matchAll(/^\| `([^`]+)` *\| (.*?) *\|$/gm);
+  return {
+    blocks: blocks(own, 'json'),
+    rows: Array.from(rows, ([, name = '', about = '']): [string, string] => [name, about]),
+  };
+}
+
+/** Runs a command on files and returns its JSON. */
+async function printed(command: string, files: Record<string, string>): Promise<unknown> {
+  const given = Object.entries(files).map(([name, text]): [string, string] => [
+    `file ${name}`,
+    text,
+  ]);
+  const sections = new Map([...given, ['command', `oselya inventory ${command}\n`]]);
+  const done = await replay({ title: '', sections });
+  return JSON.parse(done.sections.get('stdout') ?? '');
+}
+
+/** Returns the fields of a value, such as `findings[].line`. */
+function fieldsOf(value: unknown, path = ''): string[] {
+  if (Array.isArray(value))
+    return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
+  if (typeof value !== 'object' || value === null) return [path];
+  return Object.entries(value).flatMap(([key, part]) =>
+    fieldsOf(part, path === '' ? key : `${path}.${key}`),
+  );
+}
+
+test('output.md has all codes, fields and examples of findings and differences', async () => {
+  assert.deepEqual(section('Codes of findings').rows, Object.entries(RULES));
+  const findings = section('Findings of validate and lint');
+  const [inventory = '', shown = ''] = findings.blocks;
+  const found = await printed('lint --format json inventory.json missing.json', {
+    'inventory.json': inventory,
+  });
+  assert.deepEqual(found, JSON.parse(shown));
+  const silenced = { lint_ignore: [{ rule: 'missing-owner', reason: 'it has no owner' }] };
+  const rare = await printed('lint --format json --baseline known.json a.json b.json', {
+    'a.json': JSON.stringify([{ ...VALID_RECORD, ...silenced }]),
+    'b.json': JSON.stringify([VALID_RECORD]),
+    'known.json':
+      '{"findings":[{"file":"b.json","code":"lint/missing-owner","record":"gateway","pointer":""}]}',
+  });
+  const names = [...new Set([...fieldsOf(found), ...fieldsOf(rare)])];
+  assert.deepEqual(findings.rows.map(([name]) => name).toSorted(), names.toSorted());
+
+  const differences = section('Differences');
+  const [older = '', newer = '', expected = ''] = differences.blocks;
+  const files = { 'old.json': older, 'new.json': newer };
+  const diff = await printed('diff --format json old.json new.json', files);
+  assert.deepEqual(diff, JSON.parse(expected));
+  const fields = fieldsOf({ ...Object(diff), added: ['record'], removed: ['record'] });
+  assert.deepEqual(differences.rows.map(([name]) => name).toSorted(), fields.toSorted());
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import manifest from '../package.json' with { type: 'json' };
-import { VALID_RECORD } from './support/findings.ts';
+import { VALID_RECORD } from './support/records.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);

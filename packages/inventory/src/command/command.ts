@@ -1,31 +1,118 @@
+import type { Writable } from 'node:stream';
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { type Day, readDay, toDay } from '../day.ts';
 import type { Printer } from '../output/printer.ts';
-import type { InventoryIo } from '../io.ts';
+import { INVENTORY_FORMATS, type InventoryFormat } from '../read/input.ts';
 
-/** What a command has while it runs. */
+/** The parts of its process that the command uses; `process` itself has this shape. */
+export type InventoryIo = {
+  stdin: AsyncIterable<Uint8Array>;
+  stdout: Writable;
+  stderr: Writable;
+  env: Record<string, string | undefined>;
+  /** Whether standard output is a terminal; read from the stream by default. */
+  isTTY?: boolean;
+  /** The name of the command; `oselya inventory` by default. */
+  name?: string;
+  /** Ends a command that runs until its process ends. */
+  signal?: AbortSignal;
+};
+
+/** The context of a running command. */
 export type Context = {
   io: InventoryIo;
   /** Standard output. */
   out: Printer;
   /** Writes a line to standard error, after the name of the command. */
-  tell: (message: string) => void;
+  log: (message: string) => void;
 };
 
-/** A command of `oselya inventory` in the list of all. */
-export type Entry = {
-  /** What it takes after its name and its options, such as `FILE...`. */
-  usage: string;
-  /** One line for the list of commands. */
-  summary: string;
-  /** Whether it reads records one after another, and keeps none of them. */
-  keepsNoRecords?: true;
-  /** Loads what the command needs, which is more than the others need. */
-  load: () => Promise<Command>;
-};
-
-/** What is behind an entry. */
+/** A command of `oselya inventory`. */
 export type Command = {
-  /** What `--help` says after the usage; it ends with the options and the exit status. */
+  /** The help after the usage line; it ends with the options and the exit status. */
   help: string;
-  /** Gives the exit status: 0 good, 1 bad news, 2 unreadable. Throws UsageError. */
+  /**
+   * Returns the exit status: 0 good, 1 problems found, 2 unreadable.
+   * @throws UsageError
+   */
   run(argv: string[], context: Context): Promise<number>;
 };
+
+/** Thrown for wrong use. The message is one line: what is wrong and what to do. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+  /** The arguments of a call that explains more, such as `validate --help`. */
+  readonly see: string | undefined;
+
+  constructor(message: string, { see, cause }: { see?: string | undefined; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.see = see;
+  }
+}
+
+/**
+ * Parses the arguments of a command.
+ * @throws UsageError about the first invalid one.
+ */
+export function parseArguments<const O extends NonNullable<ParseArgsConfig['options']>>(
+  command: string,
+  args: string[],
+  options: O,
+) {
+  try {
+    return parseArgs({ args, allowPositionals: true, options });
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // The first sentence of Node's message says what is wrong.
+    const [sentence = ''] = error.message.split(/\.\s/);
+    const [, option] = /(--[\w-]+)[^']*' argument is ambiguous/.exec(sentence) ?? [];
+    const message =
+      option === undefined
+        ? sentence.replaceAll('\n', ' ')
+        : `${option} has no value; write one that begins with a dash as ${option}=VALUE`;
+    throw new UsageError(message, { see: `${command} --help`, cause: error });
+  }
+}
+
+/** Returns the value of an option with few allowed values. */
+export function choice<T extends string>(
+  option: string,
+  allowed: readonly T[],
+  given: string | undefined,
+): T | undefined {
+  if (given === undefined) return undefined;
+  const found = allowed.find((value) => value === given);
+  if (found !== undefined) return found;
+  throw new UsageError(`${option} must be one of ${allowed.join(', ')}, not "${given}"`);
+}
+
+/** Returns the value of an option that is a whole number. */
+export function wholeNumber(
+  option: string,
+  given: string | undefined,
+  { min = 0, max = 999_999_999 } = {},
+): number | undefined {
+  if (given === undefined) return undefined;
+  const number = /^\d{1,9}$/.test(given) ? Number(given) : NaN;
+  if (number >= min && number <= max) return number;
+  throw new UsageError(`${option} must be a whole number from ${min} to ${max}, not "${given}"`);
+}
+
+/** Returns the value of `--today`; today in UTC by default. */
+export function dayOf(given: string | undefined): Day {
+  if (given === undefined) return toDay(new Date());
+  const day = readDay(given);
+  if (day !== null && day.length === given.length) return day;
+  throw new UsageError(`--today must be a day, such as 2026-11-20, not "${given}"`);
+}
+
+/** The option of all commands that read inventories. */
+export const INPUT_FORMAT_OPTION = { 'input-format': { type: 'string' } } as const;
+
+export const INPUT_FORMAT_HELP =
+  '  --input-format json|jsonl|yaml    the format of FILE, whatever its name';
+
+/** Returns the value of `--input-format`; undefined leaves it to the name of the file. */
+export function inputFormatOf(values: { 'input-format'?: string }): InventoryFormat | undefined {
+  return choice('--input-format', INVENTORY_FORMATS, values['input-format']);
+}

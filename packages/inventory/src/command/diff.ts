@@ -1,25 +1,33 @@
-import { diffInventories, RepeatedIdError } from '../diff/diff.ts';
-import { DIFF_FORMATS, formatDiff } from '../diff/formats.ts';
-import { choice, parseArguments } from './arguments.ts';
-import type { Command } from './command.ts';
-import { oneFile } from './input-files.ts';
-import { INPUT_FORMAT_OPTION, inputFormatOf } from './input-format.ts';
-import { readInput } from './read-input.ts';
-import { UsageError } from './usage-error.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { maskCredentials, maskId, maskRecord, maskValue } from '../credentials.ts';
+import type { PlacedRecord } from '../read/inventory-reader.ts';
+import { type EndpointRecord, EXPOSURES } from '../record.ts';
+import { cell, count, jsonList, quotedId, visible } from '../text.ts';
+import {
+  choice,
+  type Command,
+  INPUT_FORMAT_OPTION,
+  inputFormatOf,
+  parseArguments,
+  UsageError,
+} from './command.ts';
+import { oneFile, readInput } from './files.ts';
 
-const HELP = `Compares two inventories by the ids of their records: what changed, with endpoints that more people
-can reach than before first, what was added, and what was removed. OLD and NEW are as FILE is for
-\`validate\`; one of them may be - for standard input.
+const HELP = `Compares two inventories by the ids of their records: what changed, with widened exposures first, what
+was added, and what was removed. OLD and NEW are as FILE is for \`validate\`; one of them may be - for
+standard input.
 
 Options:
-  --format text|json|md             how differences are printed (default: text)
-  --fail-on widened|any             exit with 1 when an exposure was widened, an added endpoint is
-                                    public, or (any) anything differs
-  --input-format json|jsonl|yaml    how both are read, whatever their names
+  --format text|json|md             the output format (default: text)
+  --fail-on widened|any             exit with 1 when an exposure was widened or an added endpoint is
+                                    public, or (any) when anything differs
+  --input-format json|jsonl|yaml    the format of both, whatever their names
   --help                            print this text
 
 Exit status: 0 compared, 1 what --fail-on says, 2 unreadable, invalid or wrong use.
 `;
+
+const FORMATS = ['text', 'json', 'md'] as const;
 
 /** `oselya inventory diff` (Contract 5). */
 export const diff: Command = {
@@ -37,24 +45,210 @@ export const diff: Command = {
     if (older === '-' && newer === '-') {
       throw new UsageError('standard input can be read once; give - once');
     }
-    const format = choice('--format', DIFF_FORMATS, values.format) ?? 'text';
+    const format = choice('--format', FORMATS, values.format) ?? 'text';
     const failOn = choice('--fail-on', ['widened', 'any'], values['fail-on']);
     const inputFormat = inputFormatOf(values);
     const read = async (arg: string) =>
-      readInput(await oneFile([arg], 'compared on each side'), { io, format: inputFormat });
+      readInput(await oneFile([arg], 'compared on each side'), io, inputFormat);
     const found = await diffInventories(await read(older), await read(newer)).catch(
       (error: unknown) => {
-        throw error instanceof RepeatedIdError
-          ? new UsageError(error.message, { see: 'lint', cause: error })
-          : error;
+        if (!(error instanceof RepeatedIdError)) throw error;
+        throw new UsageError(error.message, { see: 'lint', cause: error });
       },
     );
-    await out.writeAll(formatDiff(found, format));
+    await out.writeAll(FORMATTERS[format](found));
     const { changed, added, removed } = found;
     const isWider =
       changed.some(({ isWidened }) => isWidened) ||
       added.some(({ exposure }) => exposure === 'public');
-    const isOther = changed.length + added.length + removed.length > 0;
-    return (failOn === 'widened' && isWider) || (failOn === 'any' && isOther) ? 1 : 0;
+    const isDifferent = changed.length + added.length + removed.length > 0;
+    return (failOn === 'widened' && isWider) || (failOn === 'any' && isDifferent) ? 1 : 0;
   },
 };
+
+/** A property that differs; a value is undefined where the property is absent. */
+export type PropertyChange = { key: string; before: unknown; after: unknown };
+
+/** A record that both inventories have, with different contents. */
+export type RecordChange = {
+  id: string;
+  /** Whether more people can reach the endpoint than before. */
+  isWidened: boolean;
+  /** In the order of the newer record, then those that it lacks; the exposure first. */
+  properties: PropertyChange[];
+};
+
+/** The differences between two inventories. */
+export type InventoryDiff = {
+  /** In the order of the newer inventory, widened exposures first. */
+  changed: RecordChange[];
+  /** In the order of the newer inventory, public ones first. */
+  added: EndpointRecord[];
+  /** In the order of the older inventory. */
+  removed: EndpointRecord[];
+  unchanged: number;
+};
+
+/** Thrown when an inventory repeats an id, as ids identify records. */
+export class RepeatedIdError extends Error {
+  override name = 'RepeatedIdError';
+}
+
+/**
+ * Compares two inventories by the ids of their records (Contract 5). It holds the older one in memory.
+ * @throws RepeatedIdError, and what the iterables throw.
+ */
+export async function diffInventories(
+  older: AsyncIterable<PlacedRecord>,
+  newer: AsyncIterable<PlacedRecord>,
+): Promise<InventoryDiff> {
+  const left = new Map<string, EndpointRecord>();
+  for await (const { value, position } of older) {
+    if (left.has(value.id)) throw repeatedId('older', value.id, position.line);
+    left.set(value.id, value);
+  }
+  const seen = new Set<string>();
+  const changed: RecordChange[] = [];
+  const added: EndpointRecord[] = [];
+  let unchanged = 0;
+  for await (const { value, position } of newer) {
+    if (seen.has(value.id)) throw repeatedId('newer', value.id, position.line);
+    seen.add(value.id);
+    const before = left.get(value.id);
+    left.delete(value.id);
+    const change = before && compare(before, value);
+    if (before === undefined) added.push(value);
+    else if (change) changed.push(change);
+    else unchanged += 1;
+  }
+  return {
+    changed: withFirst(changed, ({ isWidened }) => isWidened),
+    added: withFirst(added, ({ exposure }) => exposure === 'public'),
+    removed: [...left.values()],
+    unchanged,
+  };
+}
+
+function compare(before: EndpointRecord, after: EndpointRecord): RecordChange | null {
+  const properties = [...new Set([...Object.keys(after), ...Object.keys(before)])]
+    .map((key) => ({ key, before: own(before, key), after: own(after, key) }))
+    .filter((property) => !isDeepStrictEqual(property.before, property.after));
+  if (properties.length === 0) return null;
+  return {
+    id: after.id,
+    isWidened: EXPOSURES.indexOf(after.exposure) < EXPOSURES.indexOf(before.exposure),
+    properties: withFirst(properties, ({ key }) => key === 'exposure'),
+  };
+}
+
+function own(record: EndpointRecord, key: string): unknown {
+  return Object.hasOwn(record, key) ? record[key] : undefined;
+}
+
+function withFirst<T>(values: readonly T[], isFirst: (value: T) => boolean): T[] {
+  return [...values.filter(isFirst), ...values.filter((value) => !isFirst(value))];
+}
+
+function repeatedId(which: string, id: string, line: number): RepeatedIdError {
+  return new RepeatedIdError(
+    `the ${which} inventory repeats the id ${quotedId(id)} on line ${line}; ids identify records`,
+  );
+}
+
+/** Credentials in addresses are masked in all formats. */
+const FORMATTERS: Record<(typeof FORMATS)[number], (diff: InventoryDiff) => Iterable<string>> = {
+  *json({ changed, added, removed, unchanged }) {
+    yield '{\n  "changed": ';
+    yield* jsonList(Iterator.from(changed).map(maskedChange), '  ');
+    yield ',\n  "added": ';
+    yield* jsonList(Iterator.from(added).map(maskRecord), '  ');
+    yield ',\n  "removed": ';
+    yield* jsonList(Iterator.from(removed).map(maskRecord), '  ');
+    yield `,\n  "unchanged": ${unchanged}\n}\n`;
+  },
+  *text(found) {
+    for (const { id, isWidened, properties } of found.changed) {
+      for (const change of properties) {
+        const kind = isWidened && change.key === 'exposure' ? 'widened' : 'changed';
+        yield lineOf(`${kind} ${JSON.stringify(maskId(id))} ${describe(change)}`);
+      }
+    }
+    for (const [kind, records] of [
+      ['added  ', found.added],
+      ['removed', found.removed],
+    ] as const) {
+      for (const { id, name, exposure } of records) {
+        const shownId = JSON.stringify(maskId(id));
+        yield lineOf(`${kind} ${shownId} ${maskCredentials(name)} (${exposure})`);
+      }
+    }
+    yield `${summary(found)}\n`;
+  },
+  *md(found) {
+    let separator = '';
+    for (const [kind, id, details] of rows(found)) {
+      if (separator === '') yield '| | record | |\n| --- | --- | --- |\n';
+      separator = '\n';
+      const shown = details.map((detail) => cell(detail)).join('<br>');
+      yield `| ${kind} | ${cell(id, maskId)} | ${shown} |\n`;
+    }
+    yield `${separator}${summary(found)}\n`;
+  },
+};
+
+function lineOf(text: string): string {
+  return `${visible(text)}\n`;
+}
+
+function* rows({ changed, added, removed }: InventoryDiff): Generator<[string, string, string[]]> {
+  for (const { id, isWidened, properties } of changed) {
+    yield [isWidened ? '**exposure widened**' : 'changed', id, properties.map(describe)];
+  }
+  for (const { id, name, exposure } of added) yield ['added', id, [`${name} (${exposure})`]];
+  for (const { id, name, exposure } of removed) yield ['removed', id, [`${name} (${exposure})`]];
+}
+
+function maskedChange({ id, isWidened, properties }: RecordChange): unknown {
+  return {
+    id: maskId(id),
+    isWidened,
+    properties: properties.map((change) => ({
+      key: maskCredentials(change.key),
+      before: maskValue(change.before),
+      after: maskValue(change.after),
+      ...(hasOtherCredentials(change) && { withOtherCredentials: true }),
+    })),
+  };
+}
+
+/** Tells whether only masked credentials differ. */
+function hasOtherCredentials({ before, after }: PropertyChange): boolean {
+  const shown = asJson(after);
+  return shown !== JSON.stringify(after) && asJson(before) === shown;
+}
+
+function summary({ changed, added, removed, unchanged }: InventoryDiff): string {
+  const widened = changed.filter(({ isWidened }) => isWidened).length;
+  const noted = widened === 0 ? '' : ` (${widened} with wider exposure)`;
+  return `${count(changed.length, 'record')} changed${noted}, ${added.length} added, ${removed.length} removed, ${unchanged} unchanged`;
+}
+
+function describe(change: PropertyChange): string {
+  const { before, after } = change;
+  const key = maskCredentials(change.key);
+  if (before === undefined) return `${key}: ${written(after)} added`;
+  if (after === undefined) return `${key}: ${written(before)} removed`;
+  if (hasOtherCredentials(change)) return `${key}: ${written(after)}, with other credentials`;
+  const [older, newer] = [written(before), written(after)];
+  if (older !== newer) return `${key}: ${older} → ${newer}`;
+  // A string may look like another value, such as "1" for 1.
+  return `${key}: ${asJson(before)} → ${asJson(after)}`;
+}
+
+function written(value: unknown): string {
+  return typeof value === 'string' ? maskCredentials(value) : asJson(value);
+}
+
+function asJson(value: unknown): string {
+  return JSON.stringify(maskValue(value));
+}

@@ -1,30 +1,31 @@
 import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Finding } from '../finding.ts';
+import { MAX_BASELINE_BYTES } from '../limits.ts';
+import { Baseline, BaselineError, parseBaseline } from '../lint/baseline.ts';
 import { ConfigError, type LintConfig, parseConfig } from '../lint/config.ts';
-import { IdRegister } from '../lint/id-register.ts';
 import { lintInventory } from '../lint/lint.ts';
-import { dayOf, parseArguments, wholeNumber } from './arguments.ts';
-import { checkFiles } from './check-files.ts';
-import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles } from './check-options.ts';
-import type { Command } from './command.ts';
-import { fixFiles } from './fix-files.ts';
-import { knownFindings } from './known-findings.ts';
-import { readText } from './read-text.ts';
-import { UsageError } from './usage-error.ts';
+import type { FileResult } from '../output/reporters.ts';
+import { count } from '../text.ts';
+import { type Command, dayOf, parseArguments, UsageError, wholeNumber } from './command.ts';
+import { readText, writeFailure } from './files.ts';
+import { fixFiles, replaceFile } from './fix.ts';
+import { CHECK_OPTIONS, CHECK_OPTIONS_HELP, checkedFiles, checkFiles } from './validate.ts';
 
 const CONFIG_FILE = 'inventory.config.json';
 
-const HELP = `Validates inventories as \`validate\` does, and judges their records by rules: ids that are given
-twice, reviews that are long ago, public endpoints without authentication, and others. Each rule
-has a page in docs/inventory/rules. FILE is as for \`validate\`.
+const HELP = `Validates inventories as \`validate\` does, and judges their records by rules: repeated ids, old
+reviews, public endpoints without authentication, and others. Each rule has a page in
+docs/inventory/rules. FILE is as for \`validate\`.
 
 Options:
-  --config FILE                     which rules are off, how bad they are, and their options
-                                    (default: ${CONFIG_FILE} where it is)
-  --baseline FILE                   say nothing of findings that stand in FILE
-  --update-baseline                 write what is found now into the FILE of --baseline; what it has of
-                                    other files stays
+  --config FILE                     which rules are off, their severities and options
+                                    (default: ${CONFIG_FILE}, if it exists)
+  --baseline FILE                   hide the findings that are listed in FILE
+  --update-baseline                 write the current findings into the FILE of --baseline; its findings
+                                    of other files stay
   --today YYYY-MM-DD                judge reviews against this day (default: today in UTC)
-  --fix                             mend what is certain in the files, then tell the rest
+  --fix                             fix what is unambiguous in the files, then report the rest
   --max-warnings N                  fail when there are more than N warnings
 ${CHECK_OPTIONS_HELP}
   --help                            print this text
@@ -46,16 +47,16 @@ export const lint: Command = {
       fix: { type: 'boolean' },
     });
     const files = await checkedFiles(positionals, values);
-    const maxWarnings = wholeNumber('--max-warnings', 0, values['max-warnings']) ?? Infinity;
+    const maxWarnings = wholeNumber('--max-warnings', values['max-warnings']) ?? Infinity;
     const options = { config: await readConfig(values.config), today: dayOf(values.today) };
-    const ids = new IdRegister();
-    const known = await knownFindings(values.baseline, values['update-baseline'] ?? false);
+    const baseline = await openBaseline(values.baseline, values['update-baseline'] ?? false);
     if (values.fix) await fixFiles(files, context, options);
+    const ids = new Map();
     const { exitStatus, results } = await checkFiles(files, context, (source, more) =>
-      lintInventory(source, { ...more, ...options, ids, ignores: known.ignores }),
+      lintInventory(source, { ...more, ...options, ids, ignores: baseline.ignores }),
     );
-    const note = await known.end(results);
-    if (note !== null) context.tell(note);
+    const note = await baseline.end(results);
+    if (note !== null) context.log(note);
     const warnings = results.reduce((sum, result) => sum + result.warnings, 0);
     return warnings > maxWarnings ? Math.max(1, exitStatus) : exitStatus;
   },
@@ -71,4 +72,69 @@ async function readConfig(given: string | undefined): Promise<LintConfig> {
     if (!(error instanceof ConfigError)) throw error;
     throw new UsageError(error.message, { cause: error });
   }
+}
+
+/** The findings to hide, and a note after the last file. */
+type KnownFindings = {
+  ignores: (finding: Finding) => boolean;
+  end(results: readonly FileResult[]): Promise<string | null>;
+};
+
+/** @throws UsageError when the file cannot be read, is no baseline, or none is given for an update. */
+async function openBaseline(file: string | undefined, isUpdate: boolean): Promise<KnownFindings> {
+  if (file === undefined) {
+    if (!isUpdate) return { ignores: () => false, end: () => Promise.resolve(null) };
+    throw new UsageError('--update-baseline needs --baseline FILE');
+  }
+  const folder = dirname(file);
+  const known = isUpdate && !existsSync(file) ? new Baseline(folder) : await readBaseline(file);
+  if (!isUpdate) {
+    return {
+      ignores: (finding) => known.has(finding),
+      end(results) {
+        const gone = known.countGone(results.filter(isRead).map((result) => result.file));
+        const note = `${count(gone, 'finding')} of ${file} not found any more; remove with --update-baseline`;
+        return Promise.resolve(gone === 0 ? null : note);
+      },
+    };
+  }
+  const found = new Baseline(folder);
+  return {
+    ignores: (finding) => found.add(finding),
+    async end(results) {
+      // Findings after the end of the reading would be new next time.
+      const unread = results.find((result) => !isRead(result));
+      if (unread !== undefined) {
+        return `${file} was not changed, as ${unread.file} was not read to its end`;
+      }
+      const names = results.map((result) => result.file);
+      known.replace(names, found);
+      await replaceFile(file, known.toString()).catch((error: unknown) => {
+        throw writeFailure(error, file);
+      });
+      const errors = results.reduce((sum, result) => sum + result.errors, 0);
+      const rest =
+        errors === 0
+          ? ''
+          : `; ${count(errors, 'error')} cannot be hidden: correct what is reported`;
+      return `${count(found.size, 'finding')} written to ${file}${rest}`;
+    },
+  };
+}
+
+async function readBaseline(file: string): Promise<Baseline> {
+  const text = await readText(file, {
+    maxBytes: MAX_BASELINE_BYTES,
+    advice: 'use it for fewer files, or fix the most frequent findings',
+  });
+  try {
+    return parseBaseline(text, file);
+  } catch (error) {
+    if (!(error instanceof BaselineError)) throw error;
+    throw new UsageError(error.message, { cause: error });
+  }
+}
+
+function isRead({ isComplete, status }: FileResult): boolean {
+  return isComplete && status !== 'unreadable';
 }

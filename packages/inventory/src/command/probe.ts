@@ -1,38 +1,35 @@
 import { X509Certificate } from 'node:crypto';
-import { toDay } from '../day.ts';
-import { jsonText, visible } from '../output/visible.ts';
-import { count } from '../output/wording.ts';
-import { MAX_PROBES_AT_ONCE, MAX_PROBES_PER_SECOND, probeAll } from '../probe/probe-all.ts';
 import { maskCredentials, maskId, maskRecord } from '../credentials.ts';
+import { toDay } from '../day.ts';
 import type { Printer } from '../output/printer.ts';
-import { UsageError } from './usage-error.ts';
-import type { Observation } from '../probe/probe.ts';
-import { choice, parseArguments, wholeNumber } from './arguments.ts';
-import type { Command } from './command.ts';
-import { oneFile } from './input-files.ts';
-import { readText } from './read-text.ts';
-import { SELECT_HELP, SELECT_OPTIONS, selectRecords } from './select-records.ts';
+import {
+  MAX_PROBES_AT_ONCE,
+  MAX_PROBES_PER_SECOND,
+  type Observation,
+  probeAll,
+} from '../probe/probe.ts';
+import { count, jsonText, visible } from '../text.ts';
+import { choice, type Command, parseArguments, UsageError, wholeNumber } from './command.ts';
+import { oneFile, readText, SELECT_HELP, SELECT_OPTIONS, selectRecords } from './files.ts';
 
-const FORMATS = ['text', 'json'] as const;
-
-/** The greatest `--timeout`: nobody waits longer, and timers take no more than some weeks. */
+/** Timers are limited to some weeks, and nobody waits longer than this. */
 const MAX_TIMEOUT_SECONDS = 600;
 
-const HELP = `Connects to the endpoints of an inventory, each at the host and port that its record names and nowhere
-else, and tells: whether it answers, how long its certificate lasts, and whether its addresses fit the
-declared exposure. Each is told as soon as it was looked at. No other command opens a connection. FILE is as for \`validate\`.
+const HELP = `Connects to the endpoints of an inventory, each at the host and port of its record and nowhere else, and
+reports as soon as it is known: whether it answers, when its certificate expires, and whether its
+addresses match the declared exposure. No other command opens a connection. FILE is as for \`validate\`.
 
 Options:
 ${SELECT_HELP}
   --timeout SECONDS                 for each endpoint, in all, up to 600 (default: 5)
-  --expiry-days N                   a certificate that ends sooner is a problem (default: 14)
+  --expiry-days N                   a certificate that expires sooner is a problem (default: 14)
   --concurrency N                   endpoints at once, up to 64 (default: 4)
-  --per-second N                    endpoints that are begun within a second, up to 1000 (default: 5)
+  --per-second N                    endpoints to start per second, up to 1000 (default: 5)
   --ca FILE                         trust the certificates in FILE (PEM) instead of the usual ones
-  --format text|json                how it is printed (default: text)
+  --format text|json                the output format (default: text)
   --help                            print this text
 
-Exit status: 0 nothing is wrong, 1 something is, 2 unreadable, invalid or wrong use.
+Exit status: 0 no problems, 1 problems, 2 unreadable, invalid or wrong use.
 `;
 
 /** `oselya inventory probe` (Contract 5). */
@@ -49,25 +46,25 @@ export const probe: Command = {
       format: { type: 'string' },
     });
     const file = await oneFile(positionals, 'probed');
-    const format = choice('--format', FORMATS, values.format) ?? 'text';
+    const format = choice('--format', ['text', 'json'], values.format) ?? 'text';
+    const timeout =
+      wholeNumber('--timeout', values.timeout, { min: 1, max: MAX_TIMEOUT_SECONDS }) ?? 5;
     const options = {
-      timeoutMs: 1000 * (wholeNumber('--timeout', 1, values.timeout, MAX_TIMEOUT_SECONDS) ?? 5),
-      expiryDays: wholeNumber('--expiry-days', 0, values['expiry-days']) ?? 14,
-      concurrency: wholeNumber('--concurrency', 1, values.concurrency, MAX_PROBES_AT_ONCE) ?? 4,
-      perSecond: wholeNumber('--per-second', 1, values['per-second'], MAX_PROBES_PER_SECOND) ?? 5,
+      timeoutMs: 1000 * timeout,
+      expiryDays: wholeNumber('--expiry-days', values['expiry-days']) ?? 14,
+      concurrency:
+        wholeNumber('--concurrency', values.concurrency, { min: 1, max: MAX_PROBES_AT_ONCE }) ?? 4,
+      perSecond:
+        wholeNumber('--per-second', values['per-second'], { min: 1, max: MAX_PROBES_PER_SECOND }) ??
+        5,
       ca: values.ca === undefined ? undefined : await readCertificates(values.ca),
     };
-    const records = await selectRecords(file, io, values);
-    return format === 'json'
-      ? tellAsJson(probeAll(records, options), out)
-      : tellAsText(probeAll(records, options), out);
+    const observations = probeAll(await selectRecords(file, io, values), options);
+    return format === 'json' ? printJson(observations, out) : printText(observations, out);
   },
 };
 
-type Observations = AsyncIterable<Observation>;
-
-/** A line for each endpoint as soon as it was looked at, and a count at the end. */
-async function tellAsText(observations: Observations, out: Printer): Promise<number> {
+async function printText(observations: AsyncIterable<Observation>, out: Printer): Promise<number> {
   const counts = { all: 0, bad: 0, skipped: 0 };
   for await (const found of observations) {
     counts.all += 1;
@@ -81,13 +78,14 @@ async function tellAsText(observations: Observations, out: Printer): Promise<num
   return counts.bad > 0 ? 1 : 0;
 }
 
-/** One list, of which each item is printed as soon as the endpoint was looked at. */
-async function tellAsJson(observations: Observations, out: Printer): Promise<number> {
+async function printJson(observations: AsyncIterable<Observation>, out: Printer): Promise<number> {
   let isBad = false;
   let separator = '[';
   for await (const found of observations) {
     isBad ||= found.problems.length > 0;
-    const item = jsonText(maskRecord(toJson(found)), 2).replaceAll('\n', '\n  ');
+    // Dates become strings.
+    const plain: Observation = JSON.parse(JSON.stringify(found));
+    const item = jsonText(maskRecord(plain), 2).replaceAll('\n', '\n  ');
     await out.write(`${separator}\n  ${item}`);
     separator = ',';
     if (out.isClosed) break;
@@ -96,56 +94,42 @@ async function tellAsJson(observations: Observations, out: Printer): Promise<num
   return isBad ? 1 : 0;
 }
 
-/** An observation as JSON has it, in which dates are texts. */
-function toJson(found: Observation): { id: string } {
-  return JSON.parse(JSON.stringify(found));
-}
-
-/** @throws UsageError when the file, or a certificate in it, cannot be read, or it has none. */
+/** @throws UsageError when the file has no certificate, or one that cannot be read. */
 async function readCertificates(file: string): Promise<string> {
   const text = await readText(file);
-  const certificates = text.split(/(?=-----BEGIN CERTIFICATE-----)/).filter(isBegun);
+  const begin = '-----BEGIN CERTIFICATE-----';
+  const certificates = text.split(begin).slice(1);
   if (certificates.length === 0) {
     throw new UsageError(`${file} has no certificate; --ca takes certificates as PEM`);
   }
-  // One that cannot be read would be passed over where it is used, and what it signed not be trusted.
-  const broken = certificates.findIndex((part) => !isCertificate(part));
-  if (broken === -1) return text;
-  throw new UsageError(
-    `certificate ${broken + 1} in ${file} cannot be read; fetch it again, or remove it`,
-  );
-}
-
-function isBegun(part: string): boolean {
-  return part.startsWith('-----BEGIN CERTIFICATE-----');
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0;
-  } catch {
-    return false;
+  // TLS ignores an invalid certificate, and would not trust those that it signed.
+  for (const [index, rest] of certificates.entries()) {
+    try {
+      void new X509Certificate(begin + rest);
+    } catch (cause) {
+      const message = `certificate ${index + 1} in ${file} is invalid; fetch it again, or remove it`;
+      throw new UsageError(message, { cause });
+    }
   }
+  return text;
 }
 
 function line({ id, target, isReachable, problems, certificate, answer }: Observation): string {
   const name = JSON.stringify(maskId(id));
   if (isReachable === null) {
-    const why =
+    const reason =
       target === null
-        ? 'the record says nowhere to connect to'
-        : `${maskCredentials(target)} takes datagrams, such as UDP, which are not probed`;
-    return `skipped ${name}: ${why}`;
+        ? 'the record names no host and port'
+        : `${maskCredentials(target)} uses datagrams, such as UDP, which are not probed`;
+    return `skipped ${name}: ${reason}`;
   }
-  const [status, details] =
-    problems.length > 0
-      ? ['problem', problems.map(({ message, code }) => `${message} [${code}]`)]
-      : ['ok     ', []];
-  const facts = [
+  const details = [
+    ...problems.map(({ message, code }) => `${message} [${code}]`),
     ...(certificate === undefined ? [] : [`certificate to ${toDay(certificate.validTo)}`]),
     ...(answer === undefined ? [] : [`HTTP ${answer.status}`]),
     ...(answer?.redirectsTo ? [`redirects to ${answer.redirectsTo}, which was not followed`] : []),
   ];
-  const told = `${target}: ${[...details, ...facts].join('; ') || 'it answers'}`;
-  return `${status} ${name} ${maskCredentials(told)}`;
+  const status = problems.length > 0 ? 'problem' : 'ok     ';
+  const text = `${target}: ${details.join('; ') || 'it answers'}`;
+  return `${status} ${name} ${maskCredentials(text)}`;
 }

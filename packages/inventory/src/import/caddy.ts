@@ -1,215 +1,245 @@
-import { withoutBrackets } from '../host.ts';
-import { reachOf } from '../lint/address.ts';
-import { shorten } from '../shorten.ts';
-import { isDirective } from './caddy-directives.ts';
-import { isImport, isVariable, type Line, readCaddyfile } from './caddy-lines.ts';
-import { checkNumber, type Found, type Import, ImportError, LeftOut } from './draft.ts';
-import { type Place, placeOf } from './place.ts';
-import { Site } from './site.ts';
+import { isPort, placeOf, reachOf, withoutBrackets } from '../address.ts';
+import { MAX_IMPORT_DEPTH } from '../limits.ts';
+import { shorten } from '../text.ts';
+import { type Found, Import, ImportError, SiteNotes } from './draft.ts';
+import { countNewlines, NOTHING_TO_CLOSE, quoteEnd, TOO_DEEP, UNCLOSED } from './source.ts';
 
-/** A site of a Caddyfile, as far as it was read. */
-type Reading = {
+/** A site of a Caddyfile. */
+type Site = {
   head: Line;
-  site: Site;
-  /** Whether `tls` says how it is encrypted. */
+  notes: SiteNotes;
+  /** Whether it has a `tls` directive. */
   hasTls: boolean;
-  /** Whether `bind` has it listen only where its own machine comes; undefined without one. */
+  /** Whether `bind` restricts it to its own machine; undefined without one. */
   isLocal: boolean | undefined;
-  /** The lines that opened the blocks of the site that are open. */
+  /** The lines that opened its open blocks. */
   blocks: Line[];
 };
 
-/** Where Caddy listens for the two schemes, unless an address says it. */
-type Ports = { http: number; https: number };
-
 const UNKNOWN = 'is known only where Caddy runs';
 
-/** The sites of a Caddyfile, one record for each of their addresses. */
+/** Imports the sites of a Caddyfile, a draft for each address. */
 export function importCaddy(source: string): Import {
-  const leftOut = new LeftOut();
-  const found: Found[] = [];
-  const ports: Ports = { http: 80, https: 443 };
-  for (const { head, site, hasTls, isLocal } of sitesOf(readCaddyfile(source), ports, leftOut)) {
-    const about = {
-      auth: site.auth(),
-      notes: site.notes(),
-      ...(isLocal && { exposure: 'local' as const }),
-    };
-    for (const address of addressesOf(head)) {
-      const read = readAddress(address, hasTls, ports);
-      if (read === null) {
-        const why = address.includes('{') ? UNKNOWN : 'is no address of a site';
-        leftOut.add(() => `line ${head.number}: ${shorten(address)} ${why}`);
+  const result = new Import();
+  for (const { head, notes, hasTls, isLocal } of sitesOf(readLines(source), result)) {
+    for (const address of head.words.flatMap((word) => word.split(',').filter(Boolean))) {
+      const found = draftOf(address, hasTls);
+      if (found === null) {
+        const reason = address.includes('{') ? UNKNOWN : 'is not the address of a site';
+        result.skip(() => `line ${head.number}: ${shorten(address)} ${reason}`);
         continue;
       }
-      const matched = read.path === '' ? '' : `Answers ${read.path} only.`;
-      const notes = [matched, about.notes].filter(Boolean).join(' ');
-      found.push({ ...toFound(read), ...about, notes });
-      checkNumber(found.length);
+      const text = [found.notes, notes.text()].filter(Boolean).join(' ');
+      const exposure = isLocal ? ('local' as const) : found.exposure;
+      result.add({ ...found, exposure, auth: notes.auth(), notes: text });
     }
   }
-  return { found, leftOut };
+  return result;
 }
 
-/** @param ports Are set to what the options of the server say, which stand before all sites. */
-function* sitesOf(
-  lines: Iterable<Line | null>,
-  ports: Ports,
-  leftOut: LeftOut,
-): Generator<Reading> {
-  let reading: Reading | undefined;
-  // How many blocks are open from that of the options on.
-  let optionBlocks = 0;
+function* sitesOf(lines: Iterable<Line | null>, result: Import): Generator<Site> {
+  let site: Site | undefined;
   for (const line of lines) {
-    if (optionBlocks > 0) {
-      if (line === null) optionBlocks -= 1;
-      else {
-        if (optionBlocks === 1) readOption(line, ports, leftOut);
-        if (line.opens) optionBlocks += 1;
+    if (line === null) {
+      if (site === undefined || site.blocks.pop() !== undefined) continue;
+      yield site;
+      site = undefined;
+    } else if (line.words[0] === 'import' && (line.isHead || site !== undefined)) {
+      const advice =
+        site === undefined
+          ? 'import those files too'
+          : 'its additions to the site are unknown; check it for authentication and targets';
+      result.skip(() => `line ${line.number}: import ${shorten(line.words[1] ?? '')}: ${advice}`);
+      if (line.opens) site?.blocks.push(line);
+    } else if (line.isHead) {
+      if (isSite(line, result)) {
+        site = {
+          head: line,
+          notes: new SiteNotes(),
+          hasTls: false,
+          isLocal: undefined,
+          blocks: [],
+        };
       }
-    } else if (line === null) {
-      if (reading === undefined || reading.blocks.pop() !== undefined) continue;
-      yield reading;
-      reading = undefined;
-    } else if (isImport(line) && (line.isHead || reading !== undefined)) {
-      leftOut.add(() => toldImport(line));
-      if (line.opens) reading?.blocks.push(line);
-    } else if (line.isHead && line.opens && line.words.length === 0) optionBlocks = 1;
-    else if (line.isHead) {
-      if (isSite(line, leftOut))
-        reading = { head: line, site: new Site(), hasTls: false, isLocal: undefined, blocks: [] };
-    } else if (reading !== undefined) readLine(reading, line, leftOut);
+    } else if (site !== undefined) readLine(site, line);
   }
   // A site without braces ends with the file.
-  if (reading !== undefined) yield reading;
+  if (site !== undefined) yield site;
 }
 
-/** https://caddyserver.com/docs/caddyfile/options */
-function readOption({ words, number }: Line, ports: Ports, leftOut: LeftOut): void {
-  const [name = '', value = ''] = words;
-  if (name === 'http_port' || name === 'https_port') {
-    const port = /^\d{1,5}$/.test(value) ? Number(value) : 0;
-    if (port >= 1 && port <= 65_535) ports[name === 'http_port' ? 'http' : 'https'] = port;
-    else leftOut.add(() => `line ${number}: ${name} ${shorten(value)} is no port`);
-  } else if (name === 'auto_https' && value === 'off') {
-    leftOut.add(
-      () =>
-        `line ${number}: auto_https off: sites may be plain that are drafted as https; look at each`,
-    );
-  } else if (name === 'default_bind') {
-    leftOut.add(() => `line ${number}: ${toldBind(words)}`);
-  }
-}
-
-function toldBind(words: readonly string[]): string {
-  return `${shorten(words.join(' '))}: where it has sites listen is not read; look at their exposure`;
-}
-
-function toldImport({ words, isHead, number }: Line): string {
-  const imported = `line ${number}: import ${shorten(words[1] ?? '')}`;
-  return isHead
-    ? `${imported}: import those files too`
-    : `${imported}: what it adds to the site is not read; look there for authentication and targets`;
-}
-
-/**
- * Options of the server stand in a block without a name, snippets in one with a name in parentheses, and routes that
- * sites invoke in one with `&` before them. A directive is no address, as in Caddy: it is of a site whose address is
- * not known.
- * @throws ImportError for a brace that is a part of an address, as in Caddy.
- */
-function isSite(head: Line, leftOut: LeftOut): boolean {
+/** Global options have no address, snippets have one in parentheses, and named routes begin with `&`. */
+function isSite(head: Line, result: Import): boolean {
   const { words, opens, number } = head;
   const [first = ''] = words;
   const braced = words.find((word) => word.endsWith('{'));
   if (braced !== undefined) {
     throw new ImportError(`line ${number}: put a space before the brace of ${shorten(braced)}`);
   }
-  if (isVariable(head)) leftOut.add(() => `line ${number}: ${shorten(first)} ${UNKNOWN}`);
-  else if (isDirective(first))
-    leftOut.add(() => `line ${number}: ${shorten(first)} is in no site that is known`);
-  else return words.length > 0 && !(opens && /^&?\(.*\)$/s.test(first));
+  if (opens) return words.length > 0 && !/^&?\(.*\)$/s.test(first);
+  // A fragment of a site begins with a directive, such as `respond`.
+  if (/[.:*]|^localhost$/.test(first) && !isVariable(head)) return true;
+  const reason = isVariable(head) ? UNKNOWN : 'belongs to no known site';
+  result.skip(() => `line ${number}: ${shorten(first)} ${reason}`);
   return false;
 }
 
-function readLine(reading: Reading, line: Line, leftOut: LeftOut): void {
-  const { site, blocks } = reading;
+function readLine(site: Site, line: Line): void {
+  const { notes, blocks } = site;
   const [name = '', ...values] = line.words;
   const isMatcher = /^[/@]/.test(values[0] ?? '');
   const targets = values.filter((value) => !/^[/@*]/.test(value));
-  const part = isMatcher ? values[0] : partOf(blocks);
+  // A `route` without a matcher applies to the whole site.
+  const block = blocks.findLast(({ words }) => words.length > 1 || words[0] !== 'route');
+  const part = isMatcher ? values[0] : (block?.words[1] ?? block?.words[0]);
   if (name === 'reverse_proxy' || (name === 'to' && blocks.at(-1)?.words[0] === 'reverse_proxy')) {
-    for (const upstream of targets) site.passesTo(upstream);
+    for (const upstream of targets) notes.passesTo(upstream);
   } else if (name === 'basic_auth' || name === 'basicauth') {
-    site.asksFor('HTTP basic authentication', part);
-  } else if (name === 'forward_auth') site.asksFor(`Subrequest to ${targets[0] ?? ''}`, part);
-  else if (name === 'client_auth') site.asksFor('Client certificates');
-  else if (name === 'tls' && blocks.length === 0) reading.hasTls = true;
+    notes.requires('HTTP basic authentication', part);
+  } else if (name === 'forward_auth') notes.requires(`Subrequest to ${targets[0] ?? ''}`, part);
+  else if (name === 'client_auth') notes.requires('Client certificates');
+  else if (name === 'tls' && blocks.length === 0) site.hasTls = true;
   else if (name === 'bind' && blocks.length === 0) {
     const isLocal = values.every((address) => reachOf(withoutBrackets(address)) === 'loopback');
-    reading.isLocal = reading.isLocal !== false && isLocal && values.length > 0;
-    if (!reading.isLocal) leftOut.add(() => `line ${line.number}: ${toldBind(line.words)}`);
+    site.isLocal = site.isLocal !== false && isLocal && values.length > 0;
   }
   if (line.opens) blocks.push(line);
 }
 
-/** The part of the site that the innermost block is for; a `route` without a matcher is for all of it. */
-function partOf(blocks: readonly Line[]): string | undefined {
-  const within = blocks.findLast(({ words }) => words.length > 1 || words[0] !== 'route');
-  return within?.words[1] ?? within?.words[0];
-}
-
-function* addressesOf({ words }: Line): Generator<string> {
-  for (const word of words) yield* word.split(',').filter(Boolean);
-}
-
-type Address = {
-  scheme: string;
-  host: string | undefined;
-  port: number;
-  /** As it is written: where Caddy listens for a scheme is its own affair, and clients come to the usual port. */
-  written: string | undefined;
-  path: string;
-};
-
-/** A host may be international (RFC 5890 §2.3.2.3), and have `*` for a label. */
+/** A host may be international (RFC 5890 §2.3.2.3) and have `*` as a label. */
 const ADDRESS =
-  /^(?:(?<given>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<written>\d{1,5}))?(?<path>\/.*)?$/iu;
+  /^(?:(?<scheme>https?):\/\/)?(?<host>\[[\da-f:.]+\]|[\p{L}\p{M}\p{N}_.*-]*)(?::(?<port>\d{1,5}))?(?<path>\/.*)?$/iu;
 
 /**
- * `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme or port 80 says something else. The path is a matcher: it
- * says which requests the site answers.
+ * Reads `[SCHEME://][HOST][:PORT][/PATH]`; HTTPS unless the scheme, port 80, or a missing host says otherwise.
+ * Returns null when it is no address.
  * https://caddyserver.com/docs/caddyfile/concepts#addresses
  */
-function readAddress(address: string, hasTls: boolean, ports: Ports): Address | null {
-  const match = ADDRESS.exec(address);
-  if (match === null || address === '') return null;
-  const { given, host = '', written, path = '' } = match.groups ?? {};
-  // Without a host Caddy has nothing to get a certificate for: it is plain unless a directive or the port says else.
-  const isBare = host === '' && !hasTls && Number(written) !== ports.https;
-  const isPlain =
-    given === 'http' || (given === undefined && (Number(written) === ports.http || isBare));
-  const port = Number(written ?? (isPlain ? ports.http : ports.https));
-  if (port < 1 || port > 65_535) return null;
-  return { scheme: isPlain ? 'http' : 'https', host: host || undefined, port, written, path };
+function draftOf(address: string, hasTls: boolean): Found | null {
+  const groups = address === '' ? undefined : ADDRESS.exec(address)?.groups;
+  if (groups === undefined) return null;
+  const { scheme: given, host = '', port: written, path = '' } = groups;
+  const isBare = host === '' && !hasTls && written !== '443';
+  const isPlain = given === 'http' || (given === undefined && (written === '80' || isBare));
+  const [scheme, usual] = isPlain ? ['http', 80] : ['https', 443];
+  const port = Number(written ?? usual);
+  if (!isPort(port)) return null;
+  const named = host === '' || host.includes('*') ? undefined : host;
+  const suffix = port === usual ? '' : `:${port}`;
+  return {
+    key: [withoutBrackets(host || 'caddy'), port, path],
+    name: host || `Caddy on port ${port}`,
+    type: 'http',
+    ...(named !== undefined && { url: `${scheme}://${named}${suffix}/`, ...placeOf(named) }),
+    protocol: scheme,
+    port,
+    service: 'caddy',
+    notes: path === '' ? '' : `Answers ${path} only.`,
+  };
 }
 
-function toFound({ scheme, host, port, written, path }: Address): Found {
-  const usual = scheme === 'https' ? '443' : '80';
-  const named = host === undefined || host.includes('*') ? undefined : host;
-  const place: Place = named === undefined ? {} : placeOf(named);
-  return {
-    key: [withoutBrackets(host ?? 'caddy'), port, path],
-    name: host ?? `Caddy on port ${port}`,
-    type: 'http',
-    exposure: place.exposure,
-    url:
-      named &&
-      `${scheme}://${named}${written === undefined || written === usual ? '' : `:${port}`}/`,
-    protocol: scheme,
-    host: place.host,
-    port,
-    domain: place.domain,
-    service: 'caddy',
+/** The words of a logical line. */
+type Line = {
+  words: string[];
+  /** Whether it opens a block. */
+  opens: boolean;
+  /** Whether it is at the top of the file: the addresses of a site, a snippet, an import or a variable. */
+  isHead: boolean;
+  number: number;
+};
+
+/** Tells whether a line consists of environment variables, which may be blank. */
+function isVariable({ words }: Line): boolean {
+  return words.every((word) => /^\{\$[^}]*\}$/.test(word));
+}
+
+/**
+ * Yields the lines of a Caddyfile, and null at the end of each block. Addresses continue in the next line after a
+ * comma. A head without a block is the only site, and everything that follows belongs to it.
+ * https://caddyserver.com/docs/caddyfile/concepts#structure
+ * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
+ */
+function* readLines(source: string): Generator<Line | null> {
+  const open: number[] = [];
+  let words: Token[] = [];
+  let hasOnlySite = false;
+  const finish = (opens: boolean, number: number): Line => {
+    const isHead = open.length === 0 && !hasOnlySite;
+    const line = { words: words.map(({ text }) => text), opens, isHead, number };
+    hasOnlySite ||= isHead && !opens && line.words[0] !== 'import' && !isVariable(line);
+    words = [];
+    return line;
   };
+  for (const token of readTokens(source)) {
+    const [first = token] = words;
+    const brace = token.isQuoted ? '' : token.text;
+    if (brace === '{') {
+      yield finish(true, first.line);
+      open.push(token.line);
+      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
+      continue;
+    }
+    const last = words.at(-1);
+    const isAddress = open.length === 0 && !hasOnlySite;
+    const continues = isAddress && last?.isQuoted === false && last.text.endsWith(',');
+    if (words.length > 0 && (brace === '}' || (token.startsLine && !continues))) {
+      yield finish(false, first.line);
+    }
+    if (brace !== '}') words.push(token);
+    else if (open.pop() !== undefined) yield null;
+    else throw new ImportError(`line ${token.line}: ${NOTHING_TO_CLOSE}`);
+  }
+  if (words[0] !== undefined) yield finish(false, words[0].line);
+  const unclosed = open.at(-1);
+  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED}`);
+}
+
+/** A word, a quoted text, or a heredoc; `isQuoted` for the latter two. */
+type Token = { text: string; line: number; isQuoted: boolean; startsLine: boolean };
+
+/** Matches a continued line, a comment, space, the start of a heredoc, or a word. */
+const PIECE = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^\s\\])*/y;
+
+/**
+ * Yields the tokens of a Caddyfile as Caddy's lexer finds them.
+ * https://caddyserver.com/docs/caddyfile/concepts#tokens-and-quotes
+ */
+function* readTokens(written: string): Generator<Token> {
+  // Environment variables have their defaults, which may contain several tokens.
+  const source = written.replaceAll(/\{\$[^:}]*:([^}]*)\}/g, '$1');
+  let [index, line, startsLine] = [0, 1, true];
+  while (index < source.length) {
+    const unit = source[index] ?? '';
+    let end = index + 1;
+    let text: string | undefined;
+    const isQuote = unit === '"' || unit === '`';
+    let isQuoted = isQuote;
+    if (isQuote) {
+      const close = unit === '"' ? quoteEnd(source, end, unit) : source.indexOf(unit, end);
+      if (close === -1) throw notClosed(line, 'quote', 'close it');
+      text = source.slice(end, close);
+      if (unit === '"') text = text.replaceAll(/\\(["\\])/g, '$1');
+      end = close + 1;
+    } else if (unit !== '\n') {
+      PIECE.lastIndex = index;
+      const [piece = unit, marker] = PIECE.exec(source) ?? [];
+      end = index + piece.length;
+      if (marker !== undefined) {
+        const close = source.indexOf(marker, end);
+        if (close === -1) throw notClosed(line, 'heredoc', `end it with ${shorten(marker)}`);
+        text = source.slice(end, close);
+        isQuoted = true;
+        end = close + marker.length;
+      } else if (!/^(?:[\s#]|\\\r?\n)/.test(piece)) text = piece;
+    }
+    if (text !== undefined) {
+      yield { text, line, isQuoted, startsLine };
+      startsLine = false;
+    } else if (unit === '\n') startsLine = true;
+    line += countNewlines(source, index, end);
+    index = end;
+  }
+}
+
+function notClosed(line: number, kind: string, advice: string): ImportError {
+  return new ImportError(`line ${line}: the ${kind} that begins here is not closed; ${advice}`);
 }

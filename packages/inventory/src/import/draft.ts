@@ -1,14 +1,19 @@
 import { maskCredentials, maskValue, withoutCredentials } from '../credentials.ts';
-import { MAX_DRAFTS_CHARACTERS, MAX_IMPORTED_RECORDS, MAX_LEFT_OUT_LINES } from '../limits.ts';
-import type { EndpointRecord } from '../record.ts';
+import {
+  MAX_DRAFTS_CHARACTERS,
+  MAX_IMPORTED_RECORDS,
+  MAX_NOTED,
+  MAX_SKIPPED_LINES,
+} from '../limits.ts';
+import { type EndpointRecord, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
 
-/** What an import knows of one endpoint. */
+/** The facts about one endpoint in an imported file. */
 export type Found = {
-  /** What tells it from others, for its id: words, of which letters and digits count. */
+  /** The words of its id. */
   key: readonly (string | number)[];
   name: string;
   type: string;
-  /** Unknown unless the source says that only its own machine reaches the endpoint. */
+  /** Unknown unless only its own machine can reach the endpoint. */
   exposure?: EndpointRecord['exposure'] | undefined;
   url?: string | undefined;
   protocol?: string | undefined;
@@ -22,114 +27,87 @@ export type Found = {
   docs?: string | undefined;
 };
 
-/** What an import gives: what was found, and what it had to leave out. */
-export type Import = {
-  found: Found[];
-  leftOut: LeftOut;
-};
-
-/** What an import had to leave out: a line for each of the first ones, and how many more there are. */
-export class LeftOut {
-  readonly lines: string[] = [];
-  more = 0;
-
-  /** @param tell Gives the line, which is not asked for when it is only counted. */
-  add(tell: () => string): void {
-    if (this.lines.length === MAX_LEFT_OUT_LINES) this.more += 1;
-    else {
-      const line = tell();
-      // One include of a file may stand in each of many servers.
-      if (!this.lines.includes(line)) this.lines.push(line);
-    }
-  }
-}
-
-export { TOO_DEEP } from '../yaml/yaml-error.ts';
-
-/** What it says of a block that goes on to the end of the file. */
-export const UNCLOSED = 'the block that begins here is not closed; add the } that ends it';
-
-/** What it says of a brace that closes no block. */
-export const NOTHING_TO_CLOSE =
-  'there is nothing to close; remove this }, or add the { that it ends';
-
-/** The text is not what it was said to be. The message is one line: what is wrong and where, and what to do. */
+/** Thrown for a text that is not of the expected kind. The message is one line: what is wrong and what to do. */
 export class ImportError extends Error {
   override name = 'ImportError';
 }
 
-/**
- * Holds an import to its limit while it grows.
- * @throws ImportError when there are more endpoints.
- */
-export function checkNumber(found: number): void {
-  if (found <= MAX_IMPORTED_RECORDS) return;
-  throw new ImportError(
-    `it has more than ${MAX_IMPORTED_RECORDS} endpoints; import it in parts, or leave ranges of ports out`,
-  );
-}
+/** The endpoints of one import, and the parts that it skipped. */
+export class Import {
+  readonly found: Found[] = [];
+  /** A line for each of the first skipped parts, and the number of further ones. */
+  readonly skipped: string[] = [];
+  moreSkipped = 0;
 
-/** Draft records, and how many of them were found with credentials, which drafts do not have. */
-export type Drafts = {
-  records: EndpointRecord[];
-  withCredentials: number;
-};
+  /** @throws ImportError when there are too many endpoints. */
+  add(found: Found): void {
+    this.checkNumber(this.found.length + 1);
+    this.found.push(found);
+  }
 
-/**
- * Makes draft records: valid ones, in which what nobody can know but the reader is blank, so that `lint`
- * asks for it. An id that is taken gets a number.
- * @throws ImportError when there are more than the limit, or they are longer in all: a long name or note may be
- * that of each of thousands.
- */
-export function toDrafts(found: readonly Found[], source: string): Drafts {
-  checkNumber(found.length);
-  const taken = new Map<string, number>();
-  let withCredentials = 0;
-  let characters = 0;
-  const records = found.map((one) => {
-    characters += lengthOf(one);
-    if (characters > MAX_DRAFTS_CHARACTERS) {
-      throw new ImportError('its drafts take more than 32 MiB; import it in parts');
+  /** @throws ImportError */
+  checkNumber(endpoints: number): void {
+    if (endpoints <= MAX_IMPORTED_RECORDS) return;
+    throw new ImportError(
+      `it has more than ${MAX_IMPORTED_RECORDS} endpoints; import it in parts, or without ranges of ports`,
+    );
+  }
+
+  /** @param describe Returns the line; it is not called for parts that are only counted. */
+  skip(describe: () => string): void {
+    if (this.skipped.length === MAX_SKIPPED_LINES) this.moreSkipped += 1;
+    else {
+      const line = describe();
+      // Many servers may include the same file.
+      if (!this.skipped.includes(line)) this.skipped.push(line);
     }
-    const bare = withoutSecrets(one);
-    if (JSON.stringify(bare) !== JSON.stringify(one)) withCredentials += 1;
-    const { key, name, type, exposure = 'unknown', docs = '', ...rest } = bare;
-    const more = Object.entries(rest).filter(([, value]) => value !== undefined && value !== '');
-    return {
-      id: freeId(slug(key), taken),
-      name,
-      type,
-      status: 'draft',
-      exposure,
-      docs,
-      last_reviewed: '',
-      ...Object.fromEntries(more),
-      source_of_truth: source,
-    };
-  });
-  return { records, withCredentials };
+  }
+
+  /**
+   * Returns valid draft records. Unknown required properties are blank, so that `lint` reports them.
+   * @param source The value of `source_of_truth`.
+   * @throws ImportError when the drafts are too long in all.
+   */
+  drafts(source: string): { records: EndpointRecord[]; withCredentials: number } {
+    const taken = new Map<string, number>();
+    let withCredentials = 0;
+    let characters = 0;
+    const records = this.found.map((found) => {
+      const json = JSON.stringify(found);
+      characters += json.length;
+      if (characters > MAX_DRAFTS_CHARACTERS) {
+        throw new ImportError('its drafts take more than 32 MiB; import it in parts');
+      }
+      const masked = withoutSecrets(found);
+      if (JSON.stringify(masked) !== json) withCredentials += 1;
+      const { key, exposure = 'unknown', docs = '', ...rest } = masked;
+      const id = freeId(slug(key), taken);
+      const record: Record<string, unknown> = { id, status: 'draft', exposure, docs };
+      Object.assign(record, rest, { last_reviewed: '', source_of_truth: source });
+      // The order of the specification, without empty optional properties.
+      const keys = [...PROPERTY_TYPES.keys()].filter((name) => {
+        return REQUIRED_KEYS.has(name) || (record[name] !== undefined && record[name] !== '');
+      });
+      return Object.fromEntries(keys.map((name) => [name, record[name]])) as EndpointRecord;
+    });
+    return { records, withCredentials };
+  }
 }
 
-function lengthOf({ key, ...rest }: Found): number {
-  const texts = [...key, ...Object.values(rest)].filter((value) => typeof value === 'string');
-  return texts.reduce((sum, { length }) => sum + length, 0);
-}
-
-/** An inventory is for more people than what it is drafted from. */
 function withoutSecrets(found: Found): Found {
-  // Masked texts are texts, so it stays what it is.
+  // Masking keeps the types of all values.
   const masked = maskValue(found) as Found;
   const { url } = found;
   return url === undefined ? masked : { ...masked, url: maskCredentials(withoutCredentials(url)) };
 }
 
-/** Letters stay what they are, with their marks: `й` is another letter than `и`. */
+/** Keeps letters with their marks: `й` is another letter than `и`. */
 function slug(words: readonly (string | number)[]): string {
   const text = words.join('-').normalize('NFKC').toLowerCase();
   return text.replaceAll(/[^\p{L}\p{M}\p{N}]+/gu, '-').replaceAll(/^-+|-+$/g, '') || 'endpoint';
 }
 
-/** @param taken The ids that are, each with the last number that was put behind it. */
+/** @param taken The ids in use, each with the last number that was appended to it. */
 function freeId(wanted: string, taken: Map<string, number>): string {
   let id = wanted;
   let number = taken.get(wanted) ?? 0;
@@ -140,4 +118,65 @@ function freeId(wanted: string, taken: Map<string, number>): string {
   taken.set(wanted, number);
   taken.set(id, taken.get(id) ?? 0);
   return id;
+}
+
+/** Returns the ports of a single port or a range such as `3000-3002`; null for other texts. */
+export function portsOf(written: string): number[] | null {
+  const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(written) ?? [];
+  const [from, to] = [Number(first), Number(last)];
+  if (first === '' || from < 1 || to > 65_535 || to < from) return null;
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+}
+
+/** Lists the first of some words, and the number of others. */
+export function listed(words: Iterable<string>, separator: string): string {
+  const all = new Set(words);
+  const more = all.size - MAX_NOTED;
+  return [...all].slice(0, MAX_NOTED).join(separator) + (more > 0 ? ` and ${more} more` : '');
+}
+
+/** Collects the authentication and the targets of a site for the `auth` and `notes` of its drafts. */
+export class SiteNotes {
+  readonly #ways = new Set<string>();
+  readonly #sentences = new Set<string>();
+  readonly #partsWithAuth = new Set<string>();
+  readonly #openParts = new Set<string>();
+  readonly #targets = new Set<string>();
+
+  /** Notes a target to which requests are passed. */
+  passesTo(upstream: string): void {
+    this.#targets.add(`Passes to ${upstream}.`);
+  }
+
+  /**
+   * Notes a way to authenticate.
+   * @param part The part of the site that requires it; undefined for all of it.
+   */
+  requires(way: string, part?: string): void {
+    if (part === undefined) this.#ways.add(way);
+    else this.#partsWithAuth.add(`${way} at ${part} only.`);
+  }
+
+  /** Notes a part without authentication. */
+  opens(part: string): void {
+    this.#openParts.add(`No authentication at ${part}.`);
+  }
+
+  note(sentence: string): void {
+    this.#sentences.add(sentence);
+  }
+
+  /** Returns the authentication of the whole site. */
+  auth(): string | undefined {
+    return this.#ways.size === 0 ? undefined : listed(this.#ways, '; ');
+  }
+
+  /** Returns sentences on everything else, the first ones of each kind. */
+  text(): string {
+    const open = this.#ways.size === 0 ? [] : this.#openParts;
+    return [this.#sentences, this.#partsWithAuth, open, this.#targets]
+      .map((sentences) => listed(sentences, ' '))
+      .filter(Boolean)
+      .join(' ');
+  }
 }

@@ -1,207 +1,327 @@
-import { reachOf } from '../lint/address.ts';
-import { shorten } from '../shorten.ts';
-import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
-import { type Folder, IncludedFiles } from './included-files.ts';
-import { AccessRules } from './nginx-access.ts';
-import { type Directive, readDirectives } from './nginx-directives.ts';
-import { readListen } from './nginx-listen.ts';
-import { ServerNames } from './nginx-names.ts';
+import { isWildcard, placeOf, reachOf, withoutBrackets } from '../address.ts';
+import { MAX_HOST_CHARACTERS, MAX_IMPORT_DEPTH } from '../limits.ts';
+import { shorten } from '../text.ts';
+import { Import, ImportError, listed, portsOf, SiteNotes } from './draft.ts';
 import {
-  conditionOf,
-  type Context,
-  contextOf,
-  inheritedSettings,
-  isSetting,
-  type Settings,
-  wayOf,
-} from './nginx-settings.ts';
-import { type Place, placeOf } from './place.ts';
-import { listed, Site } from './site.ts';
+  countNewlines,
+  type Folder,
+  IncludedFiles,
+  NOTHING_TO_CLOSE,
+  quoteEnd,
+  TOO_DEEP,
+  UNCLOSED,
+} from './source.ts';
 
-/** A block that is open. */
-type Block = { name: string; place: string; access: AccessRules };
+/** Authentication and access rules of one level, such as `http` or `server`. */
+type Level = { settings: Map<string, string>; access: string[] };
 
-/** A `server` block, as far as it was read. */
+type Block = { name: string; place: string; level: Level };
+
+/** A `server` block. */
 type Server = {
-  context: Context;
-  /** How many blocks are open around its directives, itself included. */
+  isHttp: boolean;
+  /** The level around it, whose settings it inherits, also those that follow it. */
+  outer: Level;
+  own: Level;
+  /** The number of open blocks around its directives, itself included. */
   depth: number;
   listens: (readonly string[])[];
-  names: ServerNames;
-  settings: Settings;
-  access: AccessRules;
-  /** Whether a part of it lets in other addresses than those of private networks. */
-  hasWiderPart: boolean;
-  site: Site;
+  names: string[];
+  notes: SiteNotes;
 };
 
+const AUTH_SETTINGS = new Set([
+  'auth_basic',
+  'auth_request',
+  'satisfy',
+  'ssl',
+  'ssl_verify_client',
+]);
+
 /**
- * What nginx serves: the `server` blocks, each of its addresses with its first name.
- * @param folder Where the files are that it includes; without one, each `include` is left out.
+ * Imports the `server` blocks of an nginx configuration, a draft for each address.
+ * @param folder The folder of included files; without one, includes are skipped.
  */
 export function importNginx(source: string, folder?: Folder): Import {
-  const filesIn = () => (folder === undefined ? undefined : new IncludedFiles(folder));
-  const inherited = inheritedSettings(directivesOf(source, filesIn(), new LeftOut()));
-  const leftOut = new LeftOut();
-  const found: Found[] = [];
+  const result = new Import();
+  const files = folder && new IncludedFiles(folder, result);
   const blocks: Block[] = [];
+  const servers: Server[] = [];
+  const top = emptyLevel();
   let server: Server | undefined;
-  for (const directive of directivesOf(source, filesIn(), leftOut)) {
+  for (const directive of directivesOf(source, files)) {
     if (directive === null) {
-      if (server?.depth === blocks.length) {
-        const outer = inherited.get(server.context);
-        const settings = new Map([...(outer?.settings ?? []), ...server.settings]);
-        const access = server.access.isEmpty ? (outer?.access ?? server.access) : server.access;
-        addServer({ ...server, settings, access }, found, leftOut);
-        server = undefined;
-      }
+      if (server?.depth === blocks.length) server = undefined;
       const block = blocks.pop();
-      // The rules of a part are for it alone.
-      if (server !== undefined && block !== undefined && !block.access.isEmpty) {
-        server.hasWiderPart ||= !block.access.isPrivate;
-        for (const sentence of block.access.sentences(block.place)) server.site.note(sentence);
-      }
+      const rules = block?.level.access ?? [];
+      if (rules.length > 0) server?.notes.note(accessNote(rules, ` at ${block?.place}`));
       continue;
     }
     const { name, values, opens } = directive;
-    if (name === 'include') leftOut.add(toldInclude(values[0] ?? '', server !== undefined));
-    else if (server !== undefined) readDirective(directive, { server, blocks, leftOut });
+    const level = blocks.at(-1)?.level ?? top;
+    if (name === 'include') result.skip(() => skippedInclude(values[0], server));
+    else if (server === undefined) readLevel(level, name, values);
+    else readServer(directive, server, blocks);
     if (!opens) continue;
-    blocks.push({ name, place: values.join(' '), access: new AccessRules() });
-    if (name === 'server') server ??= emptyServer(blocks);
+    const block: Block = { name, place: values.join(' '), level: emptyLevel() };
+    blocks.push(block);
+    if (name === 'server' && server === undefined) {
+      server = {
+        isHttp: !/^(mail|stream)$/.test(blocks[0]?.name ?? ''),
+        outer: level,
+        own: block.level,
+        depth: blocks.length,
+        listens: [],
+        names: [],
+        notes: new SiteNotes(),
+      };
+      result.checkNumber(servers.push(server));
+    }
   }
-  return { found, leftOut };
+  for (const one of servers) addServer(one, result);
+  return result;
 }
 
-/** The directives of a configuration, and in the place of each `include` those of its files where they are given. */
+function emptyLevel(): Level {
+  return { settings: new Map(), access: [] };
+}
+
+function skippedInclude(file = '', server: Server | undefined): string {
+  const advice =
+    server === undefined
+      ? 'import that file too'
+      : 'its additions to the server are unknown; check it for authentication and targets';
+  return `include ${shorten(file)}: ${advice}`;
+}
+
+/** Reads a directive that belongs to a level; returns whether it does. */
+function readLevel({ settings, access }: Level, name: string, values: readonly string[]): boolean {
+  if (AUTH_SETTINGS.has(name)) settings.set(name, values[0] ?? '');
+  else if (name === 'allow' || name === 'deny') access.push(`${name} ${values[0] ?? ''}`);
+  else return false;
+  return true;
+}
+
+function accessNote(rules: readonly string[], part = ''): string {
+  return `Access rules${part}: ${listed(rules, ', ')}.`;
+}
+
+function readServer({ name, values }: Directive, server: Server, blocks: readonly Block[]): void {
+  const { notes } = server;
+  const [value = ''] = values;
+  const block = blocks.at(-1);
+  if (name.endsWith('_pass')) notes.passesTo(value);
+  else if (block !== undefined && blocks.length > server.depth) {
+    // The settings of a part apply to it alone.
+    readLevel(block.level, name, values);
+    const way = wayOf(name, value);
+    if (way !== undefined) notes.requires(way, block.place);
+    else if (name.startsWith('auth_') && value === 'off') notes.opens(block.place);
+  } else if (name === 'listen') server.listens.push(values);
+  else if (name === 'server_name') server.names.push(...values);
+  else readLevel(server.own, name, values);
+}
+
+/** Returns the authentication that a setting requires; undefined when it requires none, or depends on a variable. */
+function wayOf(name: string, value: string): string | undefined {
+  if (name === 'ssl_verify_client') return value === 'on' ? 'Client certificates' : undefined;
+  if (value === 'off' || value.startsWith('$')) return undefined;
+  if (name === 'auth_basic') return 'HTTP basic authentication';
+  return name === 'auth_request' ? `Subrequest to ${value}` : undefined;
+}
+
+function addServer(server: Server, result: Import): void {
+  const { isHttp, outer, own, listens, names, notes } = server;
+  const settings = new Map([...outer.settings, ...own.settings]);
+  for (const [name, value] of settings) {
+    const way = wayOf(name, value);
+    if (way === undefined) continue;
+    const isOptional = settings.get('satisfy') === 'any' && name !== 'ssl_verify_client';
+    if (isOptional) notes.note(`${way} or an allowed address.`);
+    else notes.requires(way);
+  }
+  const access = own.access.length === 0 ? outer.access : own.access;
+  if (access.length > 0) notes.note(accessNote(access));
+  const { domain, title, others } = serverNames(names, result);
+  const also = others.length === 0 ? '' : `Also ${listed(others, ', ')}.`;
+  const text = [also, notes.text()].filter(Boolean).join(' ');
+  // The server accepts requests for its address as well.
+  const place = domain === undefined ? {} : placeOf(domain);
+  const seen = new Set<string>();
+  let ports = 0;
+  // Without `listen`, a server uses port 80.
+  for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
+    const listened = readListen(address);
+    if (listened === null) {
+      result.skip(() => `listen ${shorten([address, ...flags].join(' '))}: it is no port`);
+      continue;
+    }
+    const isSecure =
+      flags.includes('ssl') || flags.includes('quic') || settings.get('ssl') === 'on';
+    const transport = flags.includes('udp') ? 'udp' : 'tcp';
+    const protocol = isHttp ? (isSecure ? 'https' : 'http') : transport;
+    ports += listened.ports.length;
+    // IPv4 and IPv6 share one draft.
+    result.checkNumber(Math.ceil(ports / 2));
+    const { host } = listened;
+    for (const port of listened.ports) {
+      const endpoint = [host ?? place.host, port, protocol].join();
+      if (seen.has(endpoint)) continue;
+      seen.add(endpoint);
+      const isDefault = port === (isSecure ? 443 : 80);
+      result.add({
+        key: [title ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
+        name: title ?? `nginx on port ${port}`,
+        type: isHttp ? 'http' : protocol,
+        exposure: host !== undefined && reachOf(host) === 'loopback' ? 'local' : undefined,
+        url:
+          isHttp && domain ? `${protocol}://${domain}${isDefault ? '' : `:${port}`}/` : undefined,
+        protocol,
+        host: host ?? place.host,
+        port,
+        domain: place.domain,
+        service: 'nginx',
+        auth: notes.auth(),
+        notes: text,
+      });
+    }
+  }
+}
+
+/** An exact name, or one with a wildcard for its first or last labels. */
+const NAME = /^(?<start>\*?\.)?[\w-]+(?:\.[\w-]+)*\.?(?<end>\.\*)?$/;
+
+/** Sorts names into the first exact one and the others: https://nginx.org/en/docs/http/server_names.html */
+function serverNames(names: readonly string[], result: Import) {
+  const exact: string[] = [];
+  const wildcards: string[] = [];
+  for (const name of new Set(names)) {
+    const groups = name.length > MAX_HOST_CHARACTERS ? undefined : NAME.exec(name)?.groups;
+    // Nobody uses `_` or an empty name.
+    if (name === '_' || name === '') continue;
+    if (groups === undefined) {
+      const reason = name.startsWith('~') ? 'a regular expression; add its names' : 'not a name';
+      result.skip(() => `server_name ${shorten(name)}: it is ${reason}`);
+    } else if (groups['start'] === '.') {
+      exact.push(name.slice(1));
+      wildcards.push(`*${name}`);
+    } else if (groups['start'] ?? groups['end']) wildcards.push(name);
+    else exact.push(name);
+  }
+  const [title, ...others] = [...exact, ...wildcards];
+  return { domain: exact[0], title, others };
+}
+
+const LISTEN = /^(?<host>\[[\da-f:.]+\]|\*|[\w.-]+)(?::(?<ports>\d+(?:-\d+)?))?$/i;
+
+/**
+ * Reads `ADDRESS[:PORT]` or `PORT`, a port or a range. Returns null for a Unix socket and for invalid addresses; the
+ * host is undefined for all addresses.
+ * https://nginx.org/en/docs/http/ngx_http_core_module.html#listen
+ */
+function readListen(address: string): { host: string | undefined; ports: number[] } | null {
+  if (address.length > MAX_HOST_CHARACTERS) return null;
+  const isPort = /^\d+(?:-\d+)?$/.test(address);
+  const groups = isPort ? { host: '*', ports: address } : LISTEN.exec(address)?.groups;
+  const ports = groups?.['host'] && portsOf(groups['ports'] ?? '80');
+  if (!ports) return null;
+  const host = withoutBrackets(groups?.['host'] ?? '');
+  return { host: isWildcard(host) ? undefined : host, ports };
+}
+
+/** Yields directives, and those of included files instead of `include` if files are given. */
 function* directivesOf(
   source: string,
   files: IncludedFiles | undefined,
-  leftOut: LeftOut,
 ): Generator<Directive | null> {
   for (const directive of readDirectives(source)) {
     const [pattern = ''] = directive?.values ?? [];
     if (files === undefined || directive?.name !== 'include') yield directive;
-    else yield* files.read(pattern, leftOut, ({ text }) => directivesOf(text, files, leftOut));
+    else yield* files.read(pattern, (text) => directivesOf(text, files));
   }
 }
 
-function toldInclude(file: string, isInServer: boolean): () => string {
-  return () =>
-    isInServer
-      ? `include ${shorten(file)}: what it adds to the server is not read; look there for authentication and targets`
-      : `include ${shorten(file)}: import that file too`;
-}
+/** A directive; `opens` when it begins a block. */
+type Directive = { name: string; values: string[]; opens: boolean };
 
-function emptyServer(blocks: readonly Block[]): Server {
-  return {
-    context: contextOf(blocks[0]?.name) ?? 'http',
-    depth: blocks.length,
-    listens: [],
-    names: new ServerNames(),
-    settings: new Map(),
-    access: new AccessRules(),
-    hasWiderPart: false,
-    site: new Site(),
-  };
-}
-
-type Reading = { server: Server; blocks: readonly Block[]; leftOut: LeftOut };
-
-function readDirective({ name, values }: Directive, { server, blocks, leftOut }: Reading) {
-  const { site, depth, names, listens, settings } = server;
-  const [value = ''] = values;
-  // Undefined for the server itself.
-  const part = blocks.length === depth ? undefined : (blocks.at(-1)?.place ?? '');
-  const access = part === undefined ? server.access : blocks.at(-1)?.access;
-  if (access?.take(name, value)) return;
-  if (name.endsWith('_pass')) site.passesTo(value);
-  else if (part !== undefined && isSetting(name)) {
-    const way = wayOf(name, value);
-    const condition = conditionOf(name, value);
-    if (condition !== undefined) site.mayAskFor(condition, part);
-    else if (way !== undefined) site.asksFor(way, part);
-    else if (name.startsWith('auth_')) site.leavesOpen(part);
-  } else if (part !== undefined) return;
-  else if (isSetting(name)) settings.set(name, value);
-  else if (name === 'listen') listens.push(values);
-  else if (name === 'server_name') for (const one of values) names.add(one, leftOut);
-}
-
-function addServer(server: Server, found: Found[], leftOut: LeftOut) {
-  const { site, listens, names, settings } = server;
-  const isAnyEnough = settings.get('satisfy') === 'any';
-  for (const [name, value] of settings) {
-    const way = wayOf(name, value);
-    const condition = name === 'satisfy' ? undefined : conditionOf(name, value);
-    if (condition !== undefined) site.mayAskFor(condition);
-    // A certificate is asked for before any of these.
-    else if (way !== undefined && isAnyEnough && name !== 'ssl_verify_client') {
-      site.mayAskFor(`${way} or an allowed address`);
-    } else if (way !== undefined) site.asksFor(way);
-  }
-  const others = names.others();
-  const also = others.size === 0 ? '' : `Also ${listed(others, ', ')}.`;
-  // Where one way is enough, an address that is not allowed may come in by another.
-  const exposure = isAnyEnough || server.hasWiderPart ? undefined : server.access.exposure;
-  const notes = [also, ...server.access.sentences(), site.notes()].filter(Boolean).join(' ');
-  const auth = site.auth();
-  // A server may be asked for by its address.
-  const place: Place = names.domain === undefined ? {} : placeOf(names.domain);
-  const seen = new Set<string>();
-  let ports = 0;
-  // A server that does not say where listens on port 80.
-  for (const [address = '', ...flags] of listens.length === 0 ? [['80']] : listens) {
-    const listened = readListen(address);
-    if (listened === null) {
-      leftOut.add(() => `listen ${shorten([address, ...flags].join(' '))}: it is no port`);
+/**
+ * Yields the directives of a configuration, and null at the end of each block.
+ * https://nginx.org/en/docs/beginners_guide.html#conf_structure
+ * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
+ */
+function* readDirectives(source: string): Generator<Directive | null> {
+  const open: number[] = [];
+  let words: string[] = [];
+  for (const { text, line, isMark } of tokens(source)) {
+    if (!isMark) {
+      words.push(text);
       continue;
     }
-    const { host } = listened;
-    const protocol = protocolOf(server, flags);
-    ports += listened.ports.length;
-    // Of IPv4 and IPv6 there is one draft, and of what is repeated more often none that counts.
-    checkNumber(Math.ceil(ports / 2));
-    for (const port of listened.ports) {
-      const shown = [host ?? place.host, port, protocol].join();
-      if (seen.has(shown)) continue;
-      seen.add(shown);
-      const one = toFound(server, place, { host, port, protocol });
-      found.push({ ...one, exposure: one.exposure ?? exposure, auth, notes });
-      checkNumber(found.length);
+    if (text === '}') {
+      if (open.pop() === undefined) throw new ImportError(`line ${line}: ${NOTHING_TO_CLOSE}`);
+      yield null;
+    } else {
+      const [name = '', ...values] = words;
+      if (text === '{') open.push(line);
+      if (open.length > MAX_IMPORT_DEPTH) throw new ImportError(TOO_DEEP);
+      yield { name, values, opens: text === '{' };
     }
+    words = [];
+  }
+  const unclosed = open.at(-1);
+  if (unclosed !== undefined) throw new ImportError(`line ${unclosed}: ${UNCLOSED}`);
+}
+
+/** Yields words without quotes, and the marks that end directives and blocks. */
+function* tokens(source: string) {
+  let line = 1;
+  let index = 0;
+  // The first word since the last mark.
+  let name: string | undefined;
+  while (index < source.length) {
+    const unit = source[index] ?? '';
+    let end = index + 1;
+    if (unit === '#') end = (source.indexOf('\n', index) + 1 || source.length + 1) - 1;
+    else if (unit === ';' || unit === '{' || unit === '}') {
+      const isLua = unit === '{' && name?.endsWith('_by_lua_block');
+      if (isLua) end = luaEnd(source, end, line);
+      yield { text: isLua ? ';' : unit, line, isMark: true };
+      name = undefined;
+    } else if (!/\s/.test(unit)) {
+      const isQuoted = unit === '"' || unit === "'";
+      end = isQuoted ? quoteEnd(source, index + 1, unit) + 1 : wordEnd(source, index);
+      if (end === 0)
+        throw new ImportError(`line ${line}: the quote that begins here is not closed; close it`);
+      const written = isQuoted ? source.slice(index + 1, end - 1) : source.slice(index, end);
+      const text = written.replaceAll(/\\(["'\\])/g, '$1');
+      name ??= text;
+      yield { text, line, isMark: false };
+    }
+    line += countNewlines(source, index, end);
+    index = end;
   }
 }
 
-function protocolOf({ context, settings }: Server, flags: readonly string[]): string {
-  if (context !== 'http') return flags.includes('udp') ? 'udp' : 'tcp';
-  const isSecure = flags.includes('ssl') || flags.includes('quic') || settings.get('ssl') === 'on';
-  return isSecure ? 'https' : 'http';
+/** Returns the end of a word without quotes. The brace of a variable, as in `${name}`, opens no block. */
+function wordEnd(source: string, from: number): number {
+  let index = from;
+  while (index < source.length) {
+    const unit = source[index] ?? '';
+    if (/[\s;]/.test(unit) || (unit === '{' && source[index - 1] !== '$')) break;
+    index += unit === '\\' ? 2 : 1;
+  }
+  return Math.min(index, source.length);
 }
 
-type Listen = { host: string | undefined; port: number; protocol: string };
-
-function toFound(
-  { context, names }: Server,
-  place: Place,
-  { host, port, protocol }: Listen,
-): Found {
-  const { domain, title } = names;
-  const isHttp = context === 'http';
-  const usual = protocol === 'https' ? 443 : 80;
-  return {
-    key: [title ?? host ?? 'nginx', port, ...(protocol === 'udp' ? ['udp'] : [])],
-    name: title ?? `nginx on port ${port}`,
-    type: isHttp ? 'http' : protocol,
-    exposure: host !== undefined && reachOf(host) === 'loopback' ? 'local' : undefined,
-    url:
-      domain === undefined || !isHttp
-        ? undefined
-        : `${protocol}://${domain}${port === usual ? '' : `:${port}`}/`,
-    protocol,
-    host: host ?? place.host,
-    port,
-    domain: place.domain,
-    service: 'nginx',
-  };
+/** Returns the end of a block of Lua; braces in comments and quotes do not count. */
+function luaEnd(source: string, from: number, line: number): number {
+  const token = /--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]/g;
+  token.lastIndex = from;
+  let depth = 1;
+  for (let match = token.exec(source); match !== null; match = token.exec(source)) {
+    if (match[0] === '{') depth += 1;
+    else if (match[0] === '}') depth -= 1;
+    if (depth === 0) return token.lastIndex;
+  }
+  throw new ImportError(`line ${line}: ${UNCLOSED}`);
 }

@@ -1,71 +1,69 @@
-import { hostIn } from '../host.ts';
+import { hostIn, placeOf } from '../address.ts';
 import { MAX_URL_CHARACTERS, MAX_YAML_BYTES } from '../limits.ts';
-import { quoted, shorten } from '../shorten.ts';
-import { checkNumber, type Found, type Import, LeftOut } from './draft.ts';
-import { securityOf } from './openapi-security.ts';
-import { placeOf } from './place.ts';
-import { list, mapping, parseMapping, text } from './yaml.ts';
+import { quoted, shorten } from '../text.ts';
+import { type Found, Import, listed, SiteNotes } from './draft.ts';
+import { list, mapping, parseMapping, text } from './source.ts';
 
-/** The servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
+/** Imports the servers of an OpenAPI document (3.x `servers`; 2.0 `schemes`, `host` and `basePath`). */
 export function importOpenApi(source: string): Import {
   const document = parseMapping(source, MAX_YAML_BYTES);
   const info = mapping(document['info']);
   const name = text(info['title']) ?? 'API';
+  const summary = text(info['summary']) ?? text(info['description']);
   const security = securityOf(document);
   const about = {
-    purpose: firstLine(text(info['summary']) ?? text(info['description'])),
-    auth: security.auth,
+    purpose: summary?.split('\n', 1)[0]?.trim(),
+    auth: security.auth(),
     docs: text(mapping(document['externalDocs'])['url']),
   };
-  const leftOut = new LeftOut();
-  const found: Found[] = [];
-  for (const { url, description } of serversOf(document)) {
+  const result = new Import();
+  for (const { url, description = '' } of serversOf(document)) {
     const address = readAddress(url);
     if (typeof address === 'string') {
-      leftOut.add(() => `the server ${quoted(url)} ${address}`);
+      result.skip(() => `the server ${quoted(url)} ${address}`);
       continue;
     }
-    found.push({
-      ...toFound(name, url, address),
+    const end = description === '' || /[.!?]$/.test(description) ? '' : '.';
+    const notes = security.text();
+    const separated = [notes === '' ? description : description + end, notes];
+    result.add({
+      ...draftOf(name, url, address),
       ...about,
-      notes: withSentences(description ?? '', security.notes),
+      notes: separated.filter(Boolean).join(' '),
     });
-    checkNumber(found.length);
   }
   for (const place of placesWithServers(document)) {
-    leftOut.add(() => `${shorten(place)} has servers of its own; add those that differ`);
+    result.skip(() => `${shorten(place)} has its own servers; add those that differ`);
   }
-  return { found, leftOut };
+  return result;
 }
 
-/** The address of a server; a text that says why there is none. */
+/** Returns the URL of a server, or the reason why it has none. */
 function readAddress(url: string): URL | string {
   if (url.length > MAX_URL_CHARACTERS) return `is longer than ${MAX_URL_CHARACTERS} characters`;
-  // A browser takes braces for a part of a name.
   if (/^(?:[{}]|[^/]*\/\/[^/?#]*[{}])/.test(url)) {
-    return 'has a variable without a default in its host; add it with the names that it stands for';
+    return 'has a variable without a default in its host; add it with the actual names';
   }
   const address = URL.parse(url);
   const isFull = address !== null && address.hostname !== '';
-  return isFull ? address : 'says only where it is on its own host';
+  return isFull ? address : 'is relative to its own host, which is unknown';
 }
 
-function toFound(name: string, url: string, address: URL): Found {
-  const { exposure, host, domain } = placeOf(hostIn(url, address));
+function draftOf(name: string, url: string, address: URL): Found {
+  const place = placeOf(hostIn(url, address));
+  const { host, domain = '' } = place;
   return {
-    key: [name, host ?? domain ?? '', ...(address.port === '' ? [] : [address.port])],
+    key: [name, host ?? domain, ...(address.port === '' ? [] : [address.port])],
     name,
     type: 'http',
-    exposure,
+    ...place,
     url,
     protocol: address.protocol.slice(0, -1),
-    host,
     port: address.port === '' ? undefined : Number(address.port),
-    domain,
   };
 }
 
-/** Paths and operations that are elsewhere than the document. */
+/** Yields the paths and operations that are on other servers than the document. */
 function* placesWithServers(document: Record<string, unknown>): Generator<string> {
   for (const [path, written] of Object.entries(mapping(document['paths']))) {
     const item = mapping(written);
@@ -76,15 +74,15 @@ function* placesWithServers(document: Record<string, unknown>): Generator<string
   }
 }
 
-type Server = { url: string; description: string | undefined };
-
-function* serversOf(document: Record<string, unknown>): Generator<Server> {
+function* serversOf(
+  document: Record<string, unknown>,
+): Generator<{ url: string; description?: string | undefined }> {
   const host = text(document['host']);
   if (host !== undefined) {
     const path = text(document['basePath']) ?? '';
     const schemes = list(document['schemes']).filter((scheme) => typeof scheme === 'string');
     for (const scheme of schemes.length === 0 ? ['https'] : schemes) {
-      yield { url: `${scheme}://${host}${path}`, description: undefined };
+      yield { url: `${scheme}://${host}${path}` };
     }
     return;
   }
@@ -95,26 +93,60 @@ function* serversOf(document: Record<string, unknown>): Generator<Server> {
   }
 }
 
-/** The address with the defaults of its variables, put in until it is longer than an address may be. */
+/** Inserts the defaults of variables, until the URL is too long. */
 function withDefaults(url: string, variables: Record<string, unknown>): string {
   let result = '';
   let index = 0;
-  for (const match of url.matchAll(/\{([^{}]+)\}/g)) {
-    const [whole, variable = ''] = match;
-    const { default: given } = mapping(variables[variable]);
-    const isLong = typeof given === 'string' && given.length > MAX_URL_CHARACTERS;
-    result += url.slice(index, match.index) + (isLong ? given : (text(given) ?? whole));
+  for (const { 0: whole, 1: variable = '', index: at } of url.matchAll(/\{([^{}]+)\}/g)) {
+    const value = text(mapping(variables[variable])['default']) ?? whole;
+    result += url.slice(index, at) + value.slice(0, MAX_URL_CHARACTERS + 1);
     if (result.length > MAX_URL_CHARACTERS) return result;
-    index = match.index + whole.length;
+    index = at + whole.length;
   }
   return result + url.slice(index);
 }
 
-function withSentences(description: string, sentences: string): string {
-  if (description === '' || sentences === '') return description + sentences;
-  return `${description}${/[.!?]$/.test(description) ? '' : '.'} ${sentences}`;
-}
+const METHOD = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
 
-function firstLine(description: string | undefined): string | undefined {
-  return description?.split('\n', 1)[0]?.trim();
+/**
+ * Notes the security of the document and of operations that differ. Schemes that no requirement names are unused.
+ * https://spec.openapis.org/oas/v3.1.1.html#security-requirement-object
+ */
+function securityOf(document: Record<string, unknown>): SiteNotes {
+  const schemes = {
+    ...mapping(mapping(document['components'])['securitySchemes']),
+    ...mapping(document['securityDefinitions']),
+  };
+  const required = new Set<string>();
+  const nameOf = (name: string) => {
+    const { type, scheme } = mapping(schemes[name]);
+    return [text(type), text(scheme)].filter(Boolean).join(' ') || name;
+  };
+  /** Joins alternative requirements; an empty one makes the others optional. */
+  const wayOf = (security: unknown) => {
+    const alternatives = list(security).map((requirement) => Object.keys(mapping(requirement)));
+    for (const name of alternatives.flat()) required.add(name);
+    const words = alternatives
+      .filter((names) => names.length > 0)
+      .map((names) => listed(names.map(nameOf), ' and '));
+    return { way: listed(words, ' or '), isOptional: words.length < alternatives.length };
+  };
+  const notes = new SiteNotes();
+  const whole = wayOf(document['security']);
+  if (whole.way !== '' && whole.isOptional) notes.note(`Optional: ${whole.way}.`);
+  else if (whole.way !== '') notes.requires(whole.way);
+  for (const [path, item] of Object.entries(mapping(document['paths']))) {
+    for (const [method, operation] of Object.entries(mapping(item))) {
+      const { security } = mapping(operation);
+      if (!METHOD.test(method) || !Array.isArray(security)) continue;
+      const place = `${method.toUpperCase()} ${path}`;
+      const { way, isOptional } = wayOf(security);
+      if (way === '' || isOptional) notes.opens(place);
+      else if (way !== whole.way || whole.isOptional) notes.requires(way, place);
+    }
+  }
+  const unused = Object.keys(schemes).filter((name) => !required.has(name));
+  if (unused.length > 0)
+    notes.note(`Defined but not required: ${listed(unused.map(nameOf), '; ')}.`);
+  return notes;
 }

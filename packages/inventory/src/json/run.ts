@@ -1,45 +1,97 @@
-import type { Position } from '../finding.ts';
-import type { LineTracker } from './line-tracker.ts';
-import { countParts, type ParsedValue } from './parsed-value.ts';
-import type { RawValue } from './scan-event.ts';
+import type { Position, Problem } from '../finding.ts';
+import { MAX_DEPTH, MAX_RECORD_PARTS } from '../limits.ts';
+import { countStrings, type LineTracker } from './scan.ts';
 import type { Opened } from './syntax-error.ts';
-import { tally } from './tally.ts';
 
-/** A record of a run: its value, and its place in the bytes of the run. */
+/** A value from `JSON.parse`, and its number of strings, keys included. */
+export type ParsedValue = { value: unknown; strings: number };
+
+/** The text of a value that a scanner has found. */
+export type RawValue = {
+  text: string;
+  /** Where the text begins in its file. */
+  start: Position;
+  /** The number of strings written in it, keys and repeated keys included. */
+  strings: number;
+  /** The brackets that are open around it. */
+  enclosing: readonly Opened[];
+  /** The reason why the text is incomplete; null when it is complete. */
+  cut: Problem | null;
+  /** The value, when the scanner has parsed it and it is within the limits. */
+  parsed?: ParsedValue;
+};
+
+/** Parses a text; returns null when it is invalid or exceeds a limit. */
+export function parseValue(text: string): ParsedValue | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const parts = countParts(value);
+  return parts && { value, strings: parts.strings };
+}
+
+type Parts = { strings: number; containers: number };
+
+/** Counts strings, objects and lists; returns null when they exceed a limit. */
+function countParts(value: unknown): Parts | null {
+  const parts = { strings: 0, containers: 0 };
+  addParts(value, parts, 1);
+  return parts.strings + parts.containers <= MAX_RECORD_PARTS ? parts : null;
+}
+
+function addParts(value: unknown, parts: Parts, depth: number): void {
+  if (typeof value === 'string') parts.strings += 1;
+  if (typeof value !== 'object' || value === null) return;
+  parts.containers += 1;
+  if (depth > MAX_DEPTH) {
+    parts.strings = NaN;
+  } else if (Array.isArray(value)) {
+    for (const item of value) addParts(item, parts, depth + 1);
+  } else {
+    // Parsed objects inherit no enumerable properties, and `for…in` is the fastest iteration.
+    for (const key in value) {
+      parts.strings += 1;
+      addParts(value[key as keyof typeof value], parts, depth + 1);
+    }
+  }
+}
+
+/** A record of a run, with its byte range in the run. */
 type RunRecord = ParsedValue & {
   from: number;
   end: number;
   /** Where the next record begins, or the run ends. */
   next: number;
-  /** How many strings are written in it, keys included, repeated ones too. */
+  /** The number of strings in the text, repeated keys included. */
   written: number;
-  /** How many lines end before the next record. */
+  /** The newlines before the next record. */
   newlines: number;
 };
 
-/** Where a run stands: in a chunk, from an index on. */
-type Place = { bytes: Buffer; from: number; lines: LineTracker; enclosing: readonly Opened[] };
+type RunPlace = { bytes: Buffer; from: number; lines: LineTracker; enclosing: readonly Opened[] };
 
-/** Records that were parsed at once. Their positions and texts are looked for when they are asked for, in order. */
+/** Records that were parsed at once. Positions and texts are computed on request, in order. */
 export class Run {
   readonly records: readonly RunRecord[];
-  readonly #place: Place;
-  /** The index of the record up to which lines are counted. */
+  readonly #place: RunPlace;
   #counted = 0;
 
-  constructor(records: readonly RunRecord[], place: Place) {
+  constructor(records: readonly RunRecord[], place: RunPlace) {
     this.records = records;
     this.#place = place;
   }
 
-  /** The position at which a record begins. */
+  /** Returns the position at which a record begins. */
   positionOf(record: RunRecord): Position {
-    const { lines, from } = this.#place;
-    this.#countTo(from + record.from);
-    return lines.at(from + record.from);
+    const index = this.#place.from + record.from;
+    this.#countLinesTo(index);
+    return this.#place.lines.at(index);
   }
 
-  /** A record as one that was read alone. */
+  /** Returns a record in the form of one that was scanned alone. */
   rawValueOf(record: RunRecord): RawValue {
     const { bytes, from, enclosing } = this.#place;
     const { value, strings, written } = record;
@@ -53,41 +105,37 @@ export class Run {
     };
   }
 
-  /** All records as ones that were read alone. */
+  /** Yields all records in the form of single ones. */
   *rawValues(): Generator<RawValue> {
     for (const record of this.records) yield this.rawValueOf(record);
   }
 
   /** Counts the lines up to the end of the run. */
   leave(): void {
-    this.#countTo(this.#place.from + (this.records.at(-1)?.next ?? 0));
+    this.#countLinesTo(this.#place.from + (this.records.at(-1)?.next ?? 0));
   }
 
-  #countTo(index: number): void {
+  #countLinesTo(index: number): void {
     const { lines, from } = this.#place;
     let newlines = 0;
-    for (
-      let record = this.records[this.#counted];
-      record !== undefined && from + record.next <= index;
-      record = this.records[this.#counted]
-    ) {
+    for (; this.#counted < this.records.length; this.#counted += 1) {
+      const record = this.records[this.#counted];
+      if (record === undefined || from + record.next > index) break;
       newlines += record.newlines;
-      this.#counted += 1;
     }
     lines.skipTo(index, newlines);
   }
 }
 
-/** The end of a record, and the beginning of the next one with a key of word characters. */
+/** The end of a record, and the start of the next one up to a first key of word characters. */
 const SEPARATOR = /^\}\s*,\s*\{\s*"(\w+)"$/;
 
 /**
- * Parses the records of an array at once where they have the same text between them
- * (docs/adr/0016-runs-of-records.md).
+ * Parses records of an array at once when the same text separates them (docs/adr/0016-runs-of-records.md).
  * @param run Records with commas between them.
  * @param separator The text from the last byte of a record to the first key of the next one.
- * @param gap How many bytes before the next record this text begins.
- * @returns Null when the text is no JSON, a record is beyond a limit, or the borders between records are not certain.
+ * @param gap The bytes of the separator before the next record.
+ * @returns Null when the text is invalid, a record exceeds a limit, or the borders are ambiguous.
  */
 export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord[] | null {
   const [, key] = SEPARATOR.exec(separator.toString('latin1')) ?? [];
@@ -105,41 +153,33 @@ export function parseRun(run: Buffer, separator: Buffer, gap: number): RunRecord
     const at = run.indexOf(separator, from);
     const isLast = records.length + 1 === values.length;
     const parts = countParts(value);
-    // In JSON, this text is a border of the run, or stands between objects of a list within a record.
-    const isCertain = (at === -1) === isLast && parts !== null && !hasObjectWith(key, value, parts);
-    if (!isCertain) return null;
+    if (parts === null || (at === -1) !== isLast) return null;
+    // In JSON, this text separates records, or objects of a list within a record.
+    if (parts.containers > 1 && Object.values(value ?? {}).some((part) => hasKey(key, part))) {
+      return null;
+    }
     const { strings } = parts;
     const [end, next] = isLast ? [run.length, run.length] : [at + 1, at + gap];
     records.push({ value, strings, written: strings, from, end, next, newlines: 0 });
     kept += strings;
     from = next;
   }
-  count(run, records, kept, tally(separator).newlines);
+  countText(run, records, kept, countStrings(separator).newlines);
   return records;
 }
 
-/**
- * Counts the strings and lines of each record of a run; at once, where no key is repeated and no line ends within a
- * record.
- * @param kept How many strings the values have.
- * @param between How many lines end between two records.
- */
-function count(run: Buffer, records: RunRecord[], kept: number, between: number): void {
-  const { strings, newlines } = tally(run);
+/** Sets `written` and `newlines`; in one pass when no key is repeated and records have no newlines. */
+function countText(run: Buffer, records: RunRecord[], kept: number, between: number): void {
+  const { strings, newlines } = countStrings(run);
   const isPlain = strings === kept && newlines === between * (records.length - 1);
   for (const record of records) {
     if (isPlain) record.newlines = record.next === run.length ? 0 : between;
     else {
-      const { strings: written, newlines: within } = tally(run.subarray(record.from, record.next));
-      record.written = written;
-      record.newlines = within;
+      const counted = countStrings(run.subarray(record.from, record.next));
+      record.written = counted.strings;
+      record.newlines = counted.newlines;
     }
   }
-}
-
-/** Whether an object within a record has a key. */
-function hasObjectWith(key: string, record: unknown, { containers }: { containers: number }) {
-  return containers > 1 && Object.values(record ?? {}).some((part) => hasKey(key, part));
 }
 
 function hasKey(key: string, value: unknown): boolean {

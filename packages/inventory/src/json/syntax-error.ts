@@ -1,55 +1,24 @@
 import type { FindingCode, Position, Problem } from '../finding.ts';
-import { shorten } from '../shorten.ts';
+import { MAX_DEPTH, MAX_RECORD_BYTES, MAX_RECORD_PARTS } from '../limits.ts';
+import { shorten } from '../text.ts';
 
-/** Something that was opened and is not closed yet. */
-export type Opened = {
-  kind: 'array' | 'object' | 'string';
-  position: Position;
-};
+/** An opened bracket or quote that is not closed yet. */
+export type Opened = { kind: 'array' | 'object' | 'string'; position: Position };
 
-/** Thrown for text that is no JSON; says what is wrong, and at which offset of the text. */
+/** Thrown for invalid JSON, with the offset of the error in the text. */
 export class JsonSyntaxError extends Error {
+  override name = 'JsonSyntaxError';
   readonly problem: Problem;
   readonly offset: number;
 
   constructor(problem: Problem, offset: number) {
     super(problem.message);
-    this.name = 'JsonSyntaxError';
     this.problem = problem;
     this.offset = offset;
   }
 }
 
-/** The problem of text that ends too early: everything still open, the innermost first. */
-export function truncated(what: string, position: Position, open: readonly Opened[]): Problem {
-  const innermostFirst = open.toReversed();
-  const named = innermostFirst
-    .slice(0, 3)
-    .map(({ kind, position: { line, column } }) => `the ${kind} opened at ${line}:${column}`);
-  if (open.length > 3) named.push(`${open.length - 3} more`);
-  const last = named.pop();
-  const list = named.length === 0 ? last : `${named.join(', ')} and ${last}`;
-  return {
-    code: 'json/truncated',
-    message:
-      open.length === 0
-        ? `the ${what} ends inside a value`
-        : `the ${what} ends here, but ${list} ${open.length === 1 ? 'is' : 'are'} not closed`,
-    position,
-    related: innermostFirst.map(({ kind, position: { line, column } }) => ({
-      line,
-      column,
-      message: `${kind} opened here`,
-    })),
-  };
-}
-
-/** The problem of a character that JSON does not allow at its place. */
-export function unexpected(found: string, expected: string, position: Position): Problem {
-  return syntaxProblem(hint(found) ?? `expected ${expected}, found ${shown(found)}`, position);
-}
-
-/** A problem of the JSON text itself. */
+/** Describes an error in the JSON text. */
 export function syntaxProblem(
   message: string,
   position: Position,
@@ -58,59 +27,103 @@ export function syntaxProblem(
   return { code, message, position };
 }
 
-/** A character or word as a message shows it: quoted, or by its code point when it has no shape. */
+/** Describes a text that ends too early, with everything that is still open, innermost first. */
+export function truncated(unit: string, position: Position, open: readonly Opened[]): Problem {
+  const innermostFirst = open.toReversed();
+  const named = innermostFirst
+    .slice(0, 3)
+    .map(({ kind, position: { line, column } }) => `the ${kind} opened at ${line}:${column}`);
+  if (open.length > 3) named.push(`${open.length - 3} more`);
+  const last = named.pop();
+  const list = named.length === 0 ? last : `${named.join(', ')} and ${last}`;
+  const message =
+    open.length === 0
+      ? `the ${unit} ends inside a value`
+      : `the ${unit} ends here, but ${list} ${open.length === 1 ? 'is' : 'are'} not closed`;
+  const related = innermostFirst.map(({ kind, position: place }) => ({
+    ...place,
+    message: `${kind} opened here`,
+  }));
+  return { ...syntaxProblem(message, position, 'json/truncated'), related };
+}
+
+/** Describes a character that JSON does not allow at its place. */
+export function unexpected(found: string, expected: string, position: Position): Problem {
+  return syntaxProblem(hint(found) ?? `expected ${expected}, found ${shown(found)}`, position);
+}
+
+/** Formats a character or word for a message: quoted, or as a code point when it is invisible. */
 export function shown(found: string): string {
   const [first = ''] = found;
-  const invisible = /[\p{C}\p{Z}]/u.test(first);
-  if (!invisible) return found.includes('"') ? `'${found}'` : `"${found}"`;
+  if (!/[\p{C}\p{Z}]/u.test(first)) return found.includes('"') ? `'${found}'` : `"${found}"`;
   return `U+${(first.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
-/** What to say of a comment. */
 export const NO_COMMENTS = 'JSON has no comments; remove it';
 
-/** Whether a character outside of strings begins what other languages have as a comment. */
+/** Tells whether a character outside strings starts a comment in other languages. */
 export function beginsComment(character: string): boolean {
   return character === '/' || character === '#';
 }
 
 function hint(found: string): string | null {
   if (beginsComment(found)) return NO_COMMENTS;
-  if (found === "'") return "JSON strings stand in double quotes, not in single quotes (')";
-  if (found === '`') return 'JSON strings stand in double quotes, not in backticks (`)';
-  if (/[“”„‘’«»]/u.test(found)) {
-    return `JSON strings stand in straight double quotes ("), not in typographic ones (${found})`;
-  }
-  return null;
+  if (found === "'") return "JSON strings use double quotes, not single quotes (')";
+  if (found === '`') return 'JSON strings use double quotes, not backticks (`)';
+  return /[“”„‘’«»]/u.test(found)
+    ? `JSON strings use straight double quotes ("), not typographic ones (${found})`
+    : null;
 }
 
 const WORD_HINTS = new Map([
-  ['NaN', 'JSON has no NaN; write null or leave the property out'],
+  ['NaN', 'JSON has no NaN; write null or omit the property'],
   ['Infinity', 'JSON has no Infinity; numbers are finite'],
   ['-Infinity', 'JSON has no Infinity; numbers are finite'],
-  ['undefined', 'JSON has no undefined; write null or leave the property out'],
+  ['undefined', 'JSON has no undefined; write null or omit the property'],
   ['None', 'JSON has no None; write null'],
   ['True', 'JSON has no True; write true'],
   ['False', 'JSON has no False; write false'],
 ]);
 
-/** The problem of a word that is neither a number nor `true`, `false` or `null`. */
+/** Describes a word that is neither a number nor `true`, `false` or `null`. */
 export function badWord(word: string, position: Position): Problem {
-  return syntaxProblem(
-    WORD_HINTS.get(word) ?? numberHint(shorten(word)) ?? noValue(word),
-    position,
-  );
+  const message =
+    WORD_HINTS.get(word) ??
+    numberHint(shorten(word)) ??
+    `${shown(word.slice(0, 40))} is not a JSON value; write strings in double quotes`;
+  return syntaxProblem(message, position);
 }
 
 function numberHint(word: string): string | null {
-  if (/^-?0\d+/.test(word)) return `the number ${word} begins with 0; write it without`;
-  if (/^\+[\d.]/.test(word)) return `the number ${word} begins with +; write it without`;
-  if (/^-?\./.test(word)) return `the number ${word} needs a digit before its point`;
+  if (/^-?0\d+/.test(word)) return `the number ${word} begins with 0; remove the leading zero`;
+  if (/^\+[\d.]/.test(word)) return `the number ${word} begins with +; remove the sign`;
+  if (/^-?\./.test(word)) return `the number ${word} needs a digit before the decimal point`;
   if (/^-?0x/i.test(word)) return `${word} is hexadecimal; JSON numbers are decimal`;
-  if (/^-?\d+\.(\D|$)/.test(word)) return `the number ${word} needs a digit after its point`;
+  if (/^-?\d+\.(\D|$)/.test(word)) {
+    return `the number ${word} needs a digit after the decimal point`;
+  }
   return null;
 }
 
-function noValue(word: string): string {
-  return `${shown(word.slice(0, 40))} is not a JSON value; strings stand in double quotes`;
+/**
+ * Describes a record that exceeds a limit.
+ * @param position Where the record begins, or becomes too deep.
+ * @param unit What is skipped: the rest of the record or of the line.
+ */
+export function limitProblem(
+  limit: 'too-large' | 'too-many' | 'too-deep',
+  position: Position,
+  unit: 'record' | 'line',
+): Problem {
+  const skipped = `the rest of the ${unit} was skipped`;
+  if (limit === 'too-deep') {
+    const message = `values are nested more than ${MAX_DEPTH} levels deep; flatten them: ${skipped}`;
+    return { code: 'limit/depth', message, position };
+  }
+  const maximum =
+    limit === 'too-large'
+      ? `${MAX_RECORD_BYTES / 1024 / 1024} MiB`
+      : `${MAX_RECORD_PARTS} objects, lists and strings`;
+  const message = `the record exceeds ${maximum}; make it smaller: ${skipped}`;
+  return { code: 'limit/record-size', message, position };
 }

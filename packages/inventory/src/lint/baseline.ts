@@ -1,18 +1,18 @@
 import { dirname, relative, sep } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Finding } from '../finding.ts';
-import { JsonTextError, parseJsonText } from './json-text.ts';
+import { JsonTextError, parseJsonText } from '../json/parser.ts';
 
-/** A finding as a baseline keeps it: without its place in the file, which moves with every edit. */
+/** A known finding, without its line, which changes with every edit. */
 type Entry = {
-  /** Its path from the folder of the baseline on, with `/`. */
+  /** The path from the folder of the baseline, with `/`. */
   file: string;
   code: string;
-  /** The record's id; of a record without one its place in the inventory. */
+  /** The id of the record; its index when it has none. */
   record: string | number;
-  /** The pointer from the record on. */
+  /** The pointer from the record. */
   pointer: string;
-  /** How many findings are like this; one unless told. */
+  /** The number of equal findings; one by default. */
   count?: number;
 };
 
@@ -37,68 +37,67 @@ const isBaseline = new Ajv2020().compile<{ findings: Entry[] }>({
   },
 });
 
-/** The file is no baseline. The message is one line: what is wrong and what to do. */
+/** Thrown for a file that is no baseline. The message is one line: what is wrong and what to do. */
 export class BaselineError extends Error {
   override name = 'BaselineError';
 }
 
-/** Findings that are known, and need not be told again. */
+/** Known findings, which are not reported again. */
 export class Baseline {
   readonly #folder: string;
   readonly #entries = new Map<string, Entry>();
-  readonly #asked = new Map<string, number>();
+  readonly #matched = new Map<string, number>();
 
-  /** @param folder Where its file is, or is to be. */
+  /** @param folder The folder of its file. */
   constructor(folder: string, entries: readonly Entry[] = []) {
     this.#folder = folder;
     for (const entry of entries) {
-      if (isKept(entry.code)) this.#entries.set(keyOf(entry), entry);
+      if (isSuppressible(entry.code)) this.#entries.set(keyOf(entry), entry);
     }
   }
 
   get size(): number {
-    return this.#entries.values().reduce((sum, entry) => sum + countOf(entry), 0);
+    return this.#entries.values().reduce((sum, { count = 1 }) => sum + count, 0);
   }
 
-  /** How many findings of these files it has that were not asked for. */
-  gone(files: readonly string[]): number {
+  /** Returns the number of known findings of files that were not found any more. */
+  countGone(files: readonly string[]): number {
     const names = new Set(files.map((file) => this.#nameOf(file)));
-    return this.#entries
-      .entries()
-      .filter(([, { file }]) => names.has(file))
-      .reduce((sum, [key, entry]) => {
-        return sum + Math.max(0, countOf(entry) - (this.#asked.get(key) ?? 0));
-      }, 0);
+    let gone = 0;
+    for (const [key, { file, count = 1 }] of this.#entries) {
+      if (names.has(file)) gone += Math.max(0, count - (this.#matched.get(key) ?? 0));
+    }
+    return gone;
   }
 
-  /** Whether a finding is known; one that is asked for more often than it was taken in is new. */
+  /** Tells whether a finding is known; more equal findings than were added are new. */
   has(finding: Finding): boolean {
     const key = keyOf(this.#entryOf(finding));
     const entry = this.#entries.get(key);
-    if (entry === undefined || !canBeKnown(finding)) return false;
-    const asked = (this.#asked.get(key) ?? 0) + 1;
-    this.#asked.set(key, asked);
-    return asked <= countOf(entry);
+    if (entry === undefined || finding.recordIndex === null) return false;
+    const matched = (this.#matched.get(key) ?? 0) + 1;
+    this.#matched.set(key, matched);
+    return matched <= (entry.count ?? 1);
   }
 
-  /** Takes a finding in, and says whether it could. */
+  /** Adds a finding; returns false when it cannot be suppressed, as errors of JSON and of the schema. */
   add(finding: Finding): boolean {
-    if (!canBeKnown(finding)) return false;
+    if (finding.recordIndex === null || !isSuppressible(finding.code)) return false;
     const entry = this.#entryOf(finding);
     const key = keyOf(entry);
     const known = this.#entries.get(key);
-    this.#entries.set(key, known === undefined ? entry : { ...entry, count: countOf(known) + 1 });
+    this.#entries.set(key, known ? { ...entry, count: (known.count ?? 1) + 1 } : entry);
     return true;
   }
 
-  /** Takes in all that another of the same folder has, for what it had of these files. */
+  /** Replaces the findings of files by those of another baseline. */
   replace(files: readonly string[], other: Baseline): void {
     const names = new Set(files.map((file) => this.#nameOf(file)));
     for (const [key, { file }] of this.#entries) if (names.has(file)) this.#entries.delete(key);
     for (const [key, entry] of other.#entries) this.#entries.set(key, entry);
   }
 
-  /** The text of the file, sorted so that changes to it are small. */
+  /** Returns the text of the file, sorted so that changes to it are small. */
   toString(): string {
     const lines = [...this.#entries]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -117,7 +116,6 @@ export class Baseline {
     };
   }
 
-  /** The same for one file however it is named; standard input has no path. */
   #nameOf(file: string): string {
     if (file === '<stdin>') return file;
     return relative(this.#folder, file).split(sep).join('/');
@@ -125,8 +123,8 @@ export class Baseline {
 }
 
 /**
- * Reads a baseline that `toString` wrote.
- * @param file Its path, by which messages name it.
+ * Parses a baseline that `toString` wrote.
+ * @param file Its path.
  * @throws BaselineError
  */
 export function parseBaseline(text: string, file: string): Baseline {
@@ -135,26 +133,16 @@ export function parseBaseline(text: string, file: string): Baseline {
     if (isBaseline(value)) return new Baseline(dirname(file), value.findings);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw new BaselineError(`${file}:${error.message}; mend it, or remove it and write it anew`, {
-      cause: error,
-    });
+    const message = `${file}:${error.message}; correct it, or remove it and create a new one`;
+    throw new BaselineError(message, { cause: error });
   }
   throw new BaselineError(
-    `${file} is no baseline; name another FILE, or remove it and write it anew with --update-baseline`,
+    `${file} is no baseline; name another FILE, or remove it and create one with --update-baseline`,
   );
 }
 
-/** Only what concerns one record; the schema's errors never, nor text that was not read: what follows is unknown. */
-function canBeKnown({ code, recordIndex }: Finding): boolean {
-  return recordIndex !== null && isKept(code);
-}
-
-function isKept(code: string): boolean {
+function isSuppressible(code: string): boolean {
   return code.startsWith('lint/') || code === 'json/duplicate-key';
-}
-
-function countOf({ count = 1 }: Entry): number {
-  return count;
 }
 
 function keyOf({ file, code, record, pointer }: Entry): string {

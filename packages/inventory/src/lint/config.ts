@@ -1,20 +1,25 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ErrorObject } from 'ajv/dist/2020.js';
-import type { Severity } from '../finding.ts';
-import { type LintCode, ruleName } from '../rule-ids.ts';
-import { JsonTextError, parseJsonText } from './json-text.ts';
-import { rules } from './rules/index.ts';
+import { ruleName, type Severity } from '../finding.ts';
+import { JsonTextError, parseJsonText } from '../json/parser.ts';
+import type { Rule } from './rule.ts';
+import { rules } from './rules.ts';
 
-/** What is set for one rule: off, how bad it is, or that and its options. */
+/** The setting of one rule: off, a severity, or an object with options. */
 type Setting = 'off' | Severity | ({ severity?: 'off' | Severity } & Record<string, unknown>);
 
-/** The contents of inventory.config.json; each rule is named without `lint/`. */
+/** The contents of inventory.config.json; rules are named without `lint/`. */
 export type LintConfig = {
   $schema?: string;
   rules?: Partial<Record<string, Setting>>;
 };
 
 const SEVERITY = { enum: ['off', 'warning', 'error'] };
+
+function schemaOf({ options }: Rule): object {
+  const properties = { severity: SEVERITY, ...options };
+  return { anyOf: [SEVERITY, { type: 'object', properties, additionalProperties: false }] };
+}
 
 /** The JSON Schema (draft 2020-12) of inventory.config.json. */
 export const CONFIG_SCHEMA = {
@@ -27,21 +32,7 @@ export const CONFIG_SCHEMA = {
     rules: {
       type: 'object',
       description: 'For each rule "off", "warning", "error", or an object with its options.',
-      properties: Object.fromEntries(
-        rules.map(({ code, options }) => [
-          ruleName(code),
-          {
-            anyOf: [
-              SEVERITY,
-              {
-                type: 'object',
-                properties: { severity: SEVERITY, ...options },
-                additionalProperties: false,
-              },
-            ],
-          },
-        ]),
-      ),
+      properties: Object.fromEntries(rules.map((rule) => [ruleName(rule.code), schemaOf(rule)])),
       additionalProperties: false,
     },
   },
@@ -50,15 +41,15 @@ export const CONFIG_SCHEMA = {
 
 const isConfig = new Ajv2020({ allErrors: true }).compile<LintConfig>(CONFIG_SCHEMA);
 
-/** The configuration cannot be used. The message is one line: what is wrong and what to do. */
+/** Thrown for an unusable configuration. The message is one line: what is wrong and what to do. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
 /**
- * Reads the text of inventory.config.json.
- * @param file How messages name it.
- * @throws ConfigError for what is no JSON or no configuration.
+ * Parses the text of inventory.config.json.
+ * @param file The name of the file in messages.
+ * @throws ConfigError for invalid JSON and for an invalid configuration.
  */
 export function parseConfig(text: string, file: string): LintConfig {
   let value: unknown;
@@ -66,50 +57,52 @@ export function parseConfig(text: string, file: string): LintConfig {
     value = parseJsonText(text);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    const advice = error.isTooDeep ? '' : '; mend it, or begin with {}';
+    const advice = error.isTooDeep ? '' : '; correct it, or begin with {}';
     throw new ConfigError(`${file}:${error.message}${advice}`, { cause: error });
   }
   if (isConfig(value)) return value;
   throw new ConfigError(`${file}: ${describe(isConfig.errors ?? [], value)}`);
 }
 
-/** What is set for a rule: its severity, null when it is off, and its options. */
+/** Returns the severity of a rule, null when it is off, and its options. */
 export function settingOf(
   { rules: settings = {} }: LintConfig,
-  { code, severity: usual }: { code: LintCode; severity: Severity },
+  { code, severity: usual, defaults }: Rule,
 ): { severity: Severity | null; options: object } {
   const setting = settings[ruleName(code)] ?? usual;
   const { severity = usual, ...options } =
     typeof setting === 'string' ? { severity: setting } : setting;
-  return { severity: severity === 'off' ? null : severity, options };
+  return {
+    severity: severity === 'off' ? null : severity,
+    options: { ...Object(defaults), ...options },
+  };
+}
+
+function depth({ instancePath }: ErrorObject): number {
+  return instancePath.split('/').length;
 }
 
 function describe(errors: readonly ErrorObject[], value: unknown): string {
-  // Of the two forms that a setting has, the other one's errors say nothing.
+  // A setting has two forms, and the errors of the other one are irrelevant.
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties');
   const name: unknown = error?.params['additionalProperty'];
   if (error !== undefined && error.instancePath === '/rules') {
     if (name === 'duplicate-key') {
-      return 'repeated keys are errors of validate as well, and nothing turns them off; remove "duplicate-key"';
+      return 'repeated keys are always errors, also of validate; remove "duplicate-key"';
     }
     const names = rules.map(({ code }) => ruleName(code)).join(', ');
     return `there is no rule ${JSON.stringify(name)}; the rules are ${names}`;
   }
   if (error !== undefined) {
-    const where = error.instancePath === '' ? 'the configuration' : error.instancePath;
-    return `${where} has no ${JSON.stringify(name)}; remove it`;
+    return `${error.instancePath || 'the configuration'} has no ${JSON.stringify(name)}; remove it`;
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return 'a configuration is an object, such as {"rules": {"missing-owner": "off"}}';
   }
-  const deepest = errors.toSorted((a, b) => depth(b) - depth(a))[0];
-  const of = deepest?.instancePath ?? '';
-  if (/^\/rules\/[^/]+(\/severity)?$/.test(of)) {
-    return `${of} must be "off", "warning", "error", or an object with options`;
+  const [deepest] = errors.toSorted((a, b) => depth(b) - depth(a));
+  const path = deepest?.instancePath ?? '';
+  if (/^\/rules\/[^/]+(\/severity)?$/.test(path)) {
+    return `${path} must be "off", "warning", "error", or an object with options`;
   }
-  return `${of} ${deepest?.message ?? 'is wrong'}`;
-}
-
-function depth({ instancePath }: ErrorObject): number {
-  return instancePath.split('/').length;
+  return `${path} ${deepest?.message ?? 'is invalid'}`;
 }

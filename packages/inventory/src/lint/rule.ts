@@ -1,70 +1,53 @@
-import type { ReadRecord } from '../check/check-record.ts';
-import type { RelatedPlace, Severity } from '../finding.ts';
-import type { EndpointRecord } from '../record.ts';
 import type { Day } from '../day.ts';
-import type { IdRegister } from './id-register.ts';
-import type { LintCode } from '../rule-ids.ts';
+import type { LintCode, Position, RelatedPlace, Severity } from '../finding.ts';
+import type { ReadRecord } from '../read/check-record.ts';
+import { type EndpointRecord, PROPERTY_TYPES } from '../record.ts';
 
-/** What a rule finds wrong with a property of a record; with the whole record when the key is empty. */
+/** A problem of a property of a record; of the whole record when the key is empty. */
 export type Found = {
   key: string;
   message: string;
-  /** The value that mends it for certain. */
-  mended?: string | number;
+  /** The unambiguous correct value. */
+  fixed?: string | number;
   related?: RelatedPlace[];
 };
 
-/** Looks at the records of one inventory, one after another. */
-export type Look = (fields: Fields, record: ReadRecord) => readonly Found[];
-
-/**
- * The properties of a record that have the type that the schema gives them. What has another type is the
- * schema's concern and not a rule's.
- */
+/** The properties of a record that have the type that the schema requires. */
 export type Fields = Readonly<Partial<EndpointRecord>>;
 
-/** What a rule is told before it looks at an inventory. */
-export type Context = {
+/** The first place of each id in the inventories of one call. */
+export type Ids = Map<string, { file: string } & Position>;
+
+/** The facts that rules share for one inventory. */
+export type RuleContext = {
   today: Day;
-  /** How findings name the inventory. */
+  /** The label of the inventory. */
   file: string;
-  /** The ids of this inventory, and of those before it. */
-  ids: IdRegister;
+  ids: Ids;
 };
 
 /** One rule of the linter. */
-export type Rule = {
+export type Rule<Options = unknown> = {
   code: LintCode;
   severity: Severity;
-  /** JSON Schemas (draft 2020-12) of what can be set in inventory.config.json, by name. */
-  options: Readonly<Record<string, object>>;
-  /** @param options As they stand in the configuration, checked against their schemas. */
-  begin(options: object, context: Context): Look;
+  /** JSON Schemas (draft 2020-12) of the options in inventory.config.json, by name. */
+  options?: Readonly<Record<string, object>>;
+  defaults?: Options;
+  /** Returns the check of one inventory, which is called with each record in order. */
+  create(
+    context: RuleContext,
+    options: Options,
+  ): (fields: Fields, record: ReadRecord) => readonly Found[];
 };
 
-/** Defines a rule that keeps something from record to record, or has options. */
-export function defineRule<Options extends object = object>(rule: {
-  code: LintCode;
-  severity: Severity;
-  options?: Record<keyof Options, object>;
-  defaults?: Options;
-  begin: (options: Options, context: Context) => Look;
-}): Rule {
-  const { code, severity, options = {}, defaults, begin } = rule;
-  return {
-    code,
-    severity,
-    options,
-    // What is configured has the types that the schemas of the options say.
-    begin: (given, context) => begin({ ...defaults, ...given } as Options, context),
-  };
-}
-
-/** Defines a rule that has no options and looks at each record by itself. */
-export function simpleRule(
-  code: LintCode,
-  severity: Severity,
-  look: (fields: Fields) => readonly Found[],
-): Rule {
-  return defineRule({ code, severity, begin: () => look });
+/** Returns the properties of a record that have the type that the schema requires, and extra ones. */
+export function fieldsOf(value: object): Fields {
+  // Without a prototype, as a record may lack a property and have a key such as `toString`.
+  const fields: Record<string, unknown> = Object.create(null);
+  for (const [key, part] of Object.entries(value)) {
+    const type = PROPERTY_TYPES.get(key);
+    const hasType = type === 'integer' ? Number.isInteger(part) : typeof part === type;
+    if (type === undefined || hasType) fields[key] = part;
+  }
+  return fields;
 }

@@ -1,48 +1,57 @@
+import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** What was to be printed could not be written. The message is one line: what is wrong and what to do. */
+/** Thrown when output could not be written. The message is one line: what is wrong and what to do. */
 export class WriteError extends Error {
   override name = 'WriteError';
 }
 
-// What a stream gives when nobody reads it any more, or others have ended it.
+// Errors of a stream whose reader has gone away.
 const CLOSED = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
-
-// How much is written at once, in UTF-16 code units.
-const PART = 64 * 1024;
+// UTF-16 code units that are written at once.
+const PART_LENGTH = 64 * 1024;
 
 /**
- * Writes to a stream no faster than its reader takes it. When the reader goes away, as `head` does,
- * the rest is dropped and `isClosed` says so; any other failure of the stream is thrown, by `end` at the
- * latest.
+ * Writes to a stream with backpressure. When the reader goes away, as `head` does, it drops the rest and sets
+ * `isClosed`; other errors of the stream are thrown, by `end` at the latest.
  */
 export class Printer {
   isClosed = false;
   readonly #stream: Writable;
+  readonly #closed: Promise<void>;
   #failure: WriteError | null = null;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    // It stays: the error of a last write may come after everything else is done.
-    stream.on('error', (error) => this.#close(error));
+    const closed = Promise.withResolvers<void>();
+    this.#closed = closed.promise;
+    // The listener stays, as the error of the last write may come late.
+    stream.on('error', (error) => {
+      this.#close(error);
+      closed.resolve();
+    });
+    stream.once('close', () => closed.resolve());
   }
 
-  /** @throws WriteError when something before could not be written. */
+  /** @throws WriteError when an earlier write failed. */
   async write(text: string): Promise<void> {
     this.#throwFailure();
-    if (this.isClosed || text === '') return;
-    if (!this.#stream.write(text)) await this.#until(['drain', 'close', 'error']);
+    if (this.isClosed || text === '' || this.#stream.write(text)) return;
+    const waiting = new AbortController();
+    const drained = once(this.#stream, 'drain', { signal: waiting.signal }).catch(() => undefined);
+    await Promise.race([drained, this.#closed]);
+    waiting.abort();
   }
 
   /**
-   * Writes pieces as they are made, none of which is made when nobody reads any more.
-   * @throws WriteError when something before could not be written.
+   * Writes pieces as they are generated, and stops when the reader has gone away.
+   * @throws WriteError when an earlier write failed.
    */
   async writeAll(pieces: Iterable<string>): Promise<void> {
     let part = '';
     for (const piece of pieces) {
       part += piece;
-      if (part.length < PART) continue;
+      if (part.length < PART_LENGTH) continue;
       await this.write(part);
       if (this.isClosed) return;
       part = '';
@@ -51,19 +60,20 @@ export class Printer {
   }
 
   /**
-   * Waits until everything is written, or never will be.
+   * Waits until everything is written.
    * @throws WriteError when some of it could not be written.
    */
   async end(): Promise<void> {
     if (!this.isClosed && !this.#stream.destroyed) {
-      // Writes are done in their order, so this one is done after all others.
-      await this.#until(['close', 'error'], (done) => this.#stream.write('', done));
+      // Writes complete in order, so this one completes last.
+      const flushed = new Promise<void>((done) => this.#stream.write('', () => done()));
+      await Promise.race([flushed, this.#closed]);
     }
     this.#throwFailure();
   }
 
   #throwFailure(): void {
-    // A stream that failed says so at once, and tells its listeners later.
+    // A failed stream has its error at once and emits it later.
     if (this.#stream.errored) this.#close(this.#stream.errored);
     if (this.#stream.destroyed) this.isClosed = true;
     if (this.#failure !== null) throw this.#failure;
@@ -72,20 +82,10 @@ export class Printer {
   #close(error: Error & { code?: unknown }): void {
     this.isClosed = true;
     if (CLOSED.has(String(error.code))) return;
-    const why =
-      error.code === 'ENOSPC' ? 'there is no space left; free some, and try again' : error.message;
-    this.#failure ??= new WriteError(`cannot write to standard output: ${why}`, { cause: error });
-  }
-
-  /** Waits for one of these events of the stream, or for whatever `begin` calls back. */
-  #until(events: string[], begin?: (done: () => void) => void): Promise<void> {
-    return new Promise((resolve) => {
-      const go = () => {
-        for (const event of events) this.#stream.off(event, go);
-        resolve();
-      };
-      for (const event of events) this.#stream.on(event, go);
-      begin?.(go);
+    const reason =
+      error.code === 'ENOSPC' ? 'there is no space left; free some and try again' : error.message;
+    this.#failure ??= new WriteError(`cannot write to standard output: ${reason}`, {
+      cause: error,
     });
   }
 }

@@ -1,21 +1,178 @@
-import type { InventoryIo } from '../io.ts';
-import { githubReporter } from './github.ts';
-import { jsonReporter } from './json.ts';
-import type { Reporter } from './reporter.ts';
-import { sarifReporter } from './sarif.ts';
-import { textReporter } from './text.ts';
+import { styleText } from 'node:util';
+import { maskCredentials, maskId } from '../credentials.ts';
+import type { Excerpt, Finding } from '../finding.ts';
+import { count, jsonText, quotedId, shorten, visible } from '../text.ts';
 
-/** How findings can be printed. */
-export const OUTPUT_FORMATS = ['text', 'json', 'sarif', 'github'] as const;
-export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
+/** The result of checking one file. */
+export type FileResult = {
+  file: string;
+  status: 'valid' | 'invalid' | 'unreadable';
+  /** Absent when reading failed. */
+  records?: number;
+  errors: number;
+  warnings: number;
+  /** The number of findings that the baseline hides, if any. */
+  hidden?: number;
+  /** The number of findings that records silence, if any. */
+  silenced?: number;
+  /** False when the file was not read to its end. */
+  isComplete: boolean;
+  /** The reason why the file could not be read. */
+  reason?: string;
+};
 
-/** The reporter of a format. Colours and the lines of findings are for terminals only. */
-export function reporterFor(format: OutputFormat, io: InventoryIo): Reporter {
-  if (format === 'json') return jsonReporter();
-  if (format === 'sarif') return sarifReporter();
-  if (format === 'github') return githubReporter();
-  const isTerminal = io.isTTY ?? ('isTTY' in io.stdout && io.stdout.isTTY === true);
-  // https://no-color.org: any value that is not empty turns colours off.
-  const isColored = isTerminal && !io.env['NO_COLOR'];
-  return textReporter({ showsExcerpts: isTerminal, isColored });
+/** Formats findings piece by piece; the pieces are written in the order of the calls. */
+export type Reporter = {
+  begin(): string;
+  finding(finding: Finding): string;
+  fileEnd(result: FileResult): string;
+  end(exitStatus: number): string;
+};
+
+/** Returns the record and the pointer of a finding for people, in parentheses after a space. */
+export function where({ recordId, pointer }: Finding): string {
+  const parts = [];
+  if (recordId !== null) parts.push(`record ${quotedId(recordId)}`);
+  // Each name is shortened by itself, so that a pointer still shows its depth.
+  if (pointer !== '')
+    parts.push(
+      pointer
+        .split('/')
+        .map((name) => shorten(name))
+        .join('/'),
+    );
+  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+}
+
+/** Describes the findings of a file that are not shown. */
+export function notShown({ hidden = 0, silenced = 0 }: FileResult): string[] {
+  return [
+    ...(hidden === 0 ? [] : [`${count(hidden, 'known finding')} hidden`]),
+    ...(silenced === 0 ? [] : [`${count(silenced, 'finding')} silenced`]),
+  ];
+}
+
+function closingLine(result: FileResult): string {
+  const { file, status, records = 0, errors, warnings, isComplete } = result;
+  if (status === 'unreadable') return `${file}: unreadable`;
+  const noted = warnings === 0 ? '' : `, ${count(warnings, 'warning')}`;
+  const read = count(records, 'record');
+  const rest = notShown(result)
+    .map((part) => `, ${part}`)
+    .join('');
+  if (status === 'valid') {
+    const verdict = result.hidden === undefined ? 'valid' : 'no new errors';
+    return `${file}: ${read}, ${verdict}${noted}${rest}`;
+  }
+  const scope = isComplete ? ' in ' : '; stopped after ';
+  return `${file}: ${count(errors, 'error')}${noted}${scope}${read}${rest}`;
+}
+
+/**
+ * Formats one finding per line, in the form that editors recognize, and a closing line per file.
+ * @param showsExcerpts Whether the line of each finding is shown, for terminals.
+ */
+export function textReporter({
+  showsExcerpts,
+  isColored,
+}: {
+  showsExcerpts: boolean;
+  isColored: boolean;
+}): Reporter {
+  const style = (format: Parameters<typeof styleText>[0], text: string) =>
+    isColored ? styleText(format, text, { validateStream: false }) : text;
+  return {
+    begin: () => '',
+    finding(found) {
+      const { file, line, column, severity, message, code, related = [], excerpt } = found;
+      const at = style('bold', visible(`${file}:${line}:${column}:`));
+      const kind = style(severity === 'error' ? 'red' : 'yellow', `${severity}:`);
+      const tail = style('dim', `[${code}]`);
+      const lines = [`${at} ${kind} ${visible(message)} ${tail}${visible(where(found))}`];
+      for (const place of related) {
+        const label = `${place.file ?? file}:${place.line}:${place.column}`;
+        lines.push(visible(`  ${label}: note: ${place.message}`));
+      }
+      if (showsExcerpts && excerpt !== undefined && excerpt.text.trim() !== '') {
+        lines.push(style('dim', frame(line, excerpt)));
+      }
+      return `${lines.join('\n')}\n`;
+    },
+    fileEnd: (result) => (result.reason === undefined ? `${visible(closingLine(result))}\n` : ''),
+    end: () => '',
+  };
+}
+
+/** Shows a line with its number, and a mark under the column. */
+function frame(line: number, { text, column }: Excerpt): string {
+  const characters = Array.from(text.replaceAll('\t', ' '));
+  const before = visible(characters.slice(0, column - 1).join(''));
+  const after = visible(characters.slice(column - 1).join(''));
+  const gutter = ` ${line} | `;
+  const margin = ' '.repeat(gutter.length - 2);
+  return `${gutter}${before}${after}\n${margin}| ${' '.repeat(columnsOf(before))}^`;
+}
+
+/** Characters that take two columns: emoji, and those of East Asia that are not of half width (UAX #11). */
+const WIDE =
+  /^(?![\uff61-\uffdc])(?:\p{Emoji_Presentation}|\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6])|\ufe0f/u;
+
+function columnsOf(text: string): number {
+  const segments = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
+  return segments.reduce((sum, segment) => sum + (WIDE.test(segment) ? 2 : 1), 0);
+}
+
+/** Formats one JSON document: `findings`, one per line, and the `files` with their counts. */
+export function jsonReporter(): Reporter {
+  const results: FileResult[] = [];
+  let separator = '';
+  return {
+    begin: () => '{"findings":[',
+    finding({ excerpt: _excerpt, ...finding }) {
+      const recordId = finding.recordId === null ? null : maskId(finding.recordId);
+      const shown = { ...finding, recordId, pointer: maskCredentials(finding.pointer) };
+      const text = `${separator}\n${jsonText(shown)}`;
+      separator = ',';
+      return text;
+    },
+    fileEnd(result) {
+      results.push(result);
+      return '';
+    },
+    end() {
+      const files = results.map((result) => `\n${jsonText(result)}`);
+      return `${separator === '' ? '' : '\n'}],"files":[${files.join(',')}\n]}\n`;
+    },
+  };
+}
+
+/** Formats workflow commands of GitHub Actions, which become annotations, and a closing line per file. */
+export function githubReporter(): Reporter {
+  return {
+    begin: () => '',
+    finding(found) {
+      const { file, line, column, code, severity, message } = found;
+      const at = `file=${property(file)},line=${line},col=${column},title=${property(code)}`;
+      return `::${severity} ${at}::${data(message + where(found))}\n`;
+    },
+    fileEnd(result) {
+      const { file, reason } = result;
+      if (reason !== undefined) {
+        return `::error file=${property(file)},title=unreadable::${data(reason)}\n`;
+      }
+      // The runner also accepts commands in an old form, ##[name].
+      const line = visible(`checked ${closingLine(result)}`);
+      return `${line.replaceAll('##[', String.raw`\u0023#[`)}\n`;
+    },
+    end: () => '',
+  };
+}
+
+// Line breaks end a command, and colons and commas end a property, so both are escaped.
+function data(text: string): string {
+  return visible(text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A'));
+}
+
+function property(text: string): string {
+  return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }

@@ -1,32 +1,29 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { maskCredentials } from '../credentials.ts';
-import { RULES } from '../finding.ts';
-import type { Finding, FindingCode, Fix, Position } from '../finding.ts';
-import { pageOf } from '../rule-ids.ts';
-import type { Reporter } from './reporter.ts';
-import { SarifLimits } from './sarif-limits.ts';
-import { jsonText } from './visible.ts';
-import { count, notShown, remembering } from './wording.ts';
+import { type Finding, pageOf, type Position, RULES } from '../finding.ts';
+import { count, jsonText } from '../text.ts';
+import { notShown, type Reporter } from './reporters.ts';
+
+/** Code scanning of GitHub rejects files with more results. */
+const MAX_RESULTS = 25_000;
 
 const rules = Object.entries(RULES).map(([id, text]) => ({
   id,
   shortDescription: { text },
   ...(pageOf(id) !== null && {
-    help: { text: `How to mend it: ${pageOf(id)} in the package @oselya/inventory` },
+    help: { text: `How to fix it: ${pageOf(id)} in the package @oselya/inventory` },
   }),
 }));
 const ruleIndexes = new Map(rules.map(({ id }, index) => [id, index]));
 
 /**
- * One SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27). It has no more results than code
- * scanning of GitHub takes, and says how many were left out.
+ * Formats one SARIF 2.1.0 log with one run (OASIS SARIF 2.1.0, §3.14 and §3.27), with no more results than code
+ * scanning of GitHub accepts.
  */
 export function sarifReporter(): Reporter {
   const notifications: object[] = [];
-  const limits = new SarifLimits();
-  const shownPointer = remembering(maskCredentials);
-  let hasResults = false;
+  let results = 0;
   return {
     begin() {
       const driver = JSON.stringify({ name: 'oselya inventory', rules });
@@ -34,10 +31,9 @@ export function sarifReporter(): Reporter {
 {"tool":{"driver":${driver}},"columnKind":"unicodeCodePoints","results":[`;
     },
     finding(finding) {
-      const result = `${hasResults ? ',' : ''}\n${jsonText(resultOf(finding, shownPointer(finding.pointer)))}`;
-      if (!limits.take(result)) return '';
-      hasResults = true;
-      return result;
+      results += 1;
+      if (results > MAX_RESULTS) return '';
+      return `${results === 1 ? '' : ','}\n${jsonText(resultOf(finding))}`;
     },
     fileEnd(result) {
       const { file, reason } = result;
@@ -49,8 +45,8 @@ export function sarifReporter(): Reporter {
       return '';
     },
     end(exitCode) {
-      if (limits.leftOut > 0) {
-        const text = `${count(limits.leftOut, 'finding')} left out, since code scanning takes no more; --format json has all`;
+      if (results > MAX_RESULTS) {
+        const text = `${count(results - MAX_RESULTS, 'finding')} omitted, as code scanning accepts no more; --format json has all`;
         notifications.push({ level: 'warning', message: { text } });
       }
       const invocation = jsonText({
@@ -58,25 +54,23 @@ export function sarifReporter(): Reporter {
         exitCode,
         toolExecutionNotifications: notifications,
       });
-      return `${hasResults ? '\n' : ''}],"invocations":[${invocation}]}]}\n`;
+      return `${results === 0 ? '' : '\n'}],"invocations":[${invocation}]}]}\n`;
     },
   };
 }
 
-/** @param pointer That of the finding, masked. */
-function resultOf(finding: Finding, pointer: string) {
+function resultOf(finding: Finding) {
   const { file, code, severity, message, related, line, column, fix } = finding;
+  const pointer = maskCredentials(finding.pointer);
+  const logicalLocations = pointer !== '' && {
+    logicalLocations: [{ fullyQualifiedName: pointer }],
+  };
   return {
-    ruleId: code satisfies FindingCode,
+    ruleId: code,
     ruleIndex: ruleIndexes.get(code),
     level: severity,
     message: { text: message },
-    locations: [
-      {
-        ...locationIn(file, { line, column }),
-        ...(pointer !== '' && { logicalLocations: [{ fullyQualifiedName: pointer }] }),
-      },
-    ],
+    locations: [{ ...locationIn(file, { line, column }), ...logicalLocations }],
     ...(related && {
       relatedLocations: related.map((place) => {
         return { ...locationIn(place.file ?? file, place), message: { text: place.message } };
@@ -86,8 +80,11 @@ function resultOf(finding: Finding, pointer: string) {
   };
 }
 
-/** What `lint --fix` would do (§3.55); a JSON text that is mended stands on one line. */
-function fixOf({ file, line, column }: Position & { file: string }, { written, replacement }: Fix) {
+/** Describes what `lint --fix` would do (§3.55); the text that it replaces is on one line. */
+function fixOf(
+  { file, line, column }: Finding,
+  { written, replacement }: NonNullable<Finding['fix']>,
+) {
   const endColumn = column + Array.from(written).length;
   const deletedRegion = { startLine: line, startColumn: column, endColumn };
   const replacements = [{ deletedRegion, insertedContent: { text: replacement } }];
@@ -99,7 +96,7 @@ function locationIn(file: string, { line, column }: Position) {
   return { physicalLocation: { artifactLocation: { uri: uriOf(file) }, region } };
 }
 
-/** Relative to the working folder, as consumers resolve it; files outside of it are absolute. */
+/** Returns a URI relative to the working folder; an absolute one for files outside. */
 function uriOf(file: string): string {
   const path = relative(process.cwd(), resolve(file));
   if (path.startsWith('..') || isAbsolute(path)) return pathToFileURL(file).href;

@@ -1,23 +1,21 @@
 import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
+import { request } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, connect as connectTls, type TLSSocket } from 'node:tls';
-import { withoutBrackets } from '../host.ts';
+import { withoutBrackets } from '../address.ts';
+import { maskCredentials } from '../credentials.ts';
 
-/** What the certificate of a server says, and whether to believe it. */
+/** The certificate of a server. */
 export type Certificate = {
-  /** When it ends. */
   validTo: Date;
-  /**
-   * Why it is not to be trusted, such as SELF_SIGNED_CERT_IN_CHAIN; CERT_HAS_EXPIRED may be of one above it. Null when
-   * it is.
-   */
+  /** OpenSSL's code when it is not trusted; `CERT_HAS_EXPIRED` may concern an issuer. Null when it is trusted. */
   problem: string | null;
-  /** Whether it is for the name that was asked for. */
+  /** Whether it is for the requested host. */
   isForName: boolean;
 };
 
-/** The addresses that a name has, from this machine's point of view; an address has itself. */
+/** Returns the addresses of a host as seen from this machine. */
 export async function resolve(host: string): Promise<LookupAddress[]> {
   const plain = withoutBrackets(host);
   const family = isIP(plain);
@@ -25,9 +23,8 @@ export async function resolve(host: string): Promise<LookupAddress[]> {
 }
 
 /**
- * Opens a connection to one of the addresses, the first that answers. The name is not asked for again, so
- * it cannot lead elsewhere meanwhile.
- * @throws What the socket throws; an AbortError when the signal is given first.
+ * Connects to the first of the addresses that accepts. The name is not resolved again, so it cannot change.
+ * @throws What the socket throws; an AbortError when the signal aborts.
  */
 export function open(
   addresses: readonly LookupAddress[],
@@ -47,8 +44,8 @@ export function open(
 }
 
 /**
- * Begins TLS on a connection, whatever the certificate, and reads it.
- * @throws What the socket throws; an Error when there is no certificate to read.
+ * Starts TLS on a connection, whatever the certificate, and reads that.
+ * @throws What the socket throws; an Error when there is no certificate.
  */
 export async function readCertificate(
   socket: Socket,
@@ -59,25 +56,21 @@ export async function readCertificate(
     socket,
     ...(isIP(name) === 0 && { servername: name }),
     ...(ca !== undefined && { ca }),
-    // What is wrong with the certificate is what is asked for.
+    // An untrusted certificate must not hide its expiry.
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
   });
   await settled(secure, 'secureConnect');
   const peer = secure.getPeerCertificate();
   const validTo = new Date(peer.valid_to);
-  if (Number.isNaN(validTo.getTime())) throw new Error('it shows no certificate with an end');
+  if (Number.isNaN(validTo.getTime())) throw new Error('its certificate has no expiry date');
   const isForName = checkServerIdentity(name, peer) === undefined;
-  // The name is judged apart, and Node's judgement of it may hide another.
-  const problem = errorCode(secure.authorizationError);
-  return {
-    socket: secure,
-    certificate: {
-      validTo,
-      problem: problem === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : problem,
-      isForName,
-    },
-  };
+  // Node gives an error, or its code as a string.
+  const error: (Error & { code?: string }) | string | null = secure.authorizationError;
+  const code = typeof error === 'string' ? error : (error?.code ?? error?.message ?? null);
+  // The name is judged separately.
+  const problem = code === null || code === 'ERR_TLS_CERT_ALTNAME_INVALID' ? null : code;
+  return { socket: secure, certificate: { validTo, problem, isForName } };
 }
 
 function settled<T extends Socket>(socket: T, event: 'connect' | 'secureConnect'): Promise<T> {
@@ -88,9 +81,84 @@ function settled<T extends Socket>(socket: T, event: 'connect' | 'secureConnect'
   });
 }
 
-/** Node gives an error, or its code as a text. */
-function errorCode(error: Error | string | null | undefined): string | null {
-  if (error === null || error === undefined) return null;
-  if (typeof error === 'string') return error;
-  return 'code' in error ? String(error.code) : error.message;
+/** The answer of a server; redirects are not followed. */
+export type Answer = { status: number; redirectsTo: string | null };
+
+/**
+ * Sends a HEAD request over an open connection.
+ * @param host As the record has it.
+ * @throws What the connection throws.
+ */
+export function requestHead(
+  socket: Socket,
+  { host, url, signal }: { host: string; url: URL; signal: AbortSignal },
+): Promise<Answer> {
+  return new Promise((done, fail) => {
+    const outgoing = request({
+      method: 'HEAD',
+      path: `${url.pathname}${url.search}`,
+      headers: {
+        host: url.port === '' ? host : `${host}:${url.port}`,
+        'user-agent': 'oselya-inventory',
+        connection: 'close',
+      },
+      createConnection: () => socket,
+      signal,
+    });
+    outgoing.once('response', (response) => {
+      response.resume();
+      const { location } = response.headers;
+      const redirectsTo = location === undefined ? null : maskCredentials(location);
+      done({ status: response.statusCode ?? 0, redirectsTo });
+    });
+    outgoing.once('error', fail);
+    outgoing.end();
+  });
+}
+
+/** Codes of OpenSSL (openssl-verification-options(1)). */
+const DISTRUST: Partial<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'it is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its root authority is not trusted',
+  UNABLE_TO_GET_ISSUER_CERT: 'the certificate of an issuer is missing',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its issuer is unknown, or an intermediate is missing',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its issuer is unknown, or an intermediate is missing',
+  CERT_HAS_EXPIRED: 'the certificate of an issuer has expired',
+  CERT_NOT_YET_VALID: 'it, or that of an issuer, is not valid yet',
+  CERT_REVOKED: 'it was revoked',
+};
+
+const NO_ROUTE = 'there is no route from here; probe from its own network';
+const FORBIDDEN = 'this machine does not allow it; check its firewall';
+const NO_TLS = 'the server does not speak TLS properly; correct the protocol, or the server';
+
+const FAILURES: Partial<Record<string, string>> = {
+  ENOTFOUND: 'the name does not exist, as seen from here; correct the host',
+  EAI_AGAIN: 'names cannot be resolved now; try again',
+  ECONNREFUSED: 'nothing listens there; start it, or correct the port',
+  EHOSTUNREACH: NO_ROUTE,
+  ENETUNREACH: NO_ROUTE,
+  ETIMEDOUT: 'nothing answers; check for a firewall, or correct the host',
+  ECONNRESET: 'the other side closes it; check the log there',
+  EACCES: FORBIDDEN,
+  EPERM: FORBIDDEN,
+  EPROTO: NO_TLS,
+};
+
+/** Explains why a certificate is not trusted, with its code and what to do. */
+export function distrustReason(code: string): string {
+  const reason = DISTRUST[code];
+  const shown = reason === undefined ? code : `${reason} (${code})`;
+  return `${shown}; replace it, or trust its authority, as with --ca`;
+}
+
+/** Explains why a connection failed, with its code if there is one. */
+export function failureReason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!('code' in error)) return error.message;
+  const code = String(error.code);
+  let reason = FAILURES[code];
+  if (code.startsWith('ERR_SSL_')) reason = NO_TLS;
+  if (code.startsWith('HPE_')) reason = 'the server does not speak HTTP; correct the url';
+  return reason === undefined ? code : `${reason} (${code})`;
 }

@@ -1,13 +1,19 @@
-import { endpointOf, type Endpoint } from '../endpoint.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Endpoint, endpointOf, reachOf, transportOf } from '../address.ts';
 import { toDay } from '../day.ts';
 import type { EndpointRecord } from '../record.ts';
-import { transportOf } from '../url.ts';
-import { type Certificate, open, readCertificate, resolve } from './connect.ts';
-import { exposureProblems } from './exposure.ts';
-import { type Answer, askHead } from './http-status.ts';
-import { distrustReason, failureReason } from './reasons.ts';
+import {
+  type Answer,
+  type Certificate,
+  distrustReason,
+  failureReason,
+  open,
+  readCertificate,
+  requestHead,
+  resolve,
+} from './connect.ts';
 
-/** What is wrong with an endpoint as it was found. The codes are stable. */
+/** The kinds of problems. The codes are stable. */
 export const PROBE_CODES = [
   'probe/unreachable',
   'probe/silent',
@@ -19,19 +25,16 @@ export const PROBE_CODES = [
   'probe/exposure',
 ] as const;
 
-export type ProbeProblem = {
-  code: (typeof PROBE_CODES)[number];
-  message: string;
-};
+export type ProbeProblem = { code: (typeof PROBE_CODES)[number]; message: string };
 
-/** What was found where a record says that there is an endpoint. */
+/** The observed state of an endpoint. */
 export type Observation = {
   id: string;
-  /** `HOST:PORT`; null when the record does not say where it is. */
+  /** `HOST:PORT`; null when the record does not name both. */
   target: string | null;
-  /** Whether a connection opened; null when none was tried: the record says nowhere to, or has datagrams there. */
+  /** Whether a connection opened; null when none was tried: no target, or datagrams. */
   isReachable: boolean | null;
-  /** The addresses that the name has, as seen from here. */
+  /** The addresses of the host, as seen from here. */
   addresses: string[];
   certificate?: Certificate;
   answer?: Answer;
@@ -39,25 +42,92 @@ export type Observation = {
 };
 
 export type ProbeOptions = {
-  /** For all of one endpoint: name, connection, TLS and answer. */
+  /** The limit for all steps of one endpoint; 5000 by default. */
   timeoutMs?: number;
-  /** A certificate that ends sooner is a problem. */
+  /** A certificate that expires within so many days is a problem; 14 by default. */
   expiryDays?: number;
   /** Certificates (PEM) that are trusted instead of those of Node. */
   ca?: string | undefined;
-  /** When it is, in milliseconds since 1970. */
+  /** The current time in milliseconds since 1970. */
   now?: number;
   signal?: AbortSignal | undefined;
 };
 
-const DAY_MS = 86_400_000;
-/** What servers answer that know GET, but not HEAD (RFC 9110 §15.6.2): they work. */
-const NOT_IMPLEMENTED = 501;
+export const MAX_PROBES_AT_ONCE = 64;
+export const MAX_PROBES_PER_SECOND = 1000;
+
+export type ProbeAllOptions = {
+  /** Endpoints at once, up to 64; 4 by default. */
+  concurrency?: number;
+  /** Endpoints to start per second, up to 1000; 5 by default. */
+  perSecond?: number;
+} & ProbeOptions;
+
+type Done = { observation: Observation; done: Promise<Done> };
 
 /**
- * Looks at the endpoint of one record: whether a connection opens, how long its certificate lasts, what it
- * answers to HTTP, and whether its addresses fit the declared exposure. It connects to the host and port that
- * the record names and to nothing else; redirects are not followed. It never throws for what it finds.
+ * Probes the endpoints of records at a limited rate, so that it does not look like an attack, and yields each
+ * observation as soon as it is known. Nothing starts while observations wait to be consumed.
+ * @throws RangeError for limits out of range, what the records throw, and the signal's reason.
+ */
+export async function* probeAll(
+  records: Iterable<EndpointRecord>,
+  { concurrency = 4, perSecond = 5, signal, ...options }: ProbeAllOptions = {},
+): AsyncGenerator<Observation, void, undefined> {
+  checkRange('concurrency', concurrency, MAX_PROBES_AT_ONCE);
+  checkRange('perSecond', perSecond, MAX_PROBES_PER_SECOND);
+  const ending = new AbortController();
+  const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
+  const inProgress = new Set<Promise<Done>>();
+  let pause: Promise<null> | null = null;
+
+  function start(record: EndpointRecord): void {
+    const done: Promise<Done> = probeRecord(record, { ...options, signal: either }).then(
+      (observation) => ({ observation, done }),
+    );
+    // When several fail at once, only the first is awaited.
+    done.catch(() => undefined);
+    inProgress.add(done);
+  }
+
+  try {
+    for (const record of records) {
+      while (pause !== null || inProgress.size >= concurrency) {
+        const waiting = pause !== null && inProgress.size < concurrency ? [pause] : [];
+        const first: Done | null = await Promise.race([...inProgress, ...waiting]);
+        if (first === null) pause = null;
+        else {
+          inProgress.delete(first.done);
+          yield first.observation;
+        }
+      }
+      signal?.throwIfAborted();
+      start(record);
+      pause = sleep(1000 / perSecond, null, { signal: either });
+      pause.catch(() => undefined);
+    }
+    while (inProgress.size > 0) {
+      const { observation, done } = await Promise.race(inProgress);
+      inProgress.delete(done);
+      yield observation;
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    ending.abort();
+  }
+}
+
+function checkRange(name: string, value: number, max: number): void {
+  if (value > 0 && value <= max) return;
+  throw new RangeError(`${name} is more than 0 and at most ${max}, not ${value}`);
+}
+
+/**
+ * Probes the endpoint of one record: the connection, the certificate, the answer to HTTP, and whether the addresses
+ * match the declared exposure. It connects to the host and port of the record and to nothing else.
+ * @throws Only the signal's reason.
  */
 export async function probeRecord(
   record: EndpointRecord,
@@ -66,30 +136,19 @@ export async function probeRecord(
   const { timeoutMs = 5000, signal } = options;
   const { id } = record;
   const endpoint = endpointOf(record);
-  if (endpoint === null) {
-    return { id, target: null, isReachable: null, addresses: [], problems: [] };
-  }
-  const { host, port, protocol } = endpoint;
-  const target = `${host}:${port}`;
-  // Nobody connects to what takes datagrams, so nothing can be said of it here.
-  if (transportOf(protocol) === 'udp') {
-    return { id, target, isReachable: null, addresses: [], problems: [] };
-  }
-  const found: Observation = {
-    id,
-    target,
-    isReachable: false,
-    addresses: [],
-    problems: [],
-  };
+  const target = endpoint && `${endpoint.host}:${endpoint.port}`;
+  const found: Observation = { id, target, isReachable: null, addresses: [], problems: [] };
+  if (endpoint === null || transportOf(endpoint.protocol) === 'udp') return found;
+  found.isReachable = false;
   const ending = new AbortController();
   const timer = setTimeout(() => ending.abort(), timeoutMs);
   const either = AbortSignal.any([ending.signal, ...(signal === undefined ? [] : [signal])]);
   try {
-    await look(found, { record, endpoint, options, signal: either });
+    await observe(found, { record, endpoint, options, signal: either });
   } catch (error) {
     signal?.throwIfAborted();
-    found.problems.push(failure(error, found, timeoutMs));
+    const isTimeout = ending.signal.aborted;
+    found.problems.push(failure(found, isTimeout ? null : error, timeoutMs));
   } finally {
     clearTimeout(timer);
     ending.abort();
@@ -104,11 +163,11 @@ type Probe = {
   signal: AbortSignal;
 };
 
-/** Writes what it finds into the observation as it goes, so that it stays when a later step fails. */
-async function look(found: Observation, probe: Probe): Promise<void> {
+/** Fills the observation step by step, so that it remains when a later step fails. */
+async function observe(found: Observation, probe: Probe): Promise<void> {
   const { record, endpoint, options, signal } = probe;
   const { host, port, protocol, url } = endpoint;
-  const addresses = await race(resolve(host), signal);
+  const addresses = await abortable(resolve(host), signal);
   found.addresses = addresses.map(({ address }) => address);
   const plain = await open(addresses, { host, port, signal });
   found.isReachable = true;
@@ -116,16 +175,17 @@ async function look(found: Observation, probe: Probe): Promise<void> {
   let socket = plain;
   try {
     if (transportOf(protocol) === 'tls') {
-      const secure = await race(readCertificate(plain, { host, ca: options.ca }), signal);
+      const secure = await abortable(readCertificate(plain, { host, ca: options.ca }), signal);
       socket = secure.socket;
       found.certificate = secure.certificate;
       found.problems.push(...certificateProblems(secure.certificate, host, options));
     }
     if (url !== null && (protocol === 'http' || protocol === 'https')) {
-      found.answer = await askHead(socket, { host, url, signal });
-      if (found.answer.status >= 500 && found.answer.status !== NOT_IMPLEMENTED) {
-        const message = `it answers ${found.answer.status}`;
-        found.problems.push({ code: 'probe/http-error', message });
+      found.answer = await requestHead(socket, { host, url, signal });
+      const { status } = found.answer;
+      // A server may implement GET and not HEAD (RFC 9110 §15.6.2).
+      if (status >= 500 && status !== 501) {
+        found.problems.push({ code: 'probe/http-error', message: `it answers ${status}` });
       }
     }
   } finally {
@@ -134,25 +194,47 @@ async function look(found: Observation, probe: Probe): Promise<void> {
   }
 }
 
+/** Compares the addresses of an endpoint that answered with its declared exposure. */
+export function exposureProblems(
+  { exposure }: Pick<EndpointRecord, 'exposure'>,
+  addresses: readonly string[],
+): ProbeProblem[] {
+  const reaches = new Set(addresses.map(reachOf));
+  const isGlobal = reaches.has('global');
+  let message: string | undefined;
+  if (exposure === 'public' && !isGlobal) {
+    message = 'it is declared public, but has no internet address';
+  } else if ((exposure === 'local' || exposure === 'private' || exposure === 'vpn') && isGlobal) {
+    message = `it is declared ${exposure}, but answers at an internet address`;
+  } else if (exposure === 'local' && reaches.has('private')) {
+    message = 'it is declared local, but answers at a network address';
+  }
+  if (message === undefined) return [];
+  return [{ code: 'probe/exposure', message: `${message}: ${addresses.join(', ')}` }];
+}
+
 function certificateProblems(
   { validTo, problem, isForName }: Certificate,
   host: string,
   { now = Date.now(), expiryDays = 14 }: ProbeOptions,
 ): ProbeProblem[] {
   const problems: ProbeProblem[] = [];
-  const days = Math.floor((validTo.getTime() - now) / DAY_MS);
+  const days = Math.floor((validTo.getTime() - now) / 86_400_000);
   const day = toDay(validTo);
   if (days < 0) {
-    problems.push({ code: 'probe/certificate-ended', message: `its certificate ended on ${day}` });
+    problems.push({
+      code: 'probe/certificate-ended',
+      message: `its certificate expired on ${day}`,
+    });
   } else if (days < expiryDays) {
-    const message = `its certificate ends on ${day}, in ${days} days`;
+    const message = `its certificate expires on ${day}, in ${days} days`;
     problems.push({ code: 'probe/certificate-ends', message });
   }
   if (!isForName) {
     const message = `its certificate is not for ${host}`;
     problems.push({ code: 'probe/certificate-name', message });
   }
-  // OpenSSL says so of any certificate of the chain; its own end is told above.
+  // The code may concern an issuer; the certificate's own expiry is reported above.
   if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && days < 0)) {
     const message = `its certificate is not trusted: ${distrustReason(problem)}`;
     problems.push({ code: 'probe/certificate-untrusted', message });
@@ -160,19 +242,19 @@ function certificateProblems(
   return problems;
 }
 
-function failure(error: unknown, { isReachable }: Observation, timeoutMs: number): ProbeProblem {
+/** @param error Null for a timeout. */
+function failure({ isReachable }: Observation, error: unknown, timeoutMs: number): ProbeProblem {
   const code = isReachable ? 'probe/silent' : 'probe/unreachable';
-  const isTimeout = error instanceof Error && error.name === 'AbortError';
-  if (isTimeout) {
-    const what = isReachable ? 'it opens a connection, and says nothing' : 'no connection opens';
+  if (error === null) {
+    const what = isReachable ? 'it accepts a connection but is silent' : 'no connection opens';
     return { code, message: `${what} within ${timeoutMs / 1000} s` };
   }
   const what = isReachable ? 'the connection fails' : 'no connection opens';
   return { code, message: `${what}: ${failureReason(error)}` };
 }
 
-/** For what takes no signal: it goes on by itself, and nobody waits for it. */
-function race<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Stops waiting for work that takes no signal. */
+function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = new Promise<never>((_, fail) => {
     signal.addEventListener('abort', () => fail(signal.reason as Error), { once: true });

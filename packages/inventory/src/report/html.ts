@@ -1,43 +1,34 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { html } from 'ghtml';
-import { type Day, readDay } from '../day.ts';
-import { visibleText } from '../output/visible.ts';
-import type { EndpointRecord } from '../record.ts';
 import { withoutCredentials } from '../credentials.ts';
-import {
-  addressOf,
-  type Count,
-  EXPOSURES,
-  NO_OWNER,
-  ownerOf,
-  reviewAge,
-  summarize,
-} from './summary.ts';
+import { type Day, readDay } from '../day.ts';
+import { type EndpointRecord, EXPOSURES } from '../record.ts';
+import { count, visibleOnPage } from '../text.ts';
+import { addressOf, type Count, NO_OWNER, ownerOf, reviewAge, summarize } from './tables.ts';
 
 const STYLE = readFileSync(new URL('page/page.css', import.meta.url), 'utf8');
 const SCRIPT = readFileSync(new URL('page/page.js', import.meta.url), 'utf8');
 
-// The browser compares an element's whole text with the hash: nothing may be put around it.
+// The browser compares an element's whole text with the hash, so no space may surround it.
 const STYLE_ELEMENT = `<style>${STYLE}</style>`;
 const SCRIPT_ELEMENT = `<script>${SCRIPT}</script>`;
 
-/** What the page may load: nothing but its own style and script, each known by its hash. */
+/** Allows only the page's own style and script, by their hashes. */
 const POLICY = `default-src 'none'; style-src ${hash(STYLE)}; script-src ${hash(SCRIPT)}; base-uri 'none'; form-action 'none'`;
 
-/** Where the rows stand in the page; no text of a record can be this, as it would be escaped. */
+/** The place of the rows; texts of records are escaped and cannot contain it. */
 const ROWS = '<!-- rows -->';
 
-/** Properties that have columns of their own. */
+/** Properties with their own columns. */
 const SHOWN = new Set(['id', 'name', 'type', 'status', 'exposure', 'auth', 'last_reviewed']);
 
 /** With more records, browsers take seconds to open, sort and filter the page. */
 const MAX_QUICK_RECORDS = 5_000;
 
-/** What is said of a page with more. */
 const LARGE = `This page has more than ${MAX_QUICK_RECORDS.toLocaleString('en')} records and may be slow. A CSV report opens in a spreadsheet.`;
 
-/** Whether the page of these records is slow in browsers. */
+/** Tells whether the page of these records is slow in browsers. */
 export function isLarge(records: readonly EndpointRecord[]): boolean {
   return records.length > MAX_QUICK_RECORDS;
 }
@@ -47,8 +38,8 @@ const COMPARE = new Intl.Collator(undefined, { numeric: true }).compare;
 const COLUMNS = ['Name', 'Exposure', 'Type', 'Status', 'Address', 'Owner', 'Auth', 'Last reviewed'];
 
 /**
- * One page with the counts and all records, whose table sorts and filters, piece by piece. It loads nothing, and
- * without scripts everything is there all the same.
+ * Formats one page with the counts and all records, piece by piece. Its table sorts and filters; it loads nothing,
+ * and shows everything without scripts.
  */
 export function* htmlReport(
   records: readonly EndpointRecord[],
@@ -63,19 +54,19 @@ export function* htmlReport(
         <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="referrer" content="no-referrer" />
-        <title>${visibleText(title)}</title>
+        <title>${visibleOnPage(title)}</title>
         !${STYLE_ELEMENT}
       </head>
       <body>
         <header>
-          <h1>${visibleText(title)}</h1>
-          <p>${countOf(records.length)} on <time datetime="${today}">${today}</time></p>
+          <h1>${visibleOnPage(title)}</h1>
+          <p>${count(records.length, 'endpoint')} on <time datetime="${today}">${today}</time></p>
           !${isLarge(records) ? html`<p class="warning">${LARGE}</p>` : ''}
         </header>
         <main>
           <section class="counts" aria-label="Counts">
             !${counts('Exposure', byExposure, records.length)}
-            !${visibleText(counts('Owner', byOwner, records.length))}
+            !${visibleOnPage(counts('Owner', byOwner, records.length))}
             !${counts('Last review', byReview, records.length)}
           </section>
           <form class="filters" hidden>
@@ -91,7 +82,7 @@ export function* htmlReport(
               >Owner
               <select name="owner">
                 <option value="">all</option>
-                !${visibleText(options(owners))}
+                !${visibleOnPage(options(owners))}
               </select></label
             >
             <button type="reset">Show all</button>
@@ -114,17 +105,17 @@ export function* htmlReport(
       </body>
     </html> `.split(ROWS);
   yield head;
-  for (const record of records) yield visibleText(row(record, today));
+  for (const record of records) yield visibleOnPage(row(record, today));
   yield tail;
 }
 
 function counts(title: string, of: readonly Count[], all: number): string {
   const rows = of.map(
-    ({ label, count }) =>
+    ({ label, count: number }) =>
       html`<tr>
         <th scope="row">${label}</th>
-        <td class="number">${count}</td>
-        <td aria-hidden="true"><meter max="${Math.max(all, 1)}" value="${count}"></meter></td>
+        <td class="number">${number}</td>
+        <td aria-hidden="true"><meter max="${Math.max(all, 1)}" value="${number}"></meter></td>
       </tr> `,
   );
   return html`<table>
@@ -145,7 +136,7 @@ function row(record: EndpointRecord, today: Day): string {
   const { exposure, type, status, auth = '', last_reviewed: reviewed } = record;
   const age = reviewAge(record, today);
   const owner = ownerOf(record);
-  // What is empty stands last, however the table is sorted.
+  // Empty values are last in either direction.
   const day = readDay(reviewed) ?? '';
   return html`<tr data-exposure="${exposure}" data-owner="${owner}">
     <th scope="row">!${nameCell(record)}</th>
@@ -161,7 +152,7 @@ function row(record: EndpointRecord, today: Day): string {
   </tr> `;
 }
 
-/** The name, and under it what has no column of its own. */
+/** The name, and under it the properties without columns. */
 function nameCell(record: EndpointRecord): string {
   const more = Object.entries(record)
     .filter(([key]) => !SHOWN.has(key))
@@ -185,15 +176,11 @@ function detail(key: string, value: unknown): string {
   return key === 'docs' || key === 'url' ? linked(withoutCredentials(value)) : html`${value}`;
 }
 
-/** Only addresses of the web become links: others may be scripts, or act on the reader's machine. */
+/** Only web addresses become links: others may be scripts, or act on the reader's machine. */
 function linked(text: string): string {
   const url = URL.parse(text);
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return html`${text}`;
   return html`<a href="${url.href}" rel="noopener noreferrer">${text}</a>`;
-}
-
-function countOf(number: number): string {
-  return `${number} ${number === 1 ? 'endpoint' : 'endpoints'}`;
 }
 
 function ago(days: number): string {

@@ -6,35 +6,32 @@ import { Readable, Writable } from 'node:stream';
 import { runInventory } from '@oselya/inventory';
 
 /**
- * A transcript is one text: what the case shows, then sections that begin with `-- name --`.
+ * A transcript is a title, then sections that begin with `-- name --`.
  *
- *     file NAME       a file of the folder in which the command runs, or of a folder in it
+ *     file NAME       a file in the folder of the command, or in a folder in it
  *     escaped NAME    the same, with \xNN for bytes, \n for line ends and nothing else implied
- *     command         the command line; `< NAME` gives standard input, `TERMINAL=1` a terminal,
+ *     command         the command line; `< NAME` sets standard input, `TERMINAL=1` a terminal,
  *                     other NAME=VALUE words the environment
- *     stdout stderr   what it must print, with \x1b for the escape character
- *     status          its exit status
- *     after NAME      what the file NAME holds then
+ *     stdout stderr   the expected output, with \x1b for the escape character
+ *     status          the expected exit status
+ *     after NAME      the contents of a file afterwards
  */
-export type Transcript = {
-  title: string;
-  sections: Map<string, string>;
-};
+export type Transcript = { title: string; sections: Map<string, string> };
 
 export function parseTranscript(text: string): Transcript {
-  const parts = text.split(/^-- (.+) --\n/m);
+  const [title = '', ...parts] = text.split(/^-- (.+) --\n/m);
   const sections = new Map<string, string>();
-  for (let index = 1; index < parts.length; index += 2) {
+  for (let index = 0; index < parts.length; index += 2) {
     sections.set(parts[index] ?? '', parts[index + 1] ?? '');
   }
-  return { title: parts[0] ?? '', sections };
+  return { title, sections };
 }
 
 export function formatTranscript({ title, sections }: Transcript): string {
   return title + [...sections].map(([name, text]) => `-- ${name} --\n${text}`).join('');
 }
 
-/** Runs a transcript's command in a folder of its own; gives the transcript of what happened. */
+/** Runs the command of a transcript in its own folder and returns the actual transcript. */
 export async function replay(transcript: Transcript): Promise<Transcript> {
   const home = process.cwd();
   const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
@@ -49,18 +46,12 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
       writeFileSync(name, files.get(name) ?? '');
     }
     const { argv, env, stdin } = parseCommand(transcript.sections.get('command') ?? '');
-    const stdout = new Collector();
-    const stderr = new Collector();
-    const status = await runInventory(argv, {
-      stdin: Readable.from(stdin === null ? [] : [files.get(stdin) ?? Buffer.alloc(0)]),
-      stdout,
-      stderr,
-      env,
-      isTTY: env['TERMINAL'] === '1',
-    });
+    const input = stdin === null ? [] : [files.get(stdin) ?? Buffer.alloc(0)];
+    const isTTY = env['TERMINAL'] === '1';
+    const { status, stdout, stderr } = await run(argv, { stdin: Readable.from(input), env, isTTY });
     const sections = new Map(transcript.sections);
-    sections.set('stdout', stdout.text.replaceAll('\x1b', '\\x1b'));
-    sections.set('stderr', stderr.text.replaceAll('\x1b', '\\x1b'));
+    sections.set('stdout', stdout.replaceAll('\x1b', '\\x1b'));
+    sections.set('stderr', stderr.replaceAll('\x1b', '\\x1b'));
     sections.set('status', `${status}\n`);
     for (const section of sections.keys()) {
       const [kind, name = ''] = section.split(' ');
@@ -73,7 +64,23 @@ export async function replay(transcript: Transcript): Promise<Transcript> {
   }
 }
 
-/** Keeps what is written to it. */
+/** Runs the command and returns its exit status and output. */
+export async function run(
+  argv: string[],
+  io: { stdin?: AsyncIterable<Uint8Array>; env?: Record<string, string>; isTTY?: boolean } = {},
+) {
+  const [stdout, stderr] = [new Collector(), new Collector()];
+  const options = { stdin: Readable.from([]), env: {}, ...io, stdout, stderr };
+  const status = await runInventory(argv, options);
+  return { status, stdout: stdout.text, stderr: stderr.text };
+}
+
+/** Runs `import --from` on a text from standard input. */
+export function importing(from: string, text: string) {
+  return run(['import', '--from', from, '-'], { stdin: Readable.from([Buffer.from(text)]) });
+}
+
+/** Collects what is written to it. */
 export class Collector extends Writable {
   text = '';
 
@@ -96,12 +103,13 @@ function parseCommand(line: string) {
 }
 
 function unescape(text: string): Buffer {
+  const controls: Record<string, string> = { n: '\n', r: '\r', t: '\t' };
   const bytes = text
     .replaceAll('\n', '')
-    .replace(/\\x([\da-f]{2})|\\([nrt])/g, (_, hex?: string, letter = '') => {
-      return hex === undefined
-        ? ({ n: '\n', r: '\r', t: '\t' }[String(letter)] ?? '')
-        : String.fromCharCode(Number.parseInt(hex, 16));
-    });
+    .replace(/\\x([\da-f]{2})|\\([nrt])/g, (_, hex?: string, letter = '') =>
+      hex === undefined
+        ? (controls[String(letter)] ?? '')
+        : String.fromCharCode(Number.parseInt(hex, 16)),
+    );
   return Buffer.from(bytes, 'latin1');
 }

@@ -1,5 +1,5 @@
-// Makes the table of the report sort and filter. It runs in the reader's browser; without it the page
-// shows all records in the order of the file.
+// Makes the table of the report sort and filter, in the reader's browser. Without it the page shows all
+// records in the order of the file.
 (() => {
   function sortKey(row, index) {
     const cell = row.cells[index];
@@ -27,10 +27,10 @@
     form.querySelector('output').textContent = `${shown} of ${rows.length} shown`;
   }
 
-  // The reader's languages say how letters follow one another, as і and й in Ukrainian.
+  // The reader's languages define the order of letters, such as і and й in Ukrainian.
   const { compare } = new Intl.Collator([...navigator.languages], { numeric: true });
 
-  // What is empty stands last in either direction.
+  // Empty values are last in either direction.
   function compareRows(a, b, index, sign) {
     const [one, other] = [sortKey(a, index), sortKey(b, index)];
     if (one === '' || other === '') return Number(one === '') - Number(other === '');
@@ -54,7 +54,7 @@
   });
   form.addEventListener('input', filter);
   form.addEventListener('submit', (event) => event.preventDefault());
-  // The fields are empty only after the event.
+  // The fields are reset after the event.
   form.addEventListener('reset', () => setTimeout(filter));
   form.hidden = false;
   filter();

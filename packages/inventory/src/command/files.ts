@@ -1,0 +1,213 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { glob, stat } from 'node:fs/promises';
+import { MAX_TEXT_BYTES } from '../limits.ts';
+import { isGzip, type InventoryFormat, readUtf8 } from '../read/input.ts';
+import { InvalidInventoryError, type PlacedRecord, readRecords } from '../read/inventory-reader.ts';
+import { type EndpointRecord, EXPOSURES } from '../record.ts';
+import {
+  choice,
+  INPUT_FORMAT_HELP,
+  INPUT_FORMAT_OPTION,
+  inputFormatOf,
+  type InventoryIo,
+  UsageError,
+} from './command.ts';
+
+/**
+ * Returns the files that arguments name: `-` for standard input, paths, and patterns such as `hosts/*.json`. An
+ * existing file is meant by its name, even if that looks like a pattern.
+ * @throws UsageError when nothing is named or matches, or standard input is named twice.
+ */
+export async function inputFiles(args: readonly string[]): Promise<string[]> {
+  if (args.length === 0) {
+    throw new UsageError('no file is given; name a FILE, or - for standard input');
+  }
+  if (args.filter((file) => file === '-').length > 1) {
+    throw new UsageError('standard input can be read once; give - once');
+  }
+  const files = await Promise.all(
+    args.map(async (arg) => {
+      return /[*?[\]{}]/.test(arg) && !existsSync(arg) ? await matching(arg) : [arg];
+    }),
+  );
+  return [...new Set(files.flat())];
+}
+
+/**
+ * Returns the only file of a command; a pattern may name it.
+ * @param purpose What the command does with it, such as `exported`.
+ * @throws UsageError when there is none, or more than one.
+ */
+export async function oneFile(args: readonly string[], purpose: string): Promise<string> {
+  const [file, ...more] = args.length === 1 ? await inputFiles(args) : args;
+  if (file !== undefined && more.length === 0) return file;
+  if (args.length === 1) {
+    throw new UsageError(`one file is ${purpose}, and ${more.length + 1} match ${args[0]}`);
+  }
+  throw new UsageError(`one file is ${purpose}: give FILE, or - for standard input`);
+}
+
+async function matching(pattern: string): Promise<string[]> {
+  const files = await Array.fromAsync(glob(pattern), async (path) => {
+    // Folders and pipes match too. A broken link is reported when it is read.
+    const entry = await stat(path).catch(() => null);
+    return entry === null || entry.isFile() ? [path] : [];
+  });
+  if (files.flat().length > 0) return files.flat().toSorted();
+  throw new UsageError(`no file matches ${pattern}; check the path`);
+}
+
+/** Returns the name of a file in messages. */
+export function labelOf(file: string): string {
+  return file === '-' ? '<stdin>' : file;
+}
+
+/**
+ * Yields the records of a file, or of standard input for `-`.
+ * @throws UsageError when it cannot be read or is invalid.
+ */
+export async function* readInput(
+  file: string,
+  io: InventoryIo,
+  format: InventoryFormat | undefined,
+): AsyncGenerator<PlacedRecord> {
+  const options = { file: labelOf(file), ...(format && { format }) };
+  try {
+    yield* readRecords(file === '-' ? io.stdin : { path: file }, options);
+  } catch (error) {
+    if (!(error instanceof InvalidInventoryError)) throw readFailure(error, labelOf(file));
+    const see = file === '-' ? undefined : `validate ${file}`;
+    throw new UsageError(error.message, { see, cause: error });
+  }
+}
+
+/** The options of commands that use some records of one file. */
+export const SELECT_OPTIONS = {
+  type: { type: 'string', multiple: true },
+  exposure: { type: 'string', multiple: true },
+  ...INPUT_FORMAT_OPTION,
+} as const;
+
+export const SELECT_HELP = `  --type TYPE                       only records of this type, such as metrics; repeatable
+  --exposure EXPOSURE               only records of this exposure, such as public; repeatable
+${INPUT_FORMAT_HELP}`;
+
+/**
+ * Returns the records that the options select; all records without them.
+ * @throws UsageError when the file cannot be read or is invalid, or an exposure is unknown.
+ */
+export async function selectRecords(
+  file: string,
+  io: InventoryIo,
+  values: { type?: string[]; exposure?: string[]; 'input-format'?: string },
+): Promise<EndpointRecord[]> {
+  const { type } = values;
+  const exposure = values.exposure?.map((given) => choice('--exposure', EXPOSURES, given));
+  const records = [];
+  for await (const { value } of readInput(file, io, inputFormatOf(values))) {
+    const isSelected =
+      (type?.includes(value.type) ?? true) && (exposure?.includes(value.exposure) ?? true);
+    if (isSelected) records.push(value);
+  }
+  return records;
+}
+
+/**
+ * Returns the text of a file that is no inventory; of standard input for `-` if `io` is given.
+ * @param advice The advice when it exceeds the limit.
+ * @throws UsageError when it cannot be read, is not UTF-8, or exceeds the limit.
+ */
+export async function readText(
+  file: string,
+  {
+    io,
+    maxBytes = MAX_TEXT_BYTES,
+    advice = 'give a part of it',
+  }: { io?: InventoryIo; maxBytes?: number; advice?: string } = {},
+): Promise<string> {
+  const stdin = file === '-' ? io?.stdin : undefined;
+  const label = stdin === undefined ? file : '<stdin>';
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  const checkSize = (size: number) => {
+    if (size <= maxBytes) return;
+    const limit = maxBytes / 1024 / 1024;
+    throw new UsageError(`cannot read ${label}: it is larger than ${limit} MiB; ${advice}`);
+  };
+  try {
+    // Pipes and some files have no size.
+    if (stdin === undefined) checkSize((await stat(file)).size);
+    for await (const chunk of stdin ?? createReadStream(file)) {
+      bytes += chunk.length;
+      checkSize(bytes);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw readFailure(error, label);
+  }
+  const whole = Buffer.concat(chunks);
+  if (isGzip(whole)) {
+    throw new UsageError(`cannot read ${label}: it is compressed with gzip; decompress it first`);
+  }
+  let text = '';
+  async function* source() {
+    yield whole;
+  }
+  for await (const piece of readUtf8(source())) {
+    if (Buffer.isBuffer(piece)) text += piece.toString();
+    else if (piece.code !== 'encoding/bom') {
+      throw new UsageError(`cannot read ${label}: ${piece.message}`);
+    }
+  }
+  return text;
+}
+
+/** Returns a failure to read as a UsageError; any other error unchanged. */
+export function readFailure(error: unknown, label: string): unknown {
+  // Node replaces bytes that are not UTF-8 in arguments, so the name cannot be found.
+  const isBadName = label.includes('\u{FFFD}') && codeOf(error) === 'ENOENT';
+  const reason = isBadName ? 'its name is not UTF-8; rename it' : reasonOf(error, 'read');
+  if (reason === undefined) return error;
+  return new UsageError(`cannot read ${label || 'a file without a name'}: ${reason}`, {
+    cause: error,
+  });
+}
+
+/** Returns a failure to write as a UsageError; any other error unchanged. */
+export function writeFailure(error: unknown, label: string): unknown {
+  const reason = reasonOf(error, 'write');
+  return reason === undefined
+    ? error
+    : new UsageError(`cannot write ${label}: ${reason}`, { cause: error });
+}
+
+const TOO_LARGE = 'it is too large to be read whole; split it';
+
+const REASONS: Partial<Record<string, string>> = {
+  ENOTDIR: 'a part of its path is not a folder; check the path',
+  ELOOP: 'its symbolic links form a loop; name the file itself',
+  ENOSPC: 'there is no space left; free some and try again',
+  EISDIR: 'it is a folder; name a file in it',
+  EROFS: 'its file system is read-only; write elsewhere',
+  ERR_STRING_TOO_LONG: TOO_LARGE,
+  ERR_FS_FILE_TOO_LARGE: TOO_LARGE,
+  Z_BUF_ERROR: 'the gzip data ends too early; fetch the file again',
+  'read ENOENT': 'there is no such file; check the path',
+  'write ENOENT': 'there is no such folder; check the path',
+  'read EACCES': 'permission denied; ask for the right to read it',
+  'write EACCES': 'permission denied; ask for the right to write there',
+};
+
+function reasonOf(error: unknown, action: 'read' | 'write'): string | undefined {
+  const code = codeOf(error);
+  if (code === undefined || !(error instanceof Error)) return undefined;
+  const reason = REASONS[code] ?? REASONS[`${action} ${code}`];
+  if (reason !== undefined) return reason;
+  if (code.startsWith('Z_')) return 'the gzip data is invalid; fetch the file again';
+  return 'syscall' in error ? `${error.message}; check the path and its permissions` : undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}

@@ -1,0 +1,162 @@
+import { existsSync, globSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { join, relative, resolve, sep } from 'node:path';
+import { isMap, isScalar, isSeq } from 'yaml';
+import { JsonTextError, parseJsonText } from '../json/parser.ts';
+import { MAX_INCLUDED_FILES, MAX_TEXT_BYTES } from '../limits.ts';
+import { parseYaml, repeatedKeys, TOO_DEEP, valueOf, YamlError } from '../read/yaml.ts';
+import { quoted, shorten } from '../text.ts';
+import { type Import, ImportError } from './draft.ts';
+
+/** Messages about braces. */
+export const UNCLOSED = 'the block that begins here is not closed; add the } that ends it';
+export const NOTHING_TO_CLOSE = 'this } closes nothing; remove it, or add the { that it ends';
+export { TOO_DEEP };
+
+/** The folder that relative paths refer to, and the imported file unless it is standard input. */
+export type Folder = { path: string; file: string | undefined };
+
+/** Reads the files that a configuration includes, all of them in one folder. */
+export class IncludedFiles {
+  readonly #folder: string;
+  readonly #result: Import;
+  // The files that are being read, each included by the one before it.
+  readonly #open: string[] = [];
+  #files = 0;
+  #bytes = 0;
+
+  /** @throws What the file system throws. */
+  constructor({ path, file }: Folder, result: Import) {
+    this.#folder = realpathSync(path);
+    this.#result = result;
+    if (file !== undefined) this.#open.push(realpathSync(file));
+  }
+
+  /**
+   * Calls back with the text of each file that a path or pattern names, in order. It skips files outside the folder
+   * and those that include themselves.
+   * @throws ImportError for too many files or bytes, and for errors in a file.
+   */
+  *read<T>(pattern: string, use: (text: string) => Iterable<T>): Generator<T> {
+    const skip = (reason: string) =>
+      this.#result.skip(() => `include ${shorten(pattern)}: ${reason}`);
+    const paths = this.#pathsOf(pattern);
+    if (paths.length === 0 && !/[*?[]/.test(pattern)) skip('there is no such file in the folder');
+    for (const path of paths) {
+      const name = relative(this.#folder, path).split(sep).join('/');
+      if (!isWithin(this.#folder, path)) skip('it is outside the folder');
+      else if (this.#open.includes(path)) skip(`${shorten(name)} includes itself`);
+      else {
+        this.#open.push(path);
+        try {
+          yield* use(this.#textOf(path));
+        } catch (error) {
+          if (!(error instanceof ImportError)) throw error;
+          throw new ImportError(`${name}: ${error.message}`, { cause: error });
+        } finally {
+          this.#open.pop();
+        }
+      }
+    }
+  }
+
+  /** Returns real paths, without symbolic links. */
+  #pathsOf(pattern: string): string[] {
+    const whole = resolve(this.#folder, pattern);
+    if (!isWithin(this.#folder, whole)) return [whole];
+    return globSync(relative(this.#folder, whole), { cwd: this.#folder })
+      .filter((name) => existsSync(join(this.#folder, name)))
+      .toSorted()
+      .map((name) => realpathSync(join(this.#folder, name)))
+      .filter((path) => !isWithin(this.#folder, path) || statSync(path).isFile());
+  }
+
+  #textOf(path: string): string {
+    this.#files += 1;
+    this.#bytes += statSync(path).size;
+    if (this.#files > MAX_INCLUDED_FILES || this.#bytes > MAX_TEXT_BYTES) {
+      const limit = MAX_TEXT_BYTES / 1024 / 1024;
+      throw new ImportError(
+        `more than ${MAX_INCLUDED_FILES} files or ${limit} MiB are included; import it in parts`,
+      );
+    }
+    return readFileSync(path, 'utf8').replace(/^\uFEFF/, '');
+  }
+}
+
+function isWithin(folder: string, path: string): boolean {
+  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+}
+
+/**
+ * Returns the end of a quoted text in which backslashes escape: the index of its last character; -1 if it is not
+ * closed. A regular expression would need a backtracking entry for each character.
+ * @param from The index after the opening quote.
+ */
+export function quoteEnd(source: string, from: number, mark: string): number {
+  for (let index = from; index < source.length; index += 1) {
+    if (source[index] === '\\') index += 1;
+    else if (source[index] === mark) return index;
+  }
+  return -1;
+}
+
+/** Counts the newlines of a part of a text. */
+export function countNewlines(source: string, from: number, to: number): number {
+  let count = 0;
+  for (let at = from; at < to; at += 1) if (source[at] === '\n') count += 1;
+  return count;
+}
+
+/**
+ * Parses a YAML or JSON text with a mapping at the top.
+ * @param maxBytes The limit for YAML; JSON is limited by its file.
+ * @throws ImportError
+ */
+export function parseMapping(source: string, maxBytes: number): Record<string, unknown> {
+  if (/^\s*\{/.test(source)) {
+    // JSON is YAML as well, and its own parser is much faster.
+    try {
+      return mapping(parseJsonText(source));
+    } catch (error) {
+      if (!(error instanceof JsonTextError)) throw error;
+      const isTooLarge = Buffer.byteLength(source) > maxBytes;
+      const message = error.isTooDeep ? TOO_DEEP : error.message;
+      if (error.isTooDeep || isTooLarge) throw new ImportError(message, { cause: error });
+    }
+  }
+  try {
+    const document = parseYaml(source, maxBytes);
+    for (const { key } of repeatedKeys(document.contents)) {
+      const message = `the key ${quoted(String(key.value))} is already in this mapping; remove one`;
+      throw new YamlError(message, { offset: key.range?.[0] ?? 0 });
+    }
+    const { contents } = document;
+    if (isMap(contents)) return mapping(valueOf(document));
+    const kind = isSeq(contents) ? 'a list' : isScalar(contents) ? 'a single value' : 'nothing';
+    throw new ImportError(
+      `a mapping is expected at the top, and there is ${kind}; name a file of the kind that --from says`,
+    );
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    const { offset, message } = error;
+    const line = offset === undefined ? '' : `line ${1 + countNewlines(source, 0, offset)}: `;
+    throw new ImportError(`${line}${message}`, { cause: error });
+  }
+}
+
+/** Returns a mapping without a prototype; an empty one for other values. */
+export function mapping(value: unknown): Record<string, unknown> {
+  const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isMapping ? Object.assign(Object.create(null), value) : {};
+}
+
+/** Returns a list; an empty one for other values. */
+export function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Returns a text, or a number as a text; undefined for other values and blank texts. */
+export function text(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;
+}

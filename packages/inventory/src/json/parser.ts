@@ -1,0 +1,329 @@
+import type { FindingCode, Position } from '../finding.ts';
+import { quoted } from '../text.ts';
+import { BACKSLASH, FIRST_PRINTABLE, QUOTE } from './scan.ts';
+import {
+  badWord,
+  beginsComment,
+  JsonSyntaxError,
+  NO_COMMENTS,
+  type Opened,
+  shown,
+  syntaxProblem,
+  truncated,
+  unexpected,
+} from './syntax-error.ts';
+
+/** A position with its offset in the text, in UTF-16 code units. */
+export type Mark = Position & { offset: number };
+
+/** The keys and indices that lead to a value, last first; null for the root. */
+export type Path = { parent: Path; key: string | number } | null;
+
+/** A key that its object already has. */
+export type DuplicateKey = { key: string; path: Path; first: Mark; again: Mark };
+
+/** The positions of the parts of one value. */
+export type LocatedValue = {
+  start: Mark;
+  /** The members of the root object: the first place of each key, and the last value of equal keys. */
+  members: Map<string, { key: Mark; start: Mark; end: number }>;
+  /** In the order of the text. */
+  duplicates: DuplicateKey[];
+};
+
+/** Where a text comes from. */
+export type TextContext = {
+  start: Position;
+  /** The unit that the end of the text ends, for messages. */
+  unit: 'file' | 'line';
+  enclosing: readonly Opened[];
+  /** Whether the text was cut, so that its last word may be incomplete. */
+  isCut: boolean;
+};
+
+const WORD = /[\w$.+-]+/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y;
+const ESCAPE_START = /\\(?:u[\da-fA-F]{0,3})?/y;
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+const NUMBER_START = /^-?((0|[1-9]\d*)(\.\d*)?|(0|[1-9]\d*)(\.\d+)?[eE][+-]?\d*)?$/;
+const LITERALS = ['true', 'false', 'null'];
+
+/** Returns the JSON pointer (RFC 6901) of a path. */
+export function pointerTo(path: Path): string {
+  const parts: string[] = [];
+  for (let at = path; at !== null; at = at.parent) {
+    parts.push(`/${String(at.key).replaceAll('~', '~0').replaceAll('/', '~1')}`);
+  }
+  return parts.toReversed().join('');
+}
+
+/**
+ * Parses one JSON value (RFC 8259) and returns where its members and repeated keys are. It is slower than
+ * `JSON.parse`, recurses, and is meant for invalid records.
+ * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects.
+ */
+export function parseLocated(text: string, context: TextContext): LocatedValue {
+  return new LocatedParser(text, context).parse();
+}
+
+class LocatedParser {
+  readonly #text: string;
+  readonly #context: TextContext;
+  readonly #open: Opened[] = [];
+  readonly #members: LocatedValue['members'] = new Map();
+  readonly #duplicates: DuplicateKey[] = [];
+  #index = 0;
+  #line: number;
+  // The offset at which column 1 of the line would be if each code unit were a character.
+  #lineStart: number;
+
+  constructor(text: string, context: TextContext) {
+    this.#text = text;
+    this.#context = context;
+    this.#line = context.start.line;
+    this.#lineStart = 1 - context.start.column;
+  }
+
+  parse(): LocatedValue {
+    this.#space();
+    const start = this.#mark();
+    this.#value(null);
+    this.#space();
+    if (this.#index < this.#text.length) throw this.#trailing();
+    return { start, members: this.#members, duplicates: this.#duplicates };
+  }
+
+  #trailing(): JsonSyntaxError {
+    const next = this.#peek();
+    if (beginsComment(next)) return this.#error(NO_COMMENTS);
+    if (this.#context.unit === 'line' && next === ',') {
+      return this.#error('there is a comma after the record, which ends with its line; remove it');
+    }
+    const message =
+      this.#context.unit === 'line'
+        ? 'a line contains one record, but more follows on this one'
+        : 'the value has ended, but more follows; remove it';
+    return this.#error(message, 'json/trailing-data');
+  }
+
+  #value(path: Path): void {
+    const next = this.#peek();
+    if (next === '{') this.#object(path);
+    else if (next === '[') this.#array(path);
+    else if (next === '"') this.#string();
+    else this.#word();
+  }
+
+  #object(path: Path): void {
+    // Most objects of a hostile record are empty, and an empty map takes more memory than they do.
+    let firsts: Map<string, Mark> | undefined;
+    this.#container('object', '}', () => {
+      const again = this.#mark();
+      const key = this.#key();
+      const first = path === null ? this.#members.get(key)?.key : firsts?.get(key);
+      const own: Path = { parent: path, key };
+      if (first !== undefined) this.#duplicates.push({ key, path: own, first, again });
+      else if (path !== null) (firsts ??= new Map()).set(key, again);
+      this.#space();
+      if (this.#peek() !== ':') this.#fail('":" after the key');
+      this.#index += 1;
+      this.#space();
+      const start = this.#mark();
+      this.#value(own);
+      if (path === null) this.#members.set(key, { key: first ?? again, start, end: this.#index });
+    });
+  }
+
+  #array(path: Path): void {
+    let index = 0;
+    this.#container('array', ']', () => {
+      this.#value({ parent: path, key: index });
+      index += 1;
+    });
+  }
+
+  /** Reads brackets with comma-separated items between them. */
+  #container(kind: 'object' | 'array', close: '}' | ']', readItem: () => void): void {
+    this.#open.push({ kind, position: this.#position() });
+    this.#index += 1;
+    this.#space();
+    let isLast = this.#peek() === close;
+    while (!isLast) {
+      readItem();
+      this.#space();
+      isLast = this.#peek() === close;
+      if (isLast) break;
+      if (this.#peek() !== ',') this.#fail(`"," or "${close}"`);
+      this.#index += 1;
+      this.#space();
+      if (this.#peek() === close) {
+        throw this.#error(`there is a comma before this "${close}"; remove the comma`);
+      }
+    }
+    this.#index += 1;
+    this.#open.pop();
+  }
+
+  /** Reads a key and returns it without escapes. */
+  #key(): string {
+    if (this.#peek() === '"') {
+      const from = this.#index;
+      this.#string();
+      const written = this.#text.slice(from, this.#index);
+      return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1);
+    }
+    const word = this.#match(WORD);
+    if (word === '') this.#fail('a key in double quotes');
+    throw this.#error(`write the key ${word.slice(0, 40)} in double quotes`);
+  }
+
+  #string(): void {
+    const position = this.#position();
+    this.#open.push({ kind: 'string', position });
+    this.#index += 1;
+    this.#plainCharacters();
+    while (this.#peek() !== '"') {
+      const unit = this.#text.charCodeAt(this.#index);
+      if (unit < FIRST_PRINTABLE) throw this.#error(controlMessage(unit, position));
+      this.#escape();
+      this.#plainCharacters();
+    }
+    this.#index += 1;
+    this.#open.pop();
+  }
+
+  #plainCharacters(): void {
+    const text = this.#text;
+    let index = this.#index;
+    for (; index < text.length; index += 1) {
+      const unit = text.charCodeAt(index);
+      if (unit === QUOTE || unit === BACKSLASH || unit < FIRST_PRINTABLE) break;
+      // The second unit of a surrogate pair; text decoded from UTF-8 has whole pairs only.
+      if (unit >= 0xdc00 && unit <= 0xdfff) this.#lineStart += 1;
+    }
+    this.#index = index;
+  }
+
+  #escape(): void {
+    const escape = this.#match(ESCAPE);
+    if (escape !== '') {
+      this.#index += escape.length;
+      return;
+    }
+    const start = this.#match(ESCAPE_START);
+    if (this.#index + start.length === this.#text.length) throw this.#endOfText();
+    const [character = ''] = this.#text.slice(this.#index + 1);
+    throw this.#error(
+      character === 'u'
+        ? 'the escape \\u needs four hexadecimal digits'
+        : `\\ before ${shown(character)} is not a JSON escape; write a backslash as \\\\`,
+    );
+  }
+
+  /** Reads a number or one of the three literals. */
+  #word(): void {
+    const word = this.#match(WORD);
+    if (word === '') this.#fail('a value');
+    const isCut = this.#context.isCut && this.#index + word.length === this.#text.length;
+    const isStart = NUMBER_START.test(word) || LITERALS.some((literal) => literal.startsWith(word));
+    if (isCut && isStart) throw this.#endOfText();
+    if (!NUMBER.test(word) && !LITERALS.includes(word)) {
+      throw new JsonSyntaxError(badWord(word, this.#position()), this.#index);
+    }
+    this.#index += word.length;
+  }
+
+  #space(): void {
+    for (;;) {
+      const character = this.#text[this.#index];
+      if (character !== ' ' && character !== '\n' && character !== '\t' && character !== '\r') {
+        return;
+      }
+      this.#index += 1;
+      if (character === '\n') {
+        this.#line += 1;
+        this.#lineStart = this.#index;
+      }
+    }
+  }
+
+  /** Returns the next UTF-16 code unit; throws at the end of the text. */
+  #peek(): string {
+    const next = this.#text[this.#index];
+    if (next === undefined) throw this.#endOfText();
+    return next;
+  }
+
+  /** Returns what a sticky expression matches here, or an empty string. */
+  #match(expression: RegExp): string {
+    expression.lastIndex = this.#index;
+    return expression.exec(this.#text)?.[0] ?? '';
+  }
+
+  #position(offset = this.#index): Position {
+    return { line: this.#line, column: offset - this.#lineStart + 1 };
+  }
+
+  #mark(): Mark {
+    return { ...this.#position(), offset: this.#index };
+  }
+
+  #fail(expected: string): never {
+    const character = String.fromCodePoint(this.#text.codePointAt(this.#index) ?? 0);
+    throw new JsonSyntaxError(unexpected(character, expected, this.#position()), this.#index);
+  }
+
+  #error(message: string, code?: FindingCode): JsonSyntaxError {
+    return new JsonSyntaxError(syntaxProblem(message, this.#position(), code), this.#index);
+  }
+
+  #endOfText(): JsonSyntaxError {
+    const end = this.#text.length;
+    const open = [...this.#context.enclosing, ...this.#open];
+    return new JsonSyntaxError(truncated(this.#context.unit, this.#position(end), open), end);
+  }
+}
+
+function controlMessage(unit: number, { line, column }: Position): string {
+  if (unit === 0x0a || unit === 0x0d) {
+    return `the string opened at ${line}:${column} is not closed on its line`;
+  }
+  return `the string contains the control character ${shown(String.fromCharCode(unit))}; write it as an escape`;
+}
+
+/** Thrown for a text that is invalid JSON or repeats a key; the message names the place. */
+export class JsonTextError extends Error {
+  override name = 'JsonTextError';
+  readonly isTooDeep: boolean;
+
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause });
+    this.isTooDeep = cause instanceof RangeError;
+  }
+}
+
+/**
+ * Returns the value of a JSON text without repeated keys, such as a configuration.
+ * @throws JsonTextError with a message that begins with LINE:COLUMN.
+ */
+export function parseJsonText(text: string): unknown {
+  const start = { line: 1, column: 1 };
+  if (text.trim() === '') throw new JsonTextError('1:1: the file is empty');
+  try {
+    const { duplicates } = parseLocated(text, { start, unit: 'file', enclosing: [], isCut: false });
+    const [repeated] = duplicates;
+    if (repeated === undefined) return JSON.parse(text);
+    const { key, first, again } = repeated;
+    throw new JsonTextError(
+      `${again.line}:${again.column}: the key ${quoted(key)} is already in this object, at ${first.line}:${first.column}`,
+    );
+  } catch (error) {
+    // The parser recurses, so a text that is too deep overflows the stack.
+    if (error instanceof RangeError) {
+      throw new JsonTextError('1:1: it is nested too deep; flatten it', error);
+    }
+    if (!(error instanceof JsonSyntaxError)) throw error;
+    const { position, message } = error.problem;
+    throw new JsonTextError(`${position.line}:${position.column}: ${message}`, error);
+  }
+}

@@ -1,0 +1,218 @@
+import leven from 'leven';
+import { isPort } from '../address.ts';
+import { addDays, daysBetween, readDay } from '../day.ts';
+import { type EndpointRecord, EXPOSURES, PROPERTY_TYPES, REQUIRED_KEYS } from '../record.ts';
+import { quoted, quotedId } from '../text.ts';
+import { credentialsInUrl, exposureAddress, hostName, urlMismatch } from './address-rules.ts';
+import type { Fields, Found, Rule } from './rule.ts';
+
+const NONE: readonly Found[] = [];
+
+const blankField: Rule = {
+  code: 'lint/blank-field',
+  severity: 'warning',
+  create: () => (fields) => {
+    const found: Found[] = [];
+    // Fields inherit no enumerable properties, and `for…in` is the fastest iteration.
+    for (const key in fields) {
+      const value = fields[key];
+      if (typeof value !== 'string' || value.trim() !== '' || !PROPERTY_TYPES.has(key)) continue;
+      found.push({ key, message: `${key} is blank; ${adviceOn(key)}` });
+    }
+    return found;
+  },
+};
+
+function adviceOn(key: string): string {
+  if (key === 'owner_host') return 'name the machine or team that runs it';
+  if (key === 'last_reviewed') return 'write the day of the last review, as in 2026-11-20';
+  return REQUIRED_KEYS.has(key) ? 'it is required: fill it in' : 'fill it in, or omit the property';
+}
+
+const duplicateId: Rule = {
+  code: 'lint/duplicate-id',
+  severity: 'error',
+  create:
+    ({ file, ids }) =>
+    ({ id }, { position: { line, column } }) => {
+      if (id === undefined) return NONE;
+      const first = ids.get(id);
+      if (first === undefined) {
+        ids.set(id, { file, line, column });
+        return NONE;
+      }
+      const { file: firstFile, ...place } = first;
+      const other = firstFile === file ? {} : { file: firstFile };
+      const where = `${other.file === undefined ? '' : `${firstFile}:`}${place.line}:${place.column}`;
+      const name = quotedId(id);
+      return [
+        {
+          key: 'id',
+          message: `the id ${name} is already used by the record at ${where}; give each record its own id`,
+          related: [{ ...other, ...place, message: `first record with the id ${name}` }],
+        },
+      ];
+    },
+};
+
+/** Judges `lint_ignore`. Its findings depend on those of all other rules, so `lintInventory` adds them. */
+const ignore: Rule = { code: 'lint/ignore', severity: 'warning', create: () => () => NONE };
+
+const likelyTypo: Rule = {
+  code: 'lint/likely-typo',
+  severity: 'warning',
+  create: () => (fields) => {
+    const found: Found[] = [];
+    for (const key in fields) {
+      if (PROPERTY_TYPES.has(key)) continue;
+      const meant = PROPERTY_TYPES.keys().find(
+        (known) => !Object.hasOwn(fields, known) && isSimilar(key, known),
+      );
+      if (meant !== undefined) {
+        found.push({ key, message: `is ${quoted(key)} meant to be ${meant}?` });
+      }
+    }
+    return found;
+  },
+};
+
+function isSimilar(key: string, known: string): boolean {
+  const { length } = plainName(known);
+  // One letter changes the meaning of a short name, as in host and post.
+  const maxDistance = length < 5 ? 0 : length < 9 ? 1 : 2;
+  return leven(plainName(key), plainName(known), { maxDistance: maxDistance + 1 }) <= maxDistance;
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_\s]/g, '');
+}
+
+const missingOwner: Rule = {
+  code: 'lint/missing-owner',
+  severity: 'warning',
+  create:
+    () =>
+    ({ owner_host: owner }) => {
+      const message = 'the record has no owner_host; name the machine or team that runs it';
+      return owner === undefined ? [{ key: '', message }] : NONE;
+    },
+};
+
+const portRange: Rule = {
+  code: 'lint/port-range',
+  severity: 'error',
+  create:
+    () =>
+    ({ port }) =>
+      port === undefined || isPort(port)
+        ? NONE
+        : [{ key: 'port', message: `port must be from 1 to 65535; found ${String(port)}` }],
+};
+
+/** Values of `auth` that state nothing, in lower case. `open` and `anonymous` state who may use an endpoint. */
+export const EMPTY_AUTH: ReadonlySet<string> = new Set(
+  `none, no, nothing, nil, n/a, n.a, na, not applicable, off, disabled, false, no auth,
+  no authentication, without auth, without authentication, unauthenticated, unknown, not known,
+  unclear, null, undefined, tbd, tba, todo, to do, to be defined, to be determined, fixme,
+  немає, нема, ні, без автентифікації, невідомо`.split(/,\s+/),
+);
+
+const MAX_EMPTY_AUTH_CHARACTERS = 60;
+/** Punctuation around a word, or instead of one, as in `(none)`, `-` or `???`. */
+const PUNCTUATION = /^[\s\p{P}<>~=]+|[\s\p{P}<>~=]+$/gu;
+
+const publicWithoutAuth: Rule = {
+  code: 'lint/public-without-auth',
+  severity: 'error',
+  create:
+    () =>
+    ({ exposure, auth }) => {
+      if (exposure !== 'public' || !isEmptyAuth(auth ?? '')) return NONE;
+      const found = auth === undefined ? 'it has no auth' : `its auth is ${quoted(auth)}`;
+      const message = `the endpoint is public, but ${found}; state in auth who may use it and how, even if anyone may`;
+      return [{ key: auth === undefined ? 'exposure' : 'auth', message }];
+    },
+};
+
+function isEmptyAuth(auth: string): boolean {
+  const text = auth.trim();
+  if (text.length > MAX_EMPTY_AUTH_CHARACTERS) return false;
+  const plain = text.replaceAll(PUNCTUATION, '').replaceAll(/[\s_-]+/g, ' ');
+  return plain === '' || EMPTY_AUTH.has(plain.toLowerCase());
+}
+
+const reviewDate: Rule = {
+  code: 'lint/review-date',
+  severity: 'error',
+  create({ today }) {
+    // Today is a day in UTC, and tomorrow has begun east of it.
+    const tomorrow = addDays(today, 1);
+    return ({ last_reviewed: written = '' }: Fields) => {
+      const day = readDay(written);
+      if (day === null ? written.trim() === '' : day <= tomorrow) return NONE;
+      if (day !== null) {
+        const message = `${quoted(written)} is in the future, as today is ${today}; write the day of the last review`;
+        return [{ key: 'last_reviewed', message }];
+      }
+      const message = `${quoted(written)} is not a date; write one as in 2026-11-20`;
+      // A date that begins with the year is unambiguous, as in 2026/1/5.
+      const [, year, month = '', dayOfMonth = ''] =
+        /^\s*(\d{4})[-/. ](\d{1,2})[-/. ](\d{1,2})\s*$/.exec(written) ?? [];
+      const fixed = readDay(`${year}-${month.padStart(2, '0')}-${dayOfMonth.padStart(2, '0')}`);
+      return [{ key: 'last_reviewed', message, ...(fixed !== null && { fixed }) }];
+    };
+  },
+};
+
+type StaleOptions = {
+  /** The maximum age of a review in days. */
+  days: number;
+  days_by_exposure: Partial<Record<EndpointRecord['exposure'], number>>;
+};
+
+const DAYS = { type: 'integer', minimum: 1 };
+/** Beyond this, ages are compared, as not every number of days before today is a day. */
+const MAX_EXACT_DAYS = 36_500;
+
+const staleReview: Rule<StaleOptions> = {
+  code: 'lint/stale-review',
+  severity: 'warning',
+  defaults: { days: 365, days_by_exposure: {} },
+  options: {
+    days: DAYS,
+    days_by_exposure: {
+      type: 'object',
+      properties: Object.fromEntries(EXPOSURES.map((exposure) => [exposure, DAYS])),
+      additionalProperties: false,
+    },
+  },
+  create({ today }, { days, days_by_exposure: byExposure }) {
+    const oldest = addDays(today, -Math.min(days, ...Object.values(byExposure), MAX_EXACT_DAYS));
+    return ({ last_reviewed: written, exposure }) => {
+      const day = written === undefined ? null : readDay(written);
+      if (day === null || day >= oldest) return NONE;
+      const age = daysBetween(day, today);
+      const limit = (exposure === undefined ? undefined : byExposure[exposure]) ?? days;
+      if (age <= limit) return NONE;
+      const message = `the last review was ${age} days ago, and the limit is ${limit}; review the endpoint and update the date`;
+      return [{ key: 'last_reviewed', message }];
+    };
+  },
+};
+
+/** All rules of the linter, in the order of their codes. */
+export const rules: readonly Rule[] = [
+  blankField,
+  credentialsInUrl,
+  duplicateId,
+  exposureAddress,
+  hostName,
+  ignore,
+  likelyTypo,
+  missingOwner,
+  portRange,
+  publicWithoutAuth,
+  reviewDate,
+  staleReview,
+  urlMismatch,
+];

@@ -1,0 +1,200 @@
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { CHUNK_BYTES } from '../limits.ts';
+
+/** A source of an inventory. Strings are read as UTF-8. */
+export type InventorySource =
+  | string
+  | Uint8Array
+  | ReadableStream<Uint8Array>
+  | AsyncIterable<Uint8Array>
+  | { path: string };
+
+/** The layout of an inventory: one JSON array, one record per line, or one YAML list. */
+export const INVENTORY_FORMATS = ['json', 'jsonl', 'yaml'] as const;
+export type InventoryFormat = (typeof INVENTORY_FORMATS)[number];
+
+/** Returns the format that a file name implies. */
+export function formatOf(name: string): InventoryFormat {
+  if (/\.ya?ml(\.gz)?$/i.test(name)) return 'yaml';
+  return /\.(jsonl|ndjson)(\.gz)?$/i.test(name) ? 'jsonl' : 'json';
+}
+
+/**
+ * Yields the bytes of a source in pieces of at most {@link CHUNK_BYTES}.
+ * @throws What the source throws, and a TypeError for chunks that are not bytes.
+ */
+export async function* readChunks(source: InventorySource): AsyncGenerator<Buffer> {
+  if (typeof source === 'string') {
+    yield* encoded(source);
+  } else if (source instanceof Uint8Array) {
+    yield* pieces(source);
+  } else if ('path' in source) {
+    yield* createReadStream(source.path, { highWaterMark: CHUNK_BYTES });
+  } else {
+    for await (const chunk of source) {
+      if (!(chunk instanceof Uint8Array)) {
+        throw new TypeError('an inventory is read from bytes: give chunks as Uint8Array');
+      }
+      yield* pieces(chunk);
+    }
+  }
+}
+
+function* pieces(bytes: Uint8Array): Generator<Buffer> {
+  for (let from = 0; from < bytes.length; from += CHUNK_BYTES) {
+    const length = Math.min(CHUNK_BYTES, bytes.length - from);
+    yield Buffer.from(bytes.buffer, bytes.byteOffset + from, length);
+  }
+}
+
+/** Encodes in slices, so that memory never holds a long string twice. */
+function* encoded(text: string): Generator<Buffer> {
+  // A UTF-16 code unit takes three bytes at most.
+  const unitsPerSlice = Math.floor(CHUNK_BYTES / 3);
+  let from = 0;
+  while (from < text.length) {
+    let to = Math.min(from + unitsPerSlice, text.length);
+    if (to < text.length && /[\uD800-\uDBFF]/.test(text[to - 1] ?? '')) to -= 1;
+    yield Buffer.from(text.slice(from, to));
+    from = to;
+  }
+}
+
+/** Tells whether bytes begin as gzip does (RFC 1952 §2.3.1). */
+export function isGzip(head: Uint8Array): boolean {
+  return head[0] === 0x1f && head[1] === 0x8b;
+}
+
+/** Decompresses gzip and passes other bytes through. */
+export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const rest = withWholeHead(chunks);
+  const { value: head, done } = await rest.next();
+  if (done) return;
+  if (!isGzip(head)) {
+    yield* startingWith(head, rest);
+    return;
+  }
+  const packed = Readable.from(startingWith(head, rest));
+  yield* pipeline(packed, createGunzip(), () => undefined);
+}
+
+async function* startingWith(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  try {
+    yield head;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
+}
+
+/** Joins the first chunks to the four bytes that distinguish all encodings. */
+async function* withWholeHead(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let head = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    if (head.length >= 4) yield chunk;
+    else {
+      head = Buffer.concat([head, chunk]);
+      if (head.length >= 4) yield head;
+    }
+  }
+  if (head.length > 0 && head.length < 4) yield head;
+}
+
+/** An observation about the encoding of a file. */
+export type EncodingNotice = {
+  code: 'encoding/bom' | 'encoding/utf-16' | 'encoding/utf-8';
+  message: string;
+};
+
+/**
+ * Passes UTF-8 through, cut between characters. It removes a byte order mark and yields a notice, and ends with a
+ * notice at the first invalid bytes.
+ */
+export async function* readUtf8(
+  chunks: AsyncIterable<Buffer>,
+): AsyncGenerator<Buffer | EncodingNotice> {
+  let carried = Buffer.alloc(0);
+  let offset = 0;
+  let isFirst = true;
+  for await (const chunk of withWholeHead(chunks)) {
+    let bytes = carried.length === 0 ? chunk : Buffer.concat([carried, chunk]);
+    const notice = isFirst ? sniff(bytes) : null;
+    isFirst = false;
+    if (notice !== null) {
+      yield notice;
+      if (notice.code === 'encoding/utf-16') return;
+      bytes = bytes.subarray(3);
+      offset = 3;
+    }
+    const end = bytes.length - unfinishedTail(bytes);
+    const complete = bytes.subarray(0, end);
+    if (!isUtf8(complete)) {
+      yield* untilInvalid(complete, offset);
+      return;
+    }
+    if (end > 0) yield complete;
+    // The source may reuse its buffer.
+    carried = Buffer.from(bytes.subarray(end));
+    offset += end;
+  }
+  if (carried.length > 0) yield* untilInvalid(carried, offset);
+}
+
+/** Yields the valid bytes before the first invalid one, and a notice about that. */
+function* untilInvalid(bytes: Buffer, offset: number): Generator<Buffer | EncodingNotice> {
+  let at = 0;
+  for (;;) {
+    const length = sequenceLength(bytes[at]);
+    if (at + length > bytes.length || !isUtf8(bytes.subarray(at, at + length))) break;
+    at += length;
+  }
+  if (at > 0) yield bytes.subarray(0, at);
+  const value = `0x${(bytes[at] ?? 0).toString(16).toUpperCase()}`;
+  const message =
+    bytes.length - at <= unfinishedTail(bytes)
+      ? `the file ends inside a UTF-8 character that begins at byte ${offset + at}; fetch it again, or remove the incomplete character`
+      : `byte ${offset + at} (${value}) is not valid UTF-8; save the file as UTF-8`;
+  yield { code: 'encoding/utf-8', message };
+}
+
+/** Returns the length of the character that a byte begins; 1 for a byte that begins none. */
+function sequenceLength(lead = 0): number {
+  if (lead < 0xc2 || lead > 0xf4) return 1;
+  if (lead < 0xe0) return 2;
+  return lead < 0xf0 ? 3 : 4;
+}
+
+/** Returns the number of bytes at the end that begin a character of the next chunk. */
+function unfinishedTail(bytes: Buffer): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    const isContinuation = byte >= 0x80 && byte < 0xc0;
+    if (!isContinuation) return sequenceLength(byte) > back ? back : 0;
+  }
+  return 0;
+}
+
+/** Recognizes byte order marks, and the zero bytes of ASCII characters in UTF-16 and UTF-32. */
+function sniff(head: Buffer): EncodingNotice | null {
+  const [a, b, c, d] = head;
+  const starts = (...bytes: number[]) => bytes.every((byte, index) => head[index] === byte);
+  if (starts(0xef, 0xbb, 0xbf)) {
+    const message = 'the file begins with a byte order mark, which is skipped; save it without one';
+    return { code: 'encoding/bom', message };
+  }
+  if (starts(0, 0, 0xfe, 0xff) || (starts(0, 0, 0) && d)) return wide('UTF-32 (big-endian)');
+  if (starts(0xff, 0xfe, 0, 0) || (a && b === 0 && c === 0 && d === 0)) {
+    return wide('UTF-32 (little-endian)');
+  }
+  // Two characters are required, as a single zero byte is only misplaced.
+  if (starts(0xfe, 0xff) || (a === 0 && b && c === 0 && d)) return wide('UTF-16 (big-endian)');
+  if (starts(0xff, 0xfe) || (a && b === 0 && c && d === 0)) return wide('UTF-16 (little-endian)');
+  return null;
+}
+
+function wide(name: string): EncodingNotice {
+  return { code: 'encoding/utf-16', message: `the file is ${name}; save it as UTF-8` };
+}

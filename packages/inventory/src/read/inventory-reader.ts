@@ -1,0 +1,262 @@
+import type { Finding, Position, Problem } from '../finding.ts';
+import { parseValue, type RawValue, type Run } from '../json/run.ts';
+import { ArrayScanner, LinesScanner, type ScanEvent } from '../json/scanners.ts';
+import type { EndpointRecord } from '../record.ts';
+import { excerptAt } from '../text.ts';
+import {
+  checkRecord,
+  describe,
+  type Inspect,
+  judge,
+  type LocatedRecord,
+  locate,
+  locateProblems,
+  type ReadRecord,
+  type RecordCheck,
+  syntaxProblemIn,
+} from './check-record.ts';
+import {
+  formatOf,
+  gunzip,
+  type InventoryFormat,
+  type InventorySource,
+  readChunks,
+  readUtf8,
+} from './input.ts';
+
+export type ReaderOptions = {
+  /** Derived from the name of the source by default. */
+  format?: InventoryFormat;
+  /** The label of the source in findings; a path is its own label. */
+  file?: string;
+  /** Inspects each record as it is read. */
+  inspect?: Inspect;
+};
+
+type ReaderEvent = ScanEvent | { kind: 'located'; value: LocatedRecord };
+
+/** Splits chunks of whole UTF-8 characters into records. */
+type Scanner = {
+  readonly unit: 'file' | 'line';
+  push(bytes: Buffer): Iterable<ReaderEvent>;
+  end(): Iterable<ReaderEvent>;
+  position(): Position;
+};
+
+// Bytes that an excerpt reads on each side of a place.
+const EXCERPT_BYTES = 4096;
+
+/** Reads an inventory piece by piece and checks its records; it holds one record at most. */
+class InventoryReader {
+  records = 0;
+  /** False when reading stopped before the end. */
+  isComplete = true;
+  readonly #source: InventorySource;
+  readonly #file: string;
+  readonly #format: InventoryFormat;
+  readonly #inspect: Inspect | undefined;
+  #scanner: Scanner;
+
+  constructor(source: InventorySource, options: ReaderOptions) {
+    this.#source = source;
+    this.#file = labelOf(source, options);
+    this.#format = options.format ?? formatOf(this.#file);
+    this.#inspect = options.inspect;
+    this.#scanner = this.#format === 'jsonl' ? new LinesScanner() : new ArrayScanner();
+  }
+
+  /** Yields the findings of each piece of the source, until its end or an unrecoverable error. */
+  async *read(): AsyncGenerator<Iterable<Finding>> {
+    if (this.#format === 'yaml') {
+      // Its parser takes as much memory as everything else.
+      const { YamlScanner } = await import('./yaml.ts');
+      this.#scanner = new YamlScanner();
+    }
+    for await (const piece of readUtf8(gunzip(readChunks(this.#source)))) {
+      if (Buffer.isBuffer(piece)) {
+        yield this.#check(this.#scanner.push(piece), piece);
+      } else {
+        const severity = piece.code === 'encoding/bom' ? 'warning' : 'error';
+        if (severity === 'error') this.isComplete = false;
+        yield [this.#finding({ ...piece, position: this.#scanner.position(), severity })];
+      }
+      if (!this.isComplete) return;
+    }
+    yield this.#check(this.#scanner.end());
+  }
+
+  *#check(events: Iterable<ReaderEvent>, piece?: Buffer): Generator<Finding> {
+    for (const event of events) {
+      if (event.kind === 'problem') {
+        this.isComplete = false;
+        const excerpt = piece && { excerpt: excerptIn(piece, event.index) };
+        yield this.#finding({ ...excerpt, ...event.problem });
+      } else if (event.kind === 'root') {
+        yield this.#checkRoot(event.value);
+      } else if (event.kind === 'run') {
+        yield* this.#checkRun(event.run);
+      } else if (event.kind === 'located') {
+        yield* this.#checkLocated(event.value);
+      } else {
+        const index = this.#nextIndex();
+        const check = checkRecord(event.value, this.#scanner.unit, index, this.#inspect);
+        if (!check.canContinue && this.#format === 'json') this.isComplete = false;
+        yield* this.#findings(check, index);
+      }
+      if (!this.isComplete) return;
+    }
+  }
+
+  *#checkRun(run: Run): Generator<Finding> {
+    const inspect = this.#inspect;
+    for (const record of run.records) {
+      const index = this.#nextIndex();
+      const { value, strings, written } = record;
+      const inspection = inspect && { inspect, index, position: run.positionOf(record) };
+      const judged = judge(value, strings !== written, inspection);
+      if (judged === null) continue;
+      const raw = run.rawValueOf(record);
+      const located = locate(raw, this.#scanner.unit);
+      yield* this.#findings(locateProblems(judged, raw.text, located), index);
+    }
+  }
+
+  *#checkLocated({ value, isRepeating, text, start, locate: find }: LocatedRecord) {
+    const index = this.#nextIndex();
+    const inspect = this.#inspect;
+    const judged = judge(value, isRepeating, inspect && { inspect, index, position: start });
+    if (judged !== null) yield* this.#findings(locateProblems(judged, text, find()), index);
+  }
+
+  #nextIndex(): number {
+    this.records += 1;
+    return this.records - 1;
+  }
+
+  *#findings({ id, problems }: RecordCheck, recordIndex: number): Generator<Finding> {
+    const base = this.#format === 'jsonl' ? '' : `/${recordIndex}`;
+    for (const { pointer, ...problem } of problems) {
+      const record = { pointer: base + pointer, recordId: id, recordIndex };
+      yield { ...this.#finding(problem), ...record };
+    }
+  }
+
+  #checkRoot(raw: RawValue): Finding {
+    const parsed = raw.cut === null ? parseValue(raw.text) : null;
+    if (parsed === null) {
+      this.isComplete = false;
+      return this.#finding(syntaxProblemIn(raw, this.#scanner.unit));
+    }
+    const message = `an inventory must be an array of records; found ${describe(parsed.value, raw.text)}`;
+    const excerpt = excerptAt(raw.text, 0);
+    return this.#finding({ code: 'schema/type', message, position: raw.start, excerpt });
+  }
+
+  #finding({ position, code, message, severity = 'error', ...rest }: Problem): Finding {
+    const place = { file: this.#file, ...position, pointer: '', recordId: null, recordIndex: null };
+    return { ...place, code, message, severity, ...rest };
+  }
+}
+
+/** Returns an excerpt around an index of a piece of a longer text. */
+function excerptIn(piece: Buffer, index: number) {
+  const from = Math.max(0, index - EXCERPT_BYTES);
+  const before = piece.subarray(from, index).toString();
+  const after = piece.subarray(index, index + EXCERPT_BYTES).toString();
+  return excerptAt(before + after, before.length, { isCutBefore: from > 0, isCutAfter: true });
+}
+
+/** Returns the label of a source in findings. */
+export function labelOf(source: InventorySource, { file }: Pick<ReaderOptions, 'file'>): string {
+  return file ?? (typeof source === 'object' && 'path' in source ? source.path : '<input>');
+}
+
+export type ValidateOptions = {
+  /** Stops after a number of errors; warnings do not count. */
+  maxErrors?: number;
+  /** Selects findings to hide; they are counted. */
+  ignores?: (finding: Finding) => boolean;
+} & ReaderOptions;
+
+/** The result of a validation beside its findings. */
+export type ValidationSummary = {
+  /** The number of records read. */
+  records: number;
+  /** False when reading stopped before the end: invalid JSON, or `maxErrors`. */
+  isComplete: boolean;
+  /** The number of hidden findings, if any. */
+  hidden?: number;
+  /** The number of findings that records silence, if any. */
+  silenced?: number;
+};
+
+/**
+ * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). It yields findings while it
+ * reads, in the order of the source, and returns a summary. Memory does not grow with the source, which may be
+ * gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
+ * @throws What reading the source throws, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
+ */
+export async function* validateInventory(
+  source: InventorySource,
+  options: ValidateOptions = {},
+): AsyncGenerator<Finding, ValidationSummary, undefined> {
+  const { maxErrors = Infinity, ignores } = options;
+  const reader = new InventoryReader(source, options);
+  let errors = 0;
+  let hidden = 0;
+  const summary = (isComplete: boolean) => {
+    return { records: reader.records, isComplete, ...(hidden > 0 && { hidden }) };
+  };
+  for await (const findings of reader.read()) {
+    for (const finding of findings) {
+      if (ignores?.(finding)) {
+        hidden += 1;
+        continue;
+      }
+      yield finding;
+      if (finding.severity === 'error') errors += 1;
+      if (errors >= maxErrors) return summary(false);
+    }
+  }
+  return summary(reader.isComplete);
+}
+
+/** An endpoint record with its place. */
+export type PlacedRecord = { value: EndpointRecord } & Omit<ReadRecord, 'value' | 'isValid'>;
+
+/** Thrown for an invalid inventory, with its first error. */
+export class InvalidInventoryError extends Error {
+  override name = 'InvalidInventoryError';
+  readonly finding: Finding;
+
+  constructor(finding: Finding) {
+    const { file, line, column, message } = finding;
+    super(`${file}:${line}:${column}: ${message}`);
+    this.finding = finding;
+  }
+}
+
+/**
+ * Yields the records of a valid inventory, in bounded memory. Warnings are ignored.
+ * @throws InvalidInventoryError at the first error, and what reading the source throws.
+ */
+export async function* readRecords(
+  source: InventorySource,
+  options: Pick<ReaderOptions, 'format' | 'file'> = {},
+): AsyncGenerator<PlacedRecord, void, undefined> {
+  let read: PlacedRecord[] = [];
+  const reader = new InventoryReader(source, {
+    ...options,
+    inspect({ value, isValid, index, position }) {
+      if (isValid) read.push({ value: value as EndpointRecord, index, position });
+      return [];
+    },
+  });
+  for await (const findings of reader.read()) {
+    for (const finding of findings) {
+      if (finding.severity === 'error') throw new InvalidInventoryError(finding);
+    }
+    yield* read;
+    read = [];
+  }
+}

@@ -1,0 +1,293 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  Lexer,
+  parseDocument,
+  type Scalar,
+  visit,
+  type YAMLMap,
+} from 'yaml';
+import type { Position, Problem } from '../finding.ts';
+import type { LocatedValue, Mark, Path } from '../json/parser.ts';
+import type { ScanEvent } from '../json/scanners.ts';
+import {
+  MAX_IMPORT_DEPTH,
+  MAX_YAML_ALIAS_REPEATS,
+  MAX_YAML_ALIASES,
+  MAX_YAML_BYTES,
+  MIN_YAML_TOKEN_BYTES,
+} from '../limits.ts';
+import { excerptAt, quoted, shorten } from '../text.ts';
+import type { LocatedRecord } from './check-record.ts';
+
+/** The message about blocks and values that are nested too deep. */
+export const TOO_DEEP = `it is nested more than ${MAX_IMPORT_DEPTH} levels deep; flatten it, or give a part of it`;
+
+/** Thrown for invalid YAML. The message is one line: what is wrong and what to do. */
+export class YamlError extends Error {
+  override name = 'YamlError';
+  /** The offset of the error; undefined for a text that exceeds a limit. */
+  readonly offset: number | undefined;
+
+  constructor(message: string, { offset, cause }: { offset?: number; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.offset = offset;
+  }
+}
+
+/**
+ * Parses a YAML text (YAML 1.2) of one document.
+ * @param maxBytes The bytes that are read.
+ * @throws YamlError for invalid YAML, and for a text that exceeds a limit.
+ */
+export function parseYaml(source: string, maxBytes: number): Document.Parsed {
+  checkSize(source, maxBytes);
+  // The parser compares each key with all before it, and pretty errors copy the line of each error.
+  const document = parseDocument(source, { uniqueKeys: false, merge: true, prettyErrors: false });
+  const [error] = document.errors;
+  if (error === undefined) return document;
+  if (error.code === 'RESOURCE_EXHAUSTION') throw new YamlError(TOO_DEEP);
+  const message =
+    error.code === 'MULTIPLE_DOCS'
+      ? 'it contains several documents; give each by itself'
+      : `${error.message}; correct it, or give a file of YAML or JSON`;
+  throw new YamlError(message, { offset: error.pos[0], cause: error });
+}
+
+/** Rejects YAML that is too large, deep or dense before the parser builds a tree of it. */
+function checkSize(source: string, maxBytes: number): void {
+  if (Buffer.byteLength(source) > maxBytes) {
+    const kibibytes = maxBytes / 1024;
+    const limit = kibibytes < 1024 ? `${kibibytes} KiB` : `${kibibytes / 1024} MiB`;
+    throw new YamlError(
+      `YAML of this kind is limited to ${limit}; give it as JSON, or a part of it`,
+    );
+  }
+  const maxTokens = maxBytes / MIN_YAML_TOKEN_BYTES;
+  let tokens = 0;
+  let brackets = 0;
+  // "- - a" is two lists: in block style a line may begin several.
+  let marksOfLine = 0;
+  for (const token of new Lexer().lex(source)) {
+    tokens += 1;
+    if (tokens > maxTokens) {
+      throw new YamlError(
+        `YAML of this kind is limited to ${maxTokens} words, marks and spaces; give it as JSON, or a part of it`,
+      );
+    }
+    if (token === '[' || token === '{') brackets += 1;
+    else if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1);
+    else if (token.endsWith('\n')) marksOfLine = 0;
+    else if (brackets === 0 && /^[-?:]$/.test(token)) marksOfLine += 1;
+    if (brackets + marksOfLine > MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP);
+  }
+}
+
+/** A key that its mapping already has. */
+type RepeatedKey = { key: Scalar; first: Scalar; path: Path };
+
+/**
+ * Yields the repeated keys of a node, and holds it to the limits of depth and aliases.
+ * @param counts Carries the number of aliases from node to node.
+ * @throws YamlError
+ */
+export function* repeatedKeys(
+  node: unknown,
+  counts = { aliases: 0 },
+  path: Path = null,
+  depth = 0,
+): Generator<RepeatedKey> {
+  if (isAlias(node)) {
+    counts.aliases += 1;
+    if (counts.aliases > MAX_YAML_ALIASES) {
+      throw new YamlError(
+        `it has more than ${MAX_YAML_ALIASES} aliases; write out the values, or give a part of it`,
+      );
+    }
+  }
+  if (!isMap(node) && !isSeq(node)) return;
+  if (depth >= MAX_IMPORT_DEPTH) throw new YamlError(TOO_DEEP);
+  if (isSeq(node)) {
+    for (const [key, item] of node.items.entries()) {
+      yield* repeatedKeys(item, counts, { parent: path, key }, depth + 1);
+    }
+    return;
+  }
+  const firsts = new Map<unknown, Scalar>();
+  for (const { key, value } of node.items) {
+    const own: Path = { parent: path, key: isScalar(key) ? String(key.value) : '' };
+    if (!isScalar(key)) yield* repeatedKeys(key, counts, own, depth + 1);
+    else if (key.value !== '<<') {
+      const first = firsts.get(key.value);
+      if (first === undefined) firsts.set(key.value, key);
+      else yield { key, first, path: own };
+    }
+    yield* repeatedKeys(value, counts, own, depth + 1);
+  }
+}
+
+/**
+ * Returns the value of a document, with aliases resolved.
+ * @throws YamlError for aliases without an anchor, and for those that expand too far.
+ */
+export function valueOf(document: Document.Parsed): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_YAML_ALIAS_REPEATS });
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    if (error.message.startsWith('Excessive alias count')) {
+      const message = 'its aliases expand too far; write out the values, or give a part of it';
+      throw new YamlError(message, { cause: error });
+    }
+    const [, name] = /^Unresolved alias .*: (.*)$/s.exec(error.message) ?? [];
+    if (name === undefined) throw new YamlError(`${error.message}; correct it`, { cause: error });
+    let offset = 0;
+    visit(document, {
+      Alias(_, { source, range }) {
+        if (source !== name) return undefined;
+        offset = range?.[0] ?? 0;
+        return visit.BREAK;
+      },
+    });
+    const message = `the alias ${quoted(`*${name}`)} has no anchor; write &${shorten(name)} before the value that it repeats`;
+    throw new YamlError(message, { offset, cause: error });
+  }
+}
+
+/** Computes lines and columns of offsets; offsets in order are fastest. */
+export class TextPlaces {
+  readonly #text: string;
+  #last: Mark = { offset: 0, line: 1, column: 1 };
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Returns the position of a UTF-16 code unit. */
+  mark(offset: number): Mark {
+    let { offset: at, line, column } = this.#last;
+    if (offset < at) [at, line, column] = [0, 1, 1];
+    for (; at < offset; at += 1) {
+      const unit = this.#text.charCodeAt(at);
+      if (unit === 0x0a) [line, column] = [line + 1, 1];
+      // The second unit of a surrogate pair belongs to the same column.
+      else if (unit < 0xdc00 || unit > 0xdfff) column += 1;
+    }
+    this.#last = { offset, line, column };
+    return this.#last;
+  }
+}
+
+/** Reads a YAML list of records; it holds the whole text, which is bounded. */
+export class YamlScanner {
+  readonly unit = 'file';
+  #bytes: Buffer[] = [];
+  #size = 0;
+
+  position(): Position {
+    const text = Buffer.concat(this.#bytes).toString();
+    const { line, column } = new TextPlaces(text).mark(text.length);
+    return { line, column };
+  }
+
+  *push(bytes: Buffer): Generator<ScanEvent> {
+    this.#size += bytes.length;
+    // The source may reuse its buffer.
+    if (this.#size <= MAX_YAML_BYTES) this.#bytes.push(Buffer.from(bytes));
+    else {
+      const limit = MAX_YAML_BYTES / 1024 / 1024;
+      const message = `YAML is limited to ${limit} MiB; give it as JSON, or in parts`;
+      const position = { line: 1, column: 1 };
+      yield { kind: 'problem', problem: { code: 'limit/yaml', message, position }, index: 0 };
+    }
+  }
+
+  *end(): Generator<ScanEvent | { kind: 'located'; value: LocatedRecord }> {
+    const text = Buffer.concat(this.#bytes).toString();
+    this.#bytes = [];
+    const places = new TextPlaces(text);
+    try {
+      yield* recordsIn(text, places);
+    } catch (error) {
+      if (!(error instanceof YamlError)) throw error;
+      const { offset, message } = error;
+      const code = offset === undefined ? 'limit/yaml' : 'yaml/syntax';
+      yield problemAt(offset ?? 0, { code, message }, text, places);
+    }
+  }
+}
+
+function problemAt(
+  offset: number,
+  problem: Pick<Problem, 'code' | 'message'>,
+  text: string,
+  places: TextPlaces,
+): ScanEvent {
+  const { line, column } = places.mark(offset);
+  const place = { position: { line, column }, excerpt: excerptAt(text, offset) };
+  return { kind: 'problem', problem: { ...problem, ...place }, index: 0 };
+}
+
+function* recordsIn(text: string, places: TextPlaces) {
+  const document = parseYaml(text, MAX_YAML_BYTES);
+  const { contents } = document;
+  if (!isSeq(contents)) {
+    const isEmpty = contents === null || (isScalar(contents) && contents.value === null);
+    const problem: Pick<Problem, 'code' | 'message'> = isEmpty
+      ? { code: 'json/empty', message: 'the file is empty; an inventory without records is []' }
+      : {
+          code: 'schema/type',
+          message: 'an inventory must be a list of records; begin each record with "- "',
+        };
+    yield problemAt(startOf(contents), problem, text, places);
+    return;
+  }
+  const counts = { aliases: 0 };
+  const repeated = new Map<unknown, RepeatedKey[]>(
+    contents.items.map((item) => [item, [...repeatedKeys(item, counts, null, 1)]]),
+  );
+  const values = valueOf(document);
+  for (const [index, item] of contents.items.entries()) {
+    const value: unknown = Array.isArray(values) ? values[index] : undefined;
+    const record = isAlias(item) ? item.resolve(document) : item;
+    const start = places.mark(startOf(item));
+    const again = repeated.get(record) ?? [];
+    const locate = (): LocatedValue => ({
+      start,
+      members: isMap(record) ? membersOf(record, places) : new Map(),
+      duplicates: again.map(({ key, first, path }) => ({
+        key: String(key.value),
+        path,
+        first: places.mark(startOf(first)),
+        again: places.mark(startOf(key)),
+      })),
+    });
+    const located = { value, isRepeating: again.length > 0, text, start, locate };
+    yield { kind: 'located' as const, value: located };
+  }
+}
+
+function startOf(node: unknown): number {
+  return isNode(node) ? (node.range?.[0] ?? 0) : 0;
+}
+
+function membersOf({ items }: YAMLMap, places: TextPlaces): LocatedValue['members'] {
+  const members: LocatedValue['members'] = new Map();
+  for (const { key, value } of items) {
+    if (!isScalar(key)) continue;
+    const mark = places.mark(startOf(key));
+    const name = String(key.value);
+    const node = isNode(value) ? value : key;
+    const end = node.range?.[1] ?? mark.offset;
+    members.set(name, {
+      key: members.get(name)?.key ?? mark,
+      start: places.mark(startOf(node)),
+      end,
+    });
+  }
+  return members;
+}

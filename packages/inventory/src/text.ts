@@ -1,0 +1,119 @@
+import { credentialRanges, hide, maskCredentials, maskId } from './credentials.ts';
+import type { Excerpt } from './finding.ts';
+
+// Lengths in UTF-16 code units: shown of a text, or of a line on each side of a place; and read of either.
+const SHOWN = 60;
+const READ = 1024;
+
+/** Returns the beginning of a long text with an ellipsis, and other texts whole; credentials are masked. */
+export function shorten(text: string, mask: (text: string) => string = maskCredentials): string {
+  const isCut = text.length > READ;
+  const masked = mask(isCut ? withoutCutEnd(text.slice(0, READ)) : text);
+  const characters = Array.from(masked.slice(0, 2 * SHOWN + 2));
+  if (characters.length <= SHOWN && !isCut) return masked;
+  return `${characters.slice(0, SHOWN).join('')}…`;
+}
+
+/** Returns a text from a file as a message quotes it. */
+export function quoted(text: string): string {
+  return JSON.stringify(shorten(text));
+}
+
+/** Returns the id of a record as a message quotes it. */
+export function quotedId(id: string): string {
+  return JSON.stringify(shorten(id, maskId));
+}
+
+/**
+ * Returns the part of the line around an offset, with credentials masked.
+ * @param cut Whether the text is a piece of a longer one.
+ */
+export function excerptAt(
+  text: string,
+  offset: number,
+  cut = { isCutBefore: false, isCutAfter: false },
+): Excerpt {
+  const from = Math.max(0, offset - READ);
+  let read = text.slice(from, offset + READ);
+  let at = offset - from;
+  // A word that is cut may be a part of a password.
+  if (from > 0 || cut.isCutBefore) {
+    const { length } = /^[^\s"<>]*/.exec(read)?.[0] ?? '';
+    read = read.slice(length);
+    at = Math.max(0, at - length);
+  }
+  if (offset + READ < text.length || cut.isCutAfter) read = withoutCutEnd(read);
+  const ranges = credentialRanges(read);
+  const left = ranges.filter(({ start }) => start < at);
+  const right = ranges.filter(({ end }) => end > at);
+  const clipped = left.map(({ start, end }) => ({ start, end: Math.min(end, at) }));
+  const moved = right.map(({ start, end }) => ({ start: Math.max(start, at) - at, end: end - at }));
+  const before = hide(read.slice(0, at), clipped).slice(-SHOWN).toWellFormed();
+  const after = hide(read.slice(at), moved).slice(0, SHOWN).toWellFormed();
+  const shown = before.slice(before.lastIndexOf('\n') + 1);
+  const [rest = ''] = after.split(/\r?\n/, 1);
+  return { text: shown + rest, column: Array.from(shown).length + 1 };
+}
+
+/** Removes a cut word at the end that may be an address with an incomplete password. */
+function withoutCutEnd(text: string): string {
+  const [word = ''] = /[^\s"<>]*$/.exec(text) ?? [];
+  return /\/\/|[^:]:/.test(word) ? text.slice(0, text.length - word.length) : text;
+}
+
+// Control characters, lone surrogates, line separators, and format characters, which reorder or hide text.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+// Line ends, tabs, and the joiners of Persian words and of emoji are harmless on a page.
+const NOT_PAGE_SPACE = /[^\n\r\t\u200C\u200D]+/g;
+// A quick test, as nearly all texts are printable ASCII.
+const SPECIAL = /[^ -~]/;
+
+/** Replaces characters that would affect a terminal with JSON escapes. */
+export function visible(text: string): string {
+  return SPECIAL.test(text) ? text.replace(INVISIBLE, escape) : text;
+}
+
+/** Does the same for a page or table, which keeps line ends, tabs and joiners. */
+export function visibleOnPage(text: string): string {
+  return SPECIAL.test(text) ? text.replace(NOT_PAGE_SPACE, visible) : text;
+}
+
+/** Formats a value as equivalent JSON (RFC 8259) that is safe to print. */
+export function jsonText(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, null, indent);
+  if (!SPECIAL.test(text)) return text;
+  return text.replace(INVISIBLE, (found) => (found === '\n' ? found : escape(found)));
+}
+
+/** Formats a list as JSON with an indent of two, piece by piece; `margin` begins each line. */
+export function* jsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
+  let separator = '[';
+  for (const value of values) {
+    const text = jsonText(value, 2).replaceAll('\n', `\n${margin}  `);
+    yield `${separator}\n${margin}  ${text}`;
+    separator = ',';
+  }
+  yield separator === '[' ? '[]' : `\n${margin}]`;
+}
+
+function escape(character: string): string {
+  const units = Array.from({ length: character.length }, (_, nth) => character.charCodeAt(nth));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+}
+
+/** Formats a masked text for a cell of a Markdown table: no markup and no mention. */
+export function cell(text: string, mask: (text: string) => string = maskCredentials): string {
+  return (
+    visible(mask(text))
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll(/[\\`*_{}[\]()#+!|~]/g, String.raw`\$&`)
+      // The comment keeps GitHub from notifying a user.
+      .replaceAll('@', '@<!-- -->')
+  );
+}
+
+/** Formats a number with its noun in the singular or plural. */
+export function count(number: number, noun: string, nouns = `${noun}s`): string {
+  return `${number} ${number === 1 ? noun : nouns}`;
+}

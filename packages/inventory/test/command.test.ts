@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type EndpointRecord, runInventory } from '@oselya/inventory';
+import manifest from '../package.json' with { type: 'json' };
+import { endpointOf } from '../src/address.ts';
+import { runInventoryProcess } from '../src/cli.ts';
+import { watchFiles } from '../src/command/validate.ts';
+import { VALID_RECORD } from './support/records.ts';
+import { Collector, run } from './support/transcript.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'inventory-command-'));
+after(() => rm(folder, { recursive: true }));
+const path = (name: string) => join(folder, name);
+
+const bin = fileURLToPath(new URL('../src/bin.ts', import.meta.url));
+
+function start(args: string[], flags: string[] = []) {
+  const child = spawn(process.execPath, [...flags, bin, ...args]);
+  const ended = once(child, 'close');
+  // The command may end before it has read everything.
+  child.stdin.on('error', () => {});
+  return { child, stderr: text(child.stderr), ended };
+}
+
+test('the command ends quietly and with the right status when its reader goes away', async () => {
+  const { child, stderr, ended } = start(['validate', '-']);
+  // More findings than a pipe holds, and no end of the input.
+  child.stdin.write(`[${'1,'.repeat(200_000)}`);
+  await once(child.stdout, 'data');
+  child.stdout.destroy();
+  assert.deepEqual([await ended, await stderr], [[1, null], '']);
+});
+
+test('a pipe has no colors, and --version prints only the version', async () => {
+  const { child, stderr, ended } = start(['validate', '--max-errors', '1', '-']);
+  child.stdin.end('[1]');
+  assert.equal(
+    await text(child.stdout),
+    '<stdin>:1:2: error: a record must be an object; found a number [schema/type] (/0)\n' +
+      '<stdin>: 1 error; stopped after 1 record\n',
+  );
+  assert.deepEqual([await ended, await stderr], [[1, null], '']);
+  for (const flag of ['--version', '-V']) {
+    const { status, stdout, stderr: errors } = await run([flag]);
+    assert.deepEqual([status, stdout, errors], [0, `${manifest.version}\n`, '']);
+  }
+});
+
+test('internal errors are reported and end with 2', async () => {
+  const [stdout, stderr] = [new Collector(), new Collector()];
+  // No stream of a process yields strings.
+  const stdin = Readable.from(['[]']) as AsyncIterable<never>;
+  const listeners = process.listenerCount('uncaughtException');
+  const status = await runInventoryProcess(['report', '-'], { stdin, stdout, stderr, env: {} });
+  assert.equal(status, 2);
+  assert.match(stderr.text, /^oselya inventory: internal error: TypeError/);
+  assert.equal(process.listenerCount('uncaughtException'), listeners);
+  const fault = `process.on('newListener', (name) => {
+    if (name === 'uncaughtException') setImmediate(() => { throw new Error('boom'); });
+  });`;
+  const flags = ['--import', `data:text/javascript,${encodeURIComponent(fault)}`];
+  const unhandled = start(['validate', '-'], flags);
+  assert.match(await unhandled.stderr, /^oselya-inventory: internal error: Error: boom/);
+  assert.deepEqual(await unhandled.ended, [2, null]);
+});
+
+test('the exit status remains when nobody reads standard error', async () => {
+  const stderr = new Writable({
+    write: (_chunk, _encoding, done) => {
+      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+    },
+  });
+  const io = { stdin: Readable.from([]), stdout: new Collector(), stderr, env: {} };
+  assert.equal(await runInventory(['validate', path('none.json')], io), 2);
+});
+
+test('a pattern matches files only, and broken links and invalid names are reported', async () => {
+  await writeFile(path('a.json'), '[]');
+  await symlink(path('circle.json'), path('circle.json'));
+  await symlink(path('nothing'), path('gone.json'));
+  await mkdir(path('folder.json'));
+  // Reading the pipe would wait forever, as nobody writes to it.
+  execFileSync('mkfifo', [path('pipe.json')]);
+  const { status, stdout, stderr } = await run(['validate', path('*.json')]);
+  assert.equal(stdout, `${path('a.json')}: 0 records, valid\n`);
+  assert.match(
+    stderr,
+    /circle\.json: its symbolic links form a loop; .*\n.*gone\.json: there is no/,
+  );
+  assert.deepEqual([status, stderr.split('\n').length], [2, 3]);
+  const unnamed = await run(['validate', path('\u{FFFD}.json')]);
+  assert.match(unnamed.stderr, /its name is not UTF-8; rename it\n$/);
+});
+
+test('only probe opens connections', async (t) => {
+  const server = createServer((socket) => socket.end()).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const url = `http://127.0.0.1:${address.port}/`;
+  const [file, api] = [path('net'), path('api')];
+  await writeFile(file, JSON.stringify([{ ...VALID_RECORD, url, docs: `${url}docs` }]));
+  await writeFile(api, JSON.stringify({ info: { title: 'A' }, servers: [{ url }] }));
+  // TLS, HTTP and fetch use this method as well.
+  const { mock } = t.mock.method(Socket.prototype, 'connect');
+  for (const argv of [
+    ['validate', file],
+    ['lint', '--fix', file],
+    ['diff', file, file],
+    ...['html', 'md', 'csv'].map((format) => ['report', '--format', format, file]),
+    ...['prometheus', 'blackbox', 'hosts'].map((target) => ['export', '--target', target, file]),
+    ['import', '--from', 'openapi', api],
+  ]) {
+    const { status, stderr } = await run(argv);
+    assert.ok(status < 2, `${argv.join(' ')}: ${stderr}`);
+  }
+  assert.equal(mock.callCount(), 0);
+  await run(['probe', file]);
+  assert.ok(mock.callCount() > 0);
+});
+
+test('a file is checked again after each change, however it is written', async () => {
+  const file = path('watched');
+  await writeFile(file, '[]');
+  const [stdout, stderr] = [new Collector(), new Collector()];
+  const ending = new AbortController();
+  const io = { stdin: Readable.from([]), stdout, stderr, env: {}, signal: ending.signal };
+  const watching = runInventory(['validate', '--watch', file], io);
+  for (const [shown, write] of [
+    ['0 records, valid', () => undefined],
+    ['1 record, valid', () => writeFile(file, JSON.stringify([VALID_RECORD]))],
+    [
+      'must be an object',
+      () => writeFile(`${file}.new`, '[5]').then(() => rename(`${file}.new`, file)),
+    ],
+  ] as const) {
+    await write();
+    for (let tries = 0; !stdout.text.includes(shown); tries += 1) {
+      assert.ok(tries < 600, `not shown: ${shown}, but ${stdout.text}`);
+      await sleep(100);
+    }
+  }
+  ending.abort();
+  assert.deepEqual([await watching, stderr.text], [1, '']);
+});
+
+test('a change during a check is followed by another check, and an aborted watch has one', async () => {
+  const file = path('changing');
+  await writeFile(file, '[]');
+  const ending = new AbortController();
+  let checks = 0;
+  const status = await watchFiles([file], { signal: ending.signal }, async () => {
+    checks += 1;
+    if (checks === 1) await writeFile(file, '[5]');
+    else ending.abort();
+    return checks;
+  });
+  assert.equal(status, 2);
+  const check = () => Promise.resolve((checks += 1));
+  assert.equal(await watchFiles([file], { signal: AbortSignal.abort() }, check), 3);
+  assert.equal(checks, 3);
+});
+
+test('an endpoint has the host of its URL as written, and the default port of its protocol', () => {
+  for (const [more, ...expected] of [
+    [{ url: 'imaps://mail.example.test' }, 'mail.example.test', 993, 'imaps'],
+    [{ url: 'postgres://db.example.test/x' }, 'db.example.test', 5432, 'postgresql'],
+    [{ url: 'coap://light' }, 'light', 5683, 'coap'],
+    [{ url: 'http://1.2.3/' }, '1.2.3', 80, 'http'],
+    [{ url: 'https://u:p@x@0x7f.1:8443/y@z' }, '0x7f.1', 8443, 'https'],
+    [{ url: 'https://[2001:DB8:0::7]:1/' }, '[2001:DB8:0::7]', 1, 'https'],
+    [{ url: 'https://Оселя.example.test/' }, 'xn--e1amhm6e.example.test', 443, 'https'],
+    [{ domain: 'оселя.укр', port: 443 }, 'xn--e1amhm6e.xn--j1amh', 443, ''],
+    [{ url: 'gw:80', host: 'gw', port: 8080, protocol: ' Postgres' }, 'gw', 8080, 'postgresql'],
+    [{ url: ' ', host: ' ', domain: 'a.test', port: 1 }, 'a.test', 1, ''],
+    [{ url: 'unknown://mail.example.test' }],
+    [{ url: 'https://{tenant}.example.test/' }],
+    [{ url: 'http://ex%61mple.test/' }],
+    [{ host: 'оселя укр', port: 443 }],
+  ] as [Partial<EndpointRecord>, ...unknown[]][]) {
+    const endpoint = endpointOf({ ...VALID_RECORD, exposure: 'private', ...more });
+    const found = endpoint === null ? [] : [endpoint.host, endpoint.port, endpoint.protocol];
+    assert.deepEqual(found, expected, JSON.stringify(more));
+  }
+});

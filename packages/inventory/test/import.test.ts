@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { ImportError } from '../src/import/draft.ts';
+import { importNginx } from '../src/import/nginx.ts';
+import { interpolate } from '../src/import/traefik.ts';
+import {
+  MAX_COMPOSE_BYTES,
+  MAX_DRAFTS_CHARACTERS,
+  MAX_IMPORT_DEPTH,
+  MAX_IMPORTED_RECORDS,
+  MAX_INCLUDED_FILES,
+  MAX_SKIPPED_LINES,
+  MAX_TEXT_BYTES,
+  MAX_URL_CHARACTERS,
+  MAX_YAML_ALIASES,
+  MAX_YAML_BYTES,
+} from '../src/limits.ts';
+import { importing } from './support/transcript.ts';
+
+const many = (count: number, line: (nth: number) => string, separator = '') =>
+  Array.from({ length: count }, (_, nth) => line(nth)).join(separator);
+const services = (...lines: string[]) => `services:\n${lines.join('\n')}\n`;
+const port = (nth: number) => 1 + (nth % 65_535);
+const serverNamed = (name: string) => `server { server_name ${name}; }`;
+const listens = (count: number) =>
+  many(count, (nth) => `listen 10.0.${Math.floor(nth / 60_000)}.1:${port(nth)};\n`);
+
+const SITES = `{
+	email ops@example.test
+}
+app.example.test, {$OTHER::8443} {
+reverse_proxy /api/* api:4000 \\
+	api:4001 {
+	lb_policy first
+}
+basic_auth {
+	alice "a b"
+}
+respond <<TEXT
+	}
+	TEXT 200
+tls internal
+}
+`;
+
+test('equivalent Caddyfiles have the same drafts', async () => {
+  const drafts = JSON.parse((await importing('caddy', SITES)).stdout);
+  const names = drafts.map(({ name }: { name: string }) => name);
+  assert.deepEqual(names, ['app.example.test', 'Caddy on port 8443']);
+  for (const written of [
+    SITES.replaceAll('\n', '\r\n'),
+    SITES.replace('test, ', 'test, # one\n\t'),
+    SITES.replace('8443} {', '8443}\n{'),
+    SITES.replace('8443} {', '8443}').replace(/\}\n$/, ''),
+    SITES.replace('app.example.test,', '"app.example.test",'),
+    SITES.replace(/\n$/, ''),
+  ]) {
+    assert.notEqual(written, SITES);
+    const { status, stdout, stderr } = await importing('caddy', written);
+    assert.deepEqual([status, JSON.parse(stdout), stderr], [0, drafts, ''], written);
+  }
+});
+
+test('ids have the letters of a title in any normal form', async () => {
+  for (const [title, id] of [
+    ['Київ API', 'київ-api'],
+    ['Київ API'.normalize('NFD'), 'київ-api'],
+    ['Мій Zürich', 'мій-zürich'],
+    ['हिन्दी', 'हिन्दी'],
+    ['ﬁle ①', 'file-1'],
+  ] as const) {
+    const document = { info: { title }, servers: [{ url: 'https://a.example/' }] };
+    const { stdout } = await importing('openapi', JSON.stringify(document));
+    assert.equal(JSON.parse(stdout)[0].id, `${id}-a-example`);
+  }
+});
+
+test('variables have their defaults, and others stay unknown', { timeout: 60_000 }, () => {
+  for (const [written, text, ...unknown] of [
+    ['8080:80', '8080:80'],
+    ['${PORT:-8080}:80', '8080:80'],
+    ['${A:-${B:-90}}:80', '90:80'],
+    ['${A:-${B-${C:-91}}0}:80', '910:80'],
+    ['${A:-}x${B:-/a:-b?c+d}${C:-a}}', 'x/a:-b?c+da}'],
+    ['$PORT:80', '${PORT}:80', 'PORT'],
+    ['${PORT:?give one}:80', '${PORT}:80', 'PORT'],
+    ['${PORT?a ${B} $C}:80', '${PORT}:80', 'PORT'],
+    ['${A:-$B}:${B}', '${B}:${B}', 'B', 'B'],
+    ['$FOO-bar$_b2', '${FOO}-bar${_b2}', 'FOO', '_b2'],
+    ['${A:+127.0.0.1:}80:80', '80:80'],
+    ['${A:-x${B:+${C}}y$D}', 'xy${D}', 'D'],
+    ['$$PORT:80', '$PORT:80'],
+    ['$${PORT:-1}', '${PORT:-1}'],
+    ['$$$A', '$${A}', 'A'],
+    ['$1 $ $}', '$1 $ $}'],
+    ['${}${ A}${A }${A!}${A/b/c}', '${}${ A}${A }${A!}${A/b/c}'],
+    ['1${A:-2', '1${A:-2'],
+    ['${A:-${B:-3}', '${A:-3'],
+    ['${A:?$B', '${A:?${B}', 'B'],
+  ] as const) {
+    assert.deepEqual(interpolate(written), { text, unknown }, written);
+  }
+  const depth = 300_000;
+  interpolate(`${'${A:-'.repeat(depth)}80${'}'.repeat(depth)}`);
+  assert.equal(interpolate('$A'.repeat(depth)).unknown.length, depth);
+});
+
+test('included files must be in the folder, also through links, and are limited', async () => {
+  const home = await mkdtemp(join(tmpdir(), 'inventory-include-'));
+  after(() => rm(home, { recursive: true }));
+  const path = join(home, 'nginx');
+  for (const folder of ['available', 'enabled/folder', '../nginx-other']) {
+    await mkdir(join(path, folder), { recursive: true });
+  }
+  await writeFile(join(path, 'available', 'inside'), serverNamed('inside.example.test'));
+  await writeFile(join(home, 'outside'), serverNamed('outside.example.test'));
+  await writeFile(join(home, 'nginx-other', 'beside'), serverNamed('beside.example.test'));
+  await symlink('../available/inside', join(path, 'enabled', 'inside'));
+  await symlink('../../outside', join(path, 'enabled', 'outside'));
+  await symlink('../nowhere', join(path, 'enabled', 'nowhere'));
+  const read = (text: string) => {
+    const { found, skipped } = importNginx(text, { path, file: undefined });
+    return [found.map(({ domain }) => domain), skipped];
+  };
+  for (const [pattern, domains, reason] of [
+    ['enabled/*', ['inside.example.test'], 'it is outside the folder'],
+    [join(home, 'outside'), [], 'it is outside the folder'],
+    ['../nginx-other/beside', [], 'it is outside the folder'],
+    ['../nginx-other/*', [], 'it is outside the folder'],
+    [join(path, 'available', 'i?side'), ['inside.example.test'], null],
+    ['none', [], 'there is no such file in the folder'],
+    ['enabled/nowhere', [], 'there is no such file in the folder'],
+    ['none/*.conf', [], null],
+  ] as const) {
+    const lines = reason === null ? [] : [`include ${pattern}: ${reason}`];
+    assert.deepEqual(read(`include ${pattern};`), [domains, lines]);
+  }
+  await writeFile(join(path, 'some'), 'include more; '.repeat(MAX_INCLUDED_FILES / 10));
+  await writeFile(join(path, 'more'), '# nothing');
+  assert.deepEqual(read('include some; '.repeat(9)), [[], []]);
+  assert.throws(() => read('include some; '.repeat(10)), ImportError);
+  await writeFile(join(path, 'large'), ' '.repeat(MAX_TEXT_BYTES / 2 + 1));
+  assert.deepEqual(read('include large;'), [[], []]);
+  assert.throws(() => read('include large; include large;'), ImportError);
+});
+
+const nginx = (levels: number) => `${'a {'.repeat(levels)}${'}'.repeat(levels)}`;
+const caddy = (levels: number) => `${'a {\n'.repeat(levels)}${'}\n'.repeat(levels)}`;
+const DEEP = MAX_IMPORT_DEPTH + 50;
+const TOO_MANY = /more than 20000 endpoints; import it in parts/;
+const TOO_DEEP = /nested more than 200 levels deep; flatten it/;
+
+// Work for each pair of an address and its surroundings would not end.
+test('a text beyond a limit is rejected with the limit and what to do', async () => {
+  for (const [from, text, message] of [
+    ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; give a part of it/],
+    ['nginx', `server { ${listens(MAX_IMPORTED_RECORDS + 1)} }`, TOO_MANY],
+    [
+      'nginx',
+      `server { ${listens(200_000)} ${'location / { proxy_pass http://a; }\n'.repeat(100_000)} }`,
+      TOO_MANY,
+    ],
+    ['nginx', `stream { server { listen 1-${MAX_IMPORTED_RECORDS + 1}; } }`, TOO_MANY],
+    ['nginx', `server { ${`listen 1-${MAX_IMPORTED_RECORDS};\n`.repeat(100_000)} }`, TOO_MANY],
+    ['nginx', 'server { listen unix:/x; }'.repeat(MAX_IMPORTED_RECORDS + 1), TOO_MANY],
+    ['nginx', nginx(DEEP), TOO_DEEP],
+    ['nginx', 'a{'.repeat(2_000_000), TOO_DEEP],
+    [
+      'caddy',
+      `${many(MAX_IMPORTED_RECORDS + 1, (nth) => `a:${port(nth)}`, ', ')} {\n}\n`,
+      TOO_MANY,
+    ],
+    ['caddy', caddy(DEEP), TOO_DEEP],
+    ['openapi', `{"servers": [${'{"url": "https://a/"},'.repeat(200_000)}{}]}`, TOO_MANY],
+    ['openapi', `a: ${' '.repeat(MAX_YAML_BYTES)}`, /is limited to 4 MiB; give it as JSON/],
+    ['openapi', '['.repeat(MAX_YAML_BYTES), TOO_DEEP],
+    ['openapi', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`, TOO_DEEP],
+    ['compose', `a: ${' '.repeat(MAX_COMPOSE_BYTES)}`, /is limited to 512 KiB; give it as JSON/],
+    ['compose', `{"a": "${' '.repeat(MAX_COMPOSE_BYTES)}",\n}`, /: 2:1: there is a comma before/],
+    ['compose', services(' a: { ports: ["1-20001:1-20001"] }'), TOO_MANY],
+    ['compose', `a: ${'['.repeat(DEEP)}${']'.repeat(DEEP)}`, TOO_DEEP],
+    ['compose', '- '.repeat(DEEP), TOO_DEEP],
+    ['compose', ': '.repeat(DEEP), TOO_DEEP],
+    ['compose', ']'.repeat(MAX_COMPOSE_BYTES), /is limited to 262144 words, marks and spaces/],
+    // The parser finds an error in each, and one is reported.
+    ['compose', `a: 1\nb: ${'"" '.repeat(50_000)}`, /: line 2: .*; correct it, or give a file of/],
+    ['compose', `a: &a 1\nb: [${'*a, '.repeat(MAX_YAML_ALIASES + 1)}]`, /more than 1000 aliases/],
+    [
+      'compose',
+      `a: &a [1, 1]\n${many(9, (nth) => {
+        const [before, name] = 'abcdefghij'.slice(nth);
+        return `${name}: &${name} [${`*${before}, `.repeat(9)}]\n`;
+      })}`,
+      /its aliases expand too far/,
+    ],
+    ['compose', 'a: 1\n---\nb: 2\n', /several documents; give each by itself/],
+    ['compose', 'a: 1\nb:\n  x: 1\n  x: 2\n', /line 4: the key "x" is already in this mapping/],
+  ] as const) {
+    const { status, stdout, stderr } = await importing(from, text);
+    assert.match(stderr, message, `${from}: ${text.slice(0, 60)}`);
+    assert.deepEqual([status, stdout, stderr.split('\n').length], [2, '', 2]);
+  }
+});
+
+test('long texts, brackets in texts and many lists are within the limits', async () => {
+  const quote = `"${'x\\n'.repeat(4 * 1024 * 1024)}"`;
+  const lines = many(DEEP, () => '  [\n  {\n  - - "[["\n');
+  const lists = many(DEEP, () => '- {a: [[], "[[", {}]}\n');
+  for (const [from, text] of [
+    ['nginx', `${nginx(MAX_IMPORT_DEPTH)} log_format a ${quote}; server { listen 80; }`],
+    ['caddy', `(a) {\n${caddy(MAX_IMPORT_DEPTH - 1)}}\n:80 {\n respond ${quote}\n}\n`],
+    ['caddy', `:80 {\n${' respond <<A\n}A\n'.repeat(100_000)}}\n`],
+    ['caddy', `:80 {\n respond ${'{$A:b}'.repeat(300_000)}\n}\n`],
+    [
+      'compose',
+      `x-text: |\n${lines}x-quoted: "${'['.repeat(300)}"\n# ${'['.repeat(300)}\nx-lists:\n${lists}${services(' a: { ports: ["80:80"] }')}`,
+    ],
+    ['compose', services(` a: { ports: ["${'$A'.repeat(200_000)}:80"] }`)],
+  ] as const) {
+    const { status, stdout, stderr } = await importing(from, text);
+    assert.deepEqual([status, stderr, JSON.parse(stdout).length], [0, '', 1], text.slice(0, 60));
+    assert.ok(stdout.length < 1_000, `${stdout.length} characters`);
+  }
+  const half = MAX_IMPORTED_RECORDS / 2;
+  const ports = services(` a: { ports: ["1-${half}:1-${half}", "1-${half}:1-${half}"] }`);
+  const ids: string[] = JSON.parse((await importing('compose', ports)).stdout).map(
+    ({ id }: { id: string }) => id,
+  );
+  assert.equal(new Set(ids).size, MAX_IMPORTED_RECORDS);
+});
+
+test('drafts and reports list the first items, count the others, and do not multiply a text', async () => {
+  const passes = many(20_000, (nth) => `location /${nth} { proxy_pass http://u${nth}; }\n`);
+  const domains = many(100_000, (nth) => `n${nth}.example`, ' ');
+  const server = `server { ${listens(1_000)} server_name ${domains}; ${passes} }`;
+  const drafts = JSON.parse((await importing('nginx', server)).stdout);
+  assert.deepEqual([drafts.length, drafts.at(-1).domain], [1_000, 'n0.example']);
+  assert.match(
+    drafts.at(-1).notes,
+    /^Also n1\.example, .* n10\.example and 99989 more\. Passes to http:\/\/u0\..* and 19990 more$/,
+  );
+  for (const [from, text] of [
+    ['nginx', many(500_000, (nth) => `include ${nth}.conf;\n`)],
+    ['caddy', `${many(500_000, (nth) => `{$A${nth}} `)}{\n}\n`],
+  ] as const) {
+    const lines = (await importing(from, text)).stderr.trimEnd().split('\n');
+    // The last line says that nothing was found.
+    assert.equal(lines.length, MAX_SKIPPED_LINES + 2);
+    assert.match(lines.at(-2) ?? '', /skipped: 499980 more$/);
+  }
+  const same = await importing('nginx', 'include a.conf;\n'.repeat(500_000));
+  assert.equal(same.stderr.match(/skipped/g)?.length, 1);
+  const title = 'x'.repeat(MAX_DRAFTS_CHARACTERS / 100);
+  const servers = Array.from({ length: 101 }, () => ({ url: 'https://a.example/' }));
+  const named = await importing('openapi', JSON.stringify({ info: { title }, servers }));
+  assert.match(named.stderr, /its drafts take more than 32 MiB; import it in parts/);
+  const url = `https://a.example/${'{x}'.repeat(2_000)}`;
+  const long = { servers: [{ url, variables: { x: { default: title } } }] };
+  const address = await importing('openapi', JSON.stringify(long));
+  assert.match(address.stderr, new RegExp(`is longer than ${MAX_URL_CHARACTERS} characters`));
+  assert.equal(address.stdout, '[]\n');
+});
+
+test('unsupported parts of a Compose file are reported', async () => {
+  const { stderr } = await importing(
+    'compose',
+    'include: [other.yaml]\nservices:\n a: { extends: { service: b }, ports: "80:80" }\n c: { ports: ["80:80:80"] }\n',
+  );
+  assert.match(stderr, /include: import those files too/);
+  assert.match(stderr, /a: it extends another service/);
+  assert.match(stderr, /a: its ports are no list/);
+  assert.match(stderr, /c: the port "80:80:80" is not published, or not known/);
+});
+
+test('drafts and reports have no credentials', async () => {
+  for (const [from, text] of [
+    [
+      'compose',
+      services(' a: { image: "https://u:hunter2@r/x", ports: ["1:1", "https://u:hunter2@h"] }'),
+    ],
+    ['nginx', 'server { location / { proxy_pass http://u:hunter2@up/?token=hunter2; } }'],
+    [
+      'caddy',
+      'a.example {\n reverse_proxy http://u:hunter2@up\n}\nhttps://u:hunter2@b.example {\n}\n',
+    ],
+    [
+      'openapi',
+      'info: { title: "https://u:hunter2@t", summary: "https://u:hunter2@s" }\nservers:\n - url: https://u:hunter2@a.example/?x=1&api_key=hunter2\n - url: /x?token=hunter2\n',
+    ],
+  ] as const) {
+    const { status, stdout, stderr } = await importing(from, text);
+    assert.deepEqual([status, JSON.parse(stdout).length], [0, 1]);
+    assert.doesNotMatch(stdout + stderr, /hunter2/);
+    assert.match(stderr, /1 draft printed without the credentials in <stdin>/);
+  }
+});

@@ -1,0 +1,472 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Finding, InventoryFormat, ReadRecord } from '@oselya/inventory';
+import fc from 'fast-check';
+import { parseLocated, pointerTo } from '../src/json/parser.ts';
+import { ArrayScanner } from '../src/json/scanners.ts';
+import {
+  MAX_DEPTH,
+  MAX_RECORD_BYTES,
+  MAX_RECORD_PARTS,
+  MAX_REPEATED_KEYS,
+  MAX_YAML_ALIAS_REPEATS,
+  MAX_YAML_ALIASES,
+  MAX_YAML_BYTES,
+} from '../src/limits.ts';
+import {
+  almostJson,
+  codesOf,
+  inChunks,
+  placeAt,
+  validate,
+  VALID_RECORD,
+  withoutExcerpts,
+  withParts,
+} from './support/records.ts';
+
+const RECORD = JSON.stringify(VALID_RECORD);
+
+// Failures print the seed; FUZZ_SEED sets another one. inventory.soak.ts sets FUZZ_DOCUMENTS.
+const SEED = Number(process.env['FUZZ_SEED'] ?? 20_261_120);
+const DOCUMENTS = Number(process.env['FUZZ_DOCUMENTS'] ?? 5_000);
+
+const SEEDS = [
+  '[]',
+  '[{}]',
+  '[{"a":{"b":[1,-0.5e+10,true,null]}},"x",[[]],0]',
+  '[{"id":"\\u00e9\\n\\"\\\\","a":1,"a":2}]',
+  '[ \n{"id" : "🏠é" ,\t"x":[{},[],""]} , -1 ]\r\n',
+  '[1e400,1E-2,0,10,-0.0,123456789012345678901234567890]',
+  '["\\ud83c\\udfe0","\u2028","/\\/\\b\\f"]',
+  `[${RECORD}]`,
+  JSON.stringify(
+    [1, 2, 3].map((port) => ({ ...VALID_RECORD, port })),
+    null,
+    1,
+  ),
+];
+
+/** Documents in which most records are parsed in a run. */
+const RUNS = [
+  ...SEEDS.slice(-1),
+  JSON.stringify(
+    ['é', '🏠\u2028', '\\"', 'a', '[{'].map((notes) => ({ ...VALID_RECORD, notes, x: [{}, {}] })),
+  ),
+];
+
+const PIECES = [
+  ...Array.from('[]{}:,"\'\\/ \n\r\t0123456789-+.eEtfnuNI#\u0000\u007f\u00a0\uFEFF🏠'),
+  ...'true false null "" \\u \\ud800 {"a": [[ ]] // /* NaN 1. .5 01 +1 0x1 1e }{ ,, ,] :,'.split(
+    ' ',
+  ),
+];
+
+/** Returns a portable generator of random numbers (mulberry32). */
+function generator(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  };
+}
+
+function* documents(count: number, seed: number, seeds = SEEDS): Generator<string> {
+  const random = generator(seed);
+  for (let made = 0; made < count; made += 1) {
+    let text = seeds[random(seeds.length)] ?? '';
+    for (let edits = random(4); edits > 0; edits -= 1) {
+      const from = random(text.length + 1);
+      const to = Math.min(text.length, from + random(4));
+      const piece = PIECES[random(PIECES.length)] ?? '';
+      const kind = random(4);
+      if (kind === 0) text = text.slice(0, from) + text.slice(to);
+      else if (kind === 1) text = text.slice(0, to) + text.slice(from);
+      else text = text.slice(0, from) + piece + text.slice(kind === 2 ? to : from);
+    }
+    yield text.toWellFormed();
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const isRejection = ({ code }: Finding) =>
+  /^(json|encoding|limit)\//.test(code) && code !== 'json/duplicate-key' && code !== 'encoding/bom';
+
+/** Tells whether a text is JSON or the beginning of JSON, as far as JSON.parse says where it fails. */
+function canContinue(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof SyntaxError);
+    const [, at] = /at position (\d+)/.exec(error.message) ?? [];
+    return /Unexpected end|Unterminated string/.test(error.message) || Number(at) === text.length;
+  }
+}
+
+function offsetOf(text: string, { line, column }: { line: number; column: number }): number {
+  const lines = text.split('\n');
+  const before = lines.slice(0, line - 1).join('').length + line - 1;
+  return (
+    before +
+    Array.from(lines[line - 1] ?? '')
+      .slice(0, column - 1)
+      .join('').length
+  );
+}
+
+test(`${DOCUMENTS} documents are accepted and rejected as by JSON.parse, with places`, async () => {
+  const tally = { accepted: 0, rejected: 0 };
+  for (const text of documents(DOCUMENTS, SEED)) {
+    const parsed = parse(text.replace(/^\uFEFF/, ''));
+    const isArray = Array.isArray(parsed);
+    const { findings, summary } = await validate(text);
+    const isRoot = findings.some(({ pointer, recordIndex, code }) => {
+      return code === 'schema/type' && pointer === '' && recordIndex === null;
+    });
+    tally[isArray ? 'accepted' : 'rejected'] += 1;
+    const shown = `seed ${SEED}: ${JSON.stringify(text)}`;
+    assert.equal(!isRoot && !findings.some(isRejection), isArray, shown);
+    if (isArray) assert.equal(summary.records, parsed.length, shown);
+    const error = findings.findLast((one) => one.code.startsWith('json/') && isRejection(one));
+    if (error === undefined || error.code === 'json/empty' || text.startsWith('\uFEFF')) continue;
+    // The text before the place may be valid JSON, and the text at the place cannot continue it.
+    const at = offsetOf(text, error);
+    assert.ok(canContinue(text.slice(0, at)), `${shown} ${error.message}`);
+    if (error.code === 'json/truncated') assert.equal(at, text.length, shown);
+    else {
+      const [subject = ''] =
+        /^(?:[\w$.+-]+[^]?|\\u?[^]{0,4}|[^])/u.exec(`${text.slice(at)}\n`) ?? [];
+      assert.ok(!canContinue(text.slice(0, at) + subject), `${shown} ${at} ${error.message}`);
+    }
+  }
+  const least = DOCUMENTS / 5;
+  assert.ok(tally.accepted > least && tally.rejected > least, JSON.stringify(tally));
+});
+
+test('each line of JSON Lines is accepted and rejected as by JSON.parse', async () => {
+  for (const text of documents(2_000, SEED + 3)) {
+    const lines = text
+      .replace(/^\uFEFF/, '')
+      .replaceAll('},', '}\n')
+      .split('\n');
+    const rejected = lines.flatMap((line, index) =>
+      /^[ \t\r]*$/.test(line) || parse(line) !== undefined ? [] : [index + 1],
+    );
+    const { findings } = await validate(lines.join('\n'), { format: 'jsonl' });
+    const found = findings.filter(isRejection).map(({ line }) => line);
+    assert.deepEqual(found, rejected, `seed ${SEED}: ${JSON.stringify(lines)}`);
+  }
+});
+
+test('records of runs and single records have the same findings', async () => {
+  for (const text of documents(1_000, SEED + 2, RUNS)) {
+    const lines = text.replaceAll('},{', '}\n{').replace(/^\[|\]$/g, '');
+    for (const [source, format] of [
+      [text, 'json'],
+      [lines, 'jsonl'],
+    ] as const) {
+      const inRuns = await validate(source, { format });
+      const inspected = await validate(source, { format, inspect: () => [] });
+      assert.deepEqual(inRuns, inspected, `seed ${SEED}: ${JSON.stringify(source)}`);
+    }
+  }
+});
+
+test('the borders of chunks change nothing', async () => {
+  const texts = [
+    '\uFEFF[{"id":"оселя","name":"🏠","port":"x"},\r\n 1]',
+    '[{"id":"a","\\u0069d":"b"},{"x":{"y":1,"y":2}},{"id":null}] // end',
+    '[{"🏠":“x”}]',
+    '{"a": [1, {"b": nul',
+    '{"id": "é"}\n{"id": "b"}',
+    '"text',
+    '\u00a0[]',
+    ...documents(150, SEED + 1),
+  ];
+  for (const text of texts) {
+    const bytes = Buffer.from(text);
+    for (const format of ['json', 'jsonl'] as const) {
+      const whole = withoutExcerpts(await validate(bytes, { format }));
+      for (const end of bytes.keys()) {
+        const cut = await validate(inChunks(bytes, [end]), { format });
+        assert.deepEqual(withoutExcerpts(cut), whole, `seed ${SEED}: ${JSON.stringify(text)}`);
+      }
+      const single = await validate(inChunks(bytes, Array.from(bytes.keys())), { format });
+      assert.deepEqual(withoutExcerpts(single), whole, text);
+    }
+  }
+});
+
+test('every beginning of an inventory is truncated, with its open brackets', async () => {
+  const text = '[\n {"id": "a\\u00e9", "n": [-1.5e+3, {"x": true}]},\n null]';
+  for (let length = 1; length < text.length; length += 1) {
+    const { findings } = await validate(text.slice(0, length));
+    const last = findings.at(-1);
+    assert.ok(last?.code === 'json/truncated', text.slice(0, length));
+    const { line, column } = last;
+    assert.deepEqual({ line, column }, placeAt(text, length));
+    assert.deepEqual(last.related?.at(-1), { line: 1, column: 1, message: 'array opened here' });
+  }
+});
+
+test('members and repeated keys have the places at which they are written', () => {
+  const space = fc.stringMatching(/^[ \n\t\r]{0,3}$/);
+  const member = fc.tuple(space, fc.string({ unit: 'grapheme' }), space, fc.jsonValue());
+  fc.assert(
+    fc.property(fc.array(member), fc.stringMatching(/^[ \n]{0,5}$/), (members, indent) => {
+      let text = `${indent}{`;
+      const places = new Map<string, object>();
+      const firsts = new Map<string, object>();
+      const repeated: object[] = [];
+      for (const [index, [before, key, after, value]] of members.entries()) {
+        text += `${index === 0 ? '' : ','}${before}`;
+        const again = placeAt(text, text.length);
+        const first = firsts.get(key);
+        if (first === undefined) firsts.set(key, again);
+        else repeated.push({ key, first, again });
+        text += `${escaped(key)}${after}:${before}`;
+        places.set(key, placeAt(text, text.length));
+        text += JSON.stringify(value);
+      }
+      const context = { start: { line: 1, column: 1 }, unit: 'file', enclosing: [], isCut: false };
+      const located = parseLocated(`${text}}`, { ...context, unit: 'file' });
+      const starts = [...located.members].map(([key, { start }]) => [key, plain(start)]);
+      assert.deepEqual(starts, [...places]);
+      const found = located.duplicates
+        .filter(({ path }) => path?.parent === null)
+        .map(({ key, first, again }) => ({ key, first: plain(first), again: plain(again) }));
+      assert.deepEqual(found, repeated);
+    }),
+  );
+  assert.equal(pointerTo({ parent: { parent: null, key: 'a/b~' }, key: 0 }), '/a~1b~0/0');
+});
+
+const plain = ({ line, column }: { line: number; column: number }) => ({ line, column });
+
+/** Formats a string as JSON in which every second character is an escape. */
+function escaped(text: string): string {
+  const units = text.split('').map((unit, index) => {
+    const code = unit.charCodeAt(0);
+    if (index % 2 === 0 && unit.isWellFormed()) return JSON.stringify(unit).slice(1, -1);
+    return `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+  return `"${units.join('')}"`;
+}
+
+const withMember = (member: string) => `${RECORD.slice(0, -1)},${member}}`;
+const nested = (depth: number) => `"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}`;
+
+function eventKinds(text: string): string[] {
+  return Array.from(new ArrayScanner().push(Buffer.from(text)), (event) => event.kind);
+}
+
+test('a run covers the records between the first and the last one if their borders are certain', () => {
+  for (const records of [
+    RECORD,
+    [RECORD, withMember('"port":"443"'), '{"id":1}', withMember('"a":[],"a":1')].join(),
+    withMember(String.raw`"\"":"\\","x":"\\\"","y":["\u0022",{"":""}]`),
+    withMember('"__proto__":{"x":"id"},"toString":"","1":"я🏠"'),
+    withMember('"x":[{"a":1},{"a":2}]'),
+    withMember(nested(MAX_DEPTH)),
+  ]) {
+    const kinds = eventKinds(`[${RECORD},${records},${RECORD}]`);
+    assert.deepEqual(kinds, ['record', 'run', 'record'], records);
+  }
+  for (const records of [
+    // The separator occurs within a record, and once less between records.
+    `${withMember('"x":[{"id":1},{"id":2}]')} ,${RECORD}`,
+    `${withMember('"x":{"y":[{"id":1},{"id":2}]}')}, ${RECORD}`,
+    `${RECORD} ,${RECORD}`,
+    `${RECORD},1`,
+    withMember(nested(MAX_DEPTH + 1)),
+    withParts(MAX_RECORD_PARTS + 1),
+  ]) {
+    const kinds = eventKinds(`[${RECORD},${records},${RECORD}]`);
+    assert.ok(!kinds.includes('run'), records.slice(0, 300));
+  }
+  // A key that may end a text is ambiguous.
+  const odd = JSON.stringify({ ',': 'x', ...VALID_RECORD, notes: 'abc},{' });
+  assert.deepEqual(eventKinds(`[${[odd, odd, odd].join()}]`), ['record', 'record', 'record']);
+});
+
+test('runs have the records, places and findings of single records in any layout', async () => {
+  const extra = fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 });
+  const record = fc.oneof(
+    { weight: 10, arbitrary: extra.map((more) => JSON.stringify({ ...VALID_RECORD, ...more })) },
+    {
+      weight: 3,
+      arbitrary: fc.constant(JSON.stringify({ ...VALID_RECORD, notes: 'я🏠' }, null, 2)),
+    },
+    { weight: 3, arbitrary: fc.constantFrom('{"id":1}', withMember('"a":1,"a":2')) },
+    { weight: 1, arbitrary: fc.constant(withMember('"x":[{"id":1},{"id":2},{"id":3}]')) },
+    { weight: 1, arbitrary: almostJson(fc.constant({ port: 1, ...VALID_RECORD })) },
+  );
+  const separators = fc.constantFrom(',', ', ', ',\n  ', ' ,\r\n', ',\n\n');
+  const formats = fc.constantFrom<InventoryFormat>('json', 'jsonl');
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(record, { maxLength: 12 }),
+      separators,
+      formats,
+      async (records, separator, format) => {
+        const lines = records.map((text) => text.replaceAll('\n', ''));
+        const text = format === 'json' ? `[${records.join(separator)}]` : lines.join('\n');
+        const bytes = Buffer.from(text);
+        const read = async (ends: number[]) => {
+          const seen: ReadRecord[] = [];
+          const inspect = (one: ReadRecord) => {
+            seen.push(one);
+            return [];
+          };
+          const found = await validate(inChunks(bytes, ends), { format, inspect });
+          return { seen, ...withoutExcerpts(found) };
+        };
+        const whole = await read([]);
+        // No chunk contains two whole records, so none has a run.
+        const ends = Array.from({ length: bytes.length / 40 }, (_, nth) => 40 * nth);
+        assert.deepEqual(await read(ends), whole);
+        if (whole.findings.length > 0 || format === 'jsonl') return;
+        for (const { position, index } of whole.seen) {
+          const before = records.slice(0, index).map((one) => one + separator);
+          assert.deepEqual(position, placeAt(text, 1 + before.join('').length));
+        }
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+const summaryOf = ({ findings }: { findings: Finding[] }) =>
+  findings
+    .filter(({ code }) => code !== 'schema/required')
+    .map(({ code, line, column, recordIndex }) => [code, line, column, recordIndex]);
+
+test('records have a maximal depth, and the next ones are read', async () => {
+  assert.deepEqual(await codesOf(`[${withMember(nested(MAX_DEPTH))}]`), []);
+  const deep = withMember(nested(MAX_DEPTH + 9));
+  const column = deep.indexOf('[') + MAX_DEPTH;
+  const json = await validate(`[\n${deep},\n5]`);
+  const expected = [
+    ['limit/depth', 2, column, 0],
+    ['schema/type', 3, 1, 1],
+  ];
+  assert.deepEqual(summaryOf(json), expected);
+  assert.deepEqual(json.summary, { records: 2, isComplete: true });
+  const lines = await validate(`\n${deep}\n5`, { format: 'jsonl' });
+  assert.deepEqual(summaryOf(lines), expected);
+  for (const bracket of ['[', '{"a":']) {
+    const codes = await codesOf(bracket.repeat(10_000_000 / bracket.length));
+    assert.deepEqual(codes, ['limit/depth', ...(bracket === '[' ? ['json/truncated'] : [])]);
+  }
+});
+
+test('records have a maximal size and number of parts, and the next ones are read', async () => {
+  const bare = JSON.stringify({ ...VALID_RECORD, notes: '' });
+  const largest = bare.replace('""', `"${'x'.repeat(MAX_RECORD_BYTES - bare.length)}"`);
+  const filled = Array(MAX_RECORD_PARTS).fill('""').join();
+  const records = [
+    largest,
+    withParts(MAX_RECORD_PARTS),
+    largest.replace('"xx', '"xxx'),
+    withParts(MAX_RECORD_PARTS + 1),
+    `{"x":[${filled}]}`,
+    '5',
+  ];
+  for (const format of ['json', 'jsonl'] as const) {
+    const text = format === 'json' ? `[${records.join(',\n')}]` : records.join('\n');
+    const bytes = Buffer.from(text);
+    const whole = await validate(bytes, { format });
+    assert.deepEqual(summaryOf(whole), [
+      ['limit/record-size', 3, 1, 2],
+      ['limit/record-size', 4, 1, 3],
+      ['limit/record-size', 5, 1, 4],
+      ['schema/type', 6, 1, 5],
+    ]);
+    assert.deepEqual(whole.summary, { records: 6, isComplete: true });
+    for (const size of [65_537, MAX_RECORD_BYTES - 1]) {
+      const ends = Array.from({ length: bytes.length / size }, (_, nth) => (nth + 1) * size);
+      const cut = await validate(inChunks(bytes, ends), { format });
+      assert.deepEqual(withoutExcerpts(cut), withoutExcerpts(whole), `${format} ${size}`);
+    }
+  }
+});
+
+test('invalid JSON in a record beyond a limit ends the reading there', async () => {
+  const large = `[{"notes":"${'x'.repeat(MAX_RECORD_BYTES)}"`;
+  for (const [rest, code, index] of [
+    ['', 'json/truncated', 0],
+    [',"y":"a\n"}]', 'json/syntax', 7],
+    [',"y":é}]', 'json/syntax', 5],
+  ] as const) {
+    const text = large + rest;
+    const { findings, summary } = await validate(text);
+    assert.deepEqual(
+      findings.map((finding) => finding.code),
+      ['limit/record-size', code],
+    );
+    const { line, column } = findings[1] ?? {};
+    assert.deepEqual({ line, column }, placeAt(text, large.length + index));
+    assert.equal(summary.isComplete, false);
+  }
+  const early = await validate(`[{"a": 01, "b": "${'x'.repeat(MAX_RECORD_BYTES)}"}]`);
+  assert.deepEqual(summaryOf(early), [['json/syntax', 1, 8, 0]]);
+});
+
+test('repeated keys are listed in order up to a number, and the others are counted', async () => {
+  const members = ',"a":1'.repeat(MAX_REPEATED_KEYS + 3);
+  const { findings } = await validate(`[{"a":0,"port":"80"${members},"host":1}]`);
+  const repeated = findings.filter(({ code }) => code === 'json/duplicate-key');
+  assert.equal(repeated.length, MAX_REPEATED_KEYS + 1);
+  const last = repeated.at(-1);
+  assert.match(last?.message ?? '', /^3 more keys of the record are repeated from here on/);
+  assert.equal(last?.column, 2 + '{"a":0,"port":"80",'.length + 6 * MAX_REPEATED_KEYS);
+  const columns = findings.map(({ column }) => column);
+  assert.deepEqual(
+    columns,
+    columns.toSorted((a, b) => a - b),
+  );
+  const long = 'k'.repeat(100_000);
+  const shortened = await validate(`[{"id":"${long}","${long}":1,"${long}":2}]`);
+  for (const { message, related = [] } of shortened.findings) {
+    for (const shown of [message, ...related.map((place) => place.message)]) {
+      assert.ok(shown.length < 300, shown.slice(0, 300));
+    }
+  }
+  assert.ok(shortened.findings.some(({ pointer }) => pointer === `/0/${long}`));
+});
+
+const YAML = { format: 'yaml' } as const;
+
+test('an inventory in YAML is read up to its limits', async () => {
+  const padded = (bytes: number) => `- ${RECORD}\n# ${'x'.repeat(bytes - RECORD.length - 5)}`;
+  assert.deepEqual(await codesOf(padded(MAX_YAML_BYTES), YAML), []);
+  const anchored = `- &a ${RECORD}\n`;
+  const aliases = '- *a\n'.repeat(MAX_YAML_ALIAS_REPEATS - 1);
+  assert.deepEqual(await codesOf(anchored + aliases, YAML), []);
+  const laughs = Array.from({ length: 9 }, (_, nth) => {
+    const before =
+      nth === 0
+        ? 'x'
+        : Array(9)
+            .fill(`*a${nth - 1}`)
+            .join();
+    return `- &a${nth} [${before}]\n`;
+  });
+  for (const text of [
+    padded(MAX_YAML_BYTES + 1),
+    anchored + '- *a\n'.repeat(MAX_YAML_ALIASES + 1),
+    laughs.join(''),
+    '[,'.repeat(1_000_000),
+  ]) {
+    assert.deepEqual(await codesOf(text, YAML), ['limit/yaml']);
+  }
+});

@@ -1,0 +1,387 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Readable, Writable } from 'node:stream';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { type EndpointRecord, type Finding, lintInventory, RULES } from '@oselya/inventory';
+import draft04 from 'ajv-draft-04';
+import formats from 'ajv-formats';
+import fc from 'fast-check';
+import { applyFixes } from '../src/command/fix.ts';
+import {
+  credentialIn,
+  maskCredentials,
+  maskId,
+  maskRecord,
+  maskValue,
+  withoutCredentials,
+} from '../src/credentials.ts';
+import { toDay } from '../src/day.ts';
+import { Printer, WriteError } from '../src/output/printer.ts';
+import {
+  githubReporter,
+  jsonReporter,
+  type Reporter,
+  textReporter,
+} from '../src/output/reporters.ts';
+import { sarifReporter } from '../src/output/sarif.ts';
+import { htmlReport } from '../src/report/html.ts';
+import { csvReport, summarize } from '../src/report/tables.ts';
+import { excerptAt, jsonText, shorten } from '../src/text.ts';
+import { anyFinding, inChunks, validate, VALID_RECORD } from './support/records.ts';
+import { run } from './support/transcript.ts';
+
+test('credentials of addresses are masked, and everything else stays', () => {
+  for (const [written, shown] of [
+    ['https://user:pw@a.example/x', 'https://***@a.example/x'],
+    ['see postgres://u:p@db/x, and ftp://f:g@h', 'see postgres://***@db/x, and ftp://***@h'],
+    ['https://token@a.example', 'https://***@a.example'],
+    ['https://u:p@ss@a.example/@b', 'https://***@a.example/@b'],
+    ['https://u:p/w?#@a.example', 'https://***@a.example'],
+    [String.raw`https:\/\/u:p@a.example\/x`, String.raw`https:\/\/***@a.example\/x`],
+    ['/0/https:~1~1u:p@a.example', '/0/https:~1~1***@a.example'],
+    ['//u:p@a.example/', '//***@a.example/'],
+    ['registry.example/u:p@a.example/x', 'registry.example/***@a.example/x'],
+    ['u:p@a.example:5432', '***@a.example:5432'],
+    ['u:p@ss@tcp(a.example:3306)/db', '***@tcp(a.example:3306)/db'],
+    ["https://u:p'ss`x@a.example/", 'https://***@a.example/'],
+    ['https://a/?token=SECRET&next=https://v:q@i/', 'https://a/?token=***&next=https://***@i/'],
+    ['https://a/?token=SECRET,https://u:p@b/', 'https://a/?token=***'],
+    ['https://a/?jsessionid=1&otp=2&session=3', 'https://a/?jsessionid=***&otp=***&session=***'],
+    ['/x?API-Key=abc', '/x?API-Key=***'],
+    ['https://a/#access_token=abc&state=1', 'https://a/#access_token=***&state=1'],
+    [String.raw`https://a/?x=1\u0026password=abc`, String.raw`https://a/?x=1\u0026password=***`],
+    [
+      'https://a/?X-Amz-Signature=a&X-Amz-Expires=9',
+      'https://a/?X-Amz-Signature=***&X-Amz-Expires=9',
+    ],
+    ['jdbc:sqlserver://db;user=sa;password=a;b', 'jdbc:sqlserver://db;user=sa;password=***'],
+    ['"https://u:p@a" and "https://v:q@b"', '"https://***@a" and "https://***@b"'],
+  ] as const) {
+    assert.equal(maskCredentials(written), shown);
+  }
+  for (const plain of [
+    'https://a.example:8443/@scope/x',
+    'https://a.example/x?page=2&sort=asc',
+    'https://[::1]/@scope/x',
+    'https://a.example:80,https://b.example/@x',
+    'olena@example.org',
+    'mailto:olena@example.org',
+    'git@github.com:oselya/oselya.git',
+    'nginx:1.27@sha256:0f3c',
+    '{"a":1,"token":2}',
+    'On call:olena@x,pager:b@x',
+    'npm:lodash@4.17.21',
+    'ssh:root@web1',
+    'urn:uuid:a@b',
+    'https://a/?max_tokens=5&tokenizer=gpt&secretary=x&passwordless=1&author=b',
+  ]) {
+    assert.equal(maskCredentials(plain), plain);
+  }
+});
+
+test('passwords and secrets are masked wherever their address is', () => {
+  const word = fc.stringMatching(/^[a-z ,()"'<>]{0,30}$/);
+  fc.assert(
+    fc.property(word, word, fc.stringMatching(/^[\w:/?@!$.%+-]{1,20}$/), (before, rest, part) => {
+      const password = `Q${part}Q`;
+      const shown = maskCredentials(`${before} https://u:${password}@host/ ${rest}`);
+      assert.ok(!shown.includes(password), shown);
+    }),
+  );
+  const secret = fc.stringMatching(/^\w{1,9}$/).map((text) => `Q${text}Q`);
+  fc.assert(
+    fc.property(secret, secret, fc.constantFrom('&next=', ',', '&x=1,'), (one, two, between) => {
+      for (const written of [
+        `https://h/?token=${one}${between}https://u:${two}@i/`,
+        `https://u:${two}@i/?token=${one}${between}`,
+      ]) {
+        const shown = maskCredentials(written);
+        assert.ok(!shown.includes(one) && !shown.includes(two), shown);
+      }
+    }),
+  );
+});
+
+// Quadratic time would be many minutes.
+test('masking takes time in proportion to the text', { timeout: 60_000 }, async () => {
+  const parts = ['@', 'a:', '://', '://u:p', '?a=', ',u:p@h:1x', '&token=', ';token=', ' //'];
+  for (const part of parts) {
+    assert.ok(maskCredentials(part.repeat(500_000 / part.length)).length > 0);
+    // The time limit is checked between tasks only.
+    await setImmediate();
+  }
+});
+
+test('ids, whole addresses and values have masks of their own', () => {
+  for (const id of ['ssh:root@web1', 'ssh:git@web1:22', 'olena@x/y']) assert.equal(maskId(id), id);
+  assert.equal(maskId('https://u:p@a/'), 'https://***@a/');
+  const record = { id: 'ssh:git@web1:22', notes: 'u:p@a:22', url: 'https://u:p "s@a/' };
+  const masked = { id: 'ssh:git@web1:22', notes: '***@a:22', url: 'https://***@a/' };
+  assert.deepEqual(maskRecord(record), masked);
+  const value = JSON.parse('{"u":["https://u:p@a",1,null],"__proto__":{"https://u:p@b":true}}');
+  assert.equal(
+    JSON.stringify(maskValue(value)),
+    '{"u":["https://***@a",1,null],"__proto__":{"https://***@b":true}}',
+  );
+  for (const [written, bare, kind] of [
+    [' https://u:p@a/x?token=1&y=2#z ', 'https://a/x?y=2#z', 'a password'],
+    ['https://u@a/', 'https://a/', 'a user name'],
+    ['https://a/x?token=1', 'https://a/x', 'a secret in its query'],
+    ['https://a/x?a=%20&b', 'https://a/x?a=%20&b', null],
+    ['https://u:p s"s@a/', 'https://a/', 'a password'],
+    ['https://u:p@x@a.test/b@c', 'https://a.test/b@c', 'a password'],
+    ['https://a/?next=https://v:q@i/', 'https://a/?next=https://i/', 'a password'],
+    ['https://a/?token=1&key=2&y=3', 'https://a/?y=3', 'a secret in its query'],
+    ['https://a/x;token=1', 'https://a/x', 'a secret in its query'],
+    ['https://a/x?token=1#z', 'https://a/x#z', 'a secret in its query'],
+    ['https://a/?max_tokens=5&api_key=', 'https://a/?max_tokens=5&api_key=', null],
+  ] as const) {
+    assert.equal(withoutCredentials(written), bare);
+    assert.equal(credentialIn(written), kind, written);
+  }
+});
+
+test('excerpts and shortened texts show no part of a password', async () => {
+  const url = `https://user:${'hunter2'.repeat(300)}@a.example/`;
+  const written = `{"url": "${url}", "port": 1}`;
+  for (let offset = 0; offset < written.length; offset += 1) {
+    const { text } = excerptAt(written, offset);
+    assert.doesNotMatch(text, /hunt|unter|ter2/, `at ${offset}: ${text}`);
+  }
+  const short = written.replace('hunter2'.repeat(299), '');
+  const text = '{"url": "https://***@a.example/", "port": 1}';
+  assert.deepEqual(excerptAt(short, short.indexOf('"port"')), { text, column: 35 });
+  assert.doesNotMatch(shorten(url), /hunt/);
+  assert.equal(shorten('a'.repeat(61)), `${'a'.repeat(60)}…`);
+  assert.equal(shorten('a'.repeat(60)), 'a'.repeat(60));
+  for (const source of [
+    `[{"url":"https://u:hunter2@a","exposure":"https://u:hunter2@a","port":"https://u:hunter2@a/?token=hunter2"}]`,
+    String.raw`[{"url":"https:\/\/u:hunter2@a","port":"x"}]`,
+    `[{"url":"https://u:hunter2@a\n"}]`,
+    `[] https://u:hunter2@a`,
+    `["https://u:hunter2@a"`,
+    `[{"https://u:hunter2@a":1,"https://u:hunter2@a":2}]`,
+    `"https://u:hunter2@a"`,
+  ]) {
+    const chunks = inChunks(Buffer.from(source), [source.indexOf('ter2')]);
+    const { findings } = await validate(chunks);
+    assert.ok(findings.length > 0);
+    for (const { message, excerpt, related } of findings) {
+      assert.doesNotMatch(JSON.stringify([message, excerpt, related]), /hunt|ter2/);
+    }
+  }
+});
+
+// Characters that control a terminal, or reorder or hide text.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+const RESULT = { file: 'a.json', status: 'invalid', records: 1, errors: 1, warnings: 0 } as const;
+
+function print(reporter: Reporter, found: Iterable<Finding>, reason?: string): string {
+  const parts = [reporter.begin()];
+  for (const one of found) parts.push(reporter.finding(one));
+  const status = reason === undefined ? 'invalid' : 'unreadable';
+  const result = { ...RESULT, status, isComplete: true } as const;
+  parts.push(reporter.fileEnd(reason === undefined ? result : { ...result, reason }));
+  parts.push(reporter.end(reason === undefined ? 1 : 2));
+  return parts.join('');
+}
+
+test('JSON output is one document, and text output has no invisible characters', () => {
+  fc.assert(
+    fc.property(fc.array(anyFinding, { maxLength: 3 }), (found) => {
+      const { findings, files } = JSON.parse(print(jsonReporter(), found));
+      const expected = found.map(({ excerpt: _excerpt, ...rest }) =>
+        JSON.parse(JSON.stringify(rest)),
+      );
+      assert.deepEqual([findings, files.length], [expected, 1]);
+      for (const one of found) {
+        const annotation = githubReporter().finding(one);
+        assert.match(
+          annotation,
+          /^::(error|warning) file=[^:,\n]+,line=\d+,col=\d+,title=[a-z/0-9-]+::.*\n$/,
+        );
+        const plain = textReporter({ showsExcerpts: true, isColored: false }).finding(one);
+        for (const line of (annotation + plain).split('\n')) assert.doesNotMatch(line, INVISIBLE);
+      }
+    }),
+  );
+  const value = { 'a\u061C': ['\u202E\u007F\u{E0041}\u00AD\u200B', 'plain'], b: 1 };
+  const json = jsonText(value, 2);
+  assert.deepEqual(JSON.parse(json), value);
+  for (const line of json.split('\n')) assert.doesNotMatch(line, INVISIBLE);
+  for (const file of ['::error title=x::pwn.json', ' ::stop-commands::x', '##[error]pwn.json']) {
+    const result = { ...RESULT, file, status: 'valid', records: 0, isComplete: true } as const;
+    const line = githubReporter().fileEnd(result);
+    assert.doesNotMatch(line, /^\s*::|##\[/);
+    assert.match(line, /^checked .*: 0 records, valid\n$/);
+  }
+});
+
+// The package contains the schema of SARIF 2.1.0 with its first corrections.
+const schemaFile = import.meta.resolve('@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json');
+const ajv = new draft04.default({ strict: false, allErrors: true, unicodeRegExp: false });
+formats.default(ajv);
+const isLog = ajv.compile(JSON.parse(readFileSync(new URL(schemaFile), 'utf8')));
+
+/** Checks a log by the schema and returns its only run. */
+function runOf(log: string) {
+  const parsed = JSON.parse(log);
+  const isValid: boolean = isLog(parsed);
+  assert.ok(isValid, ajv.errorsText(isLog.errors));
+  return parsed.runs[0];
+}
+
+test('SARIF output is valid, with the page of each rule and the fixes of --fix', async () => {
+  const reasons = fc.option(fc.string(), { nil: undefined });
+  fc.assert(
+    fc.property(fc.array(anyFinding, { maxLength: 3 }), reasons, (found, reason) => {
+      const { tool, results, invocations } = runOf(print(sarifReporter(), found, reason));
+      assert.equal(results.length, found.length);
+      for (const [index, result] of results.entries()) {
+        assert.equal(tool.driver.rules[result.ruleIndex].id, found[index]?.code);
+      }
+      assert.equal(invocations[0].executionSuccessful, reason === undefined);
+    }),
+  );
+  const { rules } = runOf(print(sarifReporter(), [])).tool.driver;
+  assert.equal(rules.length, Object.keys(RULES).length);
+  for (const { id, help } of rules) {
+    const [, page] = /^How to fix it: (\S+) in the package/.exec(help?.text ?? '') ?? [];
+    assert.equal(page !== undefined, id.startsWith('lint/') || id === 'json/duplicate-key', id);
+    if (page !== undefined) readFileSync(new URL(`../../../${page}`, import.meta.url));
+  }
+  const record = JSON.stringify({ ...VALID_RECORD, port: '443', exposure: ' Public' });
+  const text = `[{"🏠": "я",  ${record.slice(1)}]`;
+  const findings = await Array.fromAsync(lintInventory(text, { today: '2026-11-21' }));
+  const { results } = runOf(print(sarifReporter(), findings));
+  const fixes = results.flatMap((result: { fixes?: unknown[] }) => result.fixes ?? []);
+  assert.equal(fixes.length, 2);
+  let fixed = Array.from(text);
+  for (const { artifactChanges } of fixes.toReversed()) {
+    const [{ deletedRegion, insertedContent }] = artifactChanges[0].replacements;
+    const { startColumn, endColumn } = deletedRegion;
+    fixed = fixed.toSpliced(startColumn - 1, endColumn - startColumn, insertedContent.text);
+  }
+  assert.equal(fixed.join(''), applyFixes(text, findings).text);
+});
+
+test('SARIF output has no more results than code scanning accepts', async () => {
+  const [one] = (await validate('[1]')).findings;
+  assert.ok(one);
+  const { results, invocations } = runOf(print(sarifReporter(), Array<Finding>(25_002).fill(one)));
+  assert.equal(results.length, 25_000);
+  const [{ level, message }] = invocations[0].toolExecutionNotifications;
+  assert.equal(level, 'warning');
+  assert.match(message.text, /^2 findings omitted/);
+});
+
+test('output is written no faster than its reader accepts it', async () => {
+  let made = 0;
+  function* pieces() {
+    for (; made < 1000; made += 1) yield 'x'.repeat(32 * 1024);
+  }
+  const waiting: (() => void)[] = [];
+  const stream = new Writable({
+    highWaterMark: 1024,
+    write: (_chunk, _encoding, done) => void waiting.push(done),
+  });
+  const printer = new Printer(stream);
+  const written = printer.writeAll(pieces());
+  await setImmediate();
+  const first = made;
+  assert.ok(first < 5, `${first} made`);
+  waiting.shift()?.();
+  await setImmediate();
+  assert.ok(made > first && made < 10, `${made} made`);
+  assert.equal(stream.listenerCount('drain'), 1);
+  stream.destroy();
+  await written;
+  assert.ok(made < 10, `${made} made`);
+  assert.equal(printer.isClosed, true);
+  await printer.write('more');
+  await printer.end();
+});
+
+test('a closed pipe drops the rest, and other failures are thrown, also late ones', async () => {
+  for (const [code, isThrown, isLate] of [
+    ['EPIPE', false, false],
+    ['ENOSPC', true, false],
+    ['ENOSPC', true, true],
+  ] as const) {
+    let writes = 0;
+    const stream = new Writable({
+      highWaterMark: isLate ? 1024 : 1,
+      write(_chunk, _encoding, done) {
+        writes += 1;
+        const fail = () => done(Object.assign(new Error(code), { code }));
+        if (isLate) setTimeout(fail, 20);
+        else fail();
+      },
+    });
+    const printer = new Printer(stream);
+    await printer.write('first');
+    if (isThrown) {
+      if (!isLate) await assert.rejects(printer.write('second'), WriteError);
+      await assert.rejects(printer.end(), WriteError);
+    } else {
+      await printer.write('second');
+      await printer.end();
+    }
+    assert.deepEqual([writes, printer.isClosed], [1, true]);
+  }
+});
+
+const today = toDay(new Date('2026-11-20'));
+const LOCAL: EndpointRecord = { ...VALID_RECORD, exposure: 'local' };
+const pageOf = (records: EndpointRecord[]) =>
+  [...htmlReport(records, { title: 'net', today })].join('');
+
+test('a report links addresses without passwords, and keeps unusual names and joiners', () => {
+  const docs = 'https://reader:hunter2@docs.example.test/';
+  const page = pageOf([{ ...LOCAL, docs, url: 'https://admin:hunter2@shop.example.test/x' }]);
+  assert.doesNotMatch(page, /hunter2/);
+  for (const address of ['https://shop.example.test/x', 'https://docs.example.test/']) {
+    assert.ok(page.includes(`<a href="${address}"`), address);
+  }
+  const odd = { ...LOCAL, id: '__proto__', owner_host: 'toString', x: 1 };
+  const text = JSON.stringify(odd).replace(
+    '"x":1',
+    '"__proto__":{"port":"none"},"constructor":"c"',
+  );
+  const record = JSON.parse(text);
+  const oddPage = pageOf([record, { ...record, owner_host: '__proto__' }]);
+  assert.match(oddPage, />toString<[^]{0,80}>1</);
+  assert.match(oddPage, />__proto__<[^]{0,80}>1</);
+  for (const shown of ['constructor', 'none']) assert.ok(oddPage.includes(shown), shown);
+  const named = { ...LOCAL, name: 'می\u200cخواهم 👩\u200d💻 \u202e\u0007' };
+  for (const report of [pageOf([named]), [...csvReport([named])].join('')]) {
+    assert.ok(report.includes(`می\u200cخواهم 👩\u200d💻 ${String.raw`\u202e\u0007`}`), report);
+  }
+});
+
+test('a report counts reviews in the future, and warns of more than 5,000 records', async () => {
+  const reviews = ['2026-11-21', '2030-01-01', '2026-11-20', 'never'];
+  const { byReview } = summarize(
+    reviews.map((day) => ({ ...LOCAL, last_reviewed: day })),
+    today,
+  );
+  assert.deepEqual(
+    byReview.map(({ count }) => count),
+    [2, 1, 0, 0, 0, 1],
+  );
+  assert.equal(byReview[0]?.label, 'in the future');
+  const many = Array.from({ length: 5_001 }, (_, id) => ({ ...LOCAL, id: `${id}` }));
+  assert.doesNotMatch(pageOf(many.slice(1)), /may be slow/);
+  assert.match(pageOf(many), /more than 5,000 records and may be slow/);
+  for (const [format, log] of [
+    ['html', /^oselya inventory report: a page of 5001 records is slow/],
+    ['csv', /^$/],
+  ] as const) {
+    const stdin = Readable.from([Buffer.from(JSON.stringify(many))]);
+    const { status, stderr } = await run(['report', '--format', format, '-'], { stdin });
+    assert.equal(status, 0);
+    assert.match(stderr, log);
+  }
+});

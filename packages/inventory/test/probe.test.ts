@@ -1,0 +1,406 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import { type EndpointRecord, probeAll, probeRecord } from '@oselya/inventory';
+import { generate } from 'selfsigned';
+import { open, resolve } from '../src/probe/connect.ts';
+import { exposureProblems, PROBE_CODES } from '../src/probe/probe.ts';
+import { VALID_RECORD } from './support/records.ts';
+import { run } from './support/transcript.ts';
+
+const NOW = Date.now();
+const DAY_MS = 86_400_000;
+
+type CertificateOptions = {
+  name?: string;
+  /** Days from now, negative for the past. */
+  from?: number;
+  days?: number;
+  issuer?: { private: string; cert: string };
+};
+
+function certificate(options: CertificateOptions = {}) {
+  const { name = 'localhost', from = -1, days = 90, issuer } = options;
+  return generate([{ name: 'commonName', value: name }], {
+    keyType: 'ec',
+    // OpenSSL accepts nothing weaker from an issuer.
+    algorithm: 'sha256',
+    notBeforeDate: new Date(NOW + from * DAY_MS),
+    notAfterDate: new Date(NOW + days * DAY_MS),
+    extensions: [
+      { name: 'basicConstraints', cA: issuer === undefined },
+      { name: 'subjectAltName', altNames: [{ type: 2, value: name }] },
+    ],
+    ...(issuer && { ca: { key: issuer.private, cert: issuer.cert } }),
+  });
+}
+
+/** Listens until the end of the tests and returns the port. */
+async function listen(server: Server | HttpServer): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  after(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** Starts an HTTPS server. */
+async function secure(options: CertificateOptions = {}) {
+  const { private: key, cert } = await certificate(options);
+  const port = await listen(createHttpsServer({ key, cert }, (_, response) => response.end('ok')));
+  return { port, ca: options.issuer?.cert ?? cert };
+}
+
+/** Starts a TLS server. */
+async function secureSocket(onSocket: (socket: TLSSocket) => void) {
+  const { private: key, cert } = await certificate();
+  const server = createTlsServer({ key, cert }, (socket) => {
+    socket.on('error', () => undefined);
+    onSocket(socket);
+  });
+  return { port: await listen(server), ca: cert };
+}
+
+/** Starts a proxy that forwards answers one byte at a time. */
+function dripping(to: number): Promise<number> {
+  return listen(
+    createServer((client) => {
+      const server = connect(to, '127.0.0.1');
+      client.pipe(server);
+      const bytes: Buffer[] = [];
+      server.on('data', (data) => bytes.push(...Array.from(data, (byte) => Buffer.from([byte]))));
+      const drip = setInterval(() => client.write(bytes.shift() ?? ''), 50);
+      client.on('error', () => undefined);
+      server.on('error', () => undefined);
+      client.on('close', () => {
+        clearInterval(drip);
+        server.destroy();
+      });
+    }),
+  );
+}
+
+function dripHeader(socket: Socket): void {
+  socket.on('error', () => undefined);
+  socket.write('HTTP/1.1 200 OK\r\nx-slow: ');
+  const drip = setInterval(() => socket.write('a'), 50);
+  socket.on('close', () => clearInterval(drip));
+}
+
+function record(more: Partial<EndpointRecord>): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'local', ...more };
+}
+
+const probe = ({ port }: { port: number }, ca?: string) =>
+  probeRecord(record({ url: `https://localhost:${port}/` }), { ca, now: NOW });
+const codes = ({ problems }: { problems: { code: string }[] }) => problems.map(({ code }) => code);
+
+test('a server with a trusted certificate has no problems', async () => {
+  const server = await secure();
+  const found = await probe(server, server.ca);
+  assert.deepEqual(found.problems, []);
+  assert.deepEqual([found.isReachable, found.target], [true, `localhost:${server.port}`]);
+  assert.deepEqual(found.answer, { status: 200, redirectsTo: null });
+  assert.equal(found.certificate?.isForName, true);
+});
+
+test('expiry, trust and name of a certificate are judged separately', async () => {
+  const authority = { name: 'Authority', from: -90 };
+  const valid = await certificate(authority);
+  const expired = await certificate({ ...authority, days: -2 });
+  const past = { from: -90, days: -2 };
+  for (const [options, isTrusted, expected] of [
+    [past, true, ['probe/certificate-ended']],
+    [{ days: 5 }, true, ['probe/certificate-ends']],
+    [{ days: 5 }, false, ['probe/certificate-ends', 'probe/certificate-untrusted']],
+    [{ name: 'other.example.test' }, true, ['probe/certificate-name']],
+    [{ ...past, name: 'a.test' }, false, ['probe/certificate-ended', 'probe/certificate-name']],
+    [{ issuer: valid }, true, []],
+    [{ issuer: expired }, true, ['probe/certificate-untrusted']],
+    [{ ...past, issuer: expired }, true, ['probe/certificate-ended']],
+  ] as const) {
+    const server = await secure(options);
+    const found = await probe(server, isTrusted ? server.ca : undefined);
+    assert.deepEqual(codes(found), expected, JSON.stringify(options));
+  }
+});
+
+test('problems are explained, with the code of the system', async () => {
+  const self = await secure();
+  const issued = await secure({ issuer: await certificate({ name: 'Authority' }) });
+  const plain = { port: await listen(createHttpServer((_, response) => response.end())) };
+  const closed = createServer();
+  const closedPort = await listen(closed);
+  await new Promise((done) => closed.close(done));
+  for (const [server, message] of [
+    [self, /it is self-signed \(DEPTH_ZERO_SELF_SIGNED/],
+    [issued, /its issuer is unknown.+ \(UNABLE_TO_/],
+    [plain, /does not speak TLS/],
+    [{ port: closedPort }, /nothing listens there.* \(ECONNREFUSED\)/],
+  ] as const) {
+    assert.match((await probe(server)).problems[0]?.message ?? '', message);
+  }
+  const http = await probeRecord(record({ url: `http://localhost:${self.port}/` }));
+  assert.deepEqual(codes(http), ['probe/silent']);
+});
+
+test('the certificate of every protocol with TLS is read', async () => {
+  const { port, ca } = await secureSocket(() => undefined);
+  const urls = ['rediss', 'imaps', 'ftps', 'pop3s', 'rtsps', 'wss'].map((scheme) => ({
+    url: `${scheme}://localhost:${port}/`,
+  }));
+  for (const more of [...urls, { host: 'localhost', port, protocol: 'TLS' }]) {
+    const { problems, certificate: shown } = await probeRecord(record(more), { ca });
+    assert.deepEqual([problems, shown?.isForName], [[], true], JSON.stringify(more));
+  }
+});
+
+test('a silent, closed or slow server is left after the timeout', async () => {
+  const secured = await secure();
+  const slow = await secureSocket(dripHeader);
+  const closing = await listen(createServer((socket) => socket.destroy()));
+  for (const [url, ca, timeoutMs, hasCertificate] of [
+    [`http://127.0.0.1:${await listen(createServer())}/`, undefined, 300, false],
+    [`http://127.0.0.1:${closing}/`, undefined, 300, false],
+    [`http://127.0.0.1:${await listen(createServer(dripHeader))}/`, undefined, 300, false],
+    [`https://localhost:${await dripping(secured.port)}/`, secured.ca, 1000, false],
+    [`https://localhost:${slow.port}/`, slow.ca, 2000, true],
+  ] as const) {
+    const found = await probeRecord(record({ url }), { ca, timeoutMs });
+    assert.deepEqual([codes(found), found.isReachable], [['probe/silent'], true], url);
+    assert.deepEqual([found.certificate !== undefined, found.answer], [hasCertificate, undefined]);
+  }
+});
+
+test('answers of 500 and more are problems, and redirects are not followed', async () => {
+  let requests = 0;
+  const target = await listen(
+    createHttpServer((_, response) => response.end(`${(requests += 1)}`)),
+  );
+  const answers: Record<string, [number, string?]> = {
+    '/broken': [503],
+    '/get-only': [501],
+    '/moved?x': [302, `http://127.0.0.1:${target}/`],
+    '/secret': [302, 'https://u:hunter2@a.example/?token=hunter2'],
+  };
+  const port = await listen(
+    createHttpServer((request, response) => {
+      const [status, location] = answers[request.url ?? ''] ?? [404];
+      response.writeHead(status, location === undefined ? {} : { location }).end();
+    }),
+  );
+  for (const [path, status, redirectsTo, problems] of [
+    ['/broken', 503, null, ['probe/http-error']],
+    ['/none', 404, null, []],
+    ['/get-only', 501, null, []],
+    ['/moved?x', 302, `http://127.0.0.1:${target}/`, []],
+    ['/secret', 302, 'https://***@a.example/?token=***', []],
+  ] as const) {
+    const found = await probeRecord(record({ url: `http://127.0.0.1:${port}${path}` }));
+    assert.deepEqual([found.answer, codes(found)], [{ status, redirectsTo }, problems], path);
+  }
+  assert.equal(requests, 0);
+});
+
+test('addresses are compared with the declared exposure', async () => {
+  const [loopback, network, internet] = ['127.0.0.1', '192.168.1.7', '2a02:2f0::7'];
+  for (const [exposure, addresses, problem] of [
+    ['public', [network, internet], null],
+    ['public', [loopback, network], 'it is declared public, but has no internet address'],
+    ['private', [network, loopback], null],
+    ['private', [network, internet], 'it is declared private, but answers at an internet address'],
+    ['vpn', [internet], 'it is declared vpn, but answers at an internet address'],
+    ['local', [loopback], null],
+    ['local', [network], 'it is declared local, but answers at a network address'],
+    ['local', [internet], 'it is declared local, but answers at an internet address'],
+    ['unknown', [internet], null],
+  ] as const) {
+    const message = `${problem}: ${addresses.join(', ')}`;
+    const expected = problem === null ? [] : [{ code: 'probe/exposure', message }];
+    assert.deepEqual(exposureProblems({ exposure }, addresses), expected);
+  }
+  const port = await listen(createServer());
+  const found = await probeRecord(record({ host: loopback, port, exposure: 'public' }));
+  assert.deepEqual(codes(found), ['probe/exposure']);
+});
+
+test('records without a target, and datagrams, are not probed', async () => {
+  for (const [more, target] of [
+    [{}, null],
+    [{ host: 'a b', port: 1 }, null],
+    [{ host: '127.0.0.1', port: 53, protocol: 'udp' }, '127.0.0.1:53'],
+    [{ url: 'coaps://127.0.0.1/light' }, '127.0.0.1:5684'],
+  ] as const) {
+    const found = await probeRecord(record(more));
+    assert.deepEqual([found.target, found.isReachable, found.problems], [target, null, []]);
+  }
+});
+
+test('a connection uses the addresses that were resolved, whatever the name means now', async () => {
+  assert.deepEqual(await resolve('192.0.2.7'), [{ address: '192.0.2.7', family: 4 }]);
+  assert.deepEqual(await resolve('[2001:db8::7]'), [{ address: '2001:db8::7', family: 6 }]);
+  const server = createServer();
+  const connection = once(server, 'connection');
+  const port = await listen(server);
+  const { signal } = new AbortController();
+  // This name never resolves (RFC 6761 §6.4).
+  const target = { host: 'moved.invalid', port, signal };
+  const socket = await open([{ address: '127.0.0.1', family: 4 }], target);
+  assert.equal(socket.remoteAddress, '127.0.0.1');
+  socket.destroy();
+  await connection;
+});
+
+test('probes are limited in number and rate, and observations come when they are known', async () => {
+  let current = 0;
+  let highest = 0;
+  const busy = createHttpServer((_, response) => {
+    current += 1;
+    highest = Math.max(highest, current);
+    setTimeout(() => {
+      current -= 1;
+      response.end();
+    }, 30);
+  });
+  const port = await listen(busy);
+  const records = Array.from({ length: 12 }, (_, nth) =>
+    record({ id: `r${nth}`, url: `http://127.0.0.1:${port}/${nth}` }),
+  );
+  const found = await Array.fromAsync(probeAll(records, { concurrency: 3, perSecond: 1000 }));
+  assert.equal(new Set(found.map(({ id }) => id)).size, 12);
+  assert.ok(highest > 1 && highest <= 3, `${highest} at once`);
+
+  const all = Promise.withResolvers<void>();
+  const starts: number[] = [];
+  const counting = createServer((socket) => {
+    if (starts.push(performance.now()) === 5) all.resolve();
+    socket.destroy();
+  });
+  const rated = { host: '127.0.0.1', port: await listen(counting) };
+  const before = performance.now();
+  // Timers start at the time of the current event loop iteration, which must follow `before`.
+  await sleep(1);
+  const some = Array.from({ length: 5 }, (_, nth) => record({ id: `r${nth}`, ...rated }));
+  await Array.fromAsync(probeAll(some, { perSecond: 10 }));
+  await all.promise;
+  // Delays only make connections later, and timers may fire slightly early.
+  for (const [nth, at] of starts.entries()) assert.ok(at - before >= 100 * nth - 5, starts.join());
+
+  const silent = await listen(createServer());
+  const waiting = [silent, port].map((to) =>
+    record({ id: `${to}`, url: `http://127.0.0.1:${to}/` }),
+  );
+  const probing = probeAll(waiting, { perSecond: 1000, timeoutMs: 60_000 });
+  assert.equal((await probing.next()).value?.id, `${port}`);
+  await probing.return();
+});
+
+test('a probe stops with the reason of its signal, and starts nothing that is not consumed', async () => {
+  let requests = 0;
+  const reason = new Error('enough');
+  const stopping = new AbortController();
+  const server = createServer(() => {
+    requests += 1;
+    stopping.abort(reason);
+  });
+  const url = `http://127.0.0.1:${await listen(server)}/`;
+  const records = Array.from({ length: 5 }, (_, nth) => record({ id: `r${nth}`, url }));
+  const options = { concurrency: 1, perSecond: 1000, signal: stopping.signal };
+  await assert.rejects(Array.fromAsync(probeAll(records, options)), reason);
+  assert.equal(requests, 1);
+
+  const idle = new AbortController();
+  const pausing = probeAll([record({ id: 'r1' }), record({ id: 'r2' })], {
+    perSecond: 0.01,
+    signal: idle.signal,
+  });
+  assert.equal((await pausing.next()).value?.id, 'r1');
+  const second = pausing.next();
+  idle.abort(reason);
+  await assert.rejects(second, reason);
+
+  let given = 0;
+  function* endless() {
+    for (;;) yield record({ id: `r${(given += 1)}` });
+  }
+  const lazy = probeAll(endless(), { concurrency: 2, perSecond: 1000 });
+  for (const id of ['r1', 'r2', 'r3']) assert.equal((await lazy.next()).value?.id, id);
+  await lazy.return();
+  assert.ok(given <= 5, `${given} given`);
+  for (const wrong of [
+    { concurrency: 65 },
+    { concurrency: 0 },
+    { perSecond: 1001 },
+    { perSecond: NaN },
+  ]) {
+    await assert.rejects(probeAll([], wrong).next(), RangeError);
+  }
+});
+
+test('the command prints each endpoint, selects records, and trusts --ca', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'inventory-probe-'));
+  after(() => rm(folder, { recursive: true }));
+  const { port, ca } = await secure();
+  const closing = await listen(createServer((socket) => socket.destroy()));
+  const pem = join(folder, 'ca.pem');
+  await writeFile(pem, ca);
+  const records = [
+    record({ id: 'good', url: `https://localhost:${port}/` }),
+    record({ id: 'closing', url: `https://localhost:${closing}/` }),
+    record({ id: 'nowhere', exposure: 'private' }),
+  ];
+  const command = async (...args: string[]) => {
+    const stdin = Readable.from([Buffer.from(JSON.stringify(records))]);
+    return run(['probe', '--concurrency', '1', ...args, '-'], { stdin });
+  };
+  const trusted = await command('--ca', pem);
+  assert.deepEqual([trusted.status, trusted.stderr], [1, '']);
+  assert.match(
+    trusted.stdout,
+    /^ok +"good" localhost:\d+: certificate to \d{4}-\d\d-\d\d; HTTP 200\nproblem "closing" localhost:\d+: .+ \[probe\/silent\]\nskipped "nowhere": the record names no host and port\n3 endpoints, 1 with problems, 1 not probed\n$/,
+  );
+  assert.match((await command()).stdout, /^problem "good" .+ \[probe\/certificate-untrusted\]/);
+  const selected = await command('--format', 'json', '--exposure', 'private');
+  const found: { id: string; isReachable: null }[] = JSON.parse(selected.stdout);
+  assert.deepEqual(
+    found.map(({ id, isReachable }) => [id, isReachable]),
+    [['nowhere', null]],
+  );
+  const none = await command('--type', 'metrics');
+  assert.equal(none.stdout, '0 endpoints, 0 with problems\n');
+
+  const page = await readFile(
+    new URL('../../../docs/inventory/output.md', import.meta.url),
+    'utf8',
+  );
+  const fieldsOf = (value: unknown, path = ''): string[] => {
+    if (Array.isArray(value))
+      return [...new Set(value.flatMap((item) => fieldsOf(item, `${path}[]`)))];
+    if (typeof value !== 'object' || value === null) return [path];
+    return Object.entries(value).flatMap(([key, part]) => fieldsOf(part, `${path}.${key}`));
+  };
+  const [, section = '', list = ''] =
+    /\n## Observations of probe\n([^]*?)\n## Codes of observations\n([^]*)/.exec(page) ?? [];
+  const [, shown = ''] = /^```json\n([^]*?)^```$/m.exec(section) ?? [];
+  const endpoint = {
+    ...record({ id: 'a', url: `https://localhost:${port}/` }),
+    exposure: 'public',
+  };
+  const stdin = Readable.from([Buffer.from(JSON.stringify([endpoint]))]);
+  const actual = JSON.parse((await run(['probe', '--format', 'json', '-'], { stdin })).stdout);
+  const names = Array.from(section.matchAll(/^\| `([^`]+)`/gm), ([, name = '']) => name);
+  assert.deepEqual(fieldsOf(JSON.parse(shown)), fieldsOf(actual));
+  assert.deepEqual(names.toSorted(), fieldsOf(actual).toSorted());
+  const listed = Array.from(list.matchAll(/^\| `([^`]+)`/gm), ([, code = '']) => code);
+  assert.deepEqual(listed, [...PROBE_CODES]);
+});

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import type { EndpointRecord } from '@oselya/inventory';
+import endpointSchema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { readDay } from '../src/day.ts';
+import { htmlReport } from '../src/report/html.ts';
+import { VALID_RECORD } from './support/records.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'inventory-report-'));
+after(() => rm(folder, { recursive: true }));
+const browser = await chromium.launch({
+  executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+});
+after(() => browser.close());
+
+const MARKUP = `"><img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
+
+function record(id: string, more: Partial<EndpointRecord> = {}): EndpointRecord {
+  return { ...VALID_RECORD, exposure: 'private', id, name: id, ...more };
+}
+
+const RECORDS = [
+  record('gateway', { exposure: 'private', owner_host: 'edge-1', last_reviewed: '2026-11-01' }),
+  record('Shop', { exposure: 'public', owner_host: 'edge-2', last_reviewed: '2024-02-01' }),
+  record('archive', { exposure: 'local', last_reviewed: 'never', port: 2, host: 'nas' }),
+  record('backup', { exposure: 'local', last_reviewed: '2026-11-19', port: 10, host: 'nas' }),
+];
+
+/** Opens the report of records; what the page asks for or complains about is kept. */
+async function open(
+  records: EndpointRecord[],
+  { title = 'Net', ...options }: { title?: string } & BrowserContextOptions = {},
+) {
+  const today = readDay('2026-11-20');
+  assert.ok(today);
+  const file = join(folder, 'report.html');
+  await writeFile(file, [...htmlReport(records, { title, today })].join(''));
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  page.on('request', (request) => requests.push(request.url()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => complaints.push(message.text()));
+  const url = pathToFileURL(file).href;
+  await page.goto(url);
+  return { page, url, requests, complaints, close: () => context.close() };
+}
+
+const names = (page: Page) => page.locator('.scroll tbody tr:visible summary').allTextContents();
+const header = (page: Page, name: string) => page.getByRole('columnheader', { name });
+
+test('it loads nothing, and breaks no rule of its own policy', async () => {
+  const { url, requests, complaints, close } = await open(RECORDS);
+  assert.deepEqual(requests, [url]);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+test('columns sort by what they mean, by keyboard too', async () => {
+  const { page, close } = await open(RECORDS);
+  assert.deepEqual(await names(page), ['gateway', 'Shop', 'archive', 'backup']);
+  await page.getByRole('button', { name: 'Name' }).focus();
+  await page.keyboard.press('Enter');
+  assert.deepEqual(await names(page), ['archive', 'backup', 'gateway', 'Shop']);
+  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), 'ascending');
+  await page.keyboard.press('Space');
+  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  await page.getByRole('button', { name: 'Exposure' }).click();
+  assert.equal((await names(page))[0], 'Shop');
+  assert.equal(await header(page, 'Name').getAttribute('aria-sort'), null);
+  // The port in the address is a number, and what has no readable date stands last.
+  await page.getByRole('button', { name: 'Address' }).click();
+  assert.ok((await names(page)).join().includes('archive,backup'));
+  await page.getByRole('button', { name: 'Last reviewed' }).click();
+  assert.deepEqual(await names(page), ['Shop', 'gateway', 'backup', 'archive']);
+  await page.getByRole('button', { name: 'Last reviewed' }).click();
+  assert.deepEqual(await names(page), ['backup', 'gateway', 'Shop', 'archive']);
+  for (const column of ['Owner', 'Owner', 'Address', 'Address']) {
+    await page.getByRole('button', { name: column }).click();
+    const blank = column === 'Owner' ? ['archive', 'backup'] : ['gateway', 'Shop'];
+    assert.deepEqual((await names(page)).slice(-2), blank, column);
+  }
+  await close();
+});
+
+test('letters follow one another as in the language of the reader', async () => {
+  const words = ['zebra', 'ängel', 'anka', 'nr 10', 'nr 9'].map((name) => record(name));
+  for (const [locale, sorted] of [
+    ['sv-SE', ['anka', 'nr 9', 'nr 10', 'zebra', 'ängel']],
+    ['de-DE', ['ängel', 'anka', 'nr 9', 'nr 10', 'zebra']],
+  ] as const) {
+    const { page, close } = await open(words, { locale });
+    await page.getByRole('button', { name: 'Name' }).click();
+    assert.deepEqual(await names(page), sorted, locale);
+    await close();
+  }
+});
+
+test('words, exposure and owner narrow it down together, and a reset shows all', async () => {
+  const { page, close } = await open(RECORDS);
+  const status = page.getByRole('status');
+  assert.equal(await status.textContent(), '4 of 4 shown');
+  await page.getByLabel('Exposure').selectOption('local');
+  assert.deepEqual(await names(page), ['archive', 'backup']);
+  await page.getByLabel('Search').fill('NAS:10');
+  assert.deepEqual(await names(page), ['backup']);
+  assert.equal(await status.textContent(), '1 of 4 shown');
+  await page.getByLabel('Owner').selectOption('edge-1');
+  assert.deepEqual(await names(page), []);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await status.getByText('4 of 4 shown').waitFor();
+  assert.equal((await names(page)).length, 4);
+  await close();
+});
+
+test('all of it works with the keyboard alone, and shows where one is', async () => {
+  const { page, close } = await open(RECORDS);
+  const keyboard = page.keyboard;
+  const focused = () =>
+    page.evaluate<string>(`(() => {
+      const { activeElement: at } = document;
+      return at.name || at.getAttribute('aria-label') || at.textContent.trim();
+    })()`);
+  const outline = () =>
+    page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle');
+  const stops: string[] = [];
+  for (let stop = 0; stop < 14; stop += 1) {
+    await keyboard.press('Tab');
+    stops.push(await focused());
+    assert.notEqual(await outline(), 'none', `focus is seen on ${stops.at(-1)}`);
+  }
+  const columns = 'Name,Exposure,Type,Status,Address,Owner,Auth,Last reviewed'.split(',');
+  const controls = ['text', 'exposure', 'owner', 'Show all', 'Endpoints'];
+  assert.deepEqual(stops, [...controls, ...columns, 'gateway']);
+
+  await keyboard.press('Enter');
+  const folded = page.getByText('docs/gateway.md').first();
+  assert.ok(await folded.isVisible());
+  await keyboard.press('Space');
+  assert.equal(await folded.isVisible(), false);
+
+  await page.getByLabel('Search').focus();
+  await keyboard.type('edge');
+  assert.deepEqual(await names(page), ['gateway', 'Shop']);
+  await keyboard.press('Tab');
+  await keyboard.type('pub');
+  assert.deepEqual(await names(page), ['Shop']);
+  await keyboard.press('Tab');
+  await keyboard.press('Tab');
+  await keyboard.press('Enter');
+  await page.getByRole('status').getByText('4 of 4 shown').waitFor();
+  await close();
+});
+
+test('a narrow window scrolls the table by keyboard, and not the page', async () => {
+  const { page, close } = await open(RECORDS, { viewport: { width: 400, height: 700 } });
+  const width = () => page.evaluate<number>('document.documentElement.scrollWidth');
+  assert.equal(await width(), 400);
+  const region = page.getByRole('region', { name: 'Endpoints' });
+  await region.focus();
+  // No `waitForFunction`: its polling evaluates text, which the report's policy refuses.
+  const scrolled = await region.evaluateHandle((element) => ({
+    left: new Promise<number>((resolve) => {
+      element.addEventListener('scroll', () => resolve(element.scrollLeft), { once: true });
+    }),
+  }));
+  await page.keyboard.press('ArrowRight');
+  assert.ok((await scrolled.evaluate(({ left }) => left)) > 0);
+  await close();
+});
+
+test('nothing of a record or the title becomes markup or a script', async () => {
+  const { properties } = endpointSchema.items;
+  assert.equal(Object.keys(properties).length, 18);
+  const every = Object.fromEntries(Object.keys(properties).map((name) => [name, MARKUP]));
+  const hostile = record(MARKUP, { ...every, [MARKUP]: { [MARKUP]: MARKUP } });
+  const links = record('links', { docs: 'javascript:document.title=1', url: 'data:text/html,x' });
+  const { page, requests, complaints, close } = await open([hostile, links], { title: MARKUP });
+  assert.equal(await page.title(), MARKUP);
+  assert.equal(await page.getByRole('heading').textContent(), MARKUP);
+  assert.equal(await page.locator('img').count(), 0);
+  assert.equal(await page.locator('script').count(), 1);
+  assert.equal(await page.locator('a').count(), 0);
+  assert.deepEqual(await names(page), [MARKUP, 'links']);
+  const shown = (await page.locator('tbody tr', { hasText: MARKUP }).last().textContent()) ?? '';
+  assert.equal(shown.split('<img src=x').length - 1 >= Object.keys(properties).length, true);
+  await page.getByLabel('Owner').selectOption(MARKUP);
+  assert.deepEqual(await names(page), [MARKUP]);
+  assert.equal(requests.length, 1);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+test('without scripts all records are there, and no control that does nothing', async () => {
+  const { page, close } = await open(RECORDS, { javaScriptEnabled: false });
+  assert.equal((await names(page)).length, 4);
+  assert.equal(await page.locator('form:visible, thead button').count(), 0);
+  await close();
+});
+
+/** A4 at 96 pixels an inch. */
+const PAPER = { width: 794, height: 1123 };
+
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts';
+  test(`on paper the controls are gone, and what is folded is open, ${scripts}`, async () => {
+    const long = 'a'.repeat(300);
+    const records = [...RECORDS, record('long', { purpose: long, url: `https://x.test/${long}` })];
+    const { page, close } = await open(records, { javaScriptEnabled, viewport: PAPER });
+    const folded = page.getByText('docs/gateway.md').first();
+    assert.equal(await folded.isVisible(), false);
+    await page.emulateMedia({ media: 'print' });
+    assert.equal(await page.locator('form:visible').count(), 0);
+    assert.ok(await folded.isVisible());
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), PAPER.width);
+    // So that the columns are named again on each page.
+    const head = await page.evaluate(
+      'getComputedStyle(document.querySelector(".scroll thead")).display',
+    );
+    assert.equal(head, 'table-header-group');
+    await close();
+  });
+}
+
+test('what is printed is what is shown, on as many pages as it takes', async () => {
+  const many = Array.from({ length: 200 }, (_, index) =>
+    record(`host-${index}`, { exposure: index === 0 ? 'public' : 'private' }),
+  );
+  const { page, close } = await open(many);
+  const pages = async () =>
+    (await page.pdf({ format: 'A4' })).toString('latin1').split(/\/Type \/Page\b/).length - 1;
+  const all = await pages();
+  assert.ok(all > 10, `${all} pages`);
+  await page.getByLabel('Exposure').selectOption('public');
+  assert.equal(await pages(), 1);
+  await close();
+});

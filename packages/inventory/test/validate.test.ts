@@ -1,0 +1,362 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import {
+  isEndpointRecord,
+  isInventory,
+  lintInventory,
+  readRecords,
+  validateInventory,
+  type EndpointRecord,
+} from '@oselya/inventory';
+import schema from '@oselya/inventory/endpoint.schema.json' with { type: 'json' };
+import fc from 'fast-check';
+import { stringify } from 'yaml';
+import { type EncodingNotice, readUtf8 } from '../src/read/input.ts';
+import { codesOf, inChunks, placeAt, validate, VALID_RECORD } from './support/records.ts';
+
+// The compiler checks that the table has all fields of the type.
+type Field = keyof {
+  [Name in keyof EndpointRecord as string extends Name ? never : Name]: unknown;
+};
+
+// Specification 002, Resources and their fields, row by row.
+const TABLE = {
+  id: ['string', 'required'],
+  name: ['string', 'required'],
+  type: ['string', 'required'],
+  status: ['string', 'required'],
+  exposure: ['exposure', 'required'],
+  docs: ['string', 'required'],
+  last_reviewed: ['string', 'required'],
+  url: ['string', 'optional'],
+  protocol: ['string', 'optional'],
+  host: ['string', 'optional'],
+  port: ['integer', 'optional'],
+  domain: ['string', 'optional'],
+  service: ['string', 'optional'],
+  owner_host: ['string', 'optional'],
+  purpose: ['string', 'optional'],
+  auth: ['string', 'optional'],
+  notes: ['string', 'optional'],
+  source_of_truth: ['string', 'optional'],
+} as const satisfies Record<Field, readonly [string, string]>;
+
+const EXPOSURES = ['public', 'vpn', 'local', 'private', 'unknown'];
+const other = fc.oneof(
+  fc.constantFrom(null, true),
+  fc.array(fc.string()),
+  fc.dictionary(fc.string(), fc.string()),
+);
+const number = fc.oneof(fc.integer(), fc.double());
+const ACCEPTED = {
+  string: fc.string(),
+  exposure: fc.constantFrom(...EXPOSURES),
+  integer: fc.oneof(fc.integer(), fc.maxSafeInteger()),
+};
+const REJECTED = {
+  string: fc.oneof(other, number),
+  exposure: fc.oneof(
+    other,
+    number,
+    fc.string().filter((text) => !EXPOSURES.includes(text)),
+    fc.constantFrom('Public', 'VPN', ' local', 'private ', ''),
+  ),
+  integer: fc.oneof(
+    other,
+    fc.string(),
+    fc.integer().map(String),
+    fc.double().filter((value) => !Number.isInteger(value)),
+  ),
+};
+
+for (const [field, [type, need]] of Object.entries(TABLE)) {
+  test(`${field}: ${type}, ${need}`, () => {
+    fc.assert(
+      fc.property(ACCEPTED[type], REJECTED[type], (right, wrong) => {
+        assert.ok(isEndpointRecord({ ...VALID_RECORD, [field]: right }));
+        assert.ok(!isEndpointRecord({ ...VALID_RECORD, [field]: wrong }));
+        assert.equal(isEndpointRecord.errors?.[0]?.instancePath, `/${field}`);
+      }),
+    );
+    const { [field]: _removed, ...without } = { ...VALID_RECORD } as Record<string, unknown>;
+    assert.equal(isEndpointRecord(without), need === 'optional');
+  });
+}
+
+test('the schema has the fields of the table and no other rule', () => {
+  assert.equal(schema.$id, 'endpoint.schema.json');
+  assert.equal(schema.$schema, 'https://json-schema.org/draft/2020-12/schema');
+  assert.deepEqual(Object.keys(schema.items.properties), Object.keys(TABLE));
+  const rules = new Set(Object.values(schema.items.properties).flatMap(Object.keys));
+  assert.deepEqual([...rules].toSorted(), ['enum', 'type']);
+  assert.deepEqual(Object.keys(schema.items).toSorted(), ['properties', 'required', 'type']);
+});
+
+test('an inventory is an array of records, with extra properties and own properties only', () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
+      assert.ok(isEndpointRecord({ ...extra, ...VALID_RECORD }));
+    }),
+  );
+  assert.ok(!isEndpointRecord(Object.create(VALID_RECORD)));
+  assert.ok(!isEndpointRecord(JSON.parse('{"__proto__": {"id": "x"}}')));
+  for (const right of [[], [VALID_RECORD]]) assert.ok(isInventory(right));
+  for (const wrong of [{}, null, 'x', VALID_RECORD, [VALID_RECORD, 1], [[]]]) {
+    assert.ok(!isInventory(wrong));
+  }
+});
+
+test('findings point at the value, in characters', async () => {
+  const filler = fc.string({ unit: 'grapheme' }).map((text) => JSON.stringify(text));
+  const space = fc.stringMatching(/^[ \n\t]{0,4}$/);
+  await fc.assert(
+    fc.asyncProperty(fc.array(filler), space, space, async (fillers, before, after) => {
+      const record = JSON.stringify(VALID_RECORD).slice(0, -1);
+      const extra = fillers.map((filled, index) => `,"x${index}":${before}${filled}`).join(after);
+      const head = `[${before}${fillers.map((filled) => `${record},"f":${filled}},`).join(after)}`;
+      const start = `${head}${record}${extra},"port":${after}`;
+      const { findings } = await validate(`${start}"443"}]`);
+      const [finding] = findings;
+      assert.ok(finding && findings.length === 1);
+      const { line, column, pointer, recordIndex, recordId, excerpt } = finding;
+      assert.deepEqual({ line, column }, placeAt(start, start.length));
+      assert.equal(pointer, `/${fillers.length}/port`);
+      assert.deepEqual([recordIndex, recordId], [fillers.length, 'gateway']);
+      const shown = Array.from(excerpt?.text ?? '').slice((excerpt?.column ?? 0) - 1);
+      assert.ok(shown.join('').startsWith('"443"'));
+    }),
+  );
+});
+
+test('findings come while the source is still being read', async () => {
+  let given = 0;
+  async function* endless() {
+    yield Buffer.from('[');
+    for (;;) {
+      given += 1;
+      yield Buffer.from('{},');
+    }
+  }
+  const validation = validateInventory(endless());
+  const first = await validation.next();
+  assert.ok(!first.done && first.value.code === 'schema/required');
+  assert.ok(given < 5);
+  await validation.return({ records: 0, isComplete: false });
+});
+
+test('maxErrors ends the reading and closes the source; warnings do not count', async () => {
+  let isClosed = false;
+  async function* source() {
+    try {
+      yield Buffer.from('\uFEFF[1,2,');
+      yield Buffer.from('3,4,');
+      assert.fail('it reads on');
+    } finally {
+      isClosed = true;
+    }
+  }
+  const { findings, summary } = await validate(source(), { maxErrors: 3 });
+  const severities = findings.map(({ severity }) => severity);
+  assert.deepEqual(severities, ['warning', 'error', 'error', 'error']);
+  assert.deepEqual(summary, { records: 3, isComplete: false });
+  assert.ok(isClosed);
+});
+
+test('strings, bytes, streams, iterables and paths are read; their failures are thrown', async () => {
+  const text = JSON.stringify([VALID_RECORD, { ...VALID_RECORD, port: 443 }], null, 2);
+  const folder = mkdtempSync(join(tmpdir(), 'inventory-'));
+  try {
+    const [path, lines] = [join(folder, 'inventory.json'), join(folder, 'inventory.jsonl')];
+    writeFileSync(path, text);
+    writeFileSync(lines, '{}');
+    const bytes = new TextEncoder().encode(text);
+    const stream = new Blob([bytes]).stream();
+    for (const source of [text, bytes, stream, inChunks(Buffer.from(bytes), []), { path }]) {
+      const { findings, summary } = await validate(source);
+      assert.deepEqual([findings, summary], [[], { records: 2, isComplete: true }]);
+    }
+    const { findings } = await validate({ path: lines });
+    assert.deepEqual([findings[0]?.pointer, findings[0]?.file], ['', lines]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  await assert.rejects(validate({ path: 'no-such-file.json' }), { code: 'ENOENT' });
+  // A stream with an encoding yields strings.
+  await assert.rejects(validate(Readable.from(['[]'])), TypeError);
+});
+
+test('a long string is read across its slices', async () => {
+  const record = JSON.stringify({ ...VALID_RECORD, notes: '🏠'.repeat(50_001) });
+  const { findings, summary } = await validate(`[${record},${record},{}]`);
+  assert.equal(summary.records, 3);
+  assert.ok(findings.every(({ recordIndex, line }) => recordIndex === 2 && line === 1));
+  assert.equal(findings[0]?.column, 2 + 2 * (Array.from(record).length + 1));
+});
+
+test('the label determines the format unless that is given', async () => {
+  const { findings } = await validate('{}\n', { file: 'endpoints.jsonl', maxErrors: 1 });
+  assert.deepEqual([findings[0]?.file, findings[0]?.code], ['endpoints.jsonl', 'schema/required']);
+  const asJson = await codesOf('{}', { file: 'endpoints.jsonl', format: 'json' });
+  assert.deepEqual(asJson, ['schema/type']);
+  assert.deepEqual(await codesOf('', { format: 'jsonl' }), []);
+});
+
+async function readEncoded(bytes: Buffer, size: number) {
+  async function* chunks() {
+    for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
+  }
+  const parts: Buffer[] = [];
+  const notices: EncodingNotice[] = [];
+  for await (const piece of readUtf8(chunks())) {
+    if (Buffer.isBuffer(piece)) parts.push(Buffer.from(piece));
+    else notices.push(piece);
+  }
+  return { parts, text: Buffer.concat(parts), notices };
+}
+
+function isValidUtf8(bytes: Uint8Array): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('bytes pass up to the first that the decoder of the platform rejects', async () => {
+  const bytes = fc.oneof(
+    fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
+    fc.uint8Array().map((array) => Buffer.from(array)),
+    fc
+      .tuple(fc.string({ unit: 'grapheme' }), fc.nat(), fc.nat({ max: 255 }))
+      .map(([text, at, byte]) => {
+        const valid = Buffer.from(text);
+        if (valid.length > 0) valid[at % valid.length] = byte;
+        return valid;
+      }),
+  );
+  await fc.assert(
+    // The prefix prevents the detection of another encoding.
+    fc.asyncProperty(bytes, fc.integer({ min: 1, max: 9 }), async (random, size) => {
+      const all = Buffer.concat([Buffer.from('[""'), random]);
+      const { text, parts, notices } = await readEncoded(all, size);
+      assert.equal(notices.length === 0, isValidUtf8(all));
+      assert.deepEqual(text, all.subarray(0, text.length));
+      for (const part of parts) assert.ok(isValidUtf8(part));
+      const [notice] = notices;
+      if (notice === undefined) return;
+      assert.equal(notice.code, 'encoding/utf-8');
+      assert.match(notice.message, new RegExp(`byte ${text.length}\\b`));
+      for (let more = 1; more <= 4; more += 1) {
+        assert.ok(!isValidUtf8(all.subarray(text.length, text.length + more)));
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('other encodings and byte order marks are recognized in chunks of any size', async () => {
+  for (const [name, bytes] of [
+    ['UTF-16 (little-endian)', [0xff, 0xfe, 0x5b, 0, 0x5d, 0]],
+    ['UTF-16 (big-endian)', [0xfe, 0xff, 0, 0x5b, 0, 0x5d]],
+    ['UTF-16 (little-endian)', [0x5b, 0, 0x5d, 0]],
+    ['UTF-16 (big-endian)', [0, 0x5b, 0, 0x5d]],
+    ['UTF-16 (little-endian)', [0xff, 0xfe]],
+    ['UTF-32 (little-endian)', [0xff, 0xfe, 0, 0, 0x5b, 0, 0, 0]],
+    ['UTF-32 (big-endian)', [0, 0, 0xfe, 0xff, 0, 0, 0, 0x5b]],
+    ['UTF-32 (little-endian)', [0x5b, 0, 0, 0, 0x5d, 0, 0, 0]],
+    ['UTF-32 (big-endian)', [0, 0, 0, 0x5b, 0, 0, 0, 0x5d]],
+  ] as const) {
+    for (const size of [1, 2, 3, 5, 100]) {
+      const { text, notices } = await readEncoded(Buffer.from(bytes), size);
+      const message = `the file is ${name}; save it as UTF-8`;
+      assert.deepEqual([text.length, notices], [0, [{ code: 'encoding/utf-16', message }]]);
+    }
+  }
+  // A single zero byte indicates no other encoding.
+  for (const bytes of [
+    [0, 0x5b, 0x5d],
+    [0x5b, 0, 0x5d, 0x20],
+    [0x5b, 0],
+  ]) {
+    const { text, notices } = await readEncoded(Buffer.from(bytes), 100);
+    assert.deepEqual([[...text], notices], [bytes, []]);
+  }
+  for (const size of [1, 2, 3, 4, 100]) {
+    const marked = await readEncoded(Buffer.from('\uFEFF[]'), size);
+    assert.equal(marked.text.toString(), '[]');
+    assert.deepEqual(
+      marked.notices.map(({ code }) => code),
+      ['encoding/bom'],
+    );
+    const broken = await readEncoded(Buffer.from([0xef, 0xbb, 0xbf, 0x5b, 0xff]), size);
+    assert.match(broken.notices[1]?.message ?? '', /^byte 4 \(0xFF\)/);
+  }
+  const { notices } = await readEncoded(Buffer.from('["🏠').subarray(0, 5), 2);
+  assert.match(notices[0]?.message ?? '', /ends inside a UTF-8 character that begins at byte 2/);
+});
+
+async function lint(text: string, format: 'json' | 'yaml') {
+  const findings = await Array.fromAsync(lintInventory(text, { format, today: '2026-11-20' }));
+  return findings.map(({ excerpt: _excerpt, ...finding }) => finding);
+}
+
+test('JSON has the same findings when it is read as YAML', async () => {
+  const value = fc.oneof(fc.string(), fc.integer(), fc.constantFrom(null, true, 'public', '443'));
+  const key = fc.constantFrom('id', 'port', 'exposure', 'notes', 'x', 'я🏠', 'host');
+  const record = fc.array(fc.tuple(key, value), { maxLength: 6 }).map((members) => {
+    const all = [...Object.entries(VALID_RECORD), ...members];
+    const written = all.map((member) => member.map((part) => JSON.stringify(part)).join(': '));
+    return `{${written.join(',\n ')}}`;
+  });
+  let count = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(record, { minLength: 1, maxLength: 4 }), async (records) => {
+      const text = `[${records.join(',\n')}]`;
+      const json = await lint(text, 'json');
+      assert.deepEqual(await lint(text, 'yaml'), json, text);
+      count += json.length;
+    }),
+    { numRuns: 200 },
+  );
+  assert.ok(count > 200, `${count}`);
+});
+
+test('records in the block style of YAML have the values of those in JSON', async () => {
+  const extra = fc.dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true });
+  await fc.assert(
+    fc.asyncProperty(fc.array(extra, { maxLength: 3 }), async (extras) => {
+      const records = extras.map((more) => ({ ...more, ...VALID_RECORD, exposure: 'vpn' }));
+      const text = stringify(records);
+      const read = await Array.fromAsync(readRecords(text, { format: 'yaml' }));
+      const values = JSON.stringify(read.map((one) => one.value));
+      assert.deepEqual(JSON.parse(values), JSON.parse(JSON.stringify(records)), text);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('YAML may come in chunks, compressed, with a byte order mark and invalid bytes', async () => {
+  const text = `\uFEFF${stringify([VALID_RECORD, { ...VALID_RECORD, name: 'я🏠', port: 'x' }])}`;
+  const bytes = Buffer.from(text);
+  const whole = await validate(bytes, { file: 'a.yaml' });
+  assert.deepEqual(
+    whole.findings.map(({ code }) => code),
+    ['encoding/bom', 'schema/type'],
+  );
+  const ends = Array.from({ length: 40 }, (_, nth) => 7 * nth);
+  assert.deepEqual(await validate(inChunks(bytes, ends), { file: 'a.yaml' }), whole);
+  const compressed = await validate(gzipSync(bytes), { file: 'a.yml.gz' });
+  assert.deepEqual(compressed.summary, whole.summary);
+  const invalid = Buffer.from('- id: я\n  name: \xff\n', 'latin1');
+  const { findings } = await validate(Buffer.concat([Buffer.from('# я\n'), invalid]), {
+    format: 'yaml',
+  });
+  const places = findings.map(({ code, line, column }) => [code, line, column]);
+  assert.deepEqual(places, [['encoding/utf-8', 3, 9]]);
+});
