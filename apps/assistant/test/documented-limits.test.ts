@@ -33,8 +33,8 @@ const limits: Record<string, readonly string[]> = {
   memory: [
     `| facts of a person | ${written(MAX_FACTS)}, `,
     `| words of a search | ${MAX_WORDS} |`,
-    `| searches of a person at once | 1 in each process, and ${MAX_WAITING} that wait for it |`,
-    `| time of a search in everybody's facts | ${SEARCH_MS / 1000} s for `,
+    `| searches of a person at once | 1 in each process, and ${MAX_WAITING} waiting |`,
+    `| time of a search in all users' facts | ${SEARCH_MS / 1000} s for `,
     `| facts in one request | the latest ${LATEST_FACTS} `,
     `| messages in one request | the latest ${written(MAX_MESSAGES)} `,
     `| messages beside a new summary | the latest ${written(MAX_RECENT)} `,
@@ -48,8 +48,8 @@ const limits: Record<string, readonly string[]> = {
   ],
   profiles: [
     `A file has at most ${MAX_FILE_BYTES / 1024} KiB, a folder at most ${MAX_FILES} of them`,
-    `what people see, up to ${letters('name')} characters`,
-    `what it is for, up to ${letters('description')} characters`,
+    `name for people, up to ${letters('name')} characters`,
+    `its purpose in a sentence, up to ${letters('description')} characters`,
     `the instructions for the model, up to ${letters('system')} characters`,
   ],
 };

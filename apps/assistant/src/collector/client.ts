@@ -1,12 +1,12 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi.ts';
 
-/** The collector did not give what it was asked for; the message says why, for people. */
+/** A failed request to the collector, with a message for people. */
 export class CollectorError extends Error {
   override readonly name = 'CollectorError';
-  /** Of its answer; undefined where it did not answer. */
+  /** Status of the answer; undefined if there was none. */
   readonly status: number | undefined;
-  /** When it said to come again; undefined where it did not say. */
+  /** Retry-After of the answer. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(message: string, options: ErrorOptions & { response?: Response } = {}) {
@@ -17,7 +17,7 @@ export class CollectorError extends Error {
   }
 }
 
-/** A listing as the collector has it. */
+/** A listing of the collector. */
 export type Listing = components['schemas']['FulltextSearchResult']['listing'];
 export type FulltextSearch = components['schemas']['FulltextSearchRequest'];
 export type SimilarSearch = components['schemas']['SimilarSearchRequest'];
@@ -27,19 +27,19 @@ export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 export type ChangesPage =
   paths['/api/v1/listings/changes']['get']['responses'][200]['content']['application/json'];
 
-/** What listings were found; a search by meaning alone ranks all of them and has no total. */
+/** Found listings. A search by meaning alone ranks all listings and has no total. */
 export type Found = {
   listings: Listing[];
   total: { value: number; relation: 'eq' | 'gte' } | undefined;
 };
 
-/** The collector, as far as the assistant asks it. Every failure is a `CollectorError`. */
+/** The requests of the assistant to the collector. Every failure is a `CollectorError`. */
 export type Collector = ReturnType<typeof createCollector>;
 
 /**
- * Asks the collector through its OpenAPI document, from which the types are made.
- * @param url `COLLECTOR_URL`.
- * @param apiKey `COLLECTOR_API_KEY`; none where the collector needs none.
+ * Creates a client of the collector. Its types are generated from the collector's OpenAPI document.
+ * @param url COLLECTOR_URL
+ * @param apiKey COLLECTOR_API_KEY; empty if the collector needs none.
  */
 export function createCollector({ url, apiKey }: { url: string; apiKey: string }) {
   const client = createClient<paths>({
@@ -48,37 +48,37 @@ export function createCollector({ url, apiKey }: { url: string; apiKey: string }
   });
 
   return {
-    /** Listings that have all the words, the best first. */
+    /** Finds listings that have all the words, best first. */
     async searchWords(body: FulltextSearch, signal: AbortSignal): Promise<Found> {
       return found(await answerOf(client.POST('/api/v1/search/fulltext', { body, signal })));
     },
 
-    /** Listings that have the words, mean the same, or both. */
+    /** Finds listings by words and meaning, best first. */
     async searchBoth(body: FulltextSearch, signal: AbortSignal): Promise<Found> {
       return found(await answerOf(client.POST('/api/v1/search/hybrid', { body, signal })));
     },
 
-    /** Listings that mean the same as a text, or are like another listing. */
+    /** Finds listings that are similar to a text or another listing. */
     async searchSimilar(body: SimilarSearch, signal: AbortSignal): Promise<Found> {
       return found(await answerOf(client.POST('/api/v1/search/similar', { body, signal })));
     },
 
     /**
-     * What happened to listings after a place in the feed, at most 100 changes.
-     * @param after The cursor of the page before; without it the page is empty, and its cursor is that of now.
+     * Lists at most 100 changes of listings after a cursor.
+     * @param after The cursor of the page before. Without it the page is empty and has the current cursor.
      */
     listChanges(after: string | undefined, signal: AbortSignal): Promise<ChangesPage> {
       const params = { query: after === undefined ? {} : { after } };
       return answerOf(client.GET('/api/v1/listings/changes', { params, signal }));
     },
 
-    /** Which of some listings a search finds, at most 100. */
+    /** Returns those of at most 100 listings that a search finds. */
     async findMatches(body: MatchesRequest, signal: AbortSignal): Promise<Listing[]> {
       return found(await answerOf(client.POST('/api/v1/search/matches', { body, signal })))
         .listings;
     },
 
-    /** One listing with all that is known of it. */
+    /** Returns one listing. */
     findListing(listingId: number, signal: AbortSignal): Promise<Listing> {
       const params = { path: { id: String(listingId) } };
       return answerOf(client.GET('/api/v1/listings/{id}', { params, signal }));
@@ -96,11 +96,11 @@ function found({
   return { listings: items.map(({ listing }) => listing), total };
 }
 
-/** @throws CollectorError with what the collector says is wrong. */
+/** @throws CollectorError with the collector's message. */
 async function answerOf<Data>(
-  asked: Promise<{ data?: Data; error?: unknown; response: Response }>,
+  request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
-  const { data, error, response } = await asked.catch((cause: unknown) => {
+  const { data, error, response } = await request.catch((cause: unknown) => {
     throw new CollectorError('the collector does not answer; try again later', { cause });
   });
   if (data !== undefined) return data;
@@ -111,13 +111,13 @@ async function answerOf<Data>(
     );
   }
   throw new CollectorError(
-    wordsOf(error) ?? `the collector answered with status ${response.status}`,
+    messageOf(error) ?? `the collector answered with status ${response.status}`,
     { response },
   );
 }
 
-/** What a problem document says. RFC 9457 §3.1. */
-function wordsOf(error: unknown): string | undefined {
+/** Returns the message of a problem document. RFC 9457 §3.1. */
+function messageOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const { title, detail, errors } = error as Partial<components['schemas']['Problem']>;
   if (title === undefined) return undefined;
