@@ -3,17 +3,19 @@ import { migrate, type MigrationResult } from '@oselya/db';
 import { closeServer, createLogger, isLoopback, listen, loadConfig, onDrain } from '@oselya/kit';
 import { createApp } from './app.ts';
 import { type Config, configSchema, readConfig } from './config.ts';
-import { createDiskGate } from './disk/gate.ts';
+import { createDiskGate } from './disk.ts';
 import { startDuplicateSearch } from './duplicates/index.ts';
-import { controlPicture } from './images/index.ts';
+import { controlImage } from './images/decode.ts';
 import { migrations, openDatabase, type SharedDatabase } from './database.ts';
 import { probeModel } from './model/probe.ts';
 import { startUpkeep } from './operations/upkeep.ts';
 import { measureWorker } from './operations/worker-metrics.ts';
 import { openWorkerPage, type WorkerPage } from './worker-page.ts';
-import { CHANNEL, expireLeases, startWorker as startQueueWorker } from './queue/index.ts';
+import { expireLeases } from './queue/jobs.ts';
+import { CHANNEL } from './queue/notifications.ts';
+import { startWorker as startQueueWorker } from './queue/worker.ts';
 import { openInlineJobs, openServices, type Services, type Shared } from './services.ts';
-import { type Close, closeTogether } from './async/close-together.ts';
+import { type Close, closeTogether } from './async/wait.ts';
 
 export { ModelError } from '@oselya/model';
 export { createApiKeys, SCOPES } from './access/api-keys.ts';
@@ -70,7 +72,7 @@ export async function start(
   }
   // A start that is told that its port is in use has not begun any work.
   if (config.COLLECTOR_WORKER) parts.push((await work(config, services)).close);
-  const image = config.COLLECTOR_WORKER ? controlPicture : undefined;
+  const image = config.COLLECTOR_WORKER ? controlImage : undefined;
   parts.push(probeModel(config, { ...services, image }).close);
   const running = opened.move();
   return { url, close: () => running.disposeAsync() };
@@ -96,7 +98,7 @@ export async function startWorker(
   const { close } = await work(config, services);
   if (page === undefined) opened.defer(close);
   else page.onDrain(close);
-  opened.defer(probeModel(config, { ...services, image: controlPicture }).close);
+  opened.defer(probeModel(config, { ...services, image: controlImage }).close);
   const running = opened.move();
   return { url: page?.url, close: () => running.disposeAsync() };
 }

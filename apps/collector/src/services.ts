@@ -6,15 +6,10 @@ import { Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import { migrations, openDatabase, type SharedDatabase, checkVectorSupport } from './database.ts';
 import type { Tables } from './tables.ts';
-import { createDisk, type Disk } from './disk/disk.ts';
-import {
-  createImages,
-  createTemporaryFolder,
-  type Images,
-  openImageStore,
-  type StoreState,
-  type TemporaryFolder,
-} from './images/index.ts';
+import { createDisk, type Disk } from './disk.ts';
+import { createImages, type Images } from './images/images.ts';
+import { openImageStore, type StoreState } from './images/store.ts';
+import { createTemporaryFolder, type TemporaryFolder } from './images/temporary.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { openObservedModel } from './model/open.ts';
 import { createAsk } from './operations/archive/ask.ts';
@@ -22,13 +17,9 @@ import { type ArchiveCheck, createArchiveCheck } from './operations/archive/chec
 import { createRawCleanup, type RawCleanup } from './operations/raw/cleanup.ts';
 import type { JobInput } from './pipeline/context.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
-import {
-  createNotifications,
-  createInlineJobs,
-  type Notifications,
-  type InlineJobs,
-  type ProcessJob,
-} from './queue/index.ts';
+import { createInlineJobs, type InlineJobs } from './queue/inline.ts';
+import type { ProcessJob } from './queue/job.ts';
+import { createNotifications, type Notifications } from './queue/notifications.ts';
 import { createSafeFetch } from './safe-fetch/index.ts';
 
 /** What the API and the worker of one process share. */
@@ -109,9 +100,7 @@ export async function createServices(
     disk,
     fetch,
     model,
-    modelTimeoutMs,
     log,
-    onError: (error) => log.warn({ err: error }, 'a smaller copy could not be stored'),
     observe: (outcome) => metrics.images.inc({ outcome }),
   });
   const running = opened.move();

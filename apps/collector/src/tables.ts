@@ -131,8 +131,6 @@ export type Tables = {
     error: string | null;
     /** When its address may be requested again; null where that is useless. */
     retry_at: NullableTimestamp;
-    /** The payload that requests it again, until the outcome is recorded. */
-    turn_raw_id: number | null;
     created_at: Timestamp;
   };
   listing_enrichments: {
@@ -152,9 +150,11 @@ export type Tables = {
     attempts: Generated<number>;
     /** The attempt that last read it again; 0 before the first. */
     revision: Generated<number>;
-    /** The worker that claimed it. Of a pending payload, the one that drains its slots to process it alone. */
+    /** The worker that claimed it. */
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
+    /** Before this time it is not claimed: a server failed on it. */
+    retry_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
     model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;

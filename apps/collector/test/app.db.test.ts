@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import { StartError } from '@oselya/kit';
 import { sql } from 'kysely';
-import { inTime } from '../src/async/in-time.ts';
+import { inTime } from '../src/async/wait.ts';
 import { start } from '../src/main.ts';
 import { processThrough, startCollector } from './support/collector.ts';
 import { DIMENSIONS, openDatabase } from './support/database.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startWorker } from '../src/main.ts';
-import { closeTogether } from '../src/async/close-together.ts';
+import { closeTogether } from '../src/async/wait.ts';
 import { startCollector } from './support/collector.ts';
 import { DIMENSIONS, openDatabase } from './support/database.ts';
 import { log } from './support/pipeline.ts';

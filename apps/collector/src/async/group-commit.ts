@@ -1,28 +1,25 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { isDatabaseOutage } from '@oselya/db';
 import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
-import { toError } from './to-error.ts';
 
-/** How a group is written, and how large it may be. */
+/** Options of a group commit. */
 export type GroupCommitOptions<Item, Result> = {
-  /** Writes a group in a statement and gives a result or an error for each item, in their order. */
+  /** Writes a group in one statement and returns a result or an error for each item, in their order. */
   write: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
   /** Most items of a group. */
   maxItems: number;
   /** Most bytes of a group; an item that is larger is written alone. */
   maxBytes?: number;
   bytesOf?: (item: Item) => number;
-  /** Groups that are written at once. */
+  /** Most groups in flight. */
   maxInFlight: number;
 };
 
 /**
- * Makes a function that writes an item together with those that others want to have written meanwhile:
- * while a group is on its way the next one gathers, so that the more there is to write, the fewer
- * commits each item costs. Each caller gets the result or the error of its own item: a group that fails
- * is tried again item by item, except in an outage, which is everybody's.
- * @returns Resolves after the commit; rejects with what `write` threw.
+ * Creates a function that writes an item in one statement with those of other callers: while groups are in flight the
+ * next one gathers. A group that fails is written item by item, except in an outage.
+ * @returns Resolves to the item's result after the commit; rejects with its error.
  */
 export function createGroupCommit<Item, Result>({
   write,
@@ -63,8 +60,7 @@ export function createGroupCommit<Item, Result>({
     maxBatchSize: maxItems,
     batchScheduleFn: (dispatch) =>
       void inFlight(async () => {
-        // Whatever came in with the same turn of the event loop belongs together.
-        await nextTurn();
+        await immediate();
         dispatch();
         await writing;
       }),
@@ -89,4 +85,9 @@ function* split<Item>(
     bytes += size;
   }
   yield group;
+}
+
+/** Returns what was thrown as an error. */
+export function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
 }

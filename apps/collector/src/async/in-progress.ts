@@ -1,16 +1,14 @@
-/** How much may be in progress at once, and what is said to more. */
+/** Bounds of what is in progress, and the error for more. */
 export type InProgressLimits = {
   maxItems: number;
   maxBytes: number;
-  /** Makes the error for what would be too much. */
   refuse: () => Error;
 };
 
 /**
- * Bounds what is in progress at once, and so what waits for the same slow thing: past either limit more is refused
- * at once instead of waiting in memory. What comes while there is nothing else is always let in.
- * @returns Does a piece of work that holds so many bytes until it ends; rejects with the limits' error where it is
- *   not begun, and with what the work throws.
+ * Creates a limit on work in progress: past it more is rejected at once instead of waiting in memory. A single item is
+ * always admitted.
+ * @returns Runs work that holds `size` bytes; rejects with the limit's error, or what the work throws.
  */
 export function limitInProgress({ maxItems, maxBytes, refuse }: InProgressLimits) {
   let items = 0;

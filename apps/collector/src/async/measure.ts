@@ -1,18 +1,17 @@
-import { inTime } from './in-time.ts';
+import { inTime } from './wait.ts';
 
-/** How long a scrape waits for one measure: Prometheus gives up after 10 s, and then it has nothing at all. */
+/** How long a scrape waits for one measure; Prometheus gives up after 10 s. */
 const WAIT_MS = 2000;
 
-/** How old a measure may get that nothing newer has come after: so long Prometheus shows one that has ended. */
+/** How long an old value is shown; Prometheus shows one that has ended as long. */
 const KEPT_MS = 300_000;
 
 /**
- * Makes the `collect` of gauges whose value has to be asked for, of a database or a disk that may hang. A scrape
- * waits 2 s for it at most, so that the other metrics are served all the same: what comes later is shown from the
- * next scrape on, and until then what was there before, for five minutes. One is asked for at a time.
+ * Creates the `collect` of gauges whose value is read from a database or a disk that may hang. A scrape waits 2 s at
+ * most; a later value is shown by the next scrape, and the old one for five minutes until then.
  * @param options.show Sets the gauges.
- * @param options.forget Takes their values away, since nobody knows them any more.
- * @param options.onError Told where `read` fails.
+ * @param options.forget Removes their values.
+ * @param options.onError Called when `read` fails.
  * @param options.clock Milliseconds that only grow.
  */
 export function createMeasure<Value>(options: {

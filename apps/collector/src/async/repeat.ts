@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Does something at once and then after each interval, until the signal; an error ends nothing.
- * @param options.retryMs How long after an error it is tried again, where that is sooner.
+ * Does work at once and then after each interval, until the signal; an error does not end it.
+ * @param options.retryMs The interval after an error, where that is shorter.
  */
 export async function repeat(
   intervalMs: number,

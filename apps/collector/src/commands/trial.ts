@@ -2,8 +2,9 @@ import type { ModelCallEvent } from '@oselya/model';
 import { readConfig } from '../config.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { openModel } from '../model/open.ts';
-import { extractListing, extractionPrompt, refusalOf } from '../pipeline/extraction.ts';
-import { type Facts, mergeFacts } from '../pipeline/merge.ts';
+import { extractListing, extractionPrompt, rejectionOf } from '../pipeline/extraction.ts';
+import type { Facts } from '../pipeline/merge.ts';
+import { mergeFacts } from '../pipeline/merge.ts';
 
 /** A trial ends with its first failure, whose reason an open breaker would hide. */
 const MANY_FAILURES = 1_000_000;
@@ -55,7 +56,7 @@ export function openTrial(
     parallel: config.COLLECTOR_WORKERS,
     async read(payload, asked) {
       const extracted = await extractListing(model, payload, asked);
-      if (refusalOf(extracted) !== undefined) return { isListing: false, facts: {} };
+      if (rejectionOf(extracted) !== undefined) return { isListing: false, facts: {} };
       return { isListing: true, facts: mergeFacts(payload, extracted.extraction).facts };
     },
     async embed(text, signal) {

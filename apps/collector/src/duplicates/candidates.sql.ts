@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { COPY_BITS } from '../images/index.ts';
+import { COPY_BITS } from '../images/fingerprint.ts';
 import type { Compared } from './compared.ts';
 import { MAX_COMPARED_PICTURES } from './compared.sql.ts';
 import { AREA_RATIO, PRICE_RATIO } from './ratios.ts';

@@ -3,11 +3,11 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { Images } from '../images/index.ts';
+import type { Images } from '../images/images.ts';
 import type { Metrics } from '../metrics.ts';
 import { repeat } from '../async/repeat.ts';
 import { createFingerprintRounds } from './fingerprint-rounds.ts';
-import { outlastOutages } from '../queue/index.ts';
+
 import { updatePairs } from './update-pairs.ts';
 import { claimMarks, type Marked, returnMarks } from './marks.sql.ts';
 
@@ -80,12 +80,13 @@ export function startDuplicateSearch(deps: {
     }
   }
 
-  /** Gives back what was not looked at. An outage is waited for, until others may soon claim it anyway. */
+  /** Gives back what was not looked at; in an outage its lease expires. */
   async function giveBack(rest: readonly Marked[], leaseMs: number): Promise<void> {
     if (leaseMs <= 0) return;
-    const marks = rest.flatMap((marked) => marked.marks);
-    const patience = { leftMs: leaseMs / 2 };
-    await outlastOutages({ db, log }, () => returnMarks(db, marks), { signal, patience });
+    await returnMarks(
+      db,
+      rest.flatMap((marked) => marked.marks),
+    );
   }
 
   const failed = (error: unknown) => {

@@ -1,4 +1,4 @@
-import { COPY_BITS, hammingDistance } from '../images/index.ts';
+import { COPY_BITS, hammingDistance } from '../images/fingerprint.ts';
 import { normaliseText } from '../text.ts';
 import { isSameStreet, parseAddress } from './address.ts';
 import type { Compared, ComparedPicture } from './compared.ts';

@@ -1,4 +1,4 @@
-import type { Images } from '../images/index.ts';
+import type { Images } from '../images/images.ts';
 
 /** Pictures of one turn whose fingerprint is worked out: some 50 ms each. */
 const PICTURES = 16;

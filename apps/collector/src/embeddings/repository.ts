@@ -1,7 +1,7 @@
 import { retryConflicts, toVector } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { ModelUsage, Tables } from '../tables.ts';
-import { costWith } from '../queue/index.ts';
+import { costWith } from '../queue/transitions.ts';
 import { sha256 } from '../text.ts';
 import {
   EMBEDDED_COLUMNS,

@@ -5,7 +5,7 @@ import {
   ModelError,
   type ModelErrorCode,
 } from '@oselya/model';
-import { toError } from '../async/to-error.ts';
+import { toError } from '../async/group-commit.ts';
 import { shareTokens } from './share-tokens.ts';
 
 /** A text to embed, for somebody who may give it up and wants to know what it cost. */

@@ -1,68 +1,71 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { removeUnreferenced, type Scan, scanForUnreferenced } from './cleanup.sql.ts';
+import { decodeInTurn } from './decoding.ts';
+import { fingerprint } from './fingerprint.ts';
 import { findImages } from './repository.ts';
-import type { ImageStore, StoredFile } from './store/store.ts';
+import type { ImageStore } from './store.ts';
 
-/** How many pictures one statement looks at. */
+/** Images that one statement looks at. */
 const BATCH = 500;
 
 const DAY_MS = 24 * 3_600_000;
 
-/** With what hashes begin. */
+/** The first two digits of hashes. */
 const DIGITS = Array.from({ length: 256 }, (_, n) => n.toString(16).padStart(2, '0'));
 
 type Deps = { db: Kysely<Tables>; store: Pick<ImageStore, 'remove' | 'list'> };
 
-/** Which pictures are old enough to be removed, by when they were stored, and what ends the removal. */
-export type CleanupOptions = {
-  olderThanDays: number;
-  /** Ends it after the picture, or the scan of some of them, that is in progress. */
-  signal?: AbortSignal | undefined;
-};
+/** How long ago an image was stored to be removed, and the signal that ends the cleanup after the one in progress. */
+export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | undefined };
 
 /**
- * Removes pictures that no listing shows and that were stored more than so many days ago, with their
- * smaller copies: those that listings showed once, and those that a job stored which ended before it could
- * record them.
- *
- * A job may be about to record a picture that is removed here. Each is removed with its row locked, the
- * bytes before the row is gone for good: whoever records the picture meanwhile waits for that, and then
- * finds that its bytes are missing (see record.ts). What is recorded already is passed by.
+ * Removes images that no listing shows, with their thumbnails: those that listings showed once, and those of jobs that
+ * ended before they recorded them. Each is removed with its row locked, so that a job that records it meanwhile waits,
+ * finds that its bytes are missing, and stores it again.
  * @returns How many.
  * @throws What the store or the database throws; what was removed until then stays removed.
  */
 export async function cleanUpImages(deps: Deps, options: CleanupOptions): Promise<number> {
+  const { db, store } = deps;
   let removed = 0;
-  for await (const sha256 of findUnreferenced(deps, options)) {
-    if (options.signal?.aborted === true) return removed;
-    const { db, store } = deps;
-    if (await removeUnreferenced(db, sha256, () => store.remove(sha256))) removed += 1;
+  for (const find of [findRecorded, findUnrecorded]) {
+    for await (const sha256 of find(deps, options)) {
+      if (options.signal?.aborted === true) return removed;
+      if (await removeUnshown(db, sha256, () => store.remove(sha256))) removed += 1;
+    }
   }
   return removed;
 }
 
-async function* findUnreferenced(deps: Deps, options: CleanupOptions): AsyncGenerator<string> {
-  yield* recorded(deps, options);
-  yield* unrecorded(deps, options);
+/** Yields the hashes of rows that no listing shows. */
+async function* findRecorded({ db }: Deps, { olderThanDays, signal }: CleanupOptions) {
+  for (let after: string | undefined = ''; after !== undefined && signal?.aborted !== true;) {
+    const { rows }: { rows: { sha256: string; is_unshown: boolean }[] } = await sql<{
+      sha256: string;
+      is_unshown: boolean;
+    }>`
+      with examined as materialized (
+        select sha256, created_at from images where sha256 > ${after} order by sha256 limit ${BATCH})
+      select sha256,
+        created_at < now() - ${olderThanDays} * interval '1 day'
+          and not exists (select from listing_images where listing_images.sha256 = examined.sha256)
+          as is_unshown
+      from examined order by sha256`.execute(db);
+    for (const { sha256, is_unshown: isUnshown } of rows) if (isUnshown) yield sha256;
+    after = rows.at(-1)?.sha256;
+  }
 }
 
-async function* recorded({ db }: Deps, { olderThanDays, signal }: CleanupOptions) {
-  let scan: Scan | undefined;
-  do {
-    if (signal?.aborted === true) return;
-    scan = await scanForUnreferenced(db, { after: scan?.last ?? '', olderThanDays, limit: BATCH });
-    yield* scan?.unreferenced ?? [];
-  } while (scan !== undefined);
-}
-
-/** Bytes without a row. */
-async function* unrecorded({ db, store }: Deps, { olderThanDays, signal }: CleanupOptions) {
+/** Yields the hashes of stored bytes without a row. */
+async function* findUnrecorded({ db, store }: Deps, { olderThanDays, signal }: CleanupOptions) {
   const latest = Date.now() - olderThanDays * DAY_MS;
   for (const digits of DIGITS) {
     if (signal?.aborted === true) return;
     for await (const files of store.list(digits)) {
-      const known = await findImages(db, files.map(hashOf));
+      const known = await findImages(
+        db,
+        files.map(({ sha256 }) => sha256),
+      );
       for (const { sha256, storedAt } of files) {
         if (!known.has(sha256) && (await storedAt()).getTime() < latest) yield sha256;
       }
@@ -70,4 +73,86 @@ async function* unrecorded({ db, store }: Deps, { olderThanDays, signal }: Clean
   }
 }
 
-const hashOf = ({ sha256 }: StoredFile) => sha256;
+/**
+ * Removes the row of an image, and in the same transaction its bytes. One without a row gets one for that time. The
+ * connection is held while the store removes the bytes.
+ * @returns False where a listing shows the image by now, or is about to.
+ */
+function removeUnshown(
+  db: Kysely<Tables>,
+  sha256: string,
+  removeBytes: () => Promise<void>,
+): Promise<boolean> {
+  return db.transaction().execute(async (trx) => {
+    await trx
+      .insertInto('images')
+      .values({ sha256, media_type: '', width: 0, height: 0, bytes: 0 })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute();
+    // A reference that is not committed yet holds a lock on the row; a committed one is seen by the next statement.
+    const locked = await trx
+      .selectFrom('images')
+      .select('sha256')
+      .where('sha256', '=', sha256)
+      .forUpdate()
+      .skipLocked()
+      .executeTakeFirst();
+    if (locked === undefined) return false;
+    const deleted = await trx
+      .deleteFrom('images')
+      .where('sha256', '=', sha256)
+      .where((eb) =>
+        eb.not(
+          eb.exists(eb.selectFrom('listing_images').select('id').where('sha256', '=', sha256)),
+        ),
+      )
+      .executeTakeFirst();
+    if (deleted.numDeletedRows === 0n) return false;
+    await removeBytes();
+    return true;
+  });
+}
+
+/**
+ * Computes the fingerprints of images that were stored before there were any, in the order of their hashes. One that
+ * cannot be read stays without.
+ * @param options.after Where the last round ended; empty at first.
+ * @param options.onError Called with each image that cannot be read.
+ * @returns Where this round ended; undefined at the end.
+ */
+export async function fingerprintStored(
+  { db, store }: { db: Kysely<Tables>; store: Pick<ImageStore, 'read'> },
+  options: {
+    after: string;
+    limit: number;
+    signal: AbortSignal;
+    onError: (error: unknown, sha256: string) => void;
+  },
+): Promise<string | undefined> {
+  const { after, limit, signal, onError } = options;
+  const rows = await db
+    .selectFrom('images')
+    .select('sha256')
+    .where('fingerprint', 'is', null)
+    .where('sha256', '>', after)
+    .orderBy('sha256')
+    .limit(limit)
+    .execute();
+  for (const { sha256 } of rows) {
+    if (signal.aborted) return after;
+    const made = await decodeInTurn(async () => fingerprint(await store.read(sha256))).catch(
+      (error: unknown) => {
+        onError(error, sha256);
+        return undefined;
+      },
+    );
+    if (made === undefined) continue;
+    await db
+      .updateTable('images')
+      .set({ fingerprint: made })
+      .where('sha256', '=', sha256)
+      .where('fingerprint', 'is', null)
+      .execute();
+  }
+  return rows.at(-1)?.sha256;
+}

@@ -1,15 +1,17 @@
 import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
-import { decodeInTurn, MAX_PIXELS, OPTIONS } from './decoding.ts';
+import { decodeInTurn, MAX_PIXELS, SHARP_OPTIONS } from './decoding.ts';
 import { fingerprint } from './fingerprint.ts';
 import { ImageError } from './image-error.ts';
-import { detectMediaType, type MediaType } from './media-type.ts';
 
 /** The longest side of what the vision model sees. Specification 001, Limits. */
 export const VISION_SIDE = 1024;
 
-/** A picture that was read to its end; sides in pixels as it is seen, turned upright. */
-export type Picture = {
+/** The accepted types of images. Contract 4, Images. */
+export type MediaType = 'image/jpeg' | 'image/png' | 'image/webp' | 'image/avif' | 'image/gif';
+
+/** A decoded image; its sides in pixels are those of the upright image. */
+export type Decoded = {
   mediaType: MediaType;
   width: number;
   height: number;
@@ -18,61 +20,83 @@ export type Picture = {
 };
 
 /**
- * Reads a picture to its end when its turn comes, so that a broken one is found now and not by whoever
- * looks at it.
- * @throws ImageError where the content is none of the types, broken, or has more than 50 megapixels;
- *   what the file system throws, which says nothing of the picture.
+ * Decodes an image to its end, so that a broken one is found now.
+ * @throws ImageError for content that is of none of the types, broken, or larger than 50 megapixels; errors of the file
+ *   system, which say nothing of the image.
  */
-export function inspectPicture(path: string): Promise<Picture> {
-  return decodeInTurn(() => inspect(path));
-}
-
-async function inspect(path: string): Promise<Picture> {
-  // Read here and not by sharp, whose errors do not tell a broken picture from a file out of reach.
-  const content = await readFile(path);
-  const mediaType = detectMediaType(content);
-  if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
-  try {
-    const { autoOrient } = await sharp(content, OPTIONS).metadata();
-    // All lines are read for that.
-    return { mediaType, ...autoOrient, fingerprint: await fingerprint(content) };
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ImageError(
-      /pixel limit/i.test(reason)
-        ? `It has more than ${MAX_PIXELS / 1_000_000} megapixels`
-        : 'It is broken: it could not be decoded to its end',
-      { cause },
-    );
-  }
+export function inspectImage(path: string): Promise<Decoded> {
+  return decodeInTurn(async () => {
+    // sharp's own errors do not tell a broken image from a file that cannot be read.
+    const content = await readFile(path);
+    const mediaType = detectMediaType(content);
+    if (mediaType === undefined) throw new ImageError('It is no JPEG, PNG, WebP, AVIF or GIF');
+    try {
+      const { autoOrient } = await sharp(content, SHARP_OPTIONS).metadata();
+      return { mediaType, ...autoOrient, fingerprint: await fingerprint(content) };
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new ImageError(
+        /pixel limit/i.test(reason)
+          ? `It has more than ${MAX_PIXELS / 1_000_000} megapixels`
+          : 'It is broken: it could not be decoded to its end',
+        { cause },
+      );
+    }
+  });
 }
 
 /**
- * Within its turn: a JPEG of a picture, upright, on white, no side longer than `side` pixels, without its
- * metadata.
- * @throws ImageError where the content is broken: what is in the store was whole when it came; what sharp throws
- *   where it can be read after all, for want of memory or disk, which says nothing of the picture.
+ * Returns a JPEG of an image, upright, on white, no side longer than `side` pixels, without metadata. Call it within
+ * `decodeInTurn`.
+ * @throws ImageError where the content is broken; the error of sharp for want of memory or disk.
  */
 export async function toJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   try {
-    return await sharp(content, OPTIONS)
+    return await sharp(content, SHARP_OPTIONS)
       .autoOrient()
       .resize({ width: side, height: side, fit: 'inside', withoutEnlargement: true })
       .flatten({ background: 'white' })
       .jpeg({ quality: 85 })
       .toBuffer();
   } catch (cause) {
-    if (await isWhole(content)) throw cause;
+    const isWhole = await fingerprint(content).then(
+      () => true,
+      () => false,
+    );
+    if (isWhole) throw cause;
     throw new ImageError('It is broken in the image store: it could not be decoded to its end', {
       cause,
     });
   }
 }
 
-/** Whether all lines of a picture can be read. */
-function isWhole(content: Uint8Array): Promise<boolean> {
-  return fingerprint(content).then(
-    () => true,
-    () => false,
-  );
+/** So much of a file tells its type. */
+const START_BYTES = 256;
+
+/** Returns an image's type by its first bytes. Nothing else is decoded: SVG can refer to other files. */
+export function detectMediaType(content: Buffer): MediaType | undefined {
+  const start = content.toString('latin1', 0, START_BYTES);
+  if (start.startsWith('\xff\xd8\xff')) return 'image/jpeg';
+  if (start.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png';
+  if (/^GIF8[79]a/.test(start)) return 'image/gif';
+  if (/^RIFF[^]{4}WEBP/.test(start)) return 'image/webp';
+  if (start.startsWith('ftyp', 4) && isAvif(start.slice(8, content.readUInt32BE()))) {
+    return 'image/avif';
+  }
+  return undefined;
+}
+
+/** Tells whether AVIF is among the brands of an ISO media file, four characters each. */
+const isAvif = (brands: string): boolean => /^(?:[^]{4})*?avi[fs]/.test(brands);
+
+/** The size of the control image, in pixels. */
+export const CONTROL_SIZE = { width: 256, height: 256 } as const;
+
+let control: Buffer | undefined;
+
+/** Returns a plain grey JPEG, which no model has a reason to fail on. */
+export async function controlImage(): Promise<Buffer> {
+  const grey = { ...CONTROL_SIZE, channels: 3, background: 'grey' } as const;
+  control ??= await sharp({ create: grey }).jpeg().toBuffer();
+  return control;
 }

@@ -5,17 +5,16 @@ import sharp, { type SharpOptions } from 'sharp';
 export const MAX_PIXELS = 50_000_000;
 
 /**
- * Runs what unpacks a picture when its turn comes: jobs and upkeep share two turns, however many of them there
- * are. A picture takes up to some 200 MB meanwhile. Read the bytes within the turn, so that what waits holds
- * no memory. A turn must not wait for another one.
+ * Limits decoding to two images at once, over all jobs and upkeep: each takes up to some 200 MB. Read the bytes within
+ * it, so that waiting ones hold no memory, and do not nest it.
  */
 export const decodeInTurn = pLimit(2);
 
-/** The same for requests: a turn of their own, so that somebody who looks does not wait behind the jobs. */
+/** The limit of requests, which do not wait behind jobs. */
 export const decodeSoon = pLimit(1);
 
-/** Only the first frame of an animation is read; a file that ends early is an error, oddities are not. */
-export const OPTIONS: SharpOptions = {
+/** Reads the first frame of an animation; a file that ends early is an error, oddities are not. */
+export const SHARP_OPTIONS: SharpOptions = {
   limitInputPixels: MAX_PIXELS,
   pages: 1,
   failOn: 'truncated',

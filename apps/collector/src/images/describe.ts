@@ -1,72 +1,322 @@
-import { mapParallel } from '../async/map-parallel.ts';
-import { createDescribeOne, type DescribeDeps, descriptionPrompt } from './describe-one.ts';
-import { findOutdatedOf, findUndescribed, findUndescribedOf } from './descriptions.sql.ts';
-import { AT_ONCE, type ListingJob } from './listing-job.ts';
-import type { Asked } from './refusal.ts';
-import { createTrialTime } from './trials.ts';
+import type { Logger } from '@oselya/kit';
+import {
+  imageDescription,
+  type ModelCallEvent,
+  type ModelClient,
+  ModelError,
+  type ModelErrorCode,
+} from '@oselya/model';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { mapParallel } from '../async/map.ts';
+import type { DescribeError, Tables } from '../tables.ts';
+import { createOutageCounts } from '../model/outages.ts';
+import { readPrompt } from '../model/prompt.ts';
+import { heldClaim } from '../queue/fence.ts';
+import { type Fence, LeaseLostError } from '../queue/job.ts';
+import { cleanText, cutText, storableMessage } from '../text.ts';
+import { CONTROL_SIZE, controlImage, VISION_SIDE } from './decode.ts';
+import { ImageError } from './image-error.ts';
+import type { Thumbnails } from './thumbnails.ts';
+
+/** The work on one listing's images. */
+export type ListingJob = {
+  listingId: number;
+  fence: Fence;
+  signal: AbortSignal;
+  /** Called for each request to the model. */
+  observe?: (event: ModelCallEvent) => void;
+};
+
+/** Images of one listing that are fetched or described at once, and uploaded ones. Specification 001, Limits. */
+export const AT_ONCE = { remote: 3, uploaded: 1 } as const;
+
+/** The prompt; its version is recorded with every description. */
+export const descriptionPrompt = readPrompt('image-description.v2', import.meta.url);
+
+const MAX_DESCRIPTION = 2000;
+
+/** An image that failed in so many outages, each after the server had answered the control image, is recorded. */
+const MAX_OUTAGES = 3;
+/** The same for a rate limit, which may end by itself. */
+const MAX_LIMITED = 5;
+
+/** The code of an image that is gone from the store, or broken there. */
+const UNREADABLE = 'IMAGE_UNREADABLE';
+
+/** Statuses of a server that speaks of the request itself: malformed, too large, of an unsupported type. */
+const REQUEST_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
+
+/** Reasons that may pass with the settings, or once the store has the image again. */
+const PASSING: readonly string[] = [
+  'MODEL_RATE_LIMITED',
+  'MODEL_UNSUPPORTED',
+  UNREADABLE,
+] satisfies (ModelErrorCode | typeof UNREADABLE)[];
+
+/** The model and prompt that images are described with. */
+export type Asked = Pick<DescribeError, 'requested_model' | 'prompt_version'>;
+
+/** The parts of the model client that describe images. */
+export type Describer = Pick<ModelClient, 'generateObject' | 'visionModel'>;
+
+/** An image without a description. */
+type Undescribed = { sha256: string; width: number; height: number; name?: string | null };
 
 /**
- * Has the vision model describe stored pictures, each for all listings that have it. One that two listings
- * have at the same moment is described for both; the later description is kept. One that the model refuses, that
- * its server fails on while it answers others, or that cannot be decoded any more is recorded with its reason; every
- * other failure of the model propagates, as in all that uses it: then the next attempt goes on with those that are
- * left. Specification 001, Errors; Contract 4, Images; ADR 0017.
+ * Has the vision model describe stored images, each for all listings that show it. An image that is at fault is
+ * recorded with its reason; every other failure of the model propagates, and the next attempt goes on with the rest.
+ * Specification 001, Errors; Contract 4, Images; docs/adr/0031-images.md.
  */
 export type Describe = {
   /**
-   * Those of these pictures that nobody has described, but none that was refused when it was asked for with
-   * the same model and prompt.
-   * @param hints File name or address by hash.
-   * @param options.parallel How many at once.
-   * @param options.mayWait Whether a limit of the server may be waited for; nobody who sent a request waits so long.
+   * Describes those of the images that have no description, except those refused by the same model and prompt.
+   * @param names File name or address by hash.
+   * @param options.mayWait Whether the job may go back to the queue in an outage.
    * @throws ModelError, LeaseLostError, `signal.reason`.
    */
-  pictures(
+  images(
     job: ListingJob,
-    hints: ReadonlyMap<string, string>,
+    names: ReadonlyMap<string, string>,
     options: { parallel: number; mayWait: boolean },
   ): Promise<void>;
   /**
-   * All of a listing's pictures that have no description, refused ones too.
-   * @param options.outdated Those instead that are outdated: described by another model or prompt, or by none.
+   * Describes all of a listing's images that have no description, refused ones too.
+   * @param options.outdated Those instead that another model or prompt described, or none.
    * @returns How many.
    * @throws ModelError, LeaseLostError, `signal.reason`.
    */
   allOf(job: ListingJob, options?: { outdated: boolean }): Promise<number>;
-  /** What they are described with; nothing where no image is described (`MODEL_VISION=off`). */
+  /** Undefined where no image is described (`MODEL_VISION=off`). */
   readonly asked: Asked | undefined;
 };
 
-/** Makes the descriptions of a process: what it learns of a bad picture in one listing holds for all. */
-export function createDescribe(deps: DescribeDeps): Describe {
-  const { db, model } = deps;
-  if (model.visionModel === undefined) {
-    return { pictures: async () => {}, allOf: async () => 0, asked: undefined };
+/**
+ * Creates the descriptions of a process.
+ * @param deps.onUndescribed Called for each image that is recorded without a description.
+ */
+export function createDescribe(deps: {
+  db: Kysely<Tables>;
+  thumbnails: Thumbnails;
+  model: Describer;
+  log: Pick<Logger, 'warn'>;
+  onUndescribed: () => void;
+}): Describe {
+  const { db, thumbnails, model, log, onUndescribed } = deps;
+  const { visionModel } = model;
+  if (visionModel === undefined) {
+    return { images: async () => {}, allOf: async () => 0, asked: undefined };
   }
-  const asked = {
-    requested_model: model.visionModel,
-    prompt_version: descriptionPrompt.version,
-  };
-  const describeOne = createDescribeOne(deps, asked);
+  const asked = { requested_model: visionModel, prompt_version: descriptionPrompt.version };
+  const outages = createOutageCounts<string>();
+
+  function show({ signal, observe }: ListingJob, bytes: Uint8Array, data: object) {
+    signal.throwIfAborted();
+    return model.generateObject({
+      operation: imageDescription.schemaName,
+      ...imageDescription,
+      system: descriptionPrompt.text,
+      data,
+      image: { bytes, mediaType: 'image/jpeg' },
+      signal,
+      ...(observe && { observe }),
+    });
+  }
+
+  /** Shows an image on which the server has failed before: the control image first, which ends an outage. */
+  async function showControl(job: ListingJob): Promise<void> {
+    await show(job, await controlImage(), CONTROL_SIZE).catch((error: unknown) => {
+      // Whatever the model says of it, its server has answered.
+      if (!isOfImage(error)) throw error;
+    });
+  }
+
+  /** @throws ImageError, ModelError; one that is the image's fault is caught by the caller. */
+  async function ask(
+    job: ListingJob,
+    { sha256, width, height, name }: Undescribed,
+    mayWait: boolean,
+  ) {
+    const bytes = await thumbnails.make(sha256, VISION_SIDE);
+    for (;;) {
+      if (outages.has(sha256)) await showControl(job);
+      try {
+        const answer = await show(job, bytes, { hint: name ?? undefined, width, height });
+        outages.forget(sha256);
+        return answer;
+      } catch (error) {
+        if (!(error instanceof ModelError) || error.outage === undefined) throw error;
+        const isLimit = error.code === 'MODEL_RATE_LIMITED';
+        const count = outages.add(sha256, error.outage);
+        if (count >= (isLimit ? MAX_LIMITED : MAX_OUTAGES)) {
+          outages.forget(sha256);
+          throw causedByImage(error, count);
+        }
+        if (mayWait || isLimit) throw error;
+      }
+    }
+  }
+
+  async function describeOne(job: ListingJob, image: Undescribed, mayWait: boolean): Promise<void> {
+    const { listingId, fence, signal } = job;
+    const { sha256 } = image;
+    signal.throwIfAborted();
+    try {
+      const { value, model: describedBy } = await ask(job, image, mayWait);
+      await saveDescription(db, fence, {
+        ...value,
+        sha256,
+        description: cutText(cleanText(value.description), MAX_DESCRIPTION),
+        described_by: describedBy,
+        ...asked,
+      });
+    } catch (error) {
+      if (!(error instanceof ImageError || isOfImage(error))) throw error;
+      await saveFailure(db, fence, sha256, {
+        code: error instanceof ImageError ? UNREADABLE : error.code,
+        message: storableMessage(error.message),
+        ...asked,
+        failed_at: new Date().toISOString(),
+      });
+      onUndescribed();
+      log.warn(
+        { err: error, raw_id: fence.rawId, listing_id: listingId, sha256 },
+        'an image could not be described',
+      );
+    }
+  }
 
   return {
-    async pictures(job, hints, { parallel, mayWait }) {
-      const undescribed = await findUndescribed(db, [...hints.keys()], asked);
-      const trialJob = { ...job, mayBegin: createTrialTime(), mayWait };
-      await mapParallel(undescribed, parallel, (one) =>
-        describeOne(trialJob, one, hints.get(one.sha256)),
+    asked,
+    async images(job, names, { parallel, mayWait }) {
+      const undescribed = await findUndescribed(db, [...names.keys()], asked);
+      await mapParallel(undescribed, parallel, (image) =>
+        describeOne(job, { ...image, name: names.get(image.sha256) ?? null }, mayWait),
       );
     },
-    asked,
     async allOf(job, { outdated } = { outdated: false }) {
-      const undescribed = outdated
-        ? await findOutdatedOf(db, job.listingId, asked)
-        : await findUndescribedOf(db, job.listingId);
-      const trialJob = { ...job, mayBegin: createTrialTime(), mayWait: true };
-      await mapParallel(undescribed, AT_ONCE.remote, ({ url, ...one }) =>
-        describeOne(trialJob, one, url ?? undefined),
-      );
+      const images = selectImages(db, job.listingId);
+      const undescribed = await (
+        outdated ? images.where(isOutdated(asked)) : images.where('described_by', 'is', null)
+      ).execute();
+      await mapParallel(undescribed, AT_ONCE.remote, (image) => describeOne(job, image, true));
       return undescribed.length;
     },
   };
+}
+
+/** Marks a failure of the server that an image causes. */
+const CAUSED_BY_IMAGE = new WeakSet<ModelError>();
+
+function causedByImage(error: ModelError, count: number): ModelError {
+  const { code, message, status } = error;
+  const caused = new ModelError(
+    code,
+    `The model server failed on it ${count} times, though it answered another image in between: ${message}`,
+    { ...(status !== undefined && { status }), cause: error },
+  );
+  CAUSED_BY_IMAGE.add(caused);
+  return caused;
+}
+
+/** Tells whether a failure is of the one image that the model was shown. */
+function isOfImage(error: unknown): error is ModelError {
+  if (!(error instanceof ModelError)) return false;
+  const { code, status } = error;
+  return (
+    CAUSED_BY_IMAGE.has(error) ||
+    code === 'MODEL_REFUSED' ||
+    code === 'MODEL_INVALID_OUTPUT' ||
+    code === 'MODEL_TRUNCATED' ||
+    code === 'MODEL_UNSUPPORTED' ||
+    code === 'MODEL_INPUT_TOO_LARGE' ||
+    (code === 'MODEL_REJECTED' && REQUEST_STATUSES.has(status))
+  );
+}
+
+function findUndescribed(
+  db: Kysely<Tables>,
+  hashes: readonly string[],
+  asked: Asked,
+): Promise<Undescribed[]> {
+  if (hashes.length === 0) return Promise.resolve([]);
+  const failedWith = (key: keyof DescribeError) => sql<string | null>`describe_error ->> ${key}`;
+  return db
+    .selectFrom('images')
+    .select(['sha256', 'width', 'height'])
+    .where('sha256', 'in', hashes)
+    .where('described_by', 'is', null)
+    .where((eb) =>
+      eb.or([
+        eb(failedWith('requested_model'), 'is distinct from', asked.requested_model),
+        eb(failedWith('prompt_version'), 'is distinct from', asked.prompt_version),
+        eb(failedWith('code'), '=', UNREADABLE),
+      ]),
+    )
+    .execute();
+}
+
+function selectImages(db: Kysely<Tables>, listingId: number) {
+  return db
+    .selectFrom('listing_images')
+    .innerJoin('images', 'images.sha256', 'listing_images.sha256')
+    .distinctOn('images.sha256')
+    .select(['images.sha256', 'width', 'height', 'url as name'])
+    .where('listing_id', '=', listingId)
+    .orderBy('images.sha256')
+    .orderBy('position');
+}
+
+/**
+ * Tells whether a row of `images` was described by another prompt or model, or not at all. One that this model and
+ * prompt failed on is not outdated, unless the reason may pass.
+ */
+export function isOutdated(asked: Asked): RawBuilder<boolean> {
+  const { requested_model: model, prompt_version: version } = asked;
+  return sql<boolean>`(
+    (images.prompt_version is distinct from ${version}
+      or coalesce(images.requested_model, images.described_by) is distinct from ${model})
+    and not coalesce(images.describe_error @> ${JSON.stringify({ requested_model: model, prompt_version: version })}::jsonb
+      and images.describe_error ->> 'code' <> all (${PASSING}::text[]), false))`;
+}
+
+/** @throws LeaseLostError */
+async function saveDescription(
+  db: Kysely<Tables>,
+  fence: Fence,
+  image: {
+    sha256: string;
+    description: string;
+    room_type: string;
+    quality: string;
+    described_by: string;
+    prompt_version: string;
+    requested_model: string;
+  },
+): Promise<void> {
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(fence)}),
+    written as (
+      update images set description = ${image.description}, room_type = ${image.room_type},
+        quality = ${image.quality}, described_by = ${image.described_by},
+        prompt_version = ${image.prompt_version}, requested_model = ${image.requested_model},
+        describe_error = null
+      from claim where sha256 = ${image.sha256})
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
+}
+
+/** Records why an image has no description, unless another job has described it meanwhile. @throws LeaseLostError */
+async function saveFailure(
+  db: Kysely<Tables>,
+  fence: Fence,
+  sha256: string,
+  error: DescribeError,
+): Promise<void> {
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(fence)}),
+    written as (
+      update images set describe_error = ${JSON.stringify(error)}::jsonb
+      from claim where sha256 = ${sha256} and ${isOutdated(error)})
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
 }

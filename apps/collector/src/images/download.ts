@@ -10,18 +10,18 @@ import { parseRetryAfter } from '@oselya/kit/retry-after';
 import { MEBIBYTE } from '../schemas.ts';
 import { type Answer, FetchError, firstOf, type SafeFetch } from '../safe-fetch/index.ts';
 import { ImageError } from './image-error.ts';
-import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary-file.ts';
+import { MAX_IMAGE_BYTES, saveTemporary, type TemporaryFile } from './temporary.ts';
 
 /** Contract 4, Images; Specification 001, Limits. */
 export const DOWNLOAD_LIMITS = {
-  /** Bytes of one picture, after decompression. */
+  /** Bytes of one image, after decompression. */
   bytes: MAX_IMAGE_BYTES,
   attempts: 3,
   /** Before the second attempt; doubled before each further one. */
   retryDelayMs: 500,
-  /** All attempts for one picture together. */
+  /** All attempts for one image together. */
   totalMs: 120_000,
-  /** After so long no further picture of a listing is begun; those that are left are asked for another time. */
+  /** After so long no further image of a listing is fetched; the rest is retried later. */
   listingMs: 300_000,
 };
 
@@ -29,17 +29,16 @@ export const DOWNLOAD_LIMITS = {
 export type DownloadLimits = typeof DOWNLOAD_LIMITS;
 
 /**
- * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx
- * are tried again, not before the time that the host names in `Retry-After`; where that is too late for
- * this time, it is left to whoever asks again. Whatever happens, no file stays behind a failure.
- * @throws ImageError where the picture cannot be had; `signal.reason` when aborted; anything else is a
- *   failure of this machine, such as a full disk.
+ * Fetches an address into a temporary file, hashing it on the way. Network failures, 408, 429 and 5xx are retried, not
+ * before the time that the host names in `Retry-After`. No file stays behind a failure.
+ * @throws ImageError where the image is not available; `signal.reason`; anything else is a failure of this machine,
+ *   such as a full disk.
  */
 export type Download = (url: string, signal: AbortSignal) => Promise<TemporaryFile>;
 
 /**
- * Makes the function over what fetches, which has checked each address. Tests set lower limits.
- * @param folder Gives where temporary files go.
+ * Creates the function over a fetch that checks each address.
+ * @param options.folder Returns where temporary files go.
  */
 export function createDownload(options: {
   fetch: SafeFetch;
@@ -83,11 +82,8 @@ export function createDownload(options: {
     } catch (error) {
       signal.throwIfAborted();
       if (!deadline.aborted) throw error;
-      throw new ImageError(`It took longer than ${limits.totalMs / 1000} s to fetch`, {
-        retryable: true,
-        isTimeout: true,
-        cause: error,
-      });
+      const reason = `It took longer than ${limits.totalMs / 1000} s to fetch`;
+      throw new ImageError(reason, { retryable: true, cause: error });
     }
   };
 }
@@ -106,7 +102,7 @@ function tooLarge(maxBytes: number): ImageError {
   return new ImageError(`It is larger than ${maxBytes / MEBIBYTE} MB`);
 }
 
-/** The decoded bytes; what the network or the sender did wrong becomes an ImageError. */
+/** Yields the decoded bytes; a fault of the network or the sender becomes an ImageError. */
 async function* received(answer: Answer, signal: AbortSignal): AsyncGenerator<Buffer> {
   const chunks = decoded(answer)[Symbol.asyncIterator]();
   for (;;) {
@@ -115,14 +111,6 @@ async function* received(answer: Answer, signal: AbortSignal): AsyncGenerator<Bu
     yield next.value;
   }
 }
-
-/** With which codes a host is said to be silent, by the client or by the operating system. */
-const TIMEOUTS: ReadonlySet<string> = new Set([
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
-  'UND_ERR_BODY_TIMEOUT',
-  'ETIMEDOUT',
-]);
 
 async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   try {
@@ -134,12 +122,7 @@ async function fromNetwork<T>(work: Promise<T>, signal: AbortSignal): Promise<T>
     }
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     const reason = typeof code === 'string' ? code : 'the answer is no HTTP';
-    const isTimeout = TIMEOUTS.has(reason);
-    throw new ImageError(`It could not be fetched (${reason})`, {
-      retryable: true,
-      isTimeout,
-      cause,
-    });
+    throw new ImageError(`It could not be fetched (${reason})`, { retryable: true, cause });
   }
 }
 
@@ -151,7 +134,7 @@ const DECODERS = new Map<string, () => NodeJS.ReadWriteStream & Readable>([
   ['zstd', createZstdDecompress],
 ]);
 
-/** Pictures are asked for as they are; a server that compresses all the same is undone here. */
+/** Decompresses the body: some servers compress although they are asked not to. */
 function decoded({ headers, body }: Answer): Readable {
   const encoding = firstOf(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity') return body;

@@ -1,54 +1,72 @@
+import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
-import { mapParallel } from '../async/map-parallel.ts';
+import { mapParallel } from '../async/map.ts';
 import type { Tables } from '../tables.ts';
-import type { Disk } from '../disk/disk.ts';
+import type { Disk } from '../disk.ts';
 import type { SafeFetch } from '../safe-fetch/index.ts';
-import { cleanUpImages, type CleanupOptions } from './cleanup.ts';
-import { createDescribe, type Describe } from './describe.ts';
-import type { Describer } from './describe-one.ts';
+import { cleanUpImages, type CleanupOptions, fingerprintStored } from './cleanup.ts';
+import { inspectImage } from './decode.ts';
+import {
+  AT_ONCE,
+  createDescribe,
+  type Describe,
+  type Describer,
+  type ListingJob,
+} from './describe.ts';
 import { createDownload, DOWNLOAD_LIMITS, type DownloadLimits } from './download.ts';
-import { fingerprintStored } from './fingerprint-stored.ts';
-import { createGather } from './gather.ts';
-import { AT_ONCE, type ListingJob } from './listing-job.ts';
-import type { ListingPicture, Result } from './listing-picture.ts';
-import type { ImageEvent, ImageOutcome } from './outcome.ts';
-import { createPatience } from './patience.ts';
-import { createRecordPictures } from './record.ts';
-import { findFetched, findImages, type StoredImage, takeDue } from './repository.ts';
-import type { StoreState } from './store/outage.ts';
-import type { ImageStore } from './store/store.ts';
-import type { UploadedFile } from './temporary-file.ts';
+import { ImageError, retryTime } from './image-error.ts';
+import {
+  findFetched,
+  findImages,
+  findStoredBefore,
+  type ImageOutcome,
+  type Miss,
+  missOf,
+  replaceImages,
+  type StoredImage,
+} from './repository.ts';
+import type { ImageStore, StoreState } from './store.ts';
+import type { TemporaryFile, UploadedFile } from './temporary.ts';
 import { createThumbnails } from './thumbnails.ts';
 
-/** A picture to be sent. */
+/** How often the images of a listing are gathered: again only where one was removed meanwhile. */
+const MAX_ROUNDS = 3;
+
+/**
+ * The outcome of an image for metrics: new bytes, known ones, an address that was not fetched again, a bad image, and a
+ * stored one that could not be described.
+ */
+export type ImageEvent = 'stored' | 'duplicate' | 'reused' | 'failed' | 'undescribed';
+
+/** An image to be sent. */
 export type OpenImage = { mediaType: string; content: Readable | Buffer };
 
-/** The pictures of listings, for the stages of the pipeline, the API, the upkeep and the commands. */
+/** Stored bytes, or the reason why an image cannot be used. */
+type Result = { image: StoredImage; isReused?: boolean } | Miss;
+
+/** An image of a listing: its address, null for an upload, and its address or file name. */
+type ListingImage = { url: string | null; name: string; result: Result };
+
+/** The images of listings. */
 export type Images = {
   /**
-   * Fetches, stores and describes the pictures of a listing, which then has these and no others. An
-   * address that the listing had before is not fetched again. A picture that cannot be used is recorded
-   * with its reason. Contract 4, Images.
-   * @throws LeaseLostError, ModelError (see `Describe`), StoreOutageError, ProblemError `disk_low`,
-   *   `signal.reason`.
+   * Fetches, stores and describes the images of a listing, which then has these and no others. An address that the
+   * listing had before is not fetched again. An image that cannot be used is recorded with its reason. Contract 4,
+   * Images.
+   * @throws LeaseLostError, ModelError (see `Describe`), StoreOutageError, ProblemError `disk_low`, `signal.reason`.
    */
   processRemote(
     job: ListingJob & {
       urls: readonly string[];
-      /** Which of the addresses that failed before are asked again; each, unless told. */
-      mayAsk?: ReadonlySet<string> | undefined;
+      /** Whether addresses that failed before are asked again only once they are due. */
+      onlyDue?: boolean | undefined;
     },
   ): Promise<ImageOutcome[]>;
   /**
-   * For a payload that names the addresses which the listing has: takes those that failed and may be asked
-   * again by now. Its next attempt gets them too, unless `processRemote` has recorded what became of them.
-   */
-  takeDue(job: Pick<ListingJob, 'listingId' | 'fence'>): Promise<ReadonlySet<string>>;
-  /**
-   * The same with uploaded files, stored one after another and then described one after another. The files
-   * stay: whoever received them removes them. Specification 001, Behaviour rules, 3, and Limits.
+   * Does the same with uploaded files, one after another; their owner removes them. Specification 001, Behaviour
+   * rules, 3, and Limits.
    */
   processUploaded(job: ListingJob & { files: readonly UploadedFile[] }): Promise<ImageOutcome[]>;
   /** See `Describe.allOf`. */
@@ -61,76 +79,89 @@ export type Images = {
   ): ReturnType<typeof fingerprintStored>;
   /** See `cleanUpImages`. */
   cleanUp(options: CleanupOptions): Promise<number>;
-  /** Whether there are stored bytes with this hash. */
+  /** Tells whether there are stored bytes with this hash. */
   has(sha256: string): Promise<boolean>;
   /**
    * Opens stored bytes as they came, or as a JPEG with no side longer than `side` pixels.
    * @returns Undefined for an unknown hash.
-   * @throws ProblemError `unavailable` where too many wait for a smaller copy; StoreOutageError.
+   * @throws ProblemError `unavailable` where too many wait for a thumbnail; StoreOutageError.
    */
   open(sha256: string, side?: number): Promise<OpenImage | undefined>;
 };
 
-/** What the service works with. Contract 4, Images. */
+/** The dependencies of images. Contract 4, Images. */
 export type ImagesOptions = {
   db: Kysely<Tables>;
   store: ImageStore;
   storeState: Pick<StoreState, 'toOutage'>;
-  /** Gives where temporary files go. */
+  /** Returns the folder of temporary files. */
   temporary: () => string;
   disk: Disk;
   fetch: SafeFetch;
   model: Describer;
-  /** The deadline of one call to the model. */
-  modelTimeoutMs: number;
-  /** How long a picture that met a limit of the model's server waits at least; a minute unless told. */
-  limitPauseMs?: number | undefined;
   log: Pick<Logger, 'warn'>;
-  /** Told of what failed without doing harm. */
-  onError: (error: unknown) => void;
   observe?: (event: ImageEvent) => void;
   limits?: Partial<DownloadLimits>;
 };
 
 /**
- * The pictures of listings. No connection of the database is held during a download, a model call or an access
- * to the store, but while a picture is removed (see `removeUnreferenced`).
+ * Creates the images of a process. No database connection is held during a download, a call to the model or to the
+ * store, except while an image is removed (see cleanup.ts).
  */
 export function createImages(options: ImagesOptions): Images {
   const { db, store, storeState, temporary, disk, fetch, model, log, limits } = options;
-  const { modelTimeoutMs, limitPauseMs, onError, observe = () => undefined } = options;
+  const { observe = () => undefined } = options;
   const { listingMs } = { ...DOWNLOAD_LIMITS, ...limits };
-  const thumbnails = createThumbnails(store, onError);
+  const thumbnails = createThumbnails(store, (error) =>
+    log.warn({ err: error }, 'a thumbnail could not be stored'),
+  );
   const download = createDownload({ fetch, folder: temporary, limits });
-  const gather = createGather({ store, storeState, disk, download });
-  const describe = createDescribe({
-    db,
-    thumbnails,
-    model,
-    modelTimeoutMs,
-    limitPauseMs,
-    log,
-    observe,
-  });
-  const record = createRecordPictures({ db, store, describe, observe });
+  const onUndescribed = () => observe('undescribed');
+  const describe = createDescribe({ db, thumbnails, model, log, onUndescribed });
 
-  /** Gives what an address gave before, where it is still there, or else asks it. */
+  /** Stores a file's bytes. The failure of this machine on the way counts as one of the store. */
+  async function keep({ path, sha256, bytes }: TemporaryFile): Promise<StoredImage> {
+    const { mediaType, ...seen } = await inspectImage(path);
+    await store.put(sha256, path);
+    return { sha256, media_type: mediaType, bytes, ...seen };
+  }
+
+  async function fetchOne(url: string, signal: AbortSignal): Promise<StoredImage> {
+    try {
+      await disk.need();
+      const file = await download(url, signal);
+      try {
+        return await keep(file);
+      } finally {
+        await rm(file.path, { force: true });
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof ImageError ? error : storeState.toOutage(error);
+    }
+  }
+
   async function gatherRemote(
     { listingId, signal }: ListingJob,
     urls: readonly string[],
-    mayAsk: ReadonlySet<string>,
-  ): Promise<ListingPicture[]> {
-    const fetched = await findFetched(db, listingId);
-    const known = await findImages(db, [...fetched.hashes.values()]);
+    onlyDue: boolean,
+  ): Promise<ListingImage[]> {
+    const { hashes, misses } = await findFetched(db, listingId);
+    const known = await findImages(db, [...hashes.values()]);
+    const endsAt = performance.now() + listingMs;
+    const isDue = ({ retry_at: at }: Miss) => at !== undefined && Date.parse(at) <= Date.now();
     const unique = [...new Set(urls)];
-    const patience = createPatience(listingMs);
     const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
       signal.throwIfAborted();
-      const image = known.get(fetched.hashes.get(url) ?? '');
+      const image = known.get(hashes.get(url) ?? '');
       if (image !== undefined && (await store.has(image.sha256))) return { image, isReused: true };
-      const miss = fetched.misses.get(url);
-      if (miss !== undefined && !mayAsk.has(url)) return miss;
-      return gather.fetch(url, { signal, patience });
+      const miss = misses.get(url);
+      if (miss !== undefined && onlyDue && !isDue(miss)) return miss;
+      if (performance.now() >= endsAt) {
+        const late = new ImageError('The images before it took too long', { retryable: true });
+        return missOf(late.message, retryTime(late));
+      }
+      return unlessBad(fetchOne(url, signal));
     });
     const byUrl = new Map(unique.map((url, index) => [url, results[index]]));
     return urls.flatMap((url) => {
@@ -139,35 +170,54 @@ export function createImages(options: ImagesOptions): Images {
     });
   }
 
+  /**
+   * Records the images of a listing, and has the new ones described. One that a cleanup removed before it was recorded
+   * is gathered again.
+   */
+  async function record(
+    job: ListingJob,
+    gather: () => Promise<readonly ListingImage[]>,
+    areUploads: boolean,
+  ): Promise<ImageOutcome[]> {
+    const { listingId, fence } = job;
+    const parallel = areUploads ? AT_ONCE.uploaded : AT_ONCE.remote;
+    for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+      const images = await gather();
+      const stored = images.flatMap(({ result }) => ('image' in result ? [result.image] : []));
+      const hashes = [...new Set(stored.map(({ sha256 }) => sha256))];
+      const outcomes = toOutcomes(images, await findStoredBefore(db, hashes, fence));
+      await replaceImages(db, { listingId, outcomes, stored, fence, areUploads });
+      const found = await mapParallel(hashes, parallel, (sha256) => store.has(sha256));
+      if (!found.every(Boolean)) continue;
+      for (const [index, outcome] of outcomes.entries()) observe(eventOf(outcome, images[index]));
+      await describe.images(job, namesOf(images), { parallel, mayWait: !areUploads });
+      return outcomes;
+    }
+    throw new Error('Images were removed again and again while they were recorded');
+  }
+
   async function findStored(sha256: string): Promise<StoredImage | undefined> {
     const image = (await findImages(db, [sha256])).get(sha256);
     return image !== undefined && (await store.has(sha256)) ? image : undefined;
   }
 
   return {
-    processRemote({ urls, mayAsk = new Set(urls), ...job }) {
-      return record(job, () => gatherRemote(job, urls, mayAsk), { cameAlong: false });
-    },
-
-    takeDue: ({ listingId, fence }) => takeDue(db, listingId, fence),
+    processRemote: ({ urls, onlyDue = false, ...job }) =>
+      record(job, () => gatherRemote(job, urls, onlyDue), false),
 
     processUploaded({ files, ...job }) {
-      const gatherFiles = () =>
-        mapParallel(files, AT_ONCE.uploaded, async (file): Promise<ListingPicture> => {
+      const gather = () =>
+        mapParallel(files, AT_ONCE.uploaded, async (file): Promise<ListingImage> => {
           job.signal.throwIfAborted();
-          return { url: null, name: file.name, result: await gather.keep(file) };
+          return { url: null, name: file.name, result: await unlessBad(keep(file)) };
         });
-      return record(job, gatherFiles, { cameAlong: true });
+      return record(job, gather, true);
     },
 
     describeAll: (job, choice) => describe.allOf(job, choice),
-
     describedWith: describe.asked,
-
-    fingerprintStored: (turn) => fingerprintStored({ db, store }, turn),
-
-    cleanUp: (turn) => cleanUpImages({ db, store }, turn),
-
+    fingerprintStored: (round) => fingerprintStored({ db, store }, round),
+    cleanUp: (cleanup) => cleanUpImages({ db, store }, cleanup),
     has: async (sha256) => (await findStored(sha256)) !== undefined,
 
     async open(sha256, side) {
@@ -179,4 +229,40 @@ export function createImages(options: ImagesOptions): Images {
       return { mediaType: 'image/jpeg', content: await thumbnails.makeSoon(sha256, side) };
     },
   };
+}
+
+async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
+  try {
+    return { image: await work };
+  } catch (error) {
+    if (!(error instanceof ImageError)) throw error;
+    return missOf(error.message, retryTime(error));
+  }
+}
+
+/** @param before Hashes of images that were stored before. */
+function toOutcomes(images: readonly ListingImage[], before: ReadonlySet<string>): ImageOutcome[] {
+  const known = new Set(before);
+  return images.map(({ url, result }, position) => {
+    if ('error' in result) return { position, url, ...result };
+    const { sha256, width, height } = result.image;
+    const duplicate = known.has(sha256);
+    known.add(sha256);
+    return { position, url, sha256, width, height, duplicate };
+  });
+}
+
+function eventOf(outcome: ImageOutcome, image: ListingImage | undefined): ImageEvent {
+  if ('error' in outcome) return 'failed';
+  if (image !== undefined && 'image' in image.result && image.result.isReused) return 'reused';
+  return outcome.duplicate ? 'duplicate' : 'stored';
+}
+
+/** Returns the names of images by hash: equal bytes go by their first name. */
+function namesOf(images: readonly ListingImage[]): Map<string, string> {
+  return new Map(
+    images
+      .toReversed()
+      .flatMap(({ name, result }) => ('image' in result ? [[result.image.sha256, name]] : [])),
+  );
 }

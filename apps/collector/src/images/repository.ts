@@ -1,8 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Tables } from '../tables.ts';
-import { type Fence, heldListing, LeaseLostError, SupersededError } from '../queue/index.ts';
-import type { ImageOutcome, Miss } from './outcome.ts';
-import { RETRY_AFTER_MS } from './retry-time.ts';
+import type { Tables, UploadOutcome } from '../tables.ts';
+import { heldListing } from '../queue/fence.ts';
+import { type Fence, LeaseLostError, SupersededError } from '../queue/job.ts';
 
 /** The facts of stored bytes. */
 export type StoredImage = {
@@ -11,11 +10,17 @@ export type StoredImage = {
   width: number;
   height: number;
   bytes: number;
-  /** See `fingerprint`; missing where it is stored already, or not worked out yet. */
+  /** See `fingerprint`; missing where it is stored already, or not computed yet. */
   fingerprint?: string;
 };
 
-/** The facts of the bytes with these hashes, by hash; unknown ones are missing. */
+/** Why an address gave no image, and from when on it may be asked again (RFC 3339); never, where that is missing. */
+export type Miss = { error: string; retry_at?: string };
+
+/** The result of one image of a listing. */
+export type ImageOutcome = { position: number; url: string | null } & (UploadOutcome | Miss);
+
+/** Returns the facts of the bytes with these hashes, by hash; unknown ones are missing. */
 export async function findImages(
   db: Kysely<Tables>,
   hashes: readonly string[],
@@ -29,39 +34,9 @@ export async function findImages(
   return new Map(rows.map((row) => [row.sha256, row]));
 }
 
-/** The hashes of stored bytes whose fingerprint is not worked out yet: those after one, in their order. */
-export async function listWithoutFingerprint(
-  db: Kysely<Tables>,
-  { after, limit }: { after: string; limit: number },
-): Promise<string[]> {
-  const rows = await db
-    .selectFrom('images')
-    .select('sha256')
-    .where('fingerprint', 'is', null)
-    .where('sha256', '>', after)
-    .orderBy('sha256')
-    .limit(limit)
-    .execute();
-  return rows.map(({ sha256 }) => sha256);
-}
-
-/** Adds the fingerprint of stored bytes, unless they have got one meanwhile. */
-export async function addFingerprint(
-  db: Kysely<Tables>,
-  sha256: string,
-  fingerprint: string,
-): Promise<void> {
-  await db
-    .updateTable('images')
-    .set({ fingerprint })
-    .where('sha256', '=', sha256)
-    .where('fingerprint', 'is', null)
-    .execute();
-}
-
 /**
- * Which of these hashes were stored before a job's record was claimed: not those that the job stored itself, be
- * it when its stage was tried before. A record in progress was last changed when it was claimed.
+ * Returns which of these hashes were stored before a job's record was claimed; a record in progress was last changed
+ * then. What the job stored itself, in an earlier try of its stage, is not among them.
  */
 export async function findStoredBefore(
   db: Kysely<Tables>,
@@ -79,7 +54,7 @@ export async function findStoredBefore(
   return new Set(rows.map(({ sha256 }) => sha256));
 }
 
-/** What the addresses of a listing's pictures gave the last time: a hash, or a reason, by address. */
+/** Returns what the addresses of a listing's images gave the last time: a hash or a reason, by address. */
 export async function findFetched(
   db: Kysely<Tables>,
   listingId: number,
@@ -99,42 +74,15 @@ export async function findFetched(
   return { hashes, misses };
 }
 
-/**
- * A row's reason as callers get it.
- * @param retryAt From when on the address may be asked again.
- */
+/** Returns a miss as callers get it. */
 export function missOf(error: string, retryAt: Date | null): Miss {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }
 
 /**
- * Takes the addresses of a listing's pictures that may be asked again by now: no other payload gets them before
- * `RETRY_AFTER_MS` are over, whatever becomes of them here. Until that is recorded (see `replaceImages`) they are
- * this payload's: an attempt after a kill, a stop or a full disk gets them too. A payload that is superseded
- * meanwhile leaves its id there, which is of use to nobody, until the next payload's pictures replace the rows.
- * @returns None where the claim is lost, or the listing was made from a newer payload meanwhile.
- */
-export async function takeDue(
-  db: Kysely<Tables>,
-  listingId: number,
-  fence: Fence,
-): Promise<Set<string>> {
-  const { rows } = await sql<{ url: string }>`
-    with claim as materialized (${heldListing(fence)})
-    update listing_images set turn_raw_id = ${fence.rawId},
-      retry_at = now() + ${RETRY_AFTER_MS} * interval '1 millisecond'
-    from claim
-    where claim.is_current and listing_id = ${listingId}
-      and (retry_at <= now() or turn_raw_id = ${fence.rawId})
-    returning url`.execute(db);
-  return new Set(rows.map(({ url }) => url));
-}
-
-/**
- * Replaces the pictures of a listing, all at once. What became of pictures that came along with the
- * payload is kept with its record too: the listing's may be others by the time it is asked for.
- * @throws LeaseLostError where the claim is no longer held, SupersededError where the listing was made
- *   from a newer payload meanwhile; then nothing changed.
+ * Replaces the images of a listing, all at once. The outcomes of uploaded images are kept with the payload's record
+ * too: the listing's may be others by the time they are asked for.
+ * @throws LeaseLostError; SupersededError where a newer payload made the listing meanwhile. Then nothing changed.
  */
 export async function replaceImages(
   db: Kysely<Tables>,
@@ -143,16 +91,15 @@ export async function replaceImages(
     outcomes: readonly ImageOutcome[];
     stored: readonly StoredImage[];
     fence: Fence;
-    /** Whether the pictures came along with the payload. */
-    cameAlong?: boolean;
+    areUploads?: boolean;
   },
 ): Promise<void> {
-  const { listingId, outcomes, stored, fence, cameAlong = false } = change;
+  const { listingId, outcomes, stored, fence, areUploads = false } = change;
   await db.transaction().execute(async (trx) => {
     const [claim] = (await heldListing(fence).execute(trx)).rows;
     if (claim === undefined) throw new LeaseLostError(fence);
     if (!claim.is_current) throw new SupersededError(fence);
-    // Those that are there are not changed, but locked until the listing shows them: a clean-up passes them.
+    // Known images are not changed, but locked until the listing shows them, so that a cleanup passes them.
     await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
       select distinct on (sha256) * from jsonb_to_recordset(${JSON.stringify(stored)}::jsonb)
         as image (sha256 text, media_type text, width integer, height integer, bytes bigint,
@@ -165,7 +112,7 @@ export async function replaceImages(
         as image (position integer, url text, sha256 text, error text, retry_at timestamptz)`.execute(
       trx,
     );
-    if (cameAlong) {
+    if (areUploads) {
       const uploads = JSON.stringify(
         outcomes.map(({ position: _position, url: _url, ...upload }) => upload),
       );

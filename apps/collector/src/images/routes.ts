@@ -3,13 +3,13 @@ import fresh from 'fresh';
 import { Type } from 'typebox';
 import { problem, problemAnswers } from '../errors.ts';
 import type { Images, OpenImage } from './images.ts';
-import { SIDES } from './store/store.ts';
+import { SIDES } from './store.ts';
 
 const params = Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) });
 
 const querystring = Type.Object(
   {
-    // Two sizes and no others: a caller who may choose any could fill caches with thousands.
+    // Two sizes only: arbitrary ones would fill caches.
     size: Type.Optional(
       Type.Union([Type.Literal(SIDES[0]), Type.Literal(SIDES[1])], {
         description: 'Longest side in pixels of a JPEG; without it the bytes come as they are.',
@@ -21,10 +21,7 @@ const querystring = Type.Object(
 
 const bytes = Type.Unsafe<OpenImage['content']>(Type.String({ format: 'binary' }));
 
-/**
- * `GET /images/{sha256}`. What is behind a hash never changes, so it may be kept for ever. Contract 4,
- * Images.
- */
+/** Registers `GET /images/{sha256}`. The content of a hash never changes, so it may be cached for ever. Contract 4, Images. */
 export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): void {
   app.get(
     '/images/:sha256',
@@ -32,15 +29,14 @@ export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): 
       config: { scope: 'search' },
       schema: {
         tags: ['images'],
-        summary: "A picture's bytes, or a smaller copy",
+        summary: "An image's bytes, or a smaller copy",
         params,
         querystring,
         response: {
           200: {
-            description: 'The picture',
+            description: 'The image',
             content: { 'image/*': { schema: bytes } },
           },
-          // Nothing is sent, not even the four letters of null: their length would be the picture's.
           304: Type.Unsafe<undefined>(
             Type.Null({ description: 'The copy that the caller has is good' }),
           ),
@@ -52,18 +48,16 @@ export function imageRoutes(app: Server, images: Pick<Images, 'has' | 'open'>): 
       const { sha256 } = request.params;
       const { size } = request.query;
       const etag = size === undefined ? `"${sha256}"` : `"${sha256}-${size}"`;
-      // What needs a key must not be handed out by a cache that knows no keys.
+      // A shared cache must not serve what needs a key.
       const audience = request.apiKey === null ? 'public' : 'private';
-      // Of both answers: a cache keeps what it has by what the 304 says (RFC 9110 15.4.5).
+      // Sent with a 304 too (RFC 9110 15.4.5).
       const headers = {
         'cache-control': `${audience}, max-age=31536000, immutable`,
         etag,
         'x-content-type-options': 'nosniff',
       };
-      // The hash is of the content: whoever has something under its tag has the right thing, where there is any.
-      // With these the time of a copy says nothing (RFC 9110 13.1.2 and 13.1.3).
-      const { 'if-none-match': known, 'cache-control': wish } = request.headers;
-      const isKnown = fresh({ 'if-none-match': known, 'cache-control': wish }, headers);
+      const { 'if-none-match': known, 'cache-control': cacheControl } = request.headers;
+      const isKnown = fresh({ 'if-none-match': known, 'cache-control': cacheControl }, headers);
       if (isKnown && (await images.has(sha256))) {
         return reply.headers(headers).status(304).send(undefined);
       }

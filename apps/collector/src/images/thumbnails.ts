@@ -3,64 +3,55 @@ import { problem } from '../errors.ts';
 import { toJpeg } from './decode.ts';
 import { decodeInTurn, decodeSoon } from './decoding.ts';
 import { ImageError } from './image-error.ts';
-import { isNotThere } from './missing.ts';
-import type { ImageStore } from './store/store.ts';
+import type { ImageStore } from './store.ts';
+import { isMissing } from './temporary.ts';
 
-/**
- * How many smaller copies for requests may be made or wait before further ones are refused; a wait is a few
- * seconds then.
- */
+/** Most thumbnails that are made or wait for requests, which is a wait of a few seconds. */
 const MAX_FOR_REQUESTS = 32;
 
-/** Smaller copies of stored pictures, for the model and for whoever asks. */
+/** Thumbnails of stored images. */
 export type Thumbnails = {
   /**
-   * A JPEG of a stored picture, no side longer than `side` pixels, when its turn comes.
-   * @throws ImageError where the picture is not in the store any more, or is broken there.
+   * Returns a JPEG of a stored image, no side longer than `side` pixels.
+   * @throws ImageError where the image is not in the store any more, or is broken there.
    */
   make(sha256: string, side: number): Promise<Buffer>;
   /**
-   * The same for a request, which does not wait for jobs, and had better come later than wait behind many.
-   * @throws ProblemError `unavailable`, with `Retry-After`.
+   * Does the same for a request, which does not wait behind jobs.
+   * @throws ProblemError `unavailable` where too many wait.
    */
   makeSoon(sha256: string, side: number): Promise<Buffer>;
 };
 
 /**
- * Makes stored pictures smaller, each when its turn comes (see `decodeInTurn`), equal ones once for all jobs,
- * and once for all requests, that want them at the time. What was made is stored, so that it is made once.
- * @param onError Told of a copy that could not be stored: it is used, and made again the next time.
+ * Creates the thumbnails of a process. Each is stored, so that it is made once.
+ * @param onError Called when a thumbnail could not be stored: it is used, and made again the next time.
  */
 export function createThumbnails(
   store: Pick<ImageStore, 'has' | 'read' | 'readThumbnail' | 'putThumbnail' | 'removeThumbnail'>,
   onError: (error: unknown) => void,
 ): Thumbnails {
-  return {
-    make: createMaker(decodeInTurn),
-    makeSoon: createMaker(decodeSoon, refuseBehind),
-  };
-
-  /** Of a picture that was removed meanwhile nobody would look for a smaller copy any more. */
   async function keep(sha256: string, side: number, bytes: Buffer): Promise<void> {
     await store.putThumbnail(sha256, side, bytes);
+    // The image was removed meanwhile: nobody would remove its thumbnail.
     if (!(await store.has(sha256))) await store.removeThumbnail(sha256, side);
   }
 
-  /** A store may be an older copy of itself, in which pictures are missing that the database knows. */
   async function read(sha256: string): Promise<Buffer> {
     try {
       return await store.read(sha256);
     } catch (cause) {
-      if (!isNotThere(cause)) throw cause;
+      if (!isMissing(cause)) throw cause;
       throw new ImageError('It is not in the image store any more', { cause });
     }
   }
 
-  function createMaker(inTurn: LimitFunction, refuse?: (inProgress: number) => void) {
+  /** Callers that want the same thumbnail at one time share it. */
+  function createMaker(limit: LimitFunction, maxInProgress: number) {
     const inProgress = new Map<string, Promise<Buffer>>();
 
     async function make(sha256: string, side: number): Promise<Buffer> {
-      const bytes = await inTurn(async () => toJpeg(await read(sha256), side));
+      const bytes = await limit(async () => toJpeg(await read(sha256), side));
       await keep(sha256, side, bytes).catch(onError);
       return bytes;
     }
@@ -71,18 +62,20 @@ export function createThumbnails(
       const key = `${sha256}-${side}`;
       const known = inProgress.get(key);
       if (known !== undefined) return known;
-      refuse?.(inProgress.size);
+      if (inProgress.size >= maxInProgress) {
+        throw problem('unavailable', {
+          detail: 'Too many images are being scaled. Try again in a moment.',
+          headers: { 'retry-after': '2' },
+        });
+      }
       const made = make(sha256, side).finally(() => inProgress.delete(key));
       inProgress.set(key, made);
       return made;
     };
   }
-}
 
-function refuseBehind(inProgress: number): void {
-  if (inProgress < MAX_FOR_REQUESTS) return;
-  throw problem('unavailable', {
-    detail: 'Too many pictures are being made smaller. Try again in a moment.',
-    headers: { 'retry-after': '2' },
-  });
+  return {
+    make: createMaker(decodeInTurn, Infinity),
+    makeSoon: createMaker(decodeSoon, MAX_FOR_REQUESTS),
+  };
 }

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { problem } from '../errors.ts';
-import { release } from '../queue/index.ts';
-import { toError } from '../async/to-error.ts';
+import { release } from '../queue/claim.ts';
+import { toError } from '../async/group-commit.ts';
 import { findEarlier, freeKeys, insertRaws, type KeyedRaw, type StoredRaw } from './repository.ts';
 
 /** A key is in use, or free, or was freed between two looks: more turns than that are a fault. */

@@ -3,8 +3,8 @@ import type { HealthChecks } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
-import type { Disk } from '../disk/disk.ts';
-import type { StoreState } from '../images/index.ts';
+import type { Disk } from '../disk.ts';
+import type { StoreState } from '../images/store.ts';
 import { MEBIBYTE } from '../schemas.ts';
 
 /**

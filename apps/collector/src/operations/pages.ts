@@ -3,17 +3,12 @@ import { healthRoutes, type Logger, registerHttpMetrics, type Server } from '@os
 import type { ModelClient } from '@oselya/model';
 import type { Registry } from 'prom-client';
 import type { Tables } from '../tables.ts';
-import type { Disk } from '../disk/disk.ts';
-import { registerDiskMetrics } from '../disk/metrics.ts';
+import type { Disk } from '../disk.ts';
+import { registerDiskMetrics } from '../disk.ts';
 import { registerDuplicateMetrics } from '../duplicates/index.ts';
-import { registerStoreMetrics, type StoreState } from '../images/index.ts';
+import { registerStoreMetrics, type StoreState } from '../images/store.ts';
 import { registerModelMetrics } from '../model/metrics.ts';
-import {
-  createQueueFigures,
-  queueReads,
-  type ReadQueue,
-  registerQueueMetrics,
-} from '../queue/index.ts';
+import { createQueueFigures, type ReadQueue, registerQueueMetrics } from '../queue/figures.ts';
 import { createHealthChecks } from './health.ts';
 
 /**
@@ -37,7 +32,7 @@ export function operationPages(
   const { db } = deps.database;
   registerHttpMetrics(app, registry, { token: deps.metricsToken });
   const queue = createQueueFigures({
-    reads: queueReads(db),
+    db,
     onError: (error) => log.warn({ err: error }, 'what has ended could not be counted'),
   });
   app.addHook('onClose', () => queue.close());

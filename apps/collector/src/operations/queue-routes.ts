@@ -3,7 +3,7 @@ import type { ModelClient } from '@oselya/model';
 import { Type } from 'typebox';
 import { problemAnswers } from '../errors.ts';
 import { choice, nullable } from '../schemas.ts';
-import type { ReadQueue } from '../queue/index.ts';
+import type { ReadQueue } from '../queue/figures.ts';
 
 const queueAnswer = Type.Object(
   {

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { archiveRoutes } from './archive/routes.ts';
 import type { ArchiveCheck } from './archive/check.ts';
-import type { ReadQueue } from '../queue/index.ts';
+import type { ReadQueue } from '../queue/figures.ts';
 import { queueRoutes } from './queue-routes.ts';
 import type { RawCleanup } from './raw/cleanup.ts';
 import { createRetry } from './raw/retry.ts';

@@ -2,7 +2,7 @@ import type { Logger } from '@oselya/kit';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
 import type { Tables } from '../tables.ts';
-import type { Images } from '../images/index.ts';
+import type { Images } from '../images/images.ts';
 import { placeChanges, removeOldChanges } from '../listing/changes/service.ts';
 import { repeat } from '../async/repeat.ts';
 import { endTurn, renewTurn, type Rhythm, takeTurn } from '../turns/recurring.sql.ts';

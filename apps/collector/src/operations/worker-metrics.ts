@@ -1,5 +1,5 @@
 import type { Metrics } from '../metrics.ts';
-import type { ProcessJob } from '../queue/index.ts';
+import type { ProcessJob } from '../queue/job.ts';
 
 /**
  * Shows how busy the worker of this process is: its slots, the jobs in progress in them, and when it last

@@ -1,73 +1,78 @@
 import type { Logger } from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import type { Tables } from '../tables.ts';
+import type { RawError, Tables } from '../tables.ts';
 import type { Embedded } from '../embeddings/batches.ts';
-import type { Images, UploadedFile } from '../images/index.ts';
-import type { Payload } from '../ingest/payload.ts';
-import type { Job } from '../queue/index.ts';
-import type { Extracted } from './extraction.ts';
-import type { Facts, Made } from './merge.ts';
-import type { JobModel } from './job-model.ts';
+import type { Images } from '../images/images.ts';
+import type { UploadedFile } from '../images/temporary.ts';
 import type { Provenance } from '../listing/provenance.ts';
+import type { ModelCost } from '../model/cost.ts';
+import type { Payload } from '../ingest/payload.ts';
+import type { Job } from '../queue/job.ts';
+import type { StageOutcome } from '../schemas.ts';
+import type { Extracted } from './extraction.ts';
+import type { Facts } from './merge.ts';
 
-/** What stages work with. */
+/** The model as one job uses it: what each request costs is summed for the job. */
+export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
+  /** Embeds a text, perhaps in one request with those of other jobs. */
+  embed(text: string, signal: AbortSignal): Promise<Embedded>;
+  observe: ModelCost['observe'];
+};
+
+/** The dependencies of stages. */
 export type StageDeps = {
   db: Kysely<Tables>;
   model: JobModel;
-  images: Pick<Images, 'processRemote' | 'processUploaded' | 'takeDue' | 'describeAll'>;
+  images: Pick<Images, 'processRemote' | 'processUploaded' | 'describeAll'>;
   log: Logger;
 };
 
-/** What stages hand on, each key by the stage in its comment. */
+/** What stages hand on; each key names the stage that makes it. */
 export type Products = {
   /** load */
   payload: Payload;
-  /** load: whether pictures came along with the payload, with this attempt or an earlier one */
+  /** load: whether images came along with the payload, with this attempt or an earlier one */
   hasUploads: boolean;
   /** load: what an earlier attempt has read out of the payload, by the same prompt and model */
   kept: Extracted;
-  /** load: what an earlier attempt has made the payload's listing of */
-  made: Made;
-  /** validate, unless the listing stays as it was made */
+  /** validate */
   extracted: Extracted;
-  /** normalize, or validate where the listing stays as it was made */
+  /** normalize */
   facts: Facts;
-  /** the same */
+  /** normalize */
   provenance: Provenance;
   /** load or upsert */
   listingId: number;
-  /** load: the payload says nothing new, but some of its pictures are not had yet */
-  onlyPictures: true;
+  /** load: the payload says nothing new, but some of its images are missing */
+  onlyImages: true;
 };
 
-/** What a job may bring along, beside what is stored of it. */
+/** The input of a job beside its record. */
 export type JobInput = {
-  /** Pictures that came with the payload, in place of the addresses that it names. */
+  /** Images that came with the payload, in place of the addresses that it names. */
   readonly uploads?: readonly UploadedFile[] | undefined;
-  /**
-   * Whether the job may go back to the queue where the model or the image store is away; it may, unless told. One
-   * whose end somebody waits for fails instead.
-   */
+  /** Whether the job may go back to the queue in an outage; true by default. Otherwise it fails. */
   readonly canWait?: boolean | undefined;
-  /** Whether a payload that the listing was made from already is processed again. */
+  /** Whether a payload is processed again that the listing was made from already. */
   readonly force?: boolean | undefined;
-  /** What the model has read out of the payload before: it is not asked, and the pictures stay. */
+  /** An earlier reading of the payload: the model is not asked, and the images stay. */
   readonly extracted?: Extracted | undefined;
-  /** The embedding of the text that the listing will have, where it was made before. */
+  /** The embedding of the text that the listing will have. */
   readonly embedded?: (Embedded & { hash: string }) | undefined;
-  /** Told of what makes a stage fail, whatever becomes of the job. */
+  /** Called with the error of a stage that fails, whatever becomes of the job. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
-  /** Whether nothing is done but to have the listing's outdated pictures described again. */
+  /** Whether only the listing's outdated images are described again. */
   readonly describesAgain?: boolean | undefined;
 };
 
-/** What all stages of one job share. */
+/** The state that all stages of a job share. */
 export type Context = JobInput & {
   readonly job: Job;
   readonly products: Partial<Products>;
 };
 
-/** What an earlier stage made. */
+/** Returns the product of an earlier stage. */
 export function product<Key extends keyof Products>(
   { products }: Context,
   key: Key,
@@ -76,3 +81,36 @@ export function product<Key extends keyof Products>(
   if (value === undefined) throw new Error(`No stage has made "${key}" yet`);
   return value;
 }
+
+/** The stages, in their order. Contract 4, Stages. */
+export type StageName =
+  | 'load'
+  | 'validate'
+  | 'normalize'
+  | 'upsert'
+  | 'snapshot'
+  | 'images'
+  | 'enrich'
+  | 'embed';
+
+/** How a job ends. `postponed` returns it to the queue, to be claimed after `retryMs`. */
+export type Ending =
+  | { status: 'completed'; error: null }
+  | { status: 'invalid' | 'failed'; error: RawError }
+  | { status: 'postponed'; error?: RawError; retryMs: number };
+
+/** How a stage ended, and the job's ending where it ends the job. */
+export type StageResult = { outcome: StageOutcome; ending?: Ending };
+
+/**
+ * A stage. It may run twice for one job without harm, and all that it writes is conditional on the job's claim.
+ * @throws LeaseLostError, ModelError, StoreOutageError.
+ */
+export type StageRun = (
+  context: Context,
+  deps: StageDeps,
+  signal: AbortSignal,
+) => Promise<StageResult>;
+
+/** A stage, the time of one try in milliseconds, and how often it is tried. */
+export type Stage = { name: StageName; run: StageRun; timeoutMs: number; attempts: number };

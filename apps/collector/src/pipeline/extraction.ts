@@ -1,13 +1,17 @@
 import { createHash } from 'node:crypto';
+import { type Kysely, sql } from 'kysely';
 import { defineAnswer, type ModelCallEvent, type ModelClient } from '@oselya/model';
 import { type Extraction, extractionSchema, fieldInstructions } from '../listing/fields.ts';
 import { plainPayload, type Payload } from '../ingest/payload.ts';
 import { type Prompt, readPrompt } from '../model/prompt.ts';
+import { heldClaim } from '../queue/fence.ts';
+import { type Fence, LeaseLostError } from '../queue/job.ts';
+import type { Tables } from '../tables.ts';
 
-/** What a model read out of a payload. */
+/** A model's reading of a payload. */
 export type Extracted = {
   extraction: Extraction;
-  /** The model's name as its server gave it, and as it was asked for. */
+  /** The model's name as its server gave it, and as it was requested. */
   model: string;
   requestedModel: string;
 };
@@ -37,9 +41,9 @@ function versioned(text: string): Prompt {
 }
 
 /**
- * Asks the model whether a payload is a property listing, and in the same call what it says. The payload
- * goes as JSON data without markup, never as a part of the instructions. Specification 001, Errors.
- * @param options.observe Told of each request to the model.
+ * Asks the model in one call whether a payload is a property listing, and what it says. The payload goes as JSON data
+ * without markup, never as a part of the instructions. Specification 001, Errors.
+ * @param options.observe Called for each request to the model.
  * @throws ModelError.
  */
 export async function extractListing(
@@ -58,7 +62,7 @@ export async function extractListing(
   return { extraction: value, model, requestedModel: client.chatModel };
 }
 
-/** Whether what was read would be read by the same prompt and model now. */
+/** Tells whether a reading is by the current prompt and model. */
 export function isReadByNow(
   read: { requestedModel: string; promptVersion: string },
   { chatModel }: Pick<ModelClient, 'chatModel'>,
@@ -66,9 +70,33 @@ export function isReadByNow(
   return read.requestedModel === chatModel && read.promptVersion === extractionPrompt.version;
 }
 
-/** Why a payload is no property listing; undefined for one that is. */
-export function refusalOf({ extraction }: Extracted): string | undefined {
+/** Returns why a payload is no property listing, or undefined for one that is. */
+export function rejectionOf({ extraction }: Extracted): string | undefined {
   return extraction.is_listing
     ? undefined
     : extraction.reason?.trim() || 'The model found no property listing in the payload.';
+}
+
+/**
+ * Keeps the reading of a payload whose job goes back to the queue, for its next attempt. The end of the job removes it.
+ * @throws LeaseLostError where the claim is no longer held; then nothing changed.
+ */
+export async function keepReading(
+  db: Kysely<Tables>,
+  fence: Fence,
+  { extraction, model, requestedModel }: Extracted,
+): Promise<void> {
+  const { rows } = await sql<{ held: boolean }>`
+    with claim as materialized (${heldClaim(fence)}),
+    written as (
+      insert into raw_readings
+        (raw_id, revision, extraction, model, requested_model, prompt_version)
+      select raw_data.id, raw_data.revision, ${JSON.stringify(extraction)}::json, ${model}::text,
+        ${requestedModel}::text, ${extractionPrompt.version}::text
+      from claim join raw_data using (id)
+      on conflict (raw_id) do update set revision = excluded.revision,
+        extraction = excluded.extraction, model = excluded.model,
+        requested_model = excluded.requested_model, prompt_version = excluded.prompt_version)
+    select exists (select from claim) as held`.execute(db);
+  if (rows[0]?.held !== true) throw new LeaseLostError(fence);
 }

@@ -6,7 +6,6 @@ import {
   fieldOf,
   type FieldValues,
   mapFields,
-  READ_FIELDS,
 } from '../listing/fields.ts';
 import { type Namer, namerOf, type Origins } from '../listing/provenance.ts';
 import { cutText, normaliseText, plainText } from '../text.ts';
@@ -28,12 +27,6 @@ export function listingState(payload: Payload, facts: Facts): ListingState {
   });
   // The payload and the facts were checked by the schemas of the fields.
   return state as ListingState;
-}
-
-/** Returns the facts that a state was made of, without the fields that only the source provides. */
-export function factsOf(state: Readonly<Record<keyof ListingState, unknown>>): Facts {
-  const known = READ_FIELDS.filter((name) => state[name] !== null);
-  return Object.fromEntries(known.map((name) => [name, state[name]]));
 }
 
 /** The values of a listing before and after, by field. Contract 4, Listings. */

@@ -25,14 +25,6 @@ import { type Extracted, extractionPrompt } from './extraction.ts';
 /** The fields of a listing that the model may provide; an unknown one is missing. */
 export type Facts = { [Name in ReadField]?: FieldValue<Name> };
 
-/** Facts of a listing that an earlier attempt made of the payload, and their provenance. */
-export type Made = {
-  facts: Facts;
-  provenance: Provenance;
-  /** Whether that was since the payload was last queued: one that is put back is read anew. */
-  sinceQueued: boolean;
-};
-
 /** Facts with their origins. */
 export type Merged = { facts: Facts; origins: Origins };
 

@@ -1,16 +1,25 @@
-import type { ModelClient } from '@oselya/model';
-import { StoreOutageError, TRIALS_MS } from '../images/index.ts';
+import { isDatabaseOutage } from '@oselya/db';
+import { ModelError, type ModelClient } from '@oselya/model';
+import { pause } from '../async/repeat.ts';
+import { isDiskLow } from '../disk.ts';
+import { createEmbeddingBatches, type EmbedText } from '../embeddings/batches.ts';
+import { StoreOutageError } from '../images/store.ts';
 import { MAX_IMAGES } from '../schemas.ts';
 import type { Metrics } from '../metrics.ts';
-import { LeaseLostError, type ProcessJob } from '../queue/index.ts';
-import { createEmbeddingBatches } from '../embeddings/batches.ts';
-import type { Context, StageDeps, JobInput } from './context.ts';
-import { createJobModel } from './job-model.ts';
-import { completed, failure } from './outcome.ts';
-import { createJobOutages, MOST_MODEL_OUTAGES, MOST_STORE_OUTAGES } from './outages.ts';
-import { keepReading } from './readings.sql.ts';
-import { runStage } from './run-stage.ts';
-import type { Stage, StageResult } from './stage.ts';
+import { createModelCost, type ModelCost } from '../model/cost.ts';
+import { createOutageCounts } from '../model/outages.ts';
+import { LeaseLostError, type ProcessJob } from '../queue/job.ts';
+import type {
+  Context,
+  Ending,
+  JobInput,
+  JobModel,
+  Stage,
+  StageDeps,
+  StageResult,
+} from './context.ts';
+import { keepReading } from './extraction.ts';
+import { completed, failure, skipped, StageTimeoutError } from './outcome.ts';
 import { embed } from './stages/embed.ts';
 import { enrich } from './stages/enrich.ts';
 import { images } from './stages/images.ts';
@@ -20,7 +29,7 @@ import { snapshot } from './stages/snapshot.ts';
 import { upsert } from './stages/upsert.ts';
 import { validate } from './stages/validate.ts';
 
-/** What the pipeline works with. */
+/** The dependencies of the pipeline. */
 export type PipelineDeps = Omit<StageDeps, 'model'> & {
   model: Pick<ModelClient, 'generateObject' | 'embed' | 'chatModel' | 'embeddingModel'>;
 };
@@ -28,110 +37,193 @@ export type PipelineDeps = Omit<StageDeps, 'model'> & {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/**
- * For what a stage asks the database. A connection that hangs fails a query after 30 s, and a new one after
- * 10 s: a stage whose time ended before would be taken for one that does not end, instead of for an outage.
- */
+/** A connection that hangs fails a query after 30 s, and a new one after 10 s: that must not look like a timeout. */
 const DATABASE_MS = 90 * SECOND;
 
-/** For what is to be done with pictures beside describing them: fetching, storing, making smaller copies. */
-const PICTURES_MS = 30 * MINUTE;
+/** For fetching, storing and scaling the images of a listing. */
+const IMAGES_MS = 30 * MINUTE;
+
+/** How long a job waits on which a server failed: past the 30 s of an open breaker, so that others probe it. */
+const RETRY_MS = 45 * SECOND;
+
+/** A job that met so many outages causes them. */
+const MAX_OUTAGES = 5;
+
+const STAGE_RETRY_MS = 200;
+
+/** The stages for a payload that says nothing new, but has images that are missing. */
+const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
- * The stages in their order. Where the model is called, the model client owns deadline and attempts, and
- * the stage's time is only there for the case that it fails to; that of `images` has to do for as many
- * pictures as a payload may have, described one after another, and for as long as they may be tried: the last
- * trial, of two calls, begins before `TRIALS_MS` are over. Contract 4, Stages.
+ * Returns the stages in their order. Where the model is called, its client owns deadline and attempts. Contract 4,
+ * Stages.
  * @param modelMs The deadline of one call to the model.
  */
 export function createStages(modelMs: number): readonly Stage[] {
-  const picturesMs = PICTURES_MS + TRIALS_MS + (MAX_IMAGES + 2) * modelMs;
+  const imagesMs = IMAGES_MS + (MAX_IMAGES + 2) * modelMs;
   return [
     { name: 'load', run: load, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'validate', run: validate, timeoutMs: modelMs + 10 * SECOND, attempts: 1 },
     { name: 'normalize', run: normalize, timeoutMs: 10 * SECOND, attempts: 1 },
     { name: 'upsert', run: upsert, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'snapshot', run: snapshot, timeoutMs: DATABASE_MS, attempts: 3 },
-    { name: 'images', run: images, timeoutMs: picturesMs, attempts: 3 },
+    { name: 'images', run: images, timeoutMs: imagesMs, attempts: 3 },
     { name: 'enrich', run: enrich, timeoutMs: DATABASE_MS, attempts: 3 },
     { name: 'embed', run: embed, timeoutMs: modelMs + DATABASE_MS, attempts: 3 },
   ];
 }
 
 /**
- * Makes the function that takes a job through the stages until one of them ends it.
- * Specification 001, Pipeline.
+ * Creates the function that takes a job through the stages until one of them ends it. Specification 001, Pipeline.
+ * @param deps.retryMs How long a job waits on which a server failed; 45 s by default.
  */
 export function createPipeline(
-  deps: PipelineDeps & { metrics: Pick<Metrics, 'stageDuration'>; modelTimeoutMs: number },
+  deps: PipelineDeps & {
+    metrics: Pick<Metrics, 'stageDuration'>;
+    modelTimeoutMs: number;
+    retryMs?: number | undefined;
+  },
 ): ProcessJob<JobInput> {
+  const { db, model, log, metrics, retryMs = RETRY_MS } = deps;
   const stages = createStages(deps.modelTimeoutMs);
-  const embedText = createEmbeddingBatches(deps.model);
-  const outages = createJobOutages(MOST_MODEL_OUTAGES);
-  const storeOutages = createJobOutages(MOST_STORE_OUTAGES);
+  const embedText = createEmbeddingBatches(model);
+  const outages = createOutageCounts<number>();
 
-  /** What the model has read is not read again at the next attempt; where it cannot be kept, it is. */
+  /** Keeps what the model has read for the next attempt. */
   async function keepRead({ job, uploads, products }: Context): Promise<void> {
     const { extracted, kept } = products;
-    // A payload whose pictures are gone with its request has no next attempt.
+    // A payload whose images are gone with its request has no next attempt.
     if (uploads !== undefined || extracted === undefined || extracted === kept) return;
     try {
-      await keepReading(deps.db, job, extracted);
+      await keepReading(db, job, extracted);
     } catch (error) {
-      if (error instanceof LeaseLostError) throw error;
-      deps.log.warn({ err: error, raw_id: job.rawId }, 'what was read could not be kept');
+      if (error instanceof LeaseLostError || isDatabaseOutage(error)) throw error;
+      log.warn({ err: error, raw_id: job.rawId }, 'a reading could not be kept');
     }
   }
 
-  return async (job, options) => {
-    const { signal, patience, input, cost, stages: records = [] } = options;
+  return async (job, { signal, input, cost = createModelCost(), stages: records = [] }) => {
     const context: Context = { ...input, job, products: {} };
-    const { canWait = true } = context;
-    // Whose text may be what the server failed on, takes no others along.
-    const alone = outages.hasMet(job.rawId);
-    const model = createJobModel(deps.model, embedText, { alone, ...(cost && { cost }) });
+    const { rawId } = job;
+    // A text that the server may fail on takes no others along.
+    const jobModel = createJobModel(model, embedText, { cost, alone: outages.has(rawId) });
 
+    async function run(stage: Stage): Promise<StageResult> {
+      try {
+        return await runStage(stage, context, { ...deps, model: jobModel }, signal);
+      } catch (error) {
+        if (error instanceof LeaseLostError || isDatabaseOutage(error) || signal.aborted)
+          throw error;
+        context.onFailure?.(error);
+        log.warn({ err: error, raw_id: rawId, stage: stage.name }, 'a stage failed');
+        return failure(error, stage.name, {
+          canWait: context.canWait ?? true,
+          retryMs,
+          // Images are judged each for itself (images/describe.ts).
+          isCause: (outage) =>
+            !(error instanceof ModelError && stage.name === 'images') &&
+            outages.add(rawId, outage) >= MAX_OUTAGES,
+        });
+      }
+    }
+
+    let ending: Ending | undefined;
     for (const stage of stages) {
       const startedAt = new Date();
-      const { outcome, ending } = await runStage(
-        stage,
-        context,
-        { ...deps, model },
-        { signal, patience },
-      ).catch((error: unknown): StageResult => {
-        // The claim is gone, or is about to be returned: that is not for the stages to record.
-        if (error instanceof LeaseLostError || signal.aborted) throw error;
-        context.onFailure?.(error);
-        deps.log.warn({ err: error, raw_id: job.rawId, stage: stage.name }, 'a stage failed');
-        const isVictim = (outage: object) => {
-          if (error instanceof StoreOutageError) return storeOutages.isVictim(job.rawId, outage);
-          // Whether it is a picture that the model fails on is told for each of them (see images/trials.ts).
-          return stage.name === 'images' || outages.isVictim(job.rawId, outage);
-        };
-        return failure(error, stage.name, { canWait, isVictim });
-      });
+      const result = await run(stage);
+      const { outcome } = result;
       const duration_ms = Date.now() - startedAt.getTime();
-      records.push({
-        stage: stage.name,
-        outcome,
-        started_at: startedAt.toISOString(),
-        duration_ms,
-      });
-      deps.metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
-      if (ending?.status === 'postponed') await keepRead(context);
-      if (ending !== undefined) return end(ending);
+      const started_at = startedAt.toISOString();
+      records.push({ stage: stage.name, outcome, started_at, duration_ms });
+      metrics.stageDuration.observe({ stage: stage.name, outcome }, duration_ms / SECOND);
+      ({ ending } = result);
+      if (ending !== undefined) break;
     }
-    return end(completed);
-
-    function end(ending: NonNullable<StageResult['ending']>) {
-      if (ending.status === 'postponed') return ending;
-      outages.forget(job.rawId);
-      storeOutages.forget(job.rawId);
-      return {
-        ...ending,
-        stages: records,
-        listingId: context.products.listingId ?? null,
-      };
+    ending ??= completed;
+    if (ending.status === 'postponed') {
+      await keepRead(context);
+      return ending;
     }
+    outages.forget(rawId);
+    return { ...ending, stages: records, listingId: context.products.listingId ?? null };
   };
+}
+
+/**
+ * Creates the model of one job.
+ * @param embedText Shared by all jobs.
+ * @param options.alone Whether the job's text is embedded in a request of its own.
+ */
+export function createJobModel(
+  model: Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'>,
+  embedText: EmbedText,
+  { cost, alone = false }: { cost: ModelCost; alone?: boolean },
+): JobModel {
+  const { observe } = cost;
+  return {
+    chatModel: model.chatModel,
+    embeddingModel: model.embeddingModel,
+    generateObject: (request) => model.generateObject({ ...request, observe }),
+    embed: (text, signal) => embedText({ text, signal, observe, alone }),
+    observe,
+  };
+}
+
+/**
+ * Runs a stage, and again while it fails for a moment and has attempts left. The clients of the model and of the
+ * image store have their own attempts, so their errors are final.
+ * @throws What the last attempt threw; StageTimeoutError; `signal.reason`.
+ */
+export async function runStage(
+  stage: Stage,
+  context: Context,
+  deps: StageDeps,
+  signal: AbortSignal,
+): Promise<StageResult> {
+  if (context.products.onlyImages === true && !IMAGE_STAGES.has(stage.name)) return skipped;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await runWithinTime(stage, context, deps, signal);
+    } catch (error) {
+      if (isFinal(error) || signal.aborted || attempt >= stage.attempts) throw error;
+      await pause(STAGE_RETRY_MS * attempt, signal);
+    }
+  }
+}
+
+function isFinal(error: unknown): boolean {
+  return (
+    error instanceof ModelError ||
+    error instanceof StoreOutageError ||
+    error instanceof LeaseLostError ||
+    error instanceof StageTimeoutError ||
+    isDatabaseOutage(error) ||
+    isDiskLow(error)
+  );
+}
+
+/** A stage that ignores its signal is left behind: the claim ends with the job, so it writes nothing more. */
+async function runWithinTime(
+  stage: Stage,
+  context: Context,
+  deps: StageDeps,
+  signal: AbortSignal,
+): Promise<StageResult> {
+  signal.throwIfAborted();
+  // Not `AbortSignal.any`: Node keeps such a signal until it is aborted.
+  const ending = new AbortController();
+  const end = () => ending.abort(signal.reason);
+  signal.addEventListener('abort', end);
+  const aborted = Promise.withResolvers<never>();
+  ending.signal.addEventListener('abort', () => aborted.reject(ending.signal.reason));
+  const timer = setTimeout(() => {
+    const seconds = stage.timeoutMs / SECOND;
+    ending.abort(new StageTimeoutError(`The stage "${stage.name}" took longer than ${seconds} s.`));
+  }, stage.timeoutMs);
+  try {
+    return await Promise.race([stage.run(context, deps, ending.signal), aborted.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', end);
+  }
 }

@@ -1,69 +1,217 @@
-import { createEndedCounts, type EndedCounts } from './ended-counts.ts';
-import type { QueueReads, Standing } from './figures.sql.ts';
+import { type Kysely, sql } from 'kysely';
+import { Gauge, type Registry } from 'prom-client';
+import { createMeasure } from '../async/measure.ts';
+import type { Tables } from '../tables.ts';
 
-/** How the queue stands. */
-export type QueueFigures = Omit<Standing, 'counts' | 'ended'> & {
-  counts: Standing['counts'] & EndedCounts['counts'];
-  endedAgeSeconds: EndedCounts['ageSeconds'];
+const ENDED = ['completed', 'invalid', 'failed'] as const;
+type EndedStatus = (typeof ENDED)[number];
+
+/** The state of the queue at one moment. */
+export type QueueFigures = {
+  /** Null where more than 100,000 have ended so, and they have not been counted yet since the process began. */
+  counts: { pending: number; processing: number } & Record<EndedStatus, number | null>;
+  /** The age of the oldest of the counts of ended payloads; null while one is missing. */
+  endedAgeSeconds: number | null;
+  /** Since the payload came, or was put back; null while nothing is pending. */
+  oldestPendingSeconds: number | null;
+  /** Jobs that ended in a minute, over the last five. */
+  finishedPerMinute: number;
 };
 
 /**
- * How the queue stands, at most `maxAgeMs` before it was asked for.
+ * Returns the state of the queue, at most `maxAgeMs` old.
  * @throws What the database throws; a failure is not kept.
  */
 export type ReadQueue = (options: { maxAgeMs: number }) => Promise<QueueFigures>;
 
+/** Most payloads of a status that are counted at each look: some 50 ms. */
+const MAX_COUNTED = 100_000;
+
+/** How long after a count of more than these the next one begins. */
+const COUNT_AGAIN_MS = 60_000;
+
 /**
- * Shares a query among all who ask for figures that are no older than it, so that scrapes do not pile up:
- * one is running at most, and one more is waited for. All counts are of one moment, up to 100,000 payloads that
- * have ended so; beyond that the count of these is what was counted last in the background. So it takes as long
- * however many have ended.
- * @param deps.onError Told where counting in the background failed.
+ * Creates the figures of the queue. Callers share one query at a time. A status in which more than 100,000 payloads
+ * have ended is counted in the background, once a minute at most.
+ * @param deps.onError Called when a count in the background fails; the last one is kept.
  * @param deps.clock Milliseconds that only grow.
  */
 export function createQueueFigures(deps: {
-  reads: QueueReads;
+  db: Kysely<Tables>;
   onError: (error: unknown) => void;
+  maxCounted?: number;
   clock?: () => number;
-}): {
-  read: ReadQueue;
-  /** Ends the counting. */
-  close: () => Promise<void>;
-} {
-  const { reads, onError, clock = () => performance.now() } = deps;
-  const { complete, close } = createEndedCounts({ countOn: reads.countOn, onError, clock });
+}): { read: ReadQueue; close: () => Promise<void> } {
+  const { db, onError, maxCounted = MAX_COUNTED, clock = () => performance.now() } = deps;
+  const known = new Map<EndedStatus, { count: number; asOf: number }>();
+  let counting: Promise<void> | undefined;
+  let notBefore = -Infinity;
+  let closed = false;
+  let reading: Promise<QueueFigures> | undefined;
+  let last: { figures: QueueFigures; asOf: number } | undefined;
 
-  const read = createShared(async () => {
-    const begun = clock();
-    const { counts, ended, ...others } = await reads.standing();
-    const { counts: endedCounts, ageSeconds } = complete(ended, begun);
-    return { ...others, counts: { ...counts, ...endedCounts }, endedAgeSeconds: ageSeconds };
-  }, clock);
-
-  return { read, close };
-}
-
-/** A query that is shared, and kept for those who take older answers. */
-function createShared<Answer>(ask: () => Promise<Answer>, clock: () => number) {
-  let inProgress: Promise<void> | undefined;
-  let last: { answer: Answer; asOf: number } | undefined;
-
-  async function askAndKeep(): Promise<void> {
-    const asOf = clock();
+  async function countAll(statuses: readonly EndedStatus[]): Promise<void> {
     try {
-      last = { answer: await ask(), asOf };
+      for (const status of statuses) {
+        const asOf = clock();
+        const { rows } = await sql<{ n: number }>`
+          select count(*) as n from raw_data where ${endedAs(status)}`.execute(db);
+        known.set(status, { count: rows[0]?.n ?? 0, asOf });
+        if (closed) return;
+      }
+    } catch (error) {
+      if (!closed) onError(error);
     } finally {
-      inProgress = undefined;
+      notBefore = clock() + COUNT_AGAIN_MS;
+      counting = undefined;
     }
   }
 
-  return async ({ maxAgeMs }: { maxAgeMs: number }): Promise<Answer> => {
-    const oldest = clock() - maxAgeMs;
-    for (;;) {
-      if (last !== undefined && last.asOf >= oldest) return last.answer;
-      // One that was begun too early shows what was before: whoever asks has perhaps just changed that.
-      inProgress ??= askAndKeep();
-      await inProgress;
+  async function look(asOf: number): Promise<QueueFigures> {
+    const { rows } = await selectFigures(maxCounted).execute(db);
+    const [row] = rows;
+    if (row === undefined) throw new Error('A query of single values gave none');
+    const many = ENDED.filter((status) => row.ended[status] > maxCounted);
+    for (const status of ENDED) {
+      if (!many.includes(status)) known.set(status, { count: row.ended[status], asOf });
     }
+    if (many.length > 0 && clock() >= notBefore && !closed) counting ??= countAll(many);
+    const countOf = (status: EndedStatus) => known.get(status)?.count ?? null;
+    const oldest = Math.min(...ENDED.map((status) => known.get(status)?.asOf ?? -Infinity));
+    return {
+      counts: {
+        pending: row.pending,
+        processing: row.processing,
+        completed: countOf('completed'),
+        invalid: countOf('invalid'),
+        failed: countOf('failed'),
+      },
+      endedAgeSeconds: Number.isFinite(oldest) ? (clock() - oldest) / 1000 : null,
+      oldestPendingSeconds: row.oldest,
+      finishedPerMinute: row.ended_lately / 5,
+    };
+  }
+
+  async function lookAndKeep(): Promise<QueueFigures> {
+    const asOf = clock();
+    try {
+      const figures = await look(asOf);
+      last = { figures, asOf };
+      return figures;
+    } finally {
+      reading = undefined;
+    }
+  }
+
+  return {
+    async read({ maxAgeMs }) {
+      const oldest = clock() - maxAgeMs;
+      for (;;) {
+        if (last !== undefined && last.asOf >= oldest) return last.figures;
+        // A query that began earlier may not show what the caller has just changed.
+        reading ??= lookAndKeep();
+        await reading;
+      }
+    },
+    async close() {
+      closed = true;
+      await counting;
+    },
   };
+}
+
+/** Literals instead of parameters, so that the partial indexes match. */
+const endedAs = (status: EndedStatus) =>
+  sql`status in ('completed', 'invalid', 'failed') and status = ${sql.lit(status)}`;
+
+const countEnded = (status: EndedStatus, maxCounted: number) => sql`
+  (select count(*) from (
+    select from raw_data where ${endedAs(status)}
+    order by updated_at, id limit ${maxCounted + 1}) as counted)`;
+
+const countEndedLately = (status: EndedStatus) => sql`
+  (select count(*) from raw_data
+    where ${endedAs(status)} and updated_at > now() - interval '5 minutes')`;
+
+const since = sql`coalesce(queued_at, created_at) as since`;
+
+/**
+ * Reads partial indexes only, in one statement, so that a job that ends meanwhile is in one count. The oldest pending
+ * payload is the first of a source, or the first of a listing behind one that is being processed.
+ */
+const selectFigures = (maxCounted: number) => sql<{
+  pending: number;
+  processing: number;
+  oldest: number | null;
+  ended: Record<EndedStatus, number>;
+  ended_lately: number;
+}>`
+  with recursive
+  source as (
+    (select source_slug from raw_data where status = 'pending' and not waits
+      order by source_slug limit 1)
+    union all
+    select next.source_slug from source cross join lateral (
+      select source_slug from raw_data
+      where status = 'pending' and not waits and source_slug > source.source_slug
+      order by source_slug limit 1) as next),
+  oldest (since) as (
+    select first.since from source cross join lateral (
+      select ${since} from raw_data
+      where status = 'pending' and not waits and source_slug = source.source_slug
+      order by id + 0 limit 1) as first
+    union all
+    select first.since from raw_data as current cross join lateral (
+      select ${since} from raw_data
+      where status = 'pending'
+        and source_slug = current.source_slug and external_id = current.external_id
+      order by id + 0 limit 1) as first
+    where current.status = 'processing')
+  select
+    (select count(*) from raw_data where status = 'pending') as pending,
+    (select count(*) from raw_data where status = 'processing') as processing,
+    (select extract(epoch from now() - min(since))::double precision from oldest) as oldest,
+    jsonb_build_object(${sql.join(ENDED.map((status) => sql`${sql.lit(status)}, ${countEnded(status, maxCounted)}`))})
+      as ended,
+    ${sql.join(ENDED.map(countEndedLately), sql` + `)} as ended_lately`;
+
+/** How old the gauges may be: several scrapers cost one query. */
+const MAX_AGE_MS = 5000;
+
+/**
+ * Registers the queue's gauges. They are read from the database, so every process shows the one queue; an unknown
+ * count is left out. Contract 4, Metrics.
+ * @param onError Called when the database does not answer; the other metrics are served all the same.
+ */
+export function registerQueueMetrics(
+  registry: Registry,
+  { readQueue, onError }: { readQueue: ReadQueue; onError: (error: unknown) => void },
+): void {
+  const collect = createMeasure({
+    read: () => readQueue({ maxAgeMs: MAX_AGE_MS }),
+    show({ counts, oldestPendingSeconds }) {
+      for (const [status, count] of Object.entries(counts)) {
+        if (count !== null) jobs.set({ status }, count);
+      }
+      oldest.set(oldestPendingSeconds ?? 0);
+    },
+    forget() {
+      jobs.reset();
+      oldest.remove();
+    },
+    onError,
+  });
+  const oldest = new Gauge({
+    name: 'collector_queue_oldest_pending_seconds',
+    help: 'Age of the oldest pending payload, since it came or was put back; 0 while there is none.',
+    registers: [registry],
+    collect,
+  });
+  const jobs = new Gauge({
+    name: 'collector_queue_jobs',
+    help: 'Payloads by status; those that have ended, where more than 100000 have, as they were counted last.',
+    labelNames: ['status'],
+    registers: [registry],
+    collect,
+  });
 }

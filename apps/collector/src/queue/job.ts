@@ -1,19 +1,19 @@
 import type { RawError, StageRecord } from '../tables.ts';
+import type { ModelCost } from '../model/cost.ts';
 
-/**
- * A claim of a raw record: which one, and the attempt that this claim is. Every write for the job names
- * both, so that a worker which lost its lease changes nothing. Contract 4, Stages.
- */
+/** A claim of a raw record. Every write of the job is conditional on both. Contract 4, Stages. */
 export type Fence = { rawId: number; attempt: number };
 
+/** Identifies a listing; its payloads are processed one after another. */
+export type ListingKey = { sourceSlug: string; externalId: string };
+
 /** A claimed job. */
-export type Job = Fence & {
-  sourceSlug: string;
-  externalId: string;
-  contentHash: string;
-  /** The request that brought the payload, for the log. */
-  requestId?: string | null | undefined;
-};
+export type Job = Fence &
+  ListingKey & {
+    contentHash: string;
+    /** The request that brought the payload, for the log. */
+    requestId?: string | null | undefined;
+  };
 
 /** How a job ended. */
 export type JobResult = {
@@ -23,7 +23,32 @@ export type JobResult = {
   listingId: number | null;
 };
 
-/** What every line of a job carries: it leads to the request that brought the payload, and to its record. */
+/** The result of a job; `postponed` returns it to the queue at no cost, for `error`, to be claimed after `retryMs`. */
+export type ProcessResult =
+  | JobResult
+  | { status: 'postponed'; error?: RawError | undefined; retryMs?: number | undefined };
+
+/** @typeParam Input Passed on to the pipeline; a worker passes none. */
+export type JobOptions<Input = never> = {
+  /** Aborted when the claim is lost or the worker ends. */
+  signal: AbortSignal;
+  /** Receives the stages as they end. */
+  stages?: StageRecord[] | undefined;
+  /** Counts the requests to the model. */
+  cost?: ModelCost | undefined;
+  input?: Input | undefined;
+};
+
+/** Does the work of a job. It does not write the job's status. */
+export type ProcessJob<Input = never> = (
+  job: Job,
+  options: JobOptions<Input>,
+) => Promise<ProcessResult>;
+
+/** How a claim ended; `returned` went back at a shutdown, and of a `lost` one nothing was written here. */
+export type JobOutcome = ProcessResult['status'] | 'returned' | 'lost';
+
+/** Returns the fields that every log line of a job carries. */
 export function logFieldsOf({
   rawId,
   sourceSlug,
@@ -34,19 +59,16 @@ export function logFieldsOf({
   return { raw_id: rawId, source: sourceSlug, attempt, ...request };
 }
 
-/** What tells a listing from all others; its payloads are processed one after another. */
-export type ListingKey = Pick<Job, 'sourceSlug' | 'externalId'>;
-
-/** The listing was made from a newer payload meanwhile: the job has nothing more to add to it. */
+/** A newer payload of the listing was processed meanwhile. */
 export class SupersededError extends Error {
   override readonly name = 'SupersededError';
 
   constructor({ rawId }: Fence) {
-    super(`The listing of raw record ${rawId} was made from a newer payload meanwhile`);
+    super(`A newer payload than raw record ${rawId} made the listing`);
   }
 }
 
-/** The claim is no longer this worker's: whatever the job still wanted to write must not be written. */
+/** The claim is lost: nothing of the job may be written any more. */
 export class LeaseLostError extends Error {
   override readonly name = 'LeaseLostError';
 
@@ -55,13 +77,11 @@ export class LeaseLostError extends Error {
   }
 }
 
-/** The job went back to the queue while it was in progress: its worker ends. */
+/** The job was returned to the queue because its worker shuts down. */
 export class ReturnedError extends Error {
   override readonly name = 'ReturnedError';
 
   constructor({ rawId, attempt }: Fence) {
-    super(
-      `Raw record ${rawId}, attempt ${attempt}, went back to the queue: the worker is shutting down`,
-    );
+    super(`Raw record ${rawId}, attempt ${attempt}, was returned: the worker is shutting down`);
   }
 }

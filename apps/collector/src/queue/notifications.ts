@@ -1,25 +1,25 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
-import { notifyWorkers } from './notifications.sql.ts';
+
+/** The channel on which other processes learn of new work. */
+export const CHANNEL = 'collector_raw';
 
 const INTERVAL_MS = 10;
 
+/** Notifies workers of new work. */
 export type Notifications = {
-  /** Says that there may be work. */
   send: () => void;
-  /** Hears of work that came in through this process, until the returned function is called. */
+  /** Calls a listener for work that came in through this process. Returns a function that ends it. */
   subscribe: (listener: () => void) => () => void;
-  /** Sends the notification that is still due; no other follows. */
+  /** Sends the notification that is still due, and no other. */
   close: () => Promise<void>;
 };
 
 /**
- * Tells workers of new work before their poll finds it. A worker in this process hears of it at once
- * and for nothing. Others are told by a notification of its own, apart from the ingest's transaction
- * and at most once in 10 ms: PostgreSQL serialises the commits of transactions that notify. They are told
- * while they are busy too: that nobody has a free slot cannot be known here, and the notifications cost less
- * than finding out would (docs/adr/0014-notifications.md).
- * @param onError Told of a notification that failed; the poll stays.
+ * Creates the notifications of a process. Workers in it are called directly; others get a `NOTIFY` apart from the
+ * ingest's transaction, at most once in 10 ms, since PostgreSQL serializes the commits of transactions that notify.
+ * A notification is only a hint: workers also poll (docs/adr/0014-notifications.md).
+ * @param deps.onError Called when a notification fails.
  */
 export function createNotifications(deps: {
   db: Kysely<Tables>;
@@ -29,18 +29,13 @@ export function createNotifications(deps: {
   const { db, onError, intervalMs = INTERVAL_MS } = deps;
   const listeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
-  /** While a notification is on its way, and in the pause after it. */
   let isBusy = false;
-  /** Whether there was more meanwhile. */
   let isDue = false;
   let closed = false;
-  let sending: Promise<void> = Promise.resolve();
+  let sending: Promise<unknown> = Promise.resolve();
 
-  async function send(): Promise<void> {
-    await notifyWorkers(db).catch(onError);
-  }
+  const send = () => sql`select pg_notify(${CHANNEL}, '')`.execute(db).catch(onError);
 
-  /** One at a time, and a pause after each: a slow database is not given more of them. */
   async function notify(): Promise<void> {
     isBusy = true;
     isDue = false;

@@ -1,46 +1,45 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { isDatabaseOutage } from '@oselya/db';
 import type { Logger } from '@oselya/kit';
 import type { BreakerView } from '@oselya/model';
 import type { Kysely } from 'kysely';
+import { countDown, inTime } from '../async/wait.ts';
+import { createAutoResetEvent } from '../async/wait.ts';
+import { pause, repeat } from '../async/repeat.ts';
 import type { Tables } from '../tables.ts';
 import type { Metrics } from '../metrics.ts';
-import { countDown, inTime } from '../async/in-time.ts';
-import { repeat } from '../async/repeat.ts';
-import { createAutoResetEvent } from './auto-reset-event.ts';
-import { createAgenda } from './agenda.ts';
-import { claimUntilStopped } from './claim-loop.ts';
-import { createClaims } from './claims.ts';
-import { createGiveBack, type GiveBack } from './give-back.ts';
-import { type Job, ReturnedError } from './job.ts';
-import { createOutages, keepLeases, rescueLostJobs } from './leases.ts';
-import { createPrefetch, MAX_PREFETCHED, MAX_WAIT_MS } from './prefetch.ts';
-import { processName } from './process-name.ts';
-import {
-  createJobRunner,
-  type JobOptions,
-  type ProcessJob,
-  type ProcessResult,
-} from './run-job.ts';
-import { createSlots, type Slot, type Slots } from './slots.ts';
+import { claimJobs, releaseMissed } from './claim.ts';
+import { type Job, type ListingKey, logFieldsOf, type ProcessJob, ReturnedError } from './job.ts';
+import { rescueJobs, returnJobs, returnStrays } from './jobs.ts';
+import { createJobRunner } from './run-jobs.ts';
 
 /** Specification 001, Limits. */
 export const POLL_MS = 1000;
-/**
- * How long a stop may take beyond the time that jobs have: for returning those that took longer, and for them to
- * notice.
- */
+
+/** How long a stop may take beyond the time that jobs have. */
 const GIVE_UP_MS = 1000;
 
-/** What a worker works with, and how much at once. */
+/** Leases are renewed, and lost jobs looked for, three times a lease, and at least so often. */
+const MAX_HEARTBEAT_MS = 30_000;
+
+/** A connection that hangs has used up half of a lease by the time that a renewal fails. */
+const HEARTBEAT_RETRY_MS = 1000;
+
+/**
+ * Where jobs end within milliseconds, a claim takes as many beside those for free slots as ended since the claim
+ * before, at most so many. What gets no slot within the time goes back: other workers may have one.
+ */
+const MAX_AHEAD = 100;
+const MAX_AHEAD_MS = 1000;
+
+/** What a worker works with. */
 export type WorkerOptions = {
   db: Kysely<Tables>;
   process: ProcessJob;
-  /**
-   * While it is open nothing is claimed, and while its probe is on its way nothing more once a job came back:
-   * what is next would only be refused too.
-   */
+  /** Nothing is claimed while it is open, nor while its probe is on its way. */
   breaker: BreakerView;
-  /** Whether what else jobs need is there. It is asked before each claim, and at each poll while it says no. */
+  /** Tells before each claim whether what else jobs need is available. */
   mayClaim?: () => Promise<boolean>;
   metrics: Pick<Metrics, 'jobs'>;
   log: Logger;
@@ -49,81 +48,175 @@ export type WorkerOptions = {
   leaseMs: number;
   maxAttempts: number;
   pollMs?: number;
-  maxWaitMs?: number;
-  /** How long a stop may take beyond the time that jobs have; a second unless told. */
+  /** How long a stop may take beyond the time that jobs have; a second by default. */
   giveUpMs?: number;
 };
 
-/** A worker that was started: all else it does by itself. */
+/** A worker that was started. */
 export type Worker = {
-  /** Says that there may be work: the poll is not waited for. */
+  /** Wakes the worker: there may be work. */
   notify: () => void;
   /**
-   * Stops claiming, waits for the jobs in progress, at most so long, and returns the rest to the
-   * queue without costing them an attempt. It takes no longer than `giveUpMs` more, whether or not the database
-   * answers: what could not be returned by then waits for its lease.
+   * Stops claiming, waits `timeoutMs` at most for the jobs in progress, and returns the rest to the queue at no cost.
+   * It takes no longer than `giveUpMs` more; what could not be returned by then waits for its lease.
    */
   stop: (options: { timeoutMs: number }) => Promise<void>;
 };
 
+/** Returns the name of a part of this process in claims. */
+export function processName(part: string): string {
+  return `${hostname()}/${process.pid}/${part}`;
+}
+
+/** Returns how often a worker renews its leases and looks for lost jobs. */
+export function heartbeatMs(leaseMs: number): number {
+  return Math.min(MAX_HEARTBEAT_MS, leaseMs / 3);
+}
+
 /**
- * Starts to take jobs off the queue: with a free slot it claims again at once while there is work, and
- * otherwise waits for a notification or the poll. Whatever fails, the worker goes on.
- * Specification 001, Raw data status; Contract 4, Queue.
+ * Starts a worker: while it has free slots and there is work it claims at once, and else it waits for a notification
+ * or the poll. Specification 001, Raw data status; Contract 4, Queue; docs/adr/0029-queue.md.
  */
 export function startWorker(options: WorkerOptions): Worker {
-  const { db, breaker, log, metrics, leaseMs, maxAttempts } = options;
-  const {
-    mayClaim = () => Promise.resolve(true),
-    pollMs = POLL_MS,
-    maxWaitMs = MAX_WAIT_MS,
-    giveUpMs = GIVE_UP_MS,
-  } = options;
+  const { db, breaker, log, metrics, slots, leaseMs, maxAttempts } = options;
+  const { mayClaim, pollMs = POLL_MS, giveUpMs = GIVE_UP_MS } = options;
   const name = processName(randomUUID().slice(0, 8));
   const wake = createAutoResetEvent();
   const stopping = new AbortController();
   const ended = new AbortController();
-  const slots = createSlots(options.slots, wake.set, { ahead: MAX_PREFETCHED });
-  const prefetch = createPrefetch(slots, maxWaitMs);
-  const claimant = { worker: name, leaseMs };
-  const claims = createClaims({ db, claimant, slots, prefetch, maxAttempts, pollMs });
-  const agenda = createAgenda({ slots, breaker, stopping: stopping.signal, pollMs });
-  const runJob = createJobRunner({ ...options, process: watched });
-  const back = createGiveBack({ db, log, metrics, worker: name }, stopping.signal);
+  const runner = createJobRunner(options);
+  /** Jobs that are being processed; others are in progress until their ends are written. */
+  let processing = 0;
+  /** Jobs that were claimed and have no slot yet. */
+  let ahead: Job[] = [];
+  let endedSinceClaim = 0;
+  let claimedAt = 0;
+  let lastSource: string | undefined;
+  /** Whether the table may have jobs of this worker that it does not know of: an outage lost their claims or ends. */
+  let mayHaveStrays = false;
+  let wasAway = false;
+  let sweptTo: ListingKey | undefined;
 
-  async function watched(job: Job, jobOptions: JobOptions): Promise<ProcessResult> {
-    const result = await options.process(job, jobOptions);
-    if (result.status === 'postponed' && result.isSuspect === true) agenda.suspected(job.rawId);
-    return result;
+  const isHeldBack = () => breaker.state === 'open' || breaker.isProbing;
+  const freeSlots = () => Math.min(slots - processing, 2 * (slots + MAX_AHEAD) - runner.size);
+
+  function startAhead(): void {
+    while (processing < slots && ahead.length > 0 && !stopping.signal.aborted && !isHeldBack()) {
+      const [job] = ahead.splice(0, 1);
+      if (job !== undefined) start(job);
+    }
   }
 
-  async function work(
-    { job, controller: { signal }, stages, cost }: Slot,
-    leave: () => void,
-  ): Promise<void> {
-    const outcome = await runJob(job, { signal, stages, cost }, leave);
-    if (outcome !== 'postponed') return;
-    agenda.postponed();
-    if (agenda.isKeptBack()) await back.give(slots.takeWaiting());
+  function start(job: Job): void {
+    processing += 1;
+    let inSlot = true;
+    const leave = () => {
+      if (!inSlot) return;
+      inSlot = false;
+      processing -= 1;
+      startAhead();
+      wake.set();
+    };
+    const onProcessed = () => {
+      endedSinceClaim += 1;
+      leave();
+    };
+    void runner.run(job, { onProcessed }).then((outcome) => {
+      if (outcome === 'lost') mayHaveStrays = true;
+      leave();
+      wake.set();
+    });
   }
 
-  const forgetBreaker = breaker.onChange((state) => {
-    if (state === 'open') void back.give(slots.takeWaiting());
-    wake.set();
+  /** Returns the jobs that were claimed ahead and should not wait any longer. */
+  async function giveBackAhead(): Promise<void> {
+    const isLate = performance.now() - claimedAt > MAX_AHEAD_MS;
+    if (ahead.length === 0 || !(isLate || isHeldBack() || stopping.signal.aborted)) return;
+    const back = await returnJobs(db, ahead.splice(0));
+    metrics.jobs.inc({ outcome: 'returned' }, back.size);
+  }
+
+  async function returnStraysOnce(): Promise<void> {
+    if (!mayHaveStrays) return;
+    const known = [...runner.ids(), ...ahead.map(({ rawId }) => rawId)];
+    const strays = await returnStrays(db, name, known);
+    mayHaveStrays = false;
+    if (strays.size === 0) return;
+    log.warn({ raw_ids: [...strays] }, 'jobs lost in an outage were returned');
+    metrics.jobs.inc({ outcome: 'returned' }, strays.size);
+  }
+
+  /** Claims jobs for the free slots and starts them. Resolves to whether there may be more at once. */
+  async function claim(): Promise<boolean> {
+    if (freeSlots() <= 0 || isHeldBack()) return false;
+    if (mayClaim !== undefined && !(await mayClaim())) return false;
+    await returnStraysOnce();
+    const count = freeSlots() + Math.min(MAX_AHEAD, endedSinceClaim);
+    endedSinceClaim = 0;
+    claimedAt = performance.now();
+    const jobs = await claimJobs(db, { worker: name, leaseMs, count, lastSource });
+    lastSource = jobs.at(-1)?.sourceSlug ?? lastSource;
+    ahead = jobs;
+    // The breaker may have opened, or the worker been stopped, since.
+    await giveBackAhead();
+    startAhead();
+    return jobs.length > 0;
+  }
+
+  async function claimUntilStopped(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await giveBackAhead();
+        if (!(await claim())) await wake.wait(pollMs);
+      } catch (error) {
+        mayHaveStrays = true;
+        log.error({ err: error }, 'a job could not be claimed');
+        await pause(pollMs, stopping.signal);
+      }
+    }
+    await giveBackAhead().catch((error: unknown) =>
+      log.error({ err: error }, 'jobs could not be returned: their leases expire'),
+    );
+  }
+
+  async function heartbeat(): Promise<void> {
+    try {
+      await runner.renew();
+      // While the database was away nobody could renew: the first look afterwards takes no lease for lost.
+      const rescued = wasAway ? [] : await rescueJobs(db, maxAttempts);
+      wasAway = false;
+      for (const { status, ...job } of rescued) {
+        log.warn({ ...logFieldsOf(job), status }, 'the worker of a job was lost');
+      }
+      const { released, next } = await releaseMissed(db, sweptTo);
+      sweptTo = next;
+      if (rescued.length + released > 0) wake.set();
+    } catch (error) {
+      wasAway ||= isDatabaseOutage(error);
+      throw error;
+    }
+  }
+
+  /** Returns the jobs that are still in progress, and aborts them. */
+  async function giveUp(leftMs: () => number): Promise<void> {
+    let returned: ReadonlySet<number> = new Set();
+    const returning = runner.giveBack().then((ids) => (returned = ids));
+    await inTime(returning, leftMs()).catch((error: unknown) =>
+      log.error({ err: error }, 'jobs could not be returned: their leases expire'),
+    );
+    runner.abort((job) =>
+      returned.has(job.rawId) ? new ReturnedError(job) : new Error('The worker is shutting down'),
+    );
+    await runner.ended(leftMs());
+  }
+
+  const forgetBreaker = breaker.onChange(wake.set);
+  const looping = claimUntilStopped();
+  const beating = repeat(heartbeatMs(leaseMs), heartbeat, {
+    signal: ended.signal,
+    retryMs: HEARTBEAT_RETRY_MS,
+    onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),
   });
-  const outages = createOutages();
-  const background = [
-    keepLeases({ db, slots, log, leaseMs, outages }, ended.signal),
-    rescueLostJobs({ db, log, leaseMs, maxAttempts, outages, onRescued: wake.set }, ended.signal),
-    repeat(maxWaitMs, () => back.give(prefetch.takeLate()), {
-      signal: ended.signal,
-      onError: (error) => log.error({ err: error }, 'jobs that waited could not be returned'),
-    }),
-  ];
-  const looping = claimUntilStopped(
-    { agenda, claims, slots, back, wake, mayClaim, work, log },
-    stopping.signal,
-  );
 
   return {
     notify: wake.set,
@@ -131,42 +224,12 @@ export function startWorker(options: WorkerOptions): Worker {
       const leftMs = countDown(timeoutMs + giveUpMs);
       stopping.abort();
       wake.set();
-      // None follows: what a claim that is on its way brings is given back too.
-      void back.give(slots.takeWaiting());
-      if (!(await slots.empty(timeoutMs))) await giveUp({ slots, back }, leftMs);
+      if (!(await runner.ended(timeoutMs))) await giveUp(leftMs);
       ended.abort();
       forgetBreaker();
-      const rest = Promise.all([looping, ...background]).then(() => back.settled());
-      if (!(await inTime(rest, leftMs())))
+      if (!(await inTime(Promise.all([looping, beating]), leftMs()))) {
         log.warn('the database did not answer a worker that ends');
+      }
     },
   };
-}
-
-/**
- * Returns what is still in progress to the queue, and ends the work on it.
- * @param leftMs Gives how many milliseconds are left for that.
- */
-async function giveUp(
-  { slots, back }: { slots: Slots; back: GiveBack },
-  leftMs: () => number,
-): Promise<void> {
-  const current = slots.all();
-  const jobs = current.map(({ job, stages, cost }) => ({
-    ...job,
-    stages,
-    modelUsage: cost.usage(),
-  }));
-  // Returned first: once its work is aborted nothing that it still tries can be written.
-  let returned: ReadonlySet<number> = new Set();
-  await inTime(
-    back.giveBegun(jobs).then((ids) => (returned = ids)),
-    leftMs(),
-  );
-  for (const { job, controller } of current) {
-    controller.abort(
-      returned.has(job.rawId) ? new ReturnedError(job) : new Error('The worker is shutting down'),
-    );
-  }
-  await slots.empty(leftMs());
 }

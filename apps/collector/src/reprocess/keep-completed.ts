@@ -2,7 +2,8 @@ import { isDatabaseOutage } from '@oselya/db';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { JobInput } from '../pipeline/context.ts';
-import type { Job, JobAgain, ProcessJob, ProcessResult } from '../queue/index.ts';
+import type { JobAgain } from '../queue/claim.ts';
+import type { Job, ProcessJob, ProcessResult } from '../queue/job.ts';
 import { isComplete } from './repository.ts';
 
 /** A job that is processed again: what it was, and who wants to hear that it is as it was. */

@@ -1,8 +1,10 @@
 import type { Kysely } from 'kysely';
-import { toError } from '../async/to-error.ts';
+import { toError } from '../async/group-commit.ts';
 import type { Tables } from '../tables.ts';
-import type { Images } from '../images/index.ts';
-import { claimAgain, type InlineJobs, processName } from '../queue/index.ts';
+import type { Images } from '../images/images.ts';
+import { claimAgain } from '../queue/claim.ts';
+import type { InlineJobs } from '../queue/inline.ts';
+import { processName } from '../queue/worker.ts';
 import type { AgainInput } from './keep-completed.ts';
 import { type Choice, countPictured, listPictured, type Pictured } from './repository.ts';
 import { walkListings } from './walk.ts';
@@ -56,7 +58,7 @@ export function createReprocessPictures(deps: {
   async function describeOne({ id: listingId, raw_id: rawId }: Pictured): Promise<Described> {
     if (rawId === null) return { listingId, outcome: 'left' };
     const target = { rawId, listingId };
-    const job = await claimAgain(db, target, { worker, leaseMs }, { onlyPictures: true });
+    const job = await claimAgain(db, target, { worker, leaseMs }, { onlyImages: true });
     if (job === undefined) return { listingId, outcome: 'left' };
     let failure: unknown;
     const onFailure = (error: unknown) => (failure = error);

@@ -3,9 +3,11 @@ import type { ModelUsage, Tables } from '../tables.ts';
 import type { EmbeddingState } from '../embeddings/text.ts';
 import type { Payload } from '../ingest/payload.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
-import { type Asked, isOutdatedPicture } from '../images/index.ts';
+import { type Asked, isOutdated as isOutdatedImage } from '../images/describe.ts';
 import { ofListing } from '../listing/listing.ts';
-import { costWith, isAwaited, type Job } from '../queue/index.ts';
+import { isAwaited } from '../queue/fence.ts';
+import type { Job } from '../queue/job.ts';
+import { costWith } from '../queue/transitions.ts';
 
 /** Which listings to process again. */
 export type Choice = {
@@ -93,7 +95,7 @@ function selectPictured(db: Kysely<Tables>, choice: Choice, asked: Asked) {
   return selectListings(db, choice).where(
     sql<boolean>`exists (
       select from listing_images as shown join images using (sha256)
-      where shown.listing_id = listing.id and ${isOutdatedPicture(asked)})`,
+      where shown.listing_id = listing.id and ${isOutdatedImage(asked)})`,
   );
 }
 

@@ -1,13 +1,13 @@
 import { type ModelClient, ModelError } from '@oselya/model';
 import type { Kysely } from 'kysely';
-import { toError } from '../async/to-error.ts';
+import { toError } from '../async/group-commit.ts';
 import type { Tables } from '../tables.ts';
 import { READ_FIELDS } from '../listing/fields.ts';
 import {
   type Extracted,
   extractionPrompt,
   extractListing,
-  refusalOf,
+  rejectionOf,
 } from '../pipeline/extraction.ts';
 import { type Changes, diffStates, listingState } from '../pipeline/listing-state.ts';
 import { readFacts } from '../pipeline/merge.ts';
@@ -15,7 +15,10 @@ import { createEmbeddingBatches, type Embedded } from '../embeddings/batches.ts'
 import { embeddingText, isEmbedded } from '../embeddings/text.ts';
 import { sha256 } from '../text.ts';
 import { createModelCost } from '../model/cost.ts';
-import { claimAgain, type InlineJobs, type JobOutcome, processName } from '../queue/index.ts';
+import { claimAgain } from '../queue/claim.ts';
+import type { InlineJobs } from '../queue/inline.ts';
+import type { JobOutcome } from '../queue/job.ts';
+import { processName } from '../queue/worker.ts';
 import {
   addReadingCost,
   type Chosen,
@@ -127,7 +130,7 @@ export function createReprocess(deps: {
     } finally {
       if (!dryRun && cost.usage().calls > 0) await addReadingCost(db, rawId, cost.usage());
     }
-    const reason = refusalOf(extracted);
+    const reason = rejectionOf(extracted);
     if (reason !== undefined) {
       if (!dryRun) await noteRefusal(db, { listingId, rawId }, current);
       return { outcome: 'not_a_listing', listingId, reason };

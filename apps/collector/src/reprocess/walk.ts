@@ -1,5 +1,5 @@
 import { ModelError } from '@oselya/model';
-import { mapInOrder } from '../async/map-in-order.ts';
+import { mapInOrder } from '../async/map.ts';
 
 const PAGE = 64;
 

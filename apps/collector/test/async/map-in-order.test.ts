@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { mapInOrder } from '../../src/async/map-in-order.ts';
+import { mapInOrder } from '../../src/async/map.ts';
 
 /** Work that ends when the test says so. */
 function work(count: number) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { mapParallel } from '../../src/async/map-parallel.ts';
+import { mapParallel } from '../../src/async/map.ts';
 
 test('no more than so many are in progress, and the results keep their order', async () => {
   let inProgress = 0;

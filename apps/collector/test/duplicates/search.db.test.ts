@@ -8,7 +8,7 @@ import { MAX_GROUP } from '../../src/duplicates/components.ts';
 import { claimMarks } from '../../src/duplicates/marks.sql.ts';
 import { registerDuplicateMetrics } from '../../src/duplicates/metrics.ts';
 import { fingerprint } from '../../src/images/fingerprint.ts';
-import { fingerprintStored } from '../../src/images/fingerprint-stored.ts';
+import { fingerprintStored } from '../../src/images/cleanup.ts';
 import { openDatabase } from '../support/database.ts';
 import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';

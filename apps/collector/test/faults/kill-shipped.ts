@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { expireLeases } from '../../src/queue/leases.sql.ts';
+import { expireLeases } from '../../src/queue/jobs.ts';
 import { DIMENSIONS, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';

@@ -8,7 +8,7 @@ import { connect, type Database, migrate } from '@oselya/db';
 import { atEnd, fillDataFolder } from '@oselya/db/testing';
 import type { Tables } from '../../src/tables.ts';
 import { migrations } from '../../src/database.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { countConnections, named } from '../support/connections.ts';
 import { DIMENSIONS, openDatabase, store } from '../support/database.ts';
 import { untilNothingIsLeft } from '../support/nothing-left.ts';

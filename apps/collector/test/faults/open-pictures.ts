@@ -1,11 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import { createDisk } from '../../src/disk/disk.ts';
-import { createImages, createTemporaryFolder } from '../../src/images/index.ts';
+import { createDisk } from '../../src/disk.ts';
+import { createImages } from '../../src/images/images.ts';
+import { createTemporaryFolder } from '../../src/images/temporary.ts';
 import type { ImagesOptions } from '../../src/images/images.ts';
-import { openFolder } from '../../src/images/store/folder.ts';
-import { createImageStore } from '../../src/images/store/store.ts';
+import { openFolder } from '../../src/images/store-folder.ts';
+import { createImageStore } from '../../src/images/store.ts';
 import type { Tables } from '../../src/tables.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { log, noImages } from '../support/pipeline.ts';
@@ -17,11 +18,10 @@ export async function openPictures({
   db,
   model,
   folder,
-  limitPauseMs,
 }: {
   db: Kysely<Tables>;
   folder: string | undefined;
-} & Pick<ImagesOptions, 'model' | 'limitPauseMs'>) {
+} & Pick<ImagesOptions, 'model'>) {
   if (folder === undefined) return { images: noImages, close: () => Promise.resolve() };
   await mkdir(folder, { recursive: true });
   const temporary = createTemporaryFolder(join(folder, 'incoming'), fail);
@@ -29,15 +29,12 @@ export async function openPictures({
   const images = createImages({
     db,
     model,
-    modelTimeoutMs: 10_000,
-    limitPauseMs,
-    store: createImageStore(openFolder(folder, temporary.path)),
+    store: createImageStore(openFolder(folder, temporary.path), { log }).store,
     storeState: { toOutage: (error) => error },
     temporary: temporary.path,
     disk: createDisk({ folder, minFreeMb: 0 }),
     fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
     log,
-    onError: fail,
   });
   return { images, close: temporary.close };
 }

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { beforeEach, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { type Answer, completion, type ReceivedRequest } from '@oselya/model/testing';
-import { MOST_LIMITED_TRIALS } from '../../src/images/trials.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { OVERLOADED, startModelServer } from '../support/model-server.ts';
 import { countByStatus, openModel, startModelWorker } from '../support/model-worker.ts';
@@ -61,7 +60,7 @@ const USUAL = Array.from({ length: JOBS }, (_, nth) => [
 ]);
 
 /** A worker over payloads that have pictures of these names. */
-async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3, limitPauseMs = 20 } = {}) {
+async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3 } = {}) {
   for (const names of payloads) {
     const urls = names.map((name) => `${host.url}/${round}-${name}.png`);
     await store(db, payloadOf({ image_urls: urls }));
@@ -71,7 +70,6 @@ async function open({ payloads = USUAL, timeoutMs = 20_000, slots = 3, limitPaus
     db,
     model,
     folder: join(dataDir, 'images'),
-    limitPauseMs,
   });
   const opened = startModelWorker({
     database,
@@ -212,12 +210,12 @@ test('a vision server that asks for patience for one picture, always, has it rec
   await using opened = await open();
   const refused = { 'poison.png': 'MODEL_RATE_LIMITED' };
   assert.deepEqual(await judge(), { described: 2 * JOBS - 1, refused });
-  assert.equal(shown.filter(isPoison).length, limitedRequests(1 + MOST_LIMITED_TRIALS));
+  assert.equal(shown.filter(isPoison).length, limitedRequests(5));
   assert.equal(opened.model.breaker.state, 'closed', 'which the controls keep so for others');
 });
 
 test('a vision server that asks for patience for one picture for a while has it in the end', async () => {
-  const most = limitedRequests(MOST_LIMITED_TRIALS);
+  const most = limitedRequests(4);
   faultOf(busy('0'), (url) => isPoison(url) && shown.filter(isPoison).length <= most);
   await using _ = await open();
   assert.deepEqual(await judge(), { described: 2 * JOBS, refused: {} });

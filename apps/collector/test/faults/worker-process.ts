@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createPipeline } from '../../src/pipeline/pipeline.ts';
-import { expireLeases } from '../../src/queue/leases.sql.ts';
+import { expireLeases } from '../../src/queue/jobs.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { log } from '../support/pipeline.ts';
 import { openModel } from '../support/model-worker.ts';

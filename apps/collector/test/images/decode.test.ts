@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
-import { inspectPicture, toJpeg } from '../../src/images/decode.ts';
+import { inspectImage, toJpeg } from '../../src/images/decode.ts';
 import { FORMATS, picture } from './pictures.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-decode-'));
@@ -16,7 +16,7 @@ after(() => rm(folder, { recursive: true }));
 async function inspect(bytes: Buffer) {
   const path = join(folder, 'file.jpg');
   await writeFile(path, bytes);
-  return inspectPicture(path);
+  return inspectImage(path);
 }
 
 /** Pixels that no compression makes small, so that half of the file is half of the picture. */
@@ -56,7 +56,7 @@ test('a file that vanishes is no broken picture', async () => {
   // Removed a little later each time: before it is opened, while it is read, after it was.
   for (let turns = 0; turns < 60; turns += 1) {
     await writeFile(path, content);
-    const end = inspectPicture(path).then(
+    const end = inspectImage(path).then(
       ({ mediaType }) => mediaType,
       ({ code }: NodeJS.ErrnoException) => code,
     );

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { createDisk } from '../../src/disk/disk.ts';
-import { StoreOutageError } from '../../src/images/index.ts';
+import { createDisk } from '../../src/disk.ts';
+import { StoreOutageError } from '../../src/images/store.ts';
 import { LeaseLostError } from '../../src/queue/job.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { openImages, visionModel } from './harness.ts';
@@ -91,30 +91,6 @@ test('a listing whose pictures take too long has those that came, and asks for t
     assert.match(error ?? '', /took too long/);
     assert.ok(retryAt !== null && retryAt.getTime() > Date.now());
   }
-});
-
-test('a host that is silent is not waited for again and again, and others are asked', async () => {
-  const asked = new Set<string>();
-  const silent = await serve((request) => asked.add(request.url ?? ''));
-  // Long enough for a picture that comes, on a busy machine too.
-  const { images } = open({ limits: { totalMs: 2000 } });
-  const listing = await addListing();
-  const urls = Array.from({ length: 9 }, (_, nth) => `${silent}/${nth}`);
-  const good = await put('/behind.jpg', 'jpeg', { colour: 'peru' });
-  await images.processRemote({ ...listing, urls: [...urls, good.url] });
-  const rows = await db
-    .selectFrom('listing_images')
-    .select(['sha256', 'error', 'retry_at'])
-    .where('listing_id', '=', listing.listingId)
-    .orderBy('position')
-    .execute();
-  // Three are asked at once, and one more may be before the second of them is given up.
-  assert.ok(asked.size <= 4, `${asked.size} were asked`);
-  for (const { error, retry_at: retryAt } of rows.slice(4, 9)) {
-    assert.match(error ?? '', /host did not send others of the listing in time/);
-    assert.ok(retryAt !== null && retryAt.getTime() > Date.now());
-  }
-  assert.equal(rows[9]?.sha256, good.sha256);
 });
 
 test('a worker that lost its claim writes nothing', async () => {

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import type { imageDescription, ObjectRequest } from '@oselya/model';
 import { Value } from 'typebox/value';
-import type { Describer } from '../../src/images/describe-one.ts';
-import { createDisk } from '../../src/disk/disk.ts';
-import { createImages, type ImagesOptions } from '../../src/images/images.ts';
-import type { ImageEvent } from '../../src/images/outcome.ts';
-import { openFolder } from '../../src/images/store/folder.ts';
-import { createImageStore } from '../../src/images/store/store.ts';
+import type { Describer } from '../../src/images/describe.ts';
+import { createDisk } from '../../src/disk.ts';
+import { createImages, type ImageEvent, type ImagesOptions } from '../../src/images/images.ts';
+import { openFolder } from '../../src/images/store-folder.ts';
+import { log } from '../support/pipeline.ts';
+import { createImageStore } from '../../src/images/store.ts';
 import { createSafeFetch } from '../../src/safe-fetch/index.ts';
 import { openDatabase } from '../support/database.ts';
 
@@ -46,7 +46,7 @@ export async function openImages() {
   const temporary = () => join(folder, 'incoming');
   await mkdir(temporary());
   await db.insertInto('sources').values({ slug: 'board' }).execute();
-  const store = createImageStore(openFolder(folder, temporary));
+  const store = createImageStore(openFolder(folder, temporary), { log }).store;
   let count = 0;
 
   /** A listing whose payload is being processed. */
@@ -88,7 +88,6 @@ export async function openImages() {
 
   function open(options: Partial<ImagesOptions> = {}) {
     const events: ImageEvent[] = [];
-    const failures: unknown[] = [];
     const warnings: Record<string, unknown>[] = [];
     const images = createImages({
       db,
@@ -96,16 +95,14 @@ export async function openImages() {
       storeState: { toOutage: (error) => error },
       temporary,
       disk: createDisk({ folder, minFreeMb: 0 }),
-      onError: (error) => failures.push(error),
       fetch: createSafeFetch({ allow: ['127.0.0.1'] }),
       model: visionModel().model,
-      modelTimeoutMs: 10_000,
       log: { warn: (fields: Record<string, unknown>) => void warnings.push(fields) },
       observe: (event) => events.push(event),
       limits: { retryDelayMs: 1 },
       ...options,
     });
-    return { images, events, failures, warnings };
+    return { images, events, warnings };
   }
 
   const rowsOf = (listingId: number) =>

@@ -162,7 +162,7 @@ test(
     const all = [...faults, ...bombsOf(20_000 * KB), ...slowFaults];
     const host = await serveFaults(all);
     const limits = { bytes: 150 * KB, retryDelayMs: 1, totalMs: 2000 };
-    const { images, failures } = open({ limits });
+    const { images, warnings } = open({ limits });
     const listing = await addListing();
     // What is opened once and stays, such as connections of the database, is open after this.
     await images.processRemote({ ...listing, urls: [`${host.url}/good`] });
@@ -177,7 +177,7 @@ test(
     }
     assert.equal(rows.at(-1)?.error, null, 'a good picture is not touched by bad ones');
     assert.deepEqual(await files(), kept, 'a temporary file stayed');
-    assert.deepEqual(failures, []);
+    assert.deepEqual(warnings, []);
     await untilClosed(host, descriptors);
   },
 );

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { sql } from 'kysely';
-import { CONTROL_SIZE } from '../../src/images/control-picture.ts';
-import { type Describer, descriptionPrompt } from '../../src/images/describe-one.ts';
-import { MOST_TRIALS } from '../../src/images/trials.ts';
+import { CONTROL_SIZE } from '../../src/images/decode.ts';
+import { descriptionPrompt } from '../../src/images/describe.ts';
 import { countedModel, createHarness, listingOf } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
 import { openReprocess, readAll, readings } from '../reprocess/harness.ts';
@@ -17,9 +16,12 @@ const { db, open, addListing, rowsOf, folder } = await openImages();
 const { put } = await openPictureHost();
 
 /** A model that refuses what this says, and otherwise describes. */
-function pickyModel(refusalOf: (shown: Shown) => ModelError | undefined, visionModelName = 'eyes') {
+function pickyModel(
+  rejectionOf: (shown: Shown) => ModelError | undefined,
+  visionModelName = 'eyes',
+) {
   const { model, shown } = visionModel((one) => {
-    const refusal = refusalOf(one);
+    const refusal = rejectionOf(one);
     if (refusal !== undefined) throw refusal;
   });
   return { model: { ...model, visionModel: visionModelName }, shown };
@@ -193,38 +195,61 @@ test('a stored picture that is gone from the store is recorded, and described on
   assert.deepEqual(await imageOf(sha256), { described_by: 'eyes-1', describe_error: null });
 });
 
-test('a trial of one process has no trial of another one between its control and its picture', async () => {
-  const tries: string[] = [];
-  const timedOut = {
-    outcome: 'MODEL_TIMEOUT',
-    durationMs: 1,
-    inputTokens: 0,
-    outputTokens: 0,
-  } as const;
-  const names = ['tried-1', 'tried-2'];
-  const verdicts = names.map(async (name, nth) => {
-    const { url, sha256 } = await put(`/${name}.png`, 'png', { width: 96 + nth });
-    let isFirst = true;
-    const { model } = visionModel();
-    const failing: Describer = {
-      ...model,
-      async generateObject(request) {
-        const isControl = request.data === CONTROL_SIZE;
-        if (!isFirst) tries.push(`${isControl ? 'control' : 'picture'} of ${name}`);
-        if (isControl) return model.generateObject(request);
-        isFirst = false;
-        request.observe?.({ ...timedOut, operation: request.operation });
-        throw new ModelError('MODEL_TIMEOUT', 'There was no answer.');
-      },
-    };
-    await open({ model: failing }).images.processRemote({ ...(await addListing()), urls: [url] });
-    return (await imageOf(sha256)).describe_error?.code;
+/** Fails a picture's first calls, each in an outage of its own, and notes what is shown. */
+function outageModel(
+  times: number,
+  code: 'MODEL_TIMEOUT' | 'MODEL_RATE_LIMITED' = 'MODEL_TIMEOUT',
+) {
+  const calls: string[] = [];
+  const { model } = visionModel(({ data }) => {
+    const isControl = data === CONTROL_SIZE;
+    calls.push(isControl ? 'control' : 'image');
+    if (isControl || calls.filter((call) => call === 'image').length > times) return;
+    throw Object.assign(new ModelError(code, 'No answer.'), { outage: { since: new Date() } });
   });
-  assert.deepEqual(await Promise.all(verdicts), ['MODEL_TIMEOUT', 'MODEL_TIMEOUT']);
-  assert.equal(tries.length, 2 * 2 * MOST_TRIALS);
-  for (const [nth, one] of tries.entries()) {
-    if (one.startsWith('control')) assert.equal(tries[nth + 1], one.replace('control', 'picture'));
+  return { model, calls };
+}
+
+test('a picture that the server fails on in three outages, each after the control, is recorded', async () => {
+  for (const [nth, [code, most]] of (
+    [
+      ['MODEL_TIMEOUT', 3],
+      ['MODEL_RATE_LIMITED', 5],
+    ] as const
+  ).entries()) {
+    const { url, sha256 } = await put(`/outage-${nth}.png`, 'png', { width: 96 + nth });
+    const { model, calls } = outageModel(Infinity, code);
+    const { images } = open({ model });
+    const job = { ...(await addListing()), urls: [url] };
+    for (let time = 1; time < most; time += 1) {
+      await assert.rejects(images.processRemote(job), { code });
+      assert.equal((await imageOf(sha256)).describe_error, null);
+    }
+    await images.processRemote(job);
+    assert.equal((await imageOf(sha256)).describe_error?.code, code);
+    assert.deepEqual(calls, [
+      'image',
+      ...Array.from({ length: most - 1 }, () => ['control', 'image']).flat(),
+    ]);
   }
+});
+
+test('where the control fails too nothing is held against the picture, and its end describes it', async () => {
+  const { url, sha256 } = await put('/outage-ends.png', 'png', { width: 88 });
+  let isAway = true;
+  const { model, shown } = visionModel(() => {
+    if (isAway)
+      throw Object.assign(new ModelError('MODEL_TIMEOUT', 'x'), { outage: { since: new Date() } });
+  });
+  const { images } = open({ model });
+  const job = { ...(await addListing()), urls: [url] };
+  for (let time = 0; time < 8; time += 1) {
+    await assert.rejects(images.processRemote(job), { code: 'MODEL_TIMEOUT' });
+  }
+  assert.equal(shown.filter(({ data }) => data !== CONTROL_SIZE).length, 1);
+  isAway = false;
+  await images.processRemote(job);
+  assert.equal((await imageOf(sha256)).described_by, 'eyes-1');
 });
 
 test('with a refused picture a listing is complete, and costs the model nothing until it is reprocessed', async () => {

@@ -6,7 +6,8 @@ import { atEnd } from '@oselya/db/testing';
 import { createLogger, createServer } from '@oselya/kit';
 import sharp from 'sharp';
 import { guardRoutes } from '../../src/access/guard.ts';
-import { imageRoutes } from '../../src/images/index.ts';
+
+import { imageRoutes } from '../../src/images/routes.ts';
 import { openImages } from './harness.ts';
 import { picture } from './pictures.ts';
 import { serve } from './server.ts';

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTemporaryFolder } from '../../src/images/temporary-folder.ts';
+import { createTemporaryFolder } from '../../src/images/temporary.ts';
 
 // A process that holds a temporary folder until it is killed.
 const path = createTemporaryFolder(process.argv[2] ?? '', () => undefined).path();

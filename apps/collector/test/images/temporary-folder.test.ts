@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, test } from 'node:test';
-import { createTemporaryFolder } from '../../src/images/temporary-folder.ts';
+import { createTemporaryFolder } from '../../src/images/temporary.ts';
 
 const parent = join(await mkdtemp(join(tmpdir(), 'oselya-temporary-')), 'incoming');
 after(() => rm(join(parent, '..'), { recursive: true }));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import sharp from 'sharp';
-import { inspectPicture } from '../../src/images/decode.ts';
+import { inspectImage } from '../../src/images/decode.ts';
 import { decodeInTurn } from '../../src/images/decoding.ts';
 import { createThumbnails as create } from '../../src/images/thumbnails.ts';
 import { picture } from './pictures.ts';
@@ -66,7 +66,7 @@ test('whatever unpacks pictures in this process shares its two turns', async () 
   const { store, asked, open } = closedStore();
   const made = [0, 1, 2].map((index) => createThumbnails(store).make(`${index}`, 320));
   await setImmediate();
-  const inspected = assert.rejects(inspectPicture('/nowhere'), { code: 'ENOENT' });
+  const inspected = assert.rejects(inspectImage('/nowhere'), { code: 'ENOENT' });
   const { activeCount, pendingCount } = decodeInTurn;
   // Whatever is wrong, the turns must not be held for the tests after this one.
   open();

@@ -8,7 +8,7 @@ import {
   type ReceivedRequest,
   startModelServer,
 } from '@oselya/model/testing';
-import { controlPicture } from '../../src/images/index.ts';
+import { controlImage } from '../../src/images/decode.ts';
 import { probeModel } from '../../src/model/probe.ts';
 
 const DESCRIPTION = JSON.stringify({ description: 'Grey.', room_type: 'other', quality: 'poor' });
@@ -52,7 +52,7 @@ async function probe(
   };
   const log = { info: write('info'), warn: write('warn') };
   const config = { MODEL_MODE: MODEL_MODE as 'openai' | 'mock', MODEL_VISION };
-  const image256 = describes ? controlPicture : undefined;
+  const image256 = describes ? controlImage : undefined;
   const probing = probeModel(config, { model, log, image: image256 });
   if (expected > 0) await ended.promise;
   await probing.close();

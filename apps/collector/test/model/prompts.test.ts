@@ -4,7 +4,7 @@ import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { imageDescription, type ModelSchema } from '@oselya/model';
-import { descriptionPrompt } from '../../src/images/describe-one.ts';
+import { descriptionPrompt } from '../../src/images/describe.ts';
 import { extractionPrompt, listingExtraction } from '../../src/pipeline/extraction.ts';
 import type { Prompt } from '../../src/model/prompt.ts';
 

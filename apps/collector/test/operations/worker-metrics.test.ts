@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
 import { measureWorker } from '../../src/operations/worker-metrics.ts';
-import type { ProcessResult } from '../../src/queue/run-job.ts';
+import type { ProcessResult } from '../../src/queue/job.ts';
 
 const job = { rawId: 1, attempt: 1, sourceSlug: 'doshka', externalId: '1', contentHash: 'a' };
 const options = { signal: new AbortController().signal };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createModelClient } from '@oselya/model';
 import { LISTING, startModelServer } from '@oselya/model/testing';
-import { extractionPrompt, extractListing, refusalOf } from '../../src/pipeline/extraction.ts';
+import { extractionPrompt, extractListing, rejectionOf } from '../../src/pipeline/extraction.ts';
 import { payloadOf } from '../support/payload.ts';
 
 type Asked = { messages: { role: string; content: unknown }[] };
@@ -41,8 +41,8 @@ test('a rejection without a reason gets one', () => {
   const read = { model: 'test', requestedModel: 'test' };
   for (const reason of [null, '', ' \n']) {
     const extraction = { ...LISTING, is_listing: false, reason };
-    assert.match(refusalOf({ ...read, extraction }) ?? '', /found no property listing/);
+    assert.match(rejectionOf({ ...read, extraction }) ?? '', /found no property listing/);
   }
   const extraction = { ...LISTING, is_listing: false, reason: ' A wanted ad.' };
-  assert.equal(refusalOf({ ...read, extraction }), 'A wanted ad.');
+  assert.equal(rejectionOf({ ...read, extraction }), 'A wanted ad.');
 });

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, type ModelErrorCode } from '@oselya/model';
-import { StoreOutageError } from '../../src/images/index.ts';
+import { StoreOutageError } from '../../src/images/store.ts';
 import type { JobInput } from '../../src/pipeline/context.ts';
-import { MOST_STORE_OUTAGES } from '../../src/pipeline/outages.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import {
@@ -90,13 +89,13 @@ test('a job that the image store fails while it takes what others have is failed
   const { state, images } = picturesWithoutStore();
   const harness = createHarness(db, { images });
   const { id } = await harness.process(payloadOf());
-  for (let nth = 2; nth < MOST_STORE_OUTAGES; nth += 1) {
+  for (let nth = 2; nth < 5; nth += 1) {
     assert.equal(await harness.runNext(), 'postponed');
   }
   assert.equal(await harness.runNext(), 'failed');
   const { error } = await rawRecord(db, id);
   assert.deepEqual([error?.code, error?.stage], ['image_store_unavailable', 'images']);
-  assert.equal(state.tries, MOST_STORE_OUTAGES);
+  assert.equal(state.tries, 5);
 });
 
 test('a job for whose end somebody waits does not wait for the image store', async () => {

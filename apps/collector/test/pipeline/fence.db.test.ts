@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import type { Context } from '../../src/pipeline/context.ts';
 import type { PipelineDeps } from '../../src/pipeline/pipeline.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
 import { SupersededError } from '../../src/queue/job.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { replaceImages } from '../../src/images/repository.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
 import { SupersededError } from '../../src/queue/job.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';

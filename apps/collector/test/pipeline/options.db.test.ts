@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { UploadedFile } from '../../src/images/index.ts';
+import { type UploadedFile } from '../../src/images/temporary.ts';
 import { extractListing } from '../../src/pipeline/extraction.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { createDisk } from '../../src/disk/disk.ts';
+import { createDisk } from '../../src/disk.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { noteSeenAgain } from '../../src/pipeline/stages/load.sql.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { rescueJobs } from '../../src/queue/leases.sql.ts';
-import { putBackOne } from '../../src/queue/put-back.sql.ts';
-import { returnJobs } from '../../src/queue/return.sql.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { rescueJobs } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import { returnJobs } from '../../src/queue/jobs.ts';
 import { openImages, visionModel } from '../images/harness.ts';
 import { picture } from '../images/pictures.ts';
 import { serve } from '../images/server.ts';
@@ -226,67 +225,7 @@ test('the turn of a picture that came late outlives a first try that failed on o
   assert.equal((await rowsOf(first.listing_id ?? 0))[0]?.error, null);
 });
 
-test('a turn that was taken is kept over a stop, a kill and a full disk, by that payload alone', async () => {
-  answers.set('/kept-turn.png', 503);
-  const listing = await begin(['/kept-turn.png', '/never-turn.png']);
-  await listing.nextDay();
-  answers.set('/kept-turn.png', await picture('png', { colour: 'salmon' }));
-  asked = [];
-  const rawId = await store(db, listing.payload);
-  const { images } = open();
-
-  // Killed when it had taken its turn: nothing tells what became of it.
-  const [job] = await claimJobs(db, { worker: 'killed', leaseMs: -1, count: 1 });
-  assert.equal(job?.rawId, rawId);
-  assert.equal(await noteSeenAgain(db, job, listing.listingId), true);
-  const taken = await images.takeDue({ listingId: listing.listingId, fence: job });
-  assert.deepEqual(taken, new Set([`${host}/kept-turn.png`]));
-  await rescueJobs(db, 3);
-
-  // Other payloads do not get it meanwhile.
-  const [again] = await claimJobs(db, { worker: 'stopped', leaseMs: 60_000, count: 1 });
-  assert.equal(again?.rawId, rawId);
-  const stop = new AbortController();
-  stop.abort(new Error('the worker is stopping'));
-  const mayAsk = await images.takeDue({ listingId: listing.listingId, fence: again });
-  assert.deepEqual(mayAsk, taken);
-  const urls = listing.payload.image_urls ?? [];
-  const stopped = { listingId: listing.listingId, fence: again, signal: stop.signal };
-  await assert.rejects(images.processRemote({ ...stopped, urls, mayAsk }), /stopping/);
-  await returnJobs(db, [again]);
-
-  const full = createDisk({ folder: '/', minFreeMb: 1, freeBytes: async () => 0 });
-  const onFullDisk = createHarness(db, {
-    model: listing.model,
-    images: open({ disk: full, model: listing.vision.model }).images,
-  });
-  for (let turn = 0; turn < 2; turn += 1) assert.equal(await onFullDisk.runNext(), 'postponed');
-  assert.deepEqual(asked, []);
-
-  await listing.runNext();
-  const raw = await rawRecord(db, rawId);
-  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
-  assert.deepEqual(asked, ['/kept-turn.png']);
-  assert.equal((await rowsOf(listing.listingId))[0]?.error, null);
-  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
-});
-
-test('a turn that came to nothing is spent', async () => {
-  answers.set('/spent.png', 503);
-  const listing = await begin(['/spent.png']);
-  await listing.nextDay();
-  const raw = await listing.process(listing.payload);
-  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
-  const row = await db
-    .selectFrom('listing_images')
-    .select(['turn_raw_id', 'retry_at'])
-    .where('listing_id', '=', listing.listingId)
-    .executeTakeFirstOrThrow();
-  assert.equal(row.turn_raw_id, null);
-  assert.ok((row.retry_at?.getTime() ?? 0) > Date.now());
-});
-
-test('an outage of vision spends no turn: what was fetched is described when it ends', async () => {
+test('in an outage of vision an address is asked once: what was fetched is described when it ends', async () => {
   answers.set('/unseen.png', 503).set('/later.png', 503);
   let isAway = false;
   const outage = new ModelError('MODEL_UNAVAILABLE', 'It is being restarted.');
@@ -315,64 +254,23 @@ test('an outage of vision spends no turn: what was fetched is described when it 
   assert.equal(described?.described_by, 'eyes-1');
 });
 
-test('a job that is stopped while it asks keeps others from asking at once', async () => {
-  answers.set('/stopped.png', 503);
-  const stop = new AbortController();
-  const url = await serve((_request, response) => {
-    if (answers.get('/stopped.png') === 503) response.writeHead(503).end();
-    else stop.abort(new Error('the worker is stopping'));
-  });
-  const { images } = open();
-  const job = { ...(await addListing()), urls: [url] };
-  await images.processRemote(job);
-  await db
-    .updateTable('listing_images')
-    .set({ retry_at: new Date(0) })
-    .execute();
-  answers.delete('/stopped.png');
-  const mayAsk = await images.takeDue(job);
-  const work = images.processRemote({ ...job, signal: stop.signal, mayAsk });
-  await assert.rejects(work, /stopping/);
-  const row = await db
-    .selectFrom('listing_images')
-    .select('retry_at')
-    .where('listing_id', '=', job.listingId)
-    .executeTakeFirstOrThrow();
-  const hours = ((row.retry_at?.getTime() ?? 0) - Date.now()) / 3_600_000;
-  assert.ok(hours > 19 && hours < 24, `${hours} hours`);
-});
-
-test('without its claim, or after a newer payload, a job takes no address', async () => {
-  answers.set('/fenced.png', 503);
-  const { images } = open();
-  const job = { ...(await addListing()), urls: [`${host}/fenced.png`] };
-  await images.processRemote(job);
-  await db
-    .updateTable('listing_images')
-    .set({ retry_at: new Date(0) })
-    .execute();
+test('an address that is due is asked again by the attempt after a full disk', async () => {
+  answers.set('/kept-due.png', 503);
+  const listing = await begin(['/kept-due.png', '/never-due.png']);
+  await listing.nextDay();
+  answers.set('/kept-due.png', await picture('png', { colour: 'salmon' }));
   asked = [];
-  const lost = { ...job, fence: { ...job.fence, attempt: 9 } };
-  assert.deepEqual(await images.takeDue(lost), new Set());
-
-  const { source_slug, external_id } = await db
-    .selectFrom('property_listings')
-    .select(['source_slug', 'external_id'])
-    .where('id', '=', job.listingId)
-    .executeTakeFirstOrThrow();
-  const newer = await store(db, payloadOf({ source_slug, external_id }));
-  await db
-    .updateTable('listing_payloads')
-    .set({ raw_id: newer })
-    .where('external_id', '=', external_id)
-    .where('source_slug', '=', source_slug)
-    .execute();
-  assert.deepEqual(await images.takeDue(job), new Set());
+  const rawId = await store(db, listing.payload);
+  const full = createDisk({ folder: '/', minFreeMb: 1, freeBytes: async () => 0 });
+  const onFullDisk = createHarness(db, {
+    model: listing.model,
+    images: open({ disk: full, model: listing.vision.model }).images,
+  });
+  for (let nth = 0; nth < 2; nth += 1) assert.equal(await onFullDisk.runNext(), 'postponed');
   assert.deepEqual(asked, []);
-  const row = await db
-    .selectFrom('listing_images')
-    .select('retry_at')
-    .where('listing_id', '=', job.listingId)
-    .executeTakeFirstOrThrow();
-  assert.deepEqual(row.retry_at, new Date(0));
+  await listing.runNext();
+  const raw = await rawRecord(db, rawId);
+  assert.deepEqual([raw.status, outcomesOf(raw)], ['completed', PICTURES_ONLY]);
+  assert.deepEqual(asked, ['/kept-due.png']);
+  assert.deepEqual(outcomesOf(await listing.process(listing.payload)), UNCHANGED);
 });

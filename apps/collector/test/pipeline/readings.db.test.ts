@@ -1,23 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { LeaseLostError } from '../../src/queue/index.ts';
-import { rescueJobs } from '../../src/queue/leases.sql.ts';
-import { putBackOne } from '../../src/queue/put-back.sql.ts';
-import { extractionPrompt, extractListing } from '../../src/pipeline/extraction.ts';
-import { keepReading } from '../../src/pipeline/readings.sql.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { LeaseLostError } from '../../src/queue/job.ts';
+import { rescueJobs } from '../../src/queue/jobs.ts';
+import { extractionPrompt, extractListing, keepReading } from '../../src/pipeline/extraction.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import {
-  countedModel,
-  createHarness,
-  currentOf,
-  listingOf,
-  noImages,
-  outcomesOf,
-  snapshotsOf,
-} from '../support/pipeline.ts';
+import { countedModel, createHarness, noImages, outcomesOf } from '../support/pipeline.ts';
 
 const { db } = await openDatabase();
 
@@ -202,55 +192,3 @@ test('without its claim a job keeps nothing', async () => {
   await assert.rejects(lost, LeaseLostError);
   assert.deepEqual(await kept(rawId), []);
 });
-
-/** A model that finds no listing in anything. */
-function refusingModel() {
-  const model = countedModel();
-  const generateObject: typeof model.generateObject = async (request) => {
-    const answer = await model.generateObject(request);
-    Object.assign(answer.value, { is_listing: false, reason: 'A list of phones.' });
-    return answer;
-  };
-  return { ...model, generateObject };
-}
-
-const lost = (rawId: number) =>
-  db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', rawId).execute();
-const retried = async (rawId: number) => assert.ok(await putBackOne(db, rawId));
-
-for (const { what, goBack, asked } of [
-  { what: 'an attempt that was lost', goBack: lost, asked: 0 },
-  { what: 'a failed attempt', goBack: retried, asked: 1 },
-]) {
-  test(`a payload that ${what} has made a listing of is not refused by the next one`, async () => {
-    const broken = { ...noImages, processRemote: () => Promise.reject(new Error('It is broken')) };
-    const payload = payloadOf({ property_type: 'House', price: 62_000, currency: 'USD' });
-    const first = await createHarness(db, { images: broken }).process(payload);
-    assert.equal(first.status, 'failed');
-    const made = await listingOf(db, payload);
-    assert.ok(made);
-    const recorded = async () => ({
-      snapshots: await snapshotsOf(db, made.id),
-      provenance: await db
-        .selectFrom('listing_enrichments')
-        .select('value')
-        .where('listing_id', '=', made.id)
-        .where('kind', '=', 'provenance')
-        .executeTakeFirst(),
-    });
-    const before = await recorded();
-
-    await goBack(first.id);
-    const model = refusingModel();
-    assert.equal(await createHarness(db, { model }).runNext(), 'completed');
-    assert.equal(model.calls.chat, asked);
-    const raw = await rawRecord(db, first.id);
-    assert.deepEqual([raw.status, raw.error, raw.listing_id], ['completed', null, made.id]);
-    assert.equal((await currentOf(db, payload))?.completed_hash, raw.content_hash);
-    const listing = await listingOf(db, payload);
-    assert.ok(listing?.embedding);
-    const { embedding: _, embedding_model: __, embedding_text_hash: ___, ...facts } = listing;
-    assert.deepEqual({ ...made, ...facts }, made, 'it is as it was read');
-    assert.deepEqual(await recorded(), before);
-  });
-}

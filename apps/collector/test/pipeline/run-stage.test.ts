@@ -8,11 +8,11 @@ import { createLogger } from '@oselya/kit';
 import { ModelError } from '@oselya/model';
 import type { Tables } from '../../src/tables.ts';
 import { problem } from '../../src/errors.ts';
+import { createModelCost } from '../../src/model/cost.ts';
 import type { Context, StageDeps } from '../../src/pipeline/context.ts';
-import { createJobModel } from '../../src/pipeline/job-model.ts';
+import type { Stage, StageRun } from '../../src/pipeline/context.ts';
 import { done, StageTimeoutError } from '../../src/pipeline/outcome.ts';
-import { runStage } from '../../src/pipeline/run-stage.ts';
-import type { Stage, StageRun } from '../../src/pipeline/stage.ts';
+import { createJobModel, runStage } from '../../src/pipeline/pipeline.ts';
 import { outage } from '../support/lossy-database.ts';
 import { until } from '../support/until.ts';
 
@@ -24,8 +24,10 @@ const context: Context = {
 const never = () => Promise.reject(new Error('not used'));
 const deps: StageDeps = {
   db: offlineDatabase<Tables>().db,
-  model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never),
-  images: { processRemote: never, processUploaded: never, takeDue: never, describeAll: never },
+  model: createJobModel({ generateObject: never, chatModel: '', embeddingModel: '' }, never, {
+    cost: createModelCost(),
+  }),
+  images: { processRemote: never, processUploaded: never, describeAll: never },
   log: createLogger({ level: 'silent', service: 'test' }),
 };
 const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({
@@ -36,7 +38,7 @@ const stage = (run: StageRun, settings: Partial<Stage> = {}): Stage => ({
   ...settings,
 });
 const run = (one: Stage, signal = new AbortController().signal) =>
-  runStage(one, context, deps, { signal });
+  runStage(one, context, deps, signal);
 
 test('a stage that fails for a moment is tried again', async () => {
   let tries = 0;
@@ -63,38 +65,20 @@ test('attempts end, and the last error stands', async () => {
   await assert.rejects(run(failing), /failure 2/);
 });
 
-test('an outage of the database takes no attempt', async () => {
-  let tries = 0;
-  const unlucky = stage(
-    async () => {
+test('outages and a full disk are final: the job can wait, the stage cannot', async () => {
+  for (const error of [
+    problem('disk_low'),
+    new ModelError('MODEL_UNREACHABLE', 'gone'),
+    outage(),
+  ]) {
+    let tries = 0;
+    const failing = stage(() => {
       tries += 1;
-      if (tries < 4) throw outage();
-      return done;
-    },
-    { attempts: 1 },
-  );
-  assert.equal(await run(unlucky), done);
-  assert.equal(tries, 4);
-});
-
-test('a full disk is final: the job can wait for room, the stage cannot', async () => {
-  let tries = 0;
-  const failing = stage(() => {
-    tries += 1;
-    return Promise.reject(problem('disk_low'));
-  });
-  await assert.rejects(run(failing), { code: 'disk_low' });
-  assert.equal(tries, 1);
-});
-
-test("the model's errors are final: its client has tried", async () => {
-  let tries = 0;
-  const failing = stage(() => {
-    tries += 1;
-    return Promise.reject(new ModelError('MODEL_UNREACHABLE', 'gone'));
-  });
-  await assert.rejects(run(failing), /gone/);
-  assert.equal(tries, 1);
+      return Promise.reject(error);
+    });
+    await assert.rejects(run(failing), error);
+    assert.equal(tries, 1);
+  }
 });
 
 test('a stage that does not heed its signal is cut off at its time', async () => {

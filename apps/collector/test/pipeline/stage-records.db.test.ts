@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import type { StageRecord } from '../../src/tables.ts';
-import { putBackOne } from '../../src/queue/index.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { renewLeases } from '../../src/queue/leases.sql.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { renewLeases } from '../../src/queue/jobs.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
@@ -47,8 +47,8 @@ test('a retry tells of each stage how it ended last, until it runs again', async
     started_at: new Date().toISOString(),
     duration_ms: 1,
   };
-  const usage = { calls: 0, input_tokens: 0, output_tokens: 0 };
-  await renewLeases(db, [{ ...job, stages: [load], usage }], 60_000);
+  const modelUsage = { calls: 0, input_tokens: 0, output_tokens: 0 };
+  await renewLeases(db, [{ ...job, stages: [load], modelUsage }], 60_000);
   const inProgress = await stagesOf(id);
   assert.deepEqual(inProgress, [...failed.slice(1), load], 'each once, the last to run at the end');
 });

@@ -3,11 +3,12 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { Registry } from 'prom-client';
 import { createMetrics } from '../../src/metrics.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
 import { createInlineJobs } from '../../src/queue/inline.ts';
-import { rescueJobs } from '../../src/queue/leases.sql.ts';
-import { putBackOne } from '../../src/queue/put-back.sql.ts';
-import { createJobRunner, type ProcessJob } from '../../src/queue/run-job.ts';
+import { rescueJobs } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import type { ProcessJob } from '../../src/queue/job.ts';
+import { createJobRunner } from '../../src/queue/run-jobs.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
@@ -107,8 +108,8 @@ test('an attempt that threw an exception is counted', async () => {
   const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
   assert.ok(job);
   const metrics = createMetrics(new Registry());
-  const run = createJobRunner({ db, process, metrics, log });
-  assert.equal(await run(job, { signal: new AbortController().signal }), 'failed');
+  const runner = createJobRunner({ db, process, metrics, log, leaseMs: 60_000 });
+  assert.equal(await runner.run(job), 'failed');
   const { model_usage: usage } = await rawRecord(db, id);
   assert.deepEqual(usage, { calls: 1, input_tokens: 70, output_tokens: 7 });
 });
@@ -148,7 +149,7 @@ test("an attempt that a shutdown interrupts is counted: a worker's, and a reques
   assert.ok(job);
   const outcome = jobs.run(job, {});
   await jobs.close({ timeoutMs: 0 });
-  assert.equal(await outcome, 'lost');
+  assert.equal(await outcome, 'returned');
   const again = await rawRecord(db, id);
   assert.deepEqual(
     [again.status, again.model_usage],

@@ -1,34 +1,65 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { sql } from 'kysely';
+import { inTime } from '../../src/async/wait.ts';
 import type { StageRecord } from '../../src/tables.ts';
-import { inTime } from '../../src/async/in-time.ts';
-import { claimJobs, type ClaimOptions } from '../../src/queue/claim.sql.ts';
+import { insertRaws } from '../../src/ingest/repository.ts';
+import { createRetry } from '../../src/operations/raw/retry.ts';
+import { contentHash } from '../../src/ingest/payload.ts';
+import {
+  claimJobs,
+  type ClaimOptions,
+  claimStatement,
+  release,
+  releaseMissed,
+} from '../../src/queue/claim.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
-import { createFinish } from '../../src/queue/finish.ts';
-import { finishJobs } from '../../src/queue/finish.sql.ts';
-import { putBackSome, readTime } from '../../src/queue/index.ts';
-import { renewLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
-import { returnJobs } from '../../src/queue/return.sql.ts';
+import {
+  createFinish,
+  finishJobs,
+  renewLeases,
+  rescueJobs,
+  returnJobs,
+  returnStrays,
+} from '../../src/queue/jobs.ts';
+import { putBackSome, readTime } from '../../src/queue/retry.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { untilLockWait } from '../support/lock-waits.ts';
-import { log } from '../support/pipeline.ts';
 import { payloadOf } from '../support/payload.ts';
+import { log } from '../support/pipeline.ts';
+import { completed, fill } from './harness.ts';
 
 const database = await openDatabase();
-const { db } = database;
+const { db, engine } = database;
 
+/** Storing rows takes the embedded database longest. */
+const MANY = engine === 'postgres' ? 100_000 : 10_000;
+
+const claimant = { worker: 'test', leaseMs: 60_000 };
+const claim = (options: Omit<ClaimOptions, 'worker' | 'leaseMs'>) =>
+  claimJobs(db, { ...claimant, ...options });
+const claimOne = async () => (await claim({ count: 1 }))[0];
 const finish = createFinish({ db, log });
-const claimMany = (options: Partial<ClaimOptions> & { count: number }) =>
-  claimJobs(db, { worker: 'test', leaseMs: 60_000, ...options });
-const claim = async (...except: number[]) => (await claimMany({ count: 1, except }))[0];
-const finishJob = (job: Job, result: JobResult) => finish({ job, result });
-const completed: JobResult = { status: 'completed', error: null, stages: [], listingId: null };
 
 async function claimed(): Promise<Job> {
-  const job = await claim();
+  const job = await claimOne();
   assert.ok(job);
   return job;
+}
+
+/** Claims, and returns the sources of the jobs in their order. */
+const sources = async (count: number, lastSource?: string) =>
+  (await claim({ count, lastSource })).map(({ sourceSlug }) => sourceSlug).join('');
+
+async function endAll(): Promise<void> {
+  await sql`update raw_data set status = 'completed' where status = 'processing'`.execute(db);
+}
+
+/** Claims and ends jobs, and returns their sources. */
+async function sourcesToEnd(count: number, lastSource?: string): Promise<string> {
+  const taken = await sources(count, lastSource);
+  await endAll();
+  return taken;
 }
 
 const stage: StageRecord = {
@@ -40,14 +71,10 @@ const stage: StageRecord = {
 const inProgress = (job: Job, stages: StageRecord[] = []) => ({
   ...job,
   stages,
-  usage: { calls: 0, input_tokens: 0, output_tokens: 0 },
+  modelUsage: { calls: 1, input_tokens: 2, output_tokens: 3 },
 });
 
-async function drain(): Promise<void> {
-  await db.deleteFrom('raw_data').execute();
-}
-
-/** What a worker that stopped leaves behind. */
+/** Expires a job's lease. */
 async function expire(job: Job): Promise<void> {
   await db
     .updateTable('raw_data')
@@ -56,17 +83,59 @@ async function expire(job: Job): Promise<void> {
     .execute();
 }
 
-test('of many claims at once each job is claimed once', async () => {
-  const ids = await Promise.all(Array.from({ length: 40 }, () => store(db, payloadOf())));
-  const jobs = await Promise.all(Array.from({ length: 60 }, () => claim()));
-  const got = jobs.filter((job) => job !== undefined).map((job) => job.rawId);
-  // A claim that meets rows locked by others may come back empty, as a worker's next one does not.
-  for (let job = await claim(); job !== undefined; job = await claim()) got.push(job.rawId);
-  assert.deepEqual(
-    got.toSorted((a, b) => a - b),
-    ids.toSorted((a, b) => a - b),
-  );
-  await drain();
+const statusesOf = (...ids: number[]) =>
+  Promise.all(ids.map(async (id) => (await rawRecord(db, id)).status));
+
+const same = { source_slug: 'doshka', external_id: 'same' };
+const listing = { sourceSlug: 'doshka', externalId: 'same' };
+const waits = async (id: number) => (await rawRecord(db, id)).waits;
+
+/** Stores a payload without the look whether it still has to wait. */
+async function storeWithoutRelease(): Promise<number> {
+  const payload = payloadOf(same);
+  const content_hash = contentHash(payload);
+  const raw = { ...same, payload: JSON.stringify(payload), content_hash };
+  const stored = (await insertRaws(db, [raw])).get(0);
+  assert.ok(stored);
+  return stored.id;
+}
+
+type Plan = {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: Plan[];
+};
+
+/** Returns the nodes of the plan of a claim, which is carried out. */
+async function explained(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Promise<Plan[]> {
+  const statement = claimStatement({ ...claimant, ...options });
+  const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: Plan }] }>`
+    explain (analyze, format json) ${statement}`.execute(db);
+  const flat = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(flat)];
+  const plan = rows[0]?.['QUERY PLAN'][0].Plan;
+  return plan === undefined ? [] : flat(plan);
+}
+
+/** Returns how many rows of payloads a claim has looked at. */
+async function rowsLookedAt(options: Omit<ClaimOptions, 'worker' | 'leaseMs'>): Promise<number> {
+  return (await explained(options))
+    .filter((node) => node['Relation Name'] === 'raw_data')
+    .reduce(
+      (sum, node) =>
+        sum + (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'],
+      0,
+    );
+}
+
+// With statistics that change amidst a test the planner may look elsewhere.
+await sql`alter table raw_data set (autovacuum_enabled = false)`.execute(db);
+
+afterEach(async () => {
+  await sql`truncate raw_data cascade`.execute(db);
 });
 
 test('a claim takes the oldest, marks it and counts the attempt', async () => {
@@ -80,8 +149,7 @@ test('a claim takes the oldest, marks it and counts the attempt', async () => {
   assert.equal(row.claimed_by, 'test');
   assert.ok(row.lease_expires_at !== null && row.lease_expires_at > new Date());
   assert.equal((await claimed()).rawId, second);
-  assert.equal(await claim(), undefined);
-  await drain();
+  assert.equal(await claimOne(), undefined);
 });
 
 test("a listing's payloads are taken one after another, others go ahead", async () => {
@@ -92,31 +160,21 @@ test("a listing's payloads are taken one after another, others go ahead", async 
   const job = await claimed();
   assert.equal(job.rawId, first);
   assert.equal((await claimed()).rawId, elsewhere);
-  assert.equal(await claim(), undefined);
-  await finishJob(job, completed);
+  assert.equal(await claimOne(), undefined);
+  await finish({ job, result: completed });
   assert.equal((await claimed()).rawId, second);
-  await drain();
 });
 
 test('an earlier payload that is put back waits for the later one in progress', async () => {
   const same = { external_id: 'same' };
   const first = await store(db, payloadOf(same));
-  await finishJob(await claimed(), { ...completed, status: 'failed' });
+  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
   await store(db, payloadOf(same));
   const later = await claimed();
   await db.updateTable('raw_data').set({ status: 'pending' }).where('id', '=', first).execute();
-  assert.equal(await claim(), undefined);
-  await finishJob(later, completed);
+  assert.equal(await claimOne(), undefined);
+  await finish({ job: later, result: completed });
   assert.equal((await claimed()).rawId, first);
-  await drain();
-});
-
-test('a probe takes the next job, not the same one again', async () => {
-  const [first, second] = [await store(db, payloadOf()), await store(db, payloadOf())];
-  assert.equal((await claim(first))?.rawId, second);
-  assert.equal(await claim(first, second), undefined);
-  assert.equal((await claim(second))?.rawId, first);
-  await drain();
 });
 
 test('a lost lease gives the job back until its attempts are spent', async () => {
@@ -141,7 +199,6 @@ test('a lost lease gives the job back until its attempts are spent', async () =>
   assert.equal(row.status, 'failed');
   assert.equal(row.error?.code, 'lease_lost');
   assert.equal(row.attempts, 3);
-  await drain();
 });
 
 test('renewing keeps the lease, and tells which are lost', async () => {
@@ -154,7 +211,6 @@ test('renewing keeps the lease, and tells which are lost', async () => {
   const held = await renewLeases(db, [inProgress(kept), inProgress(lost)], 60_000);
   assert.deepEqual(held, [{ rawId: kept.rawId, attempt: kept.attempt }]);
   assert.deepEqual(await rescueJobs(db, 3), []);
-  await drain();
 });
 
 test('of a job whose worker was lost for good the stages are known that it had been through', async () => {
@@ -166,7 +222,6 @@ test('of a job whose worker was lost for good the stages are known that it had b
   await rescueJobs(db, 1);
   const { status, stages } = await rawRecord(db, id);
   assert.deepEqual([status, stages], ['failed', [stage]]);
-  await drain();
 });
 
 test('a worker that lost its claim changes nothing', async () => {
@@ -174,16 +229,15 @@ test('a worker that lost its claim changes nothing', async () => {
   const old = await claimed();
   await expire(old);
   await rescueJobs(db, 3);
-  assert.equal(await finishJob(old, completed), false, 'while it is pending again');
+  assert.equal(await finish({ job: old, result: completed }), false, 'while it is pending again');
   const current = await claimed();
-  assert.equal(await finishJob(old, completed), false, 'while another has it');
+  assert.equal(await finish({ job: old, result: completed }), false, 'while another has it');
   assert.equal((await returnJobs(db, [old])).has(old.rawId), false);
   assert.deepEqual(await renewLeases(db, [inProgress(old)], 60_000), []);
   assert.equal((await rawRecord(db, id)).status, 'processing');
-  assert.equal(await finishJob(current, completed), true);
-  assert.equal(await finishJob(current, { ...completed, status: 'failed' }), false);
+  assert.equal(await finish({ job: current, result: completed }), true);
+  assert.equal(await finish({ job: current, result: { ...completed, status: 'failed' } }), false);
   assert.equal((await rawRecord(db, id)).status, 'completed');
-  await drain();
 });
 
 test('a returned job has cost no attempt, but is another claim', async () => {
@@ -195,7 +249,32 @@ test('a returned job has cost no attempt, but is another claim', async () => {
   assert.deepEqual([row.status, row.attempts, row.attempt], ['pending', 0, 1]);
   assert.deepEqual(row.stages, [stage], 'what is known of it stays');
   assert.equal((await claimed()).attempt, 2);
-  await drain();
+});
+
+test('a job that went back for a while is not claimed before, nor is what is behind it in its listing', async () => {
+  const first = await store(db, payloadOf(same));
+  await store(db, payloadOf(same));
+  const job = await claimed();
+  await returnJobs(db, [
+    { ...job, retryMs: 60_000, error: { code: 'model_unavailable', message: 'x' } },
+  ]);
+  const other = await store(db, payloadOf());
+  assert.equal((await claimed()).rawId, other);
+  assert.equal(await claimOne(), undefined);
+  assert.equal((await rawRecord(db, first)).error?.code, 'model_unavailable');
+  await sql`update raw_data set retry_at = now() where retry_at is not null`.execute(db);
+  assert.equal((await claimed()).rawId, first);
+});
+
+test('jobs that a worker lost are returned at no cost, with what is known of them', async () => {
+  const [lost, kept] = [await store(db, payloadOf()), await store(db, payloadOf())];
+  const [stray, known] = [await claimed(), await claimed()];
+  await renewLeases(db, [inProgress(stray, [stage]), inProgress(known)], 60_000);
+  assert.deepEqual(await returnStrays(db, 'other', []), new Set());
+  assert.deepEqual(await returnStrays(db, 'test', [known.rawId]), new Set([lost]));
+  const { attempts, stages, model_usage: usage } = await rawRecord(db, lost);
+  assert.deepEqual([attempts, stages, usage?.calls], [0, [stage], 1]);
+  assert.deepEqual(await statusesOf(lost, kept), ['pending', 'processing']);
 });
 
 test('an end that the database gives up for the sake of another statement is written all the same', async () => {
@@ -209,10 +288,251 @@ test('an end that the database gives up for the sake of another statement is wri
     end $$`.execute(db);
   await sql`create trigger give_up_once before update on raw_data
     for each row when (new.status = 'completed') execute function give_up_once()`.execute(db);
-  assert.equal(await finishJob(job, completed), true);
+  assert.equal(await finish({ job, result: completed }), true);
   assert.equal((await rawRecord(db, id)).status, 'completed');
   await sql`drop trigger give_up_once on raw_data`.execute(db);
-  await drain();
+});
+
+test(`${MANY} pending payloads of one source do not hold up the one of another`, async () => {
+  await fill(db, 'large', MANY);
+  await sql`analyze raw_data`.execute(db);
+  const [before] = await claim({ count: 1 });
+  assert.equal(before?.sourceSlug, 'large');
+  const single = await store(db, payloadOf({ source_slug: 'small' }));
+  const [next] = await claim({ count: 1, lastSource: 'small' });
+  assert.equal(next?.rawId, single, 'whatever its turn: it has nothing in progress');
+  const [then] = await claim({ count: 1, lastSource: 'large' });
+  assert.equal(then?.sourceSlug, 'large', 'the round begins again');
+  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'large' })) < 100);
+});
+
+test('a claim takes equal shares, the oldest of each source first, and goes round', async () => {
+  for (const source of ['a', 'b', 'c']) await fill(db, source, 10);
+  await fill(db, 'd', 1);
+  assert.equal(await sourcesToEnd(8), 'aabbccd');
+  assert.equal(await sourcesToEnd(4, 'd'), 'aabb');
+  assert.equal(await sourcesToEnd(1, 'b'), 'c');
+  assert.equal(await sourcesToEnd(2, 'c'), 'ab');
+  assert.equal(await sourcesToEnd(3, 'b'), 'cab');
+  assert.equal(await sourcesToEnd(100, 'b'), 'c'.repeat(6) + 'a'.repeat(4) + 'b'.repeat(4));
+  assert.equal(await sourcesToEnd(1), '');
+  const { rows } = await sql<{ ok: boolean }>`
+    select bool_and(claimed_by = 'test') as ok from raw_data`.execute(db);
+  assert.equal(rows[0]?.ok, true);
+});
+
+test('a claim levels out what is in progress, whoever has it', async () => {
+  await fill(db, 'a', 20);
+  assert.equal(await sources(6), 'aaaaaa');
+  for (const source of ['b', 'c']) await fill(db, source, 20);
+  // 6, 0, 0: the two that have nothing come first, and then have as much.
+  assert.equal(await sources(2), 'bc');
+  assert.equal(await sources(3, 'a'), 'bbc');
+  assert.equal(await sources(1, 'b'), 'c', 'the one that has the fewest now');
+  assert.equal(await sources(6), 'bbbccc');
+  // 6 each.
+  assert.equal(await sources(3, 'a'), 'bca');
+  await endAll();
+  assert.equal(await sources(3, 'a'), 'bca', 'what has ended counts for nobody');
+});
+
+test('a claim uses its indexes, however many sources have a backlog and whatever has ended', async () => {
+  for (let nth = 0; nth < 200; nth += 1) await fill(db, `source-${nth}`, 100);
+  await sql`update raw_data set updated_at = now()`.execute(db);
+  await sql`analyze raw_data`.execute(db);
+  for (let round = 0; round < 5; round += 1) {
+    await claim({ count: 100 });
+    await endAll();
+  }
+  for (let worker = 0; worker < 10; worker += 1) {
+    assert.equal((await claim({ count: 4, lastSource: `source-${worker}` })).length, 4);
+  }
+  const plan = await explained({ count: 4, lastSource: 'source-1' });
+  assert.ok(!plan.some((node) => node['Node Type'] === 'Seq Scan'));
+  assert.deepEqual([...new Set(plan.flatMap((node) => node['Index Name'] ?? []))].toSorted(), [
+    'raw_data_claimable',
+    'raw_data_in_progress',
+    'raw_data_pkey',
+    'raw_data_unfinished',
+  ]);
+  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'source-1' })) < 300);
+});
+
+test('a claim spreads over some sources, and the next one goes on with others', async () => {
+  const names = Array.from({ length: 40 }, (_, n) => `source-${String(n).padStart(2, '0')}`);
+  for (const name of names) await fill(db, name, 10);
+  const spread: string[][] = [];
+  let lastSource: string | undefined;
+  for (let nth = 0; nth < 3; nth += 1) {
+    const jobs = await claim({ count: 64, lastSource });
+    assert.equal(jobs.length, 64);
+    lastSource = jobs.at(-1)?.sourceSlug;
+    spread.push([...new Set(jobs.map(({ sourceSlug }) => sourceSlug))]);
+  }
+  assert.deepEqual(spread, [
+    names.slice(0, 16),
+    names.slice(16, 32),
+    [...names.slice(32), ...names.slice(0, 8)],
+  ]);
+});
+
+test('20,000 pending payloads of one listing are not walked through', async () => {
+  await fill(db, 'repeating', 20_000, { sameListing: true });
+  await fill(db, 'other', 5);
+  await sql`analyze raw_data`.execute(db);
+  assert.ok((await rowsLookedAt({ count: 1 })) < 100);
+  const [job] = await claim({ count: 1, lastSource: 'other' });
+  assert.equal(job?.externalId, 'same');
+  assert.ok((await rowsLookedAt({ count: 4, lastSource: 'other' })) < 100);
+  assert.equal((await claim({ count: 10 })).length, 0);
+});
+
+test('a source of which nothing can be claimed does not hide the next one', async () => {
+  // Neither of the two waits, as when both came at the same moment.
+  await fill(db, 'blocked', 1, { sameListing: true });
+  await fill(db, 'blocked', 1, { sameListing: true });
+  const [first] = await claim({ count: 1 });
+  assert.equal(first?.sourceSlug, 'blocked');
+  await fill(db, 'free', 1);
+  assert.equal((await claim({ count: 1 }))[0]?.sourceSlug, 'free');
+  assert.deepEqual(await claim({ count: 1 }), []);
+});
+
+test('of claims of several workers at once each job goes to one', async () => {
+  for (const source of ['a', 'b', 'c']) await fill(db, source, 100);
+  const claimed: number[] = [];
+  const work = async () => {
+    for (let jobs = await claim({ count: 7 }); jobs.length > 0; jobs = await claim({ count: 7 })) {
+      claimed.push(...jobs.map(({ rawId }) => rawId));
+    }
+  };
+  await Promise.all(Array.from({ length: 6 }, work));
+  // Who met only rows that others held came back with nothing, as a worker's next look would not.
+  await work();
+  assert.equal(claimed.length, 300);
+  assert.equal(new Set(claimed).size, 300);
+});
+
+test('a payload waits behind its listing, and is let go by whoever ends the one before', async () => {
+  const [first, second, third] = [
+    await store(db, payloadOf(same)),
+    await store(db, payloadOf(same)),
+    await store(db, payloadOf(same)),
+  ];
+  assert.deepEqual(
+    [await waits(first), await waits(second), await waits(third)],
+    [false, true, true],
+  );
+  await finish({ job: await claimed(), result: completed });
+  assert.deepEqual([await waits(second), await waits(third)], [false, true]);
+  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
+  assert.equal((await claimed()).rawId, third);
+});
+
+test('what was stored behind a payload that ended meanwhile is let go by who stored it', async () => {
+  await store(db, payloadOf(same));
+  const job = await claimed();
+  const late = await storeWithoutRelease();
+  await finishJobs(db, [{ job, result: completed }]);
+  assert.equal(await waits(late), true);
+  assert.equal(await release(db, [listing]), 1);
+  assert.equal((await claimed()).rawId, late);
+});
+
+test('a release lets nothing go that something is before, and only the first of a listing', async () => {
+  await store(db, payloadOf(same));
+  const [second, third] = [await storeWithoutRelease(), await storeWithoutRelease()];
+  assert.equal(await release(db, [listing]), 0, 'the first is pending');
+  const job = await claimed();
+  assert.equal((await releaseMissed(db)).released, 0, 'the first is processed');
+  await finishJobs(db, [{ job, result: completed }]);
+  assert.equal((await releaseMissed(db)).released, 1);
+  assert.deepEqual([await waits(second), await waits(third)], [false, true]);
+  assert.equal((await releaseMissed(db)).released, 0);
+});
+
+test('a look for missed releases goes over so many listings, and the next goes on after them', async () => {
+  await store(db, payloadOf(same));
+  await sql`insert into raw_data (source_slug, external_id, payload, content_hash, waits)
+    select 'doshka', 'missed-' || n, '{}', '', true from generate_series(1, 3) as n`.execute(db);
+  const first = await releaseMissed(db, undefined, 2);
+  assert.deepEqual(first, {
+    released: 2,
+    next: { sourceSlug: 'doshka', externalId: 'missed-2' },
+  });
+  assert.deepEqual(await releaseMissed(db, first.next, 2), { released: 1, next: undefined });
+});
+
+test('a job that is returned releases what was put back before it', async () => {
+  const first = await store(db, payloadOf(same));
+  await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
+  await store(db, payloadOf(same));
+  const later = await claimed();
+  await createRetry({ db, onRetried: () => undefined }).one(first);
+  assert.equal(await waits(first), true);
+  assert.deepEqual(await claim({ count: 10 }), []);
+  await returnJobs(db, [later]);
+  assert.equal((await claimed()).rawId, first);
+});
+
+test('a job whose worker is lost for good lets go what waited for it', async () => {
+  await store(db, payloadOf(same));
+  const second = await store(db, payloadOf(same));
+  const job = await claimed();
+  await sql`update raw_data set lease_expires_at = now() - interval '1 second'
+    where id = ${job.rawId}`.execute(db);
+  assert.deepEqual(
+    (await rescueJobs(db, 1)).map(({ rawId, status }) => [rawId, status]),
+    [[job.rawId, 'failed']],
+  );
+  assert.equal((await releaseMissed(db)).released, 0, 'there is nothing left to do');
+  assert.equal((await claimed()).rawId, second);
+});
+
+test('many payloads of one listing that are put back wait for one another', async () => {
+  const ids = [];
+  for (let nth = 0; nth < 5; nth += 1) ids.push(await storeWithoutRelease());
+  await db.updateTable('raw_data').set({ status: 'failed', waits: false }).execute();
+  const retry = createRetry({ db, onRetried: () => undefined });
+  assert.equal(await retry.all({ status: 'failed' }), 5);
+  assert.deepEqual(await Promise.all(ids.map(waits)), [false, true, true, true, true]);
+  for (const id of ids) {
+    const job = await claimed();
+    assert.equal(job.rawId, id);
+    await finish({ job, result: completed });
+  }
+});
+
+test('jobs that end at one moment share a statement, and a bad one does not fail the others', async () => {
+  const ids = await Promise.all([1, 2, 3, 4].map(() => store(db, payloadOf())));
+  const jobs = await claim({ count: 10 });
+  await sql`create table statements (size integer)`.execute(db);
+  await sql`create function note() returns trigger language plpgsql as $$
+    begin insert into statements select count(*) from changed; return null; end $$`.execute(db);
+  await sql`create trigger note after update on raw_data referencing new table as changed
+    for each statement execute function note()`.execute(db);
+  const sizes = async () => {
+    const { rows } = await sql<{ size: number }>`delete from statements returning size`.execute(db);
+    return rows.map(({ size }) => size).filter((size) => size > 0);
+  };
+  await Promise.all(jobs.slice(0, 2).map((job) => finish({ job, result: completed })));
+  assert.deepEqual(await sizes(), [2]);
+
+  // PostgreSQL has no such character in jsonb.
+  const bad: JobResult = { ...completed, error: { code: 'x', message: 'a\0' } };
+  const lost = { ...(jobs[2] as Job), attempt: 7 };
+  const ends = await Promise.allSettled([
+    finish({ job: jobs[2] as Job, result: bad }),
+    finish({ job: lost, result: completed }),
+    finish({ job: jobs[3] as Job, result: completed }),
+  ]);
+  assert.deepEqual(
+    ends.map((end) => (end.status === 'fulfilled' ? end.value : 'failed')),
+    ['failed', false, true],
+  );
+  await sql`drop trigger note on raw_data`.execute(db);
+  const statuses = await Promise.all(ids.map(async (id) => (await rawRecord(db, id)).status));
+  assert.equal(statuses.filter((status) => status === 'completed').length, 3);
 });
 
 if (!database.isExclusive) {
@@ -226,7 +546,7 @@ if (!database.isExclusive) {
         assert.ok(await inTime(work(), 20_000), 'it waits for the transaction');
       });
 
-    await whileHeld(claim);
+    await whileHeld(claimOne);
     assert.deepEqual(await statusesOf(held, free), ['pending', 'processing']);
 
     await claimed();
@@ -238,11 +558,7 @@ if (!database.isExclusive) {
     const all = { status: 'failed', source: undefined, limit: 10 } as const;
     await whileHeld(async () => putBackSome(db, { ...all, endedBefore: await readTime(db) }));
     assert.deepEqual(await statusesOf(held, free), ['failed', 'pending']);
-    await drain();
   });
-
-  const statusesOf = (...ids: number[]) =>
-    Promise.all(ids.map(async (id) => (await rawRecord(db, id)).status));
 
   const writers = {
     'the ends of jobs': (jobs: Job[]) =>
@@ -278,7 +594,6 @@ if (!database.isExclusive) {
         );
       });
       await writing;
-      await drain();
     });
   }
 }

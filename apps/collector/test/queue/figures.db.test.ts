@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
-import { afterEach, test } from 'node:test';
+import { afterEach, mock, test } from 'node:test';
 import { atEnd } from '@oselya/db/testing';
 import { sql } from 'kysely';
-import { createQueueFigures } from '../../src/queue/figures.ts';
-import { ENDED, queueReads } from '../../src/queue/figures.sql.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { finishJobs } from '../../src/queue/finish.sql.ts';
-import { putBackOne } from '../../src/queue/put-back.sql.ts';
-import { returnJobs } from '../../src/queue/return.sql.ts';
-import { claimedAgain } from '../../src/queue/transitions.sql.ts';
+import { Registry } from 'prom-client';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { createQueueFigures, registerQueueMetrics } from '../../src/queue/figures.ts';
+import { finishJobs, returnJobs } from '../../src/queue/jobs.ts';
+import { putBackOne } from '../../src/queue/retry.ts';
+import { claimedAgain } from '../../src/queue/transitions.ts';
 import { openDatabase, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
+import { watchedDatabase } from '../support/watched-database.ts';
 
 const { db } = await openDatabase();
-const figures = createQueueFigures({ reads: queueReads(db), onError: assert.ifError });
+const figures = createQueueFigures({ db, onError: assert.ifError });
 atEnd(figures.close);
 const read = () => figures.read({ maxAgeMs: 0 });
 
@@ -122,41 +122,68 @@ async function addEnded(status: string, count: number): Promise<void> {
     from generate_series(1, ${count}::integer) as n`.execute(db);
 }
 
-test('of a status no more are read than are counted each time', async () => {
-  await addEnded('completed', 11);
-  await addEnded('invalid', 10);
-  const { ended } = await queueReads(db, 10).standing();
-  assert.deepEqual(ended, { completed: null, invalid: 10, failed: 0 });
-});
-
-test('pieces leave nothing out and count nothing twice', async () => {
-  await addEnded('completed', 47);
-  await addEnded('invalid', 20);
-  const { countOn } = queueReads(db, 10);
-  for (const [status, pieces] of [
-    ['completed', [10, 10, 10, 10, 7]],
-    ['invalid', [10, 10, 0]],
-    ['failed', [0]],
-  ] as const) {
-    const counts: number[] = [];
-    let piece = await countOn(status, undefined);
-    counts.push(piece.count);
-    while (piece.next !== undefined) {
-      piece = await countOn(status, piece.next);
-      counts.push(piece.count);
-    }
-    assert.deepEqual(counts, pieces);
-  }
-});
-
-test('what is too much to be counted each time is counted all the same', async () => {
+test('what is too much to be counted each time is counted in the background', async () => {
+  const ENDED = ['completed', 'invalid', 'failed'] as const;
   for (const status of ENDED) await addEnded(status, 25);
-  const many = createQueueFigures({ reads: queueReads(db, 10), onError: assert.ifError });
+  const many = createQueueFigures({ db, maxCounted: 10, onError: assert.ifError });
+  const first = await many.read({ maxAgeMs: 0 });
+  assert.deepEqual([first.counts.completed, first.endedAgeSeconds], [null, null]);
   const counts = await until('the counts', async () => {
     const { counts: found } = await many.read({ maxAgeMs: 0 });
     return ENDED.every((status) => found[status] !== null) && found;
   });
   await many.close();
-  const all = { completed: 25, invalid: 25, failed: 25 };
-  assert.deepEqual(counts, { pending: 0, processing: 0, ...all });
+  assert.deepEqual(counts, { pending: 0, processing: 0, completed: 25, invalid: 25, failed: 25 });
+});
+
+test('readers share a query, a failure is not kept, and scrapes within five seconds cost one query', async () => {
+  const state = { now: 0, queries: 0, fails: false };
+  const watched = watchedDatabase(db, {
+    before(text) {
+      if (!text.includes('oldest (since)')) return;
+      state.queries += 1;
+      if (state.fails) throw new Error('no database');
+    },
+  });
+  const { read: readQueue } = createQueueFigures({
+    db: watched,
+    onError: assert.ifError,
+    clock: () => state.now,
+  });
+  const ask = () => Array.from({ length: 20 }, () => readQueue({ maxAgeMs: 0 }));
+  const first = ask();
+  state.now = 1;
+  await Promise.all([...first, ...ask()]);
+  assert.equal(state.queries, 2, 'the first may not show what the later ones changed');
+  state.fails = true;
+  state.now = 6000;
+  const ends = await Promise.allSettled([
+    readQueue({ maxAgeMs: 5000 }),
+    readQueue({ maxAgeMs: 0 }),
+  ]);
+  assert.deepEqual(
+    ends.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  state.fails = false;
+  state.queries = 0;
+  await store(db, payloadOf());
+  const registry = new Registry();
+  let hangs = false;
+  registerQueueMetrics(registry, {
+    readQueue: (options) => (hangs ? new Promise(() => undefined) : readQueue(options)),
+    onError: assert.ifError,
+  });
+  for (const now of [6000, 8000, 11_000]) {
+    state.now = now;
+    assert.match(await registry.metrics(), /collector_queue_jobs\{status="pending"\} 1\n/);
+  }
+  assert.equal(state.queries, 1);
+  // While the database hangs a scrape shows the last figures.
+  hangs = true;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const scrape = registry.metrics();
+  mock.timers.tick(2000);
+  mock.timers.reset();
+  assert.match(await scrape, /collector_queue_jobs\{status="pending"\} 1\n/);
 });

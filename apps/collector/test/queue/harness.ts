@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { Tables } from '../../src/tables.ts';
 import { createMetrics, type Metrics } from '../../src/metrics.ts';
 import type { Job, JobResult } from '../../src/queue/job.ts';
-import type { JobOptions, ProcessResult } from '../../src/queue/run-job.ts';
+import type { JobOptions, ProcessResult } from '../../src/queue/job.ts';
 import { startWorker, type Worker, type WorkerOptions } from '../../src/queue/worker.ts';
 import { fakeBreaker } from '../support/breaker.ts';
 import { openDatabase, store } from '../support/database.ts';

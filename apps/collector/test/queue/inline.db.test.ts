@@ -6,14 +6,12 @@ import { createMetrics } from '../../src/metrics.ts';
 import { insertRaws } from '../../src/ingest/repository.ts';
 import { createInlineJobs, type InlineJobs } from '../../src/queue/inline.ts';
 import type { JobResult } from '../../src/queue/job.ts';
-import { rescueJobs } from '../../src/queue/leases.sql.ts';
-import type { ProcessJob } from '../../src/queue/run-job.ts';
+import { rescueJobs } from '../../src/queue/jobs.ts';
+import type { ProcessJob } from '../../src/queue/job.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
-import { lossyDatabase } from '../support/lossy-database.ts';
 import { log } from '../support/pipeline.ts';
 import { until } from '../support/until.ts';
-import { watchedDatabase } from '../support/watched-database.ts';
 
 const database = await openDatabase();
 const { db } = database;
@@ -24,13 +22,9 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map((jobs) => jobs.close({ timeoutMs: 0 })));
 });
 
-function open(
-  process: ProcessJob<string>,
-  leaseMs = 60_000,
-  through: typeof db = db,
-): InlineJobs<string> {
+function open(process: ProcessJob<string>, leaseMs = 60_000): InlineJobs<string> {
   const metrics = createMetrics(new Registry());
-  const jobs = createInlineJobs({ db: through, process, metrics, log, leaseMs });
+  const jobs = createInlineJobs({ db, process, metrics, log, leaseMs });
   opened.push(jobs);
   return jobs;
 }
@@ -55,13 +49,6 @@ const endless: ProcessJob<string> = (_job, { signal }) => {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(signal.reason));
   return promise;
-};
-
-/** Work that has met an outage for as long as it may wait. */
-const impatient: ProcessJob<string> = (_job, { patience }) => {
-  assert.equal(patience?.leftMs, 30_000);
-  patience.leftMs = 0;
-  return Promise.resolve({ status: 'postponed' });
 };
 
 test('a job runs and its outcome is written; what it was given reaches the pipeline', async () => {
@@ -101,7 +88,7 @@ test('a lease is renewed while the job goes on, so nobody rescues it', async () 
     'and says how far it has come',
   );
   await opened[0]?.close({ timeoutMs: 0 });
-  assert.equal(await running, 'lost');
+  assert.equal(await running, 'returned');
 });
 
 test('the end of its lease fails a job whose pictures are gone; others go back', async () => {
@@ -153,7 +140,7 @@ test('closing waits for jobs; those that take too long fail, or go back to the q
   const jobs = open(endless);
   const ends = [jobs.run(inline, {}), jobs.run(other, {})];
   await jobs.close({ timeoutMs: 0 });
-  assert.deepEqual(await Promise.all(ends), ['lost', 'lost']);
+  assert.deepEqual(await Promise.all(ends), ['returned', 'returned']);
   for (const { rawId } of [slow, inline]) {
     const { status, error } = await rawRecord(db, rawId);
     assert.deepEqual([status, error?.code], ['failed', 'interrupted']);
@@ -167,32 +154,11 @@ test('whoever waits can give a job up; a postponed one has failed, for nobody el
   const abort = new AbortController();
   const running = open(endless).run(givenUp, { signal: abort.signal });
   abort.abort(new Error('Ctrl-C'));
-  assert.equal(await running, 'lost');
+  assert.equal(await running, 'returned');
   assert.equal(await open(async () => ({ status: 'postponed' })).run(postponed, {}), 'postponed');
   for (const { rawId } of [givenUp, postponed]) {
     assert.equal((await rawRecord(db, rawId)).error?.code, 'interrupted');
   }
-});
-
-test('a postponed one whose return is not heard of is postponed all the same', async () => {
-  const job = await claim();
-  const lossy = lossyDatabase(db);
-  lossy.lose({ statement: 'from job as back', when: 'after', times: 1 });
-  const jobs = open(async () => ({ status: 'postponed' }), 60_000, lossy.db);
-  assert.equal(await jobs.run(job, {}), 'postponed');
-  assert.ok(lossy.isOver());
-});
-
-test('a job that has waited for the database as long as it may does not wait to go back', async () => {
-  const job = await claim();
-  const lossy = lossyDatabase(db);
-  lossy.lose({ statement: 'from job as back', when: 'before', times: Infinity });
-  let waits = 0;
-  const counted = watchedDatabase(lossy.db, {
-    before: (text) => (waits += text.includes('select 1') ? 1 : 0),
-  });
-  assert.equal(await open(impatient, 60_000, counted).run(job, {}), 'lost');
-  assert.equal(waits, 0);
 });
 
 test('payloads that waited for a job of their listing can be taken after it', async () => {

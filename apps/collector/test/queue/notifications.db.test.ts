@@ -4,7 +4,7 @@ import { connect } from '@oselya/db';
 import { sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
 import { createNotifications } from '../../src/queue/notifications.ts';
-import { CHANNEL } from '../../src/queue/notifications.sql.ts';
+import { CHANNEL } from '../../src/queue/notifications.ts';
 import { openDatabase } from '../support/database.ts';
 import { until } from '../support/until.ts';
 

@@ -1,15 +1,42 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ModelCallEvent } from '@oselya/model';
+import { Registry } from 'prom-client';
+import type { StageRecord } from '../../src/tables.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import type { ProcessResult } from '../../src/queue/job.ts';
+import { finishJobs } from '../../src/queue/jobs.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import { heartbeatMs } from '../../src/queue/worker.ts';
+import { fakeBreaker } from '../support/breaker.ts';
 import { rawRecord, store } from '../support/database.ts';
+import { lossyDatabase } from '../support/lossy-database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { until } from '../support/until.ts';
 import { watchedDatabase } from '../support/watched-database.ts';
-import { completed, type Line, logTo, LONG, openQueue } from './harness.ts';
+import {
+  completed,
+  countOutcomes,
+  fill,
+  heldJobs,
+  type Line,
+  logTo,
+  LONG,
+  NO_WAIT,
+  openQueue,
+} from './harness.ts';
 
 const { db, empty, reach, start, statuses, storeMany } = await openQueue();
+afterEach(empty);
 
 const CLAIM_FAILED = 'a job could not be claimed';
+
+/** A job that ends when it is aborted. */
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<ProcessResult>((resolve) => {
+    signal.addEventListener('abort', () => resolve(completed), { once: true });
+  });
 
 test('a worker drains the queue, with no more in progress than its slots', async () => {
   await storeMany(30);
@@ -29,7 +56,6 @@ test('a worker drains the queue, with no more in progress than its slots', async
   await reach({ completed: 30 });
   await worker.stop(LONG);
   assert.ok(most > 1 && most <= 4, `${most} at once`);
-  await empty();
 });
 
 test('a notification wakes a worker that has nothing to do, and so does the poll', async () => {
@@ -50,7 +76,6 @@ test('a notification wakes a worker that has nothing to do, and so does the poll
   await store(db, payloadOf());
   await reach({ completed: 2 });
   await polling.stop(LONG);
-  await empty();
 });
 
 test('a notification that comes while all slots are taken, or while a gate is asked, is not lost', async () => {
@@ -91,7 +116,6 @@ test('a notification that comes while all slots are taken, or while a gate is as
   await until('the last question', () => asked.length === 5);
   asked[4]?.(false);
   await worker.stop(LONG);
-  await empty();
 });
 
 test('nothing is claimed while it may not be, and a look that fails is as any failure of a claim', async () => {
@@ -112,7 +136,6 @@ test('nothing is claimed while it may not be, and a look that fails is as any fa
   state.may = true;
   await reach({ completed: 2 });
   await worker.stop(LONG);
-  await empty();
 });
 
 test('an exception fails its job, and the worker goes on', async () => {
@@ -128,7 +151,6 @@ test('an exception fails its job, and the worker goes on', async () => {
   assert.equal(row.error?.code, 'internal_error');
   assert.ok(!row.error?.message.includes('boom'), 'the inside stays in the log');
   assert.equal((await rawRecord(db, good)).status, 'completed');
-  await empty();
 });
 
 test('a database that fails for a while does not end the worker', async () => {
@@ -140,27 +162,407 @@ test('a database that fails for a while does not end the worker', async () => {
   await db.schema.alterTable('raw_data_away').renameTo('raw_data').execute();
   await reach({ completed: 1 });
   await worker.stop(LONG);
-  await empty();
 });
 
-test('a word ends the pause after failed claims: nobody waits for a database that is back', async () => {
-  await storeMany(1);
-  const state = { isAway: true, claims: 0 };
-  const flaky = watchedDatabase(db, {
+test('with default settings lost jobs are looked for within half a minute', () => {
+  assert.deepEqual([heartbeatMs(60_000), heartbeatMs(600_000)], [20_000, 30_000]);
+});
+
+test('a new source gets the next free slot, whoever else has jobs in progress', async () => {
+  const held = heldJobs();
+  await fill(db, 'slow', 20);
+  const worker = start(held.process);
+  await until('all slots to be taken', () => held.begun.length === 4);
+  await fill(db, 'new', 1);
+  held.begun[0]?.end();
+  await until('the next job', () => held.begun.length === 5);
+  assert.equal(held.begun[4]?.sourceSlug, 'new');
+  held.endAll();
+  await reach({ completed: 21 });
+  await worker.stop(LONG);
+});
+
+test('a worker of one slot goes round: no backlog of others holds up the last source', async () => {
+  const busy = Array.from({ length: 20 }, (_, nth) => `busy-${String(nth).padStart(2, '0')}`);
+  for (const source of busy) await fill(db, source, 20);
+  await fill(db, 'single', 1);
+  const begun: string[] = [];
+  const worker = start(
+    (job) => {
+      begun.push(job.sourceSlug);
+      return Promise.resolve(completed);
+    },
+    { slots: 1 },
+  );
+  await until('all to be processed', () => begun.length === 20 * busy.length + 1);
+  await worker.stop(LONG);
+  const place = begun.indexOf('single');
+  assert.ok(place < 100, `it was the ${place}th of ${begun.length}`);
+  assert.ok(begun.lastIndexOf('busy-00') > place, 'the first source had more to do by then');
+});
+
+test('a payload behind one whose release a killed worker missed is released at the start of another', async () => {
+  const same = { external_id: 'same' };
+  await store(db, payloadOf(same));
+  const second = await store(db, payloadOf(same));
+  const jobs = await claimJobs(db, { worker: 'killed', leaseMs: 60_000, count: 4 });
+  assert.equal(jobs.length, 1);
+  await finishJobs(
+    db,
+    jobs.map((job) => ({ job, result: completed })),
+  );
+  assert.equal((await rawRecord(db, second)).waits, true);
+  const worker = start(async () => completed, { pollMs: 60_000 });
+  await reach({ completed: 2 });
+  await worker.stop(LONG);
+});
+
+test('while the breaker is open nothing is claimed; closing it is enough', async () => {
+  await storeMany(3);
+  const breaker = fakeBreaker('open');
+  const worker = start(async () => completed, { breaker });
+  await sleep(100);
+  assert.deepEqual(await statuses(), { pending: 3 });
+  breaker.set('closed');
+  await reach({ completed: 3 });
+  await worker.stop(LONG);
+});
+
+test('half-open without a probe, all slots are used: not every job asks the server that failed', async () => {
+  await storeMany(10);
+  const four = Promise.withResolvers<void>();
+  let begun = 0;
+  const worker = start(
+    async () => {
+      begun += 1;
+      if (begun === 4) four.resolve();
+      await four.promise;
+      return completed;
+    },
+    { breaker: fakeBreaker('half-open') },
+  );
+  await reach({ completed: 10 });
+  await worker.stop(LONG);
+});
+
+test('while a probe is on its way nothing is claimed, and what comes back costs nothing', async () => {
+  await storeMany(9);
+  const breaker = fakeBreaker('half-open');
+  const probe = Promise.withResolvers<ProcessResult>();
+  const begun: number[] = [];
+  const worker = start(
+    (job) => {
+      begun.push(job.rawId);
+      if (begun.length > 1) return Promise.resolve(completed);
+      breaker.probe(true);
+      return probe.promise;
+    },
+    { breaker },
+  );
+  await reach({ pending: 8, processing: 1 });
+  await sleep(100);
+  assert.equal(begun.length, 1);
+  breaker.set('open');
+  probe.resolve({ status: 'postponed', retryMs: 60_000 });
+  await reach({ pending: 9 });
+  breaker.set('half-open');
+  await until('another probe', () => begun.length > 1);
+  assert.notEqual(begun[1], begun[0], 'the payload that failed is not the next probe');
+  breaker.set('closed');
+  await reach({ completed: 8, pending: 1 });
+  await worker.stop(LONG);
+  const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
+  assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
+});
+
+test('jobs that were claimed ahead go back when the model is away, when they wait for too long, and at a stop', async () => {
+  for (const cause of ['breaker', 'time', 'stop'] as const) {
+    await storeMany(60);
+    const breaker = fakeBreaker();
+    const metrics = createMetrics(new Registry());
+    const held = heldJobs();
+    // Thirty end at once, so that many are claimed ahead; those after them do not end.
+    let begun = 0;
+    const busy = start(
+      (job) => ((begun += 1) <= 30 ? Promise.resolve(completed) : held.process(job)),
+      { breaker, metrics, pollMs: cause === 'time' ? 20 : 60_000 },
+    );
+    await until('all slots to be taken', () => held.begun.length === 4);
+    if (cause === 'breaker') breaker.set('open');
+    const stopping = cause === 'stop' ? busy.stop(LONG) : undefined;
+    await reach({ completed: 30, processing: 4, pending: 26 });
+    held.endAll();
+    await (stopping ?? busy.stop(LONG));
+    const rows = await db.selectFrom('raw_data').select(['attempts', 'status']).execute();
+    assert.ok(rows.every(({ attempts, status }) => attempts === (status === 'completed' ? 1 : 0)));
+    await empty();
+  }
+});
+
+/** Long enough that a busy machine renews it in time. */
+const LEASE_MS = 1500;
+
+test('a heartbeat keeps the lease for as long as the job takes', async () => {
+  const id = await store(db, payloadOf());
+  const { promise, resolve } = Promise.withResolvers<ProcessResult>();
+  const worker = start(() => promise, { leaseMs: LEASE_MS });
+  await reach({ processing: 1 });
+  const rival = start(async () => completed, { leaseMs: LEASE_MS });
+  const first = (await rawRecord(db, id)).lease_expires_at;
+  await until('three renewals', async () => {
+    const { lease_expires_at: lease } = await rawRecord(db, id);
+    return lease !== null && first !== null && lease.getTime() > first.getTime() + LEASE_MS;
+  });
+  resolve(completed);
+  await reach({ completed: 1 });
+  await Promise.all([worker.stop(LONG), rival.stop(LONG)]);
+  assert.equal((await rawRecord(db, id)).attempts, 1);
+});
+
+test('the jobs of a worker that is gone are rescued at the start of another', async () => {
+  const id = await store(db, payloadOf());
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'processing', attempt: 1, attempts: 1, lease_expires_at: new Date(0) })
+    .where('id', '=', id)
+    .execute();
+  const worker = start(async () => completed);
+  await reach({ completed: 1 });
+  await worker.stop(LONG);
+  assert.equal((await rawRecord(db, id)).attempts, 2);
+});
+
+test('a job whose claim was taken away is given up', async () => {
+  const id = await store(db, payloadOf());
+  let reason: unknown;
+  const worker = start(
+    async (_, { signal }) => {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      reason = signal.reason;
+      return completed;
+    },
+    { leaseMs: 60 },
+  );
+  await reach({ processing: 1 });
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'failed', attempt: 7 })
+    .where('id', '=', id)
+    .execute();
+  await until('the work to be ended', () => reason !== undefined);
+  await worker.stop(LONG);
+  assert.equal((reason as Error).name, 'LeaseLostError');
+  assert.equal((await rawRecord(db, id)).status, 'failed');
+});
+
+test('a job that loses its database is dropped, returned at no cost, and done again', async () => {
+  // Where the end is lost, where its answer is, and where the return is lost too.
+  const losses = [
+    [{ statement: 'set completed_hash =', when: 'before', times: 1 }],
+    [{ statement: 'set completed_hash =', when: 'after', times: 1 }],
+    [
+      { statement: 'set completed_hash =', when: 'before', times: 1 },
+      { statement: 'from job as back', when: 'before', times: 1 },
+    ],
+  ] as const;
+  for (const loss of losses) {
+    const same = { external_id: 'same' };
+    const ids = [await store(db, payloadOf(same)), await store(db, payloadOf(same))];
+    const lossy = lossyDatabase(db);
+    for (const one of loss) lossy.lose(one);
+    const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1 });
+    await reach({ completed: 2 });
+    await worker.stop(LONG);
+    assert.ok(lossy.isOver());
+    for (const id of ids) {
+      const { attempts, waits } = await rawRecord(db, id);
+      assert.deepEqual([attempts, waits], [1, false]);
+    }
+    await empty();
+  }
+});
+
+test('a claim whose answer is lost is returned at no cost', async () => {
+  const id = await store(db, payloadOf());
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'with recursive', when: 'after', times: 1 });
+  const metrics = createMetrics(new Registry());
+  const worker = start(async () => completed, { db: lossy.db, maxAttempts: 1, metrics });
+  await reach({ completed: 1 });
+  await worker.stop(LONG);
+  const { attempt, attempts } = await rawRecord(db, id);
+  assert.deepEqual([attempt, attempts], [2, 1]);
+  assert.deepEqual(await countOutcomes(metrics), { completed: 1, returned: 1 });
+});
+
+test('after an outage the first look takes no lease for lost: nobody could renew it', async () => {
+  const id = await store(db, payloadOf());
+  await db
+    .updateTable('raw_data')
+    .set({ status: 'processing', attempt: 1, attempts: 1, lease_expires_at: new Date(0) })
+    .where('id', '=', id)
+    .execute();
+  const lossy = lossyDatabase(db);
+  lossy.lose({ statement: 'lease_expires_at < now()', when: 'before', times: 1 });
+  let sweeps = 0;
+  const watched = watchedDatabase(lossy.db, {
     before(text) {
-      if (!text.includes('with recursive')) return;
-      state.claims += 1;
-      if (state.isAway) throw new Error('away');
+      if (text.includes('select distinct source_slug')) sweeps += 1;
     },
   });
-  const worker = start(async () => completed, { db: flaky, pollMs: 1_000_000 });
-  await until('a claim to fail', () => state.claims > 0);
-  for (let words = 0; words < 200; words += 1) worker.notify();
-  await until('another one', () => state.claims > 1);
-  state.isAway = false;
-  worker.notify();
+  const worker = start(async () => completed, { db: watched, leaseMs: 300 });
+  await until('a look after the outage', () => sweeps === 1);
+  assert.deepEqual(await statuses(), { processing: 1 });
   await reach({ completed: 1 });
-  assert.ok(state.claims < 20, `${state.claims} claims: many words at once are one`);
   await worker.stop(LONG);
-  await empty();
+});
+
+/** A request to the model. */
+const call: ModelCallEvent = {
+  operation: 'extract',
+  outcome: 'ok',
+  durationMs: 1,
+  inputTokens: 7,
+  outputTokens: 1,
+};
+
+const stage: StageRecord = {
+  stage: 'load',
+  outcome: 'done',
+  started_at: '2026-05-04T09:00:00.000Z',
+  duration_ms: 3,
+};
+
+test('shutdown waits for jobs in progress', async () => {
+  const id = await store(db, payloadOf());
+  const { promise, resolve } = Promise.withResolvers<ProcessResult>();
+  let started = false;
+  const worker = start(() => {
+    started = true;
+    return promise;
+  });
+  await until('the job to start', () => started);
+  const stopping = worker.stop(LONG);
+  await store(db, payloadOf());
+  await sleep(50);
+  resolve(completed);
+  await stopping;
+  assert.equal((await rawRecord(db, id)).status, 'completed');
+  assert.deepEqual(await statuses(), { completed: 1, pending: 1 }, 'nothing more was claimed');
+});
+
+test('shutdown returns jobs that take too long, at no cost, and they write nothing', async () => {
+  const id = await store(db, payloadOf());
+  let aborted = false;
+  const worker = start(async (_, { signal }) => {
+    await new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    aborted = true;
+    return completed;
+  });
+  await reach({ processing: 1 });
+  await worker.stop(NO_WAIT);
+  await until('the work to be ended', () => aborted);
+  await reach({ pending: 1 });
+  const row = await rawRecord(db, id);
+  assert.deepEqual([row.status, row.attempts, row.stages], ['pending', 0, []]);
+});
+
+test('all that is in progress is returned at shutdown in one statement', async () => {
+  let returns = 0;
+  const watched = watchedDatabase(db, {
+    before(text) {
+      if (text.includes('from job as back')) returns += 1;
+    },
+  });
+  await storeMany(10);
+  const worker = start(
+    (_, { signal, stages, cost }) => {
+      stages?.push(stage);
+      cost?.observe(call);
+      return new Promise<ProcessResult>((resolve) => {
+        signal.addEventListener('abort', () => resolve(completed), { once: true });
+      });
+    },
+    { db: watched, slots: 10 },
+  );
+  await reach({ processing: 10 });
+  await worker.stop(NO_WAIT);
+  await reach({ pending: 10 });
+  assert.equal(returns, 1);
+  const rows = await db.selectFrom('raw_data').selectAll().execute();
+  for (const row of rows) {
+    assert.deepEqual([row.status, row.attempts, row.claimed_by], ['pending', 0, null]);
+    assert.equal(row.model_usage?.input_tokens, 7, 'each with its own cost');
+    assert.deepEqual(row.stages, [stage], 'and with how far it came');
+  }
+});
+
+/** What a worker waits for that is told to stop, by a part of its text. */
+const awaited = {
+  'a claim': 'with recursive',
+  'a renewal': 'attempt_usage = job.usage',
+  'a return': 'from job as back',
+};
+
+for (const [name, statement] of Object.entries(awaited)) {
+  test(`a stop does not wait for ${name} that the database does not answer`, async () => {
+    const { promise: answer, resolve: letGo } = Promise.withResolvers<void>();
+    let asked = 0;
+    let answered = 0;
+    const silent = watchedDatabase(db, {
+      async after(text) {
+        if (!text.includes(statement)) return;
+        asked += 1;
+        await answer;
+        answered += 1;
+      },
+    });
+    await storeMany(1);
+    const worker = start(
+      async (_, { signal }) => {
+        await new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+        return completed;
+      },
+      { db: silent, slots: 1, leaseMs: 300 },
+    );
+    if (name === 'a return') await reach({ processing: 1 });
+    else await until('it to be asked', () => asked > 0);
+    await worker.stop({ timeoutMs: 200 });
+    assert.ok(asked > 0);
+    assert.equal(answered, 0, 'it has stopped all the same');
+    letGo();
+    await until('what was asked to be answered', () => answered === asked);
+    await reach({ pending: 1 });
+  });
+}
+
+test('what an outage of the model sends back is returned, and completed later', async () => {
+  await storeMany(4);
+  const metrics = createMetrics(new Registry());
+  let isThere = false;
+  const worker = start(async () => (isThere ? completed : { status: 'postponed' }), { metrics });
+  await until('all to come back', async () => (await countOutcomes(metrics))['returned'] === 4);
+  isThere = true;
+  await reach({ completed: 4 });
+  await worker.stop(LONG);
+  const { returned = 0, ...others } = await countOutcomes(metrics);
+  assert.ok(returned >= 4);
+  assert.deepEqual(others, { completed: 4 });
+});
+
+test('a job whose claim was taken away is lost, and no failure', async () => {
+  await storeMany(1);
+  const metrics = createMetrics(new Registry());
+  const worker = start((_, { signal }) => untilAborted(signal), { metrics, leaseMs: 6000 });
+  await reach({ processing: 1 });
+  await db.updateTable('raw_data').set({ status: 'failed', attempt: 7 }).execute();
+  await until('it to be given up', async () => (await countOutcomes(metrics))['lost'] === 1);
+  await worker.stop(LONG);
+  assert.deepEqual(await countOutcomes(metrics), { lost: 1 });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { claimAgain } from '../../src/queue/claim-again.sql.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { claimAgain } from '../../src/queue/claim.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { startCollector } from '../support/collector.ts';
 import { openDatabase, rawRecord } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';

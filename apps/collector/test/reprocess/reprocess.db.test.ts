@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
-import { claimAgain } from '../../src/queue/claim-again.sql.ts';
-import { expireLeases, rescueJobs } from '../../src/queue/leases.sql.ts';
+import { claimAgain } from '../../src/queue/claim.ts';
+import { expireLeases, rescueJobs } from '../../src/queue/jobs.ts';
 import { openDatabase, rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import {

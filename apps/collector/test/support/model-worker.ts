@@ -40,6 +40,7 @@ export function startModelWorker({
   modelTimeoutMs = TIMEOUT_MS,
   images = noImages,
   slots = 4,
+  retryMs = 100,
   ...places
 }: {
   database: TestDatabase<Tables>;
@@ -47,12 +48,14 @@ export function startModelWorker({
   modelTimeoutMs?: number | undefined;
   images?: PipelineDeps['images'];
   slots?: number;
+  /** How long a job waits on which the server failed. */
+  retryMs?: number;
 } & Pick<Places, 'servers' | 'folder'>) {
   const { db } = database;
-  const deps = { db, model, images, metrics: createMetrics(new Registry()), log, modelTimeoutMs };
+  const deps = { db, model, images, metrics: createMetrics(new Registry()), log };
   const worker = startWorker({
     ...deps,
-    process: createPipeline(deps),
+    process: createPipeline({ ...deps, modelTimeoutMs, retryMs }),
     breaker: model.breaker,
     slots,
     leaseMs: 60_000,

@@ -7,12 +7,23 @@ import type { Tables } from '../../src/tables.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createEmbeddingBatches } from '../../src/embeddings/batches.ts';
-import type { Context, JobInput, StageDeps } from '../../src/pipeline/context.ts';
-import { createJobModel } from '../../src/pipeline/job-model.ts';
-import { createPipeline, createStages, type PipelineDeps } from '../../src/pipeline/pipeline.ts';
-import type { StageName, StageResult } from '../../src/pipeline/stage.ts';
-import { claimJobs } from '../../src/queue/claim.sql.ts';
-import { createJobRunner, type JobOutcome } from '../../src/queue/run-job.ts';
+import { createModelCost } from '../../src/model/cost.ts';
+import type {
+  Context,
+  JobInput,
+  StageDeps,
+  StageName,
+  StageResult,
+} from '../../src/pipeline/context.ts';
+import {
+  createJobModel,
+  createPipeline,
+  createStages,
+  type PipelineDeps,
+} from '../../src/pipeline/pipeline.ts';
+import { claimJobs } from '../../src/queue/claim.ts';
+import type { JobOutcome } from '../../src/queue/job.ts';
+import { createJobRunner } from '../../src/queue/run-jobs.ts';
 import { DIMENSIONS, rawRecord, store } from './database.ts';
 
 export const log = createLogger({ level: 'silent', service: 'test' });
@@ -43,7 +54,6 @@ export function countedModel(): PipelineDeps['model'] & { calls: { chat: number;
 /** Listings without pictures. */
 export const noImages: PipelineDeps['images'] = {
   processRemote: () => Promise.resolve([]),
-  takeDue: () => Promise.resolve(new Set()),
   processUploaded: () => Promise.resolve([]),
   describeAll: () => Promise.resolve(0),
 };
@@ -61,18 +71,19 @@ export function createHarness(
     log,
     ...overrides,
   };
-  const run = createJobRunner({
+  const runner = createJobRunner<JobInput>({
     db,
-    process: createPipeline({ ...deps, metrics, modelTimeoutMs: 10_000 }),
+    process: createPipeline({ ...deps, metrics, modelTimeoutMs: 10_000, retryMs: 0 }),
     metrics,
     log,
+    leaseMs: 60_000,
   });
 
   /** Claims the next job and runs it. */
   async function runNext(input: JobInput = {}): Promise<JobOutcome> {
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
-    return run(job, { signal: new AbortController().signal, input });
+    return runner.run(job, { input });
   }
 
   /** Stores a payload, runs it, and gives its record. */
@@ -91,7 +102,9 @@ export function createStageRunner(
   images: StageDeps['images'] = noImages,
 ): (context: Context, name: StageName) => Promise<StageResult> {
   const model = countedModel();
-  const jobModel = createJobModel(model, createEmbeddingBatches(model));
+  const jobModel = createJobModel(model, createEmbeddingBatches(model), {
+    cost: createModelCost(),
+  });
   const deps: StageDeps = { db, model: jobModel, images, log };
   const stages = new Map(createStages(10_000).map((stage) => [stage.name, stage]));
   return async (context, name) => {

@@ -1,8 +1,8 @@
 import type { MultipartFile } from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import { type Disk, isDiskLow } from '../../disk/disk.ts';
+import { type Disk, isDiskLow } from '../../disk.ts';
 import { problem } from '../../errors.ts';
-import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/index.ts';
+import { MAX_IMAGE_BYTES, saveTemporary, type UploadedFile } from '../../images/temporary.ts';
 import { BODY_LIMIT, MAX_IMAGES, MEBIBYTE } from '../../schemas.ts';
 import { cleanText, cutText } from '../../text.ts';
 import type { Payload } from '../payload.ts';

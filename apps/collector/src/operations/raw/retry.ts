@@ -7,7 +7,7 @@ import {
   putBackSome,
   readTime,
   type RetryStatus,
-} from '../../queue/index.ts';
+} from '../../queue/retry.ts';
 
 const PICTURES_GONE =
   'The payload came with its pictures, which are kept only when it is completed: send it again with them.';
@@ -45,9 +45,9 @@ export function createRetry(deps: { db: Kysely<Tables>; onRetried: () => void })
       if (!(await putBackOne(db, rawId))) {
         const state = await findRetryState(db, rawId);
         if (state === undefined) throw problem('raw_not_found');
-        const { status, lacksPictures } = state;
+        const { status, lacksImages } = state;
         const detail =
-          lacksPictures && status !== 'processing' ? PICTURES_GONE : `The payload is ${status}.`;
+          lacksImages && status !== 'processing' ? PICTURES_GONE : `The payload is ${status}.`;
         throw problem('not_retryable', { detail });
       }
       onRetried();

@@ -1,14 +1,17 @@
-import { embeddingText, isEmbedded } from '../../embeddings/text.ts';
+import { toVector } from '@oselya/db';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../tables.ts';
+import { EMBEDDED_COLUMNS, embeddingText, isEmbedded } from '../../embeddings/text.ts';
+import { ofListing } from '../../listing/listing.ts';
+import { heldListing } from '../../queue/fence.ts';
+import { type Fence, LeaseLostError } from '../../queue/job.ts';
 import { sha256 } from '../../text.ts';
-import { product } from '../context.ts';
+import { product, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
-import { findEmbedded, writeEmbedding } from './embed.sql.ts';
 
 /**
- * Makes the listing's embedding, unless it is of the same text by the same model already: each vector
- * that is replaced leaves a dead one in the index, which costs recall. Vectors of different models
- * cannot be compared, so after a change of the model the same text needs another.
+ * Makes the listing's embedding, unless it has that of the same text by the same model: each vector that is replaced
+ * leaves a dead one in the index, which costs recall.
  * @throws ModelError MODEL_INVALID_OUTPUT for a vector that is not finite, zero or of another width.
  */
 export const embed: StageRun = async (context, { db, model }, signal) => {
@@ -25,3 +28,37 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   const written = await writeEmbedding(db, job, listingId, { vector, model: name, hash });
   return written ? done : superseded;
 };
+
+function findEmbedded(db: Kysely<Tables>, listingId: number) {
+  return db
+    .selectFrom('property_listings as listing')
+    .innerJoin('listing_payloads as current', ofListing)
+    .select(['raw_id', 'embedding_model', 'embedding_text_hash', ...EMBEDDED_COLUMNS])
+    .select(sql<boolean>`embedding is not null`.as('is_embedded'))
+    .where('id', '=', listingId)
+    .executeTakeFirstOrThrow();
+}
+
+/**
+ * @returns False where a newer payload made the listing meanwhile; then nothing is written.
+ * @throws LeaseLostError.
+ */
+async function writeEmbedding(
+  db: Kysely<Tables>,
+  job: Fence,
+  listingId: number,
+  { vector, model, hash }: { vector: readonly number[]; model: string; hash: string },
+): Promise<boolean> {
+  const { rows } = await sql<{ is_current: boolean }>`
+    with claim as materialized (${heldListing(job)}),
+    written as (
+      update property_listings set
+        embedding = ${toVector(vector)}::vector,
+        embedding_model = ${model},
+        embedding_text_hash = ${hash}
+      from claim
+      where claim.is_current and property_listings.id = ${listingId})
+    select is_current from claim`.execute(db);
+  if (rows[0] === undefined) throw new LeaseLostError(job);
+  return rows[0].is_current;
+}

@@ -1,14 +1,11 @@
-import { SupersededError } from '../../queue/index.ts';
-import { product } from '../context.ts';
+import { SupersededError } from '../../queue/job.ts';
+import { product, type StageRun } from '../context.ts';
 import { done, skipped, superseded } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
 
 /**
- * Stores and has described the pictures that came with the payload, or fetches those that it names; the
- * listing then has these and no others. A picture that cannot be used is recorded with its reason, and
- * never fails the listing; nor does one that the model will not describe. A payload that is only read again
- * leaves the pictures as they are, but those that have no description are asked for again: the model may be
- * another one by now, or its prompt. ADR 0017.
+ * Stores and describes the images that came with the payload, or those that it names; the listing then has these and
+ * no others. A bad image is recorded with its reason and never fails the listing. A payload that is only read again
+ * leaves the images as they are, but has those described that have no description.
  */
 export const images: StageRun = async (context, deps, signal) => {
   const { uploads, extracted, describesAgain = false } = context;
@@ -28,9 +25,8 @@ export const images: StageRun = async (context, deps, signal) => {
   if (uploads === undefined && product(context, 'hasUploads')) return skipped;
   try {
     if (uploads === undefined) {
-      const { onlyPictures } = context.products;
-      const mayAsk = onlyPictures ? await deps.images.takeDue(job) : undefined;
-      await deps.images.processRemote({ ...job, urls, mayAsk });
+      const onlyDue = context.products.onlyImages;
+      await deps.images.processRemote({ ...job, urls, onlyDue });
     } else await deps.images.processUploaded({ ...job, files: uploads });
   } catch (error) {
     if (error instanceof SupersededError) return superseded;

@@ -1,18 +1,19 @@
-import { isReadByNow } from '../extraction.ts';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../tables.ts';
+import type { Payload } from '../../ingest/payload.ts';
+import { heldClaim } from '../../queue/fence.ts';
+import { type Fence, type Job, LeaseLostError } from '../../queue/job.ts';
+import type { StageRun } from '../context.ts';
+import { type Extracted, isReadByNow } from '../extraction.ts';
 import { done, superseded, unchanged, unchangedText } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
-import { findMade, loadPayload, noteSeenAgain } from './load.sql.ts';
 
 /**
- * Reads the payload, and ends the job where there is nothing to do: the listing was made from a newer
- * payload, or its last one said the same. In that case it was seen again, so it is in the archive no
- * longer; and it stays as it was read then, although prompt or model may be others now, which is what
- * `oselya reprocess` and `oselya backfill-embeddings` are for. Pictures that could not be had then are
- * looked after all the same. Where an earlier attempt has made the listing of this payload and did not come to its
- * end, what it read is found. Contract 4, Listings.
+ * Reads the payload. It ends the job where a newer payload made the listing, or where the listing's last payload said
+ * the same; the listing then leaves the archive and stays as it was read. Missing images are asked for all the same.
+ * Contract 4, Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
-  const { job, products, force, describesAgain, extracted } = context;
+  const { job, products, force, describesAgain } = context;
   const { payload, hasUploads, listingId, currentRawId, reading, ...listing } = await loadPayload(
     db,
     job,
@@ -25,19 +26,90 @@ export const load: StageRun = async (context, { db, model }) => {
   products.listingId = listingId;
   if (currentRawId > job.rawId) return superseded;
   if (describesAgain === true) {
-    products.onlyPictures = true;
+    products.onlyImages = true;
     return unchangedText;
   }
-  if (force || listing.completedHash !== job.contentHash) {
-    if (currentRawId < job.rawId || extracted !== undefined) return done;
-    const made = await findMade(db, job, listingId);
-    if (made !== undefined) products.made = made;
-    return done;
-  }
-  // It went through before, and was processed again without being forced.
+  if (force || listing.completedHash !== job.contentHash) return done;
   const isSame = currentRawId === job.rawId || (await noteSeenAgain(db, job, listingId));
   if (!isSame) return done;
-  if (!listing.lacksPictures) return unchanged;
-  products.onlyPictures = true;
+  if (!listing.lacksImages) return unchanged;
+  products.onlyImages = true;
   return unchangedText;
 };
+
+/** A payload, and its listing: null where there is none. */
+type Loaded = {
+  payload: Payload;
+  hasUploads: boolean;
+  listingId: number | null;
+  /** The last payload that the listing was made from, or that said the same. */
+  currentRawId: number | null;
+  /** The hash of that payload, once it went through every stage. */
+  completedHash: string | null;
+  lacksImages: boolean;
+  /** The reading of an attempt that went back (see `keepReading`). */
+  reading: (Extracted & { promptVersion: string }) | null;
+};
+
+/**
+ * Whether a listing has addresses that are due to be asked again, or fetched images that nobody has described although
+ * no model refused them.
+ */
+const LACKS_IMAGES = sql`exists (
+  select from listing_images as shown left join images using (sha256)
+  where shown.listing_id = listing.id
+    and (shown.retry_at <= now()
+      or shown.url is not null and images.sha256 is not null and images.described_by is null
+        and images.describe_error is null))`;
+
+/** @throws LeaseLostError */
+async function loadPayload(db: Kysely<Tables>, job: Fence): Promise<Loaded> {
+  const { rows } = await sql<Loaded>`
+    select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
+      current.raw_id as "currentRawId", current.completed_hash as "completedHash",
+      ${LACKS_IMAGES} as "lacksImages",
+      case when reading.raw_id is not null then
+        json_build_object('extraction', reading.extraction, 'model', reading.model,
+          'requestedModel', reading.requested_model, 'promptVersion', reading.prompt_version)
+      end as reading
+    from raw_data as raw
+    left join raw_readings as reading on reading.raw_id = raw.id
+      and reading.revision = raw.revision
+    left join property_listings as listing using (source_slug, external_id)
+    left join listing_payloads as current using (source_slug, external_id)
+    where raw.id = ${job.rawId} and raw.attempt = ${job.attempt} and raw.status = 'processing'`.execute(
+    db,
+  );
+  const [loaded] = rows;
+  if (loaded === undefined) throw new LeaseLostError(job);
+  return loaded;
+}
+
+/**
+ * Notes that the listing's last payload came again, and brings the listing back from the archive. That is decided
+ * under the listing's lock, after the note: a check that archives it either sees the note or is seen (`noteGone`).
+ * @returns False where the listing is another one by now.
+ * @throws LeaseLostError.
+ */
+async function noteSeenAgain(db: Kysely<Tables>, job: Job, listingId: number): Promise<boolean> {
+  const { rows } = await sql<{ held: boolean; noted: boolean }>`
+    with claim as materialized (${heldClaim(job)}),
+    noted as (
+      update listing_payloads set raw_id = ${job.rawId}
+      from claim
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}
+        and raw_id < ${job.rawId} and completed_hash = ${job.contentHash}
+      returning raw_id),
+    listing as materialized (
+      select property_listings.id, archived_at from noted, property_listings
+      where property_listings.id = ${listingId}
+      for no key update of property_listings),
+    unarchived as (
+      update property_listings set archived_at = null, updated_at = now()
+      from listing
+      where property_listings.id = listing.id and listing.archived_at is not null)
+    select exists (select from claim) as held, exists (select from noted) as noted`.execute(db);
+  const seen = rows[0];
+  if (seen === undefined || !seen.held) throw new LeaseLostError(job);
+  return seen.noted;
+}

@@ -1,16 +1,9 @@
-import { product } from '../context.ts';
+import { product, type StageRun } from '../context.ts';
+import { done } from '../outcome.ts';
 import { readFacts } from '../merge.ts';
-import { done, skipped } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
 
-/**
- * Makes one set of facts of what the source and the model say. It judges nothing: what is missing or
- * impossible is left out. Where the listing stays as an earlier attempt has made it, that was done. Specification 001,
- * Raw data status.
- */
+/** Merges the facts of the source and of the model; missing and impossible ones are left out. */
 export const normalize: StageRun = async (context) => {
-  const { extracted, facts: made } = context.products;
-  if (extracted === undefined && made !== undefined) return skipped;
   const { facts, provenance } = readFacts(
     context.job.rawId,
     product(context, 'payload'),

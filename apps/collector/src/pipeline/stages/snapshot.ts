@@ -1,16 +1,22 @@
-import { namerOf } from '../../listing/provenance.ts';
-import { type Context, product } from '../context.ts';
-import { diffStates, isMaterialChange, listingState, TRACKED } from '../listing-state.ts';
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../tables.ts';
+import { type Namer, namerOf } from '../../listing/provenance.ts';
+import { heldListing } from '../../queue/fence.ts';
+import { type Fence, LeaseLostError } from '../../queue/job.ts';
+import { type Context, product, type StageRun } from '../context.ts';
+import {
+  type Changes,
+  diffStates,
+  isMaterialChange,
+  listingState,
+  TRACKED,
+} from '../listing-state.ts';
 import { done, skipped, superseded } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
-import { findPriorStates, type PriorStates, writeSnapshot } from './snapshot.sql.ts';
 
 /**
- * Records what the listing is now, who read it so, and all that changed since the snapshot before: one row a
- * payload, and one more each time that it is read again with another result. The first one of a listing has
- * no changes. A payload with which only the model's words are others makes none: the next one shows them.
- * Whoever has it read again wants those words, so there each change counts. Specification 001, What the
- * service does, 2; Contract 4, Listings.
+ * Records the listing's state, who read it, and the changes since the snapshot before: one row a payload, and one more
+ * each time that a reprocessed payload gives another result. A payload that changes only the model's own words leaves
+ * none (docs/adr/0018-changes-of-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
   const { job } = context;
@@ -19,28 +25,100 @@ export const snapshot: StageRun = async (context, { db }) => {
   const { revision, own, before, titleBefore } = prior;
   const state = {
     ...listingState(product(context, 'payload'), product(context, 'facts')),
-    pictures: picturesOf(context, prior),
+    pictures: imagesOf(context, prior),
   };
   const { model, prompt_version: promptVersion, fields } = product(context, 'provenance');
   const changes = before === null ? {} : diffStates(before, state, TRACKED);
   const isChanged =
     revision > 0 ? Object.keys(changes).length > 0 : isMaterialChange(changes, fields, titleBefore);
-  // What an earlier attempt has written must not stay as it read it.
   if (before !== null && own === null && !isChanged) return skipped;
   const titleBy = namerOf(fields['title']) ?? null;
   const made = { revision, state, changes, titleBy, model, promptVersion };
   return (await writeSnapshot(db, job, listingId, made)) ? done : superseded;
 };
 
-/**
- * The pictures that the payload brings: their addresses, or the SHA-256 of those that came along. A payload
- * that is only read again, or whose pictures came along with its first attempt, leaves them as they were.
- */
-function picturesOf(context: Context, { own, before }: PriorStates): unknown {
+/** Returns the payload's image addresses, or the SHA-256 of uploads; those of before where it leaves the images. */
+function imagesOf(context: Context, { own, before }: PriorStates): unknown {
   const { uploads, extracted } = context;
   if (uploads !== undefined) return uploads.map(({ sha256 }) => sha256);
   const known = own?.['pictures'] ?? before?.['pictures'];
   return extracted !== undefined || product(context, 'hasUploads')
     ? known
     : (product(context, 'payload').image_urls ?? []);
+}
+
+type State = Readonly<Record<string, unknown>>;
+
+/** The snapshots so far. */
+type PriorStates = {
+  /** The attempt at which the payload was claimed again; 0 for one that came from its source. */
+  revision: number;
+  /** Of an earlier attempt of the same revision. */
+  own: State | null;
+  /** Of the payload or reading before it. */
+  before: State | null;
+  /** Who named the title then; null where nobody did, or before migration 0023. */
+  titleBefore: Namer | null;
+};
+
+/** @throws LeaseLostError where there is no such payload any more. */
+async function findPriorStates(
+  db: Kysely<Tables>,
+  job: Fence,
+  listingId: number,
+): Promise<PriorStates> {
+  const { rows } = await sql<PriorStates>`
+    select raw.revision,
+      (select listing from listing_snapshots as snapshot
+        where listing_id = ${listingId}
+          and snapshot.raw_id = raw.id and snapshot.revision = raw.revision) as own,
+      before.listing as before, before.title_by as "titleBefore"
+    from raw_data as raw
+    left join lateral (
+      select listing, title_by from listing_snapshots as snapshot
+      where listing_id = ${listingId}
+        and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
+      order by snapshot.raw_id desc, snapshot.revision desc limit 1) as before on true
+    where raw.id = ${job.rawId}`.execute(db);
+  const [prior] = rows;
+  if (prior === undefined) throw new LeaseLostError(job);
+  return prior;
+}
+
+/** The state that a payload gives a listing, its changes, and who read it. */
+type Snapshot = {
+  revision: number;
+  state: State;
+  changes: Changes;
+  titleBy: Namer | null;
+  model: string;
+  promptVersion: string;
+};
+
+/**
+ * Writes a snapshot, in place of that of an earlier attempt of the same revision.
+ * @returns False where a newer payload made the listing meanwhile; then nothing is written.
+ * @throws LeaseLostError.
+ */
+async function writeSnapshot(
+  db: Kysely<Tables>,
+  job: Fence,
+  listingId: number,
+  { revision, state, changes, titleBy, model, promptVersion }: Snapshot,
+): Promise<boolean> {
+  const { rows } = await sql<{ is_current: boolean }>`
+    with claim as materialized (${heldListing(job)}),
+    stored as (
+      insert into listing_snapshots
+        (listing_id, raw_id, revision, listing, changes, title_by, model, prompt_version)
+      select ${listingId}::bigint, ${job.rawId}::bigint, ${revision}::integer,
+        ${JSON.stringify(state)}::jsonb, ${JSON.stringify(changes)}::jsonb,
+        ${titleBy}::text, ${model}::text, ${promptVersion}::text
+      from claim where claim.is_current
+      on conflict (listing_id, raw_id, revision)
+        do update set listing = excluded.listing, changes = excluded.changes,
+          title_by = excluded.title_by, model = excluded.model, prompt_version = excluded.prompt_version)
+    select is_current from claim`.execute(db);
+  if (rows[0] === undefined) throw new LeaseLostError(job);
+  return rows[0].is_current;
 }

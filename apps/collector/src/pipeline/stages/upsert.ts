@@ -1,14 +1,14 @@
+import { type Kysely, sql } from 'kysely';
+import type { Tables } from '../../tables.ts';
+import type { Provenance } from '../../listing/provenance.ts';
+import { heldClaim } from '../../queue/fence.ts';
+import { type Job, LeaseLostError } from '../../queue/job.ts';
 import { normaliseText } from '../../text.ts';
-import { product } from '../context.ts';
-import { listingState, searchText } from '../listing-state.ts';
+import { product, type StageRun } from '../context.ts';
+import { type ListingState, listingState, searchText } from '../listing-state.ts';
 import { done, superseded } from '../outcome.ts';
-import type { StageRun } from '../stage.ts';
-import { findListingId, upsertListing } from './upsert.sql.ts';
 
-/**
- * Creates or updates the listing, and says where its facts come from, unless it was made from a newer
- * payload already.
- */
+/** Creates or updates the listing and its provenance, unless a newer payload has made it. */
 export const upsert: StageRun = async (context, { db }) => {
   const state = listingState(product(context, 'payload'), product(context, 'facts'));
   const row = {
@@ -22,8 +22,83 @@ export const upsert: StageRun = async (context, { db }) => {
     context.products.listingId = listingId;
     return done;
   }
-  // A newer payload may have made it after this one was loaded.
   const newer = await findListingId(db, context.job);
   if (newer !== undefined) context.products.listingId = newer;
   return superseded;
 };
+
+type Upsert = {
+  row: ListingState & { city_key: string | null; search_text: string };
+  provenance: Provenance;
+};
+
+/**
+ * Creates or updates the listing of a payload. A new payload brings it back from the archive; one that is processed
+ * again does not, and leaves an equal row as it is (docs/adr/0012-bookkeeping-of-payloads.md).
+ * @returns The listing's id, or undefined where a newer payload has made it.
+ * @throws LeaseLostError.
+ */
+async function upsertListing(
+  db: Kysely<Tables>,
+  job: Job,
+  { row, provenance }: Upsert,
+): Promise<number | undefined> {
+  const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
+  const columns = Object.keys(values);
+  const { rows } = await sql<{ held: boolean; id: number | null }>`
+    with claim as materialized (${heldClaim(job)}),
+    before as materialized (
+      select raw_id from listing_payloads
+      where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
+    again as materialized (
+      -- For the trigger that notes changes (0020), which runs at the end of this statement.
+      select set_config('oselya.payload_again',
+        exists (select from before where raw_id = ${job.rawId})::text, true) as value),
+    current as (
+      insert into listing_payloads (source_slug, external_id, raw_id)
+      select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
+      on conflict (source_slug, external_id)
+        do update set raw_id = excluded.raw_id, completed_hash = null
+        where listing_payloads.raw_id <= excluded.raw_id
+      returning raw_id),
+    stored as (
+      insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
+      select ${sql.join(columns.map((column) => sql.ref(`listing.${column}`)))}
+      from current,
+        jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
+      on conflict (source_slug, external_id) do update set
+        ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
+        archived_at = case when (select value from again)::boolean
+          then property_listings.archived_at end,
+        updated_at = now()
+      where not (select value from again)::boolean
+        or (${sql.join(columns.map((column) => sql.ref(`property_listings.${column}`)))})
+          is distinct from (${sql.join(columns.map((column) => sql.ref(`excluded.${column}`)))})
+      returning id),
+    made as (
+      select id from stored
+      union
+      select listing.id from current, property_listings as listing
+      where listing.source_slug = ${job.sourceSlug} and listing.external_id = ${job.externalId}),
+    traced as (
+      insert into listing_enrichments (listing_id, kind, value)
+      select id, 'provenance', ${JSON.stringify(provenance)}::jsonb from made
+      on conflict (listing_id, kind) do update set value = excluded.value, updated_at = now())
+    select exists (select from claim) as held, (select id from made) as id`.execute(db);
+  const stored = rows[0];
+  if (stored === undefined || !stored.held) throw new LeaseLostError(job);
+  return stored.id ?? undefined;
+}
+
+async function findListingId(
+  db: Kysely<Tables>,
+  { sourceSlug, externalId }: Job,
+): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('property_listings')
+    .select('id')
+    .where('source_slug', '=', sourceSlug)
+    .where('external_id', '=', externalId)
+    .executeTakeFirst();
+  return row?.id;
+}

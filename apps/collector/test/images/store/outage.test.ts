@@ -1,23 +1,28 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Logger } from '@oselya/kit';
 import { Registry } from 'prom-client';
-import { registerStoreMetrics } from '../../../src/images/store/metrics.ts';
-import { type StoreDisk, StoreOutageError, watchDisk } from '../../../src/images/store/outage.ts';
+import {
+  createImageStore,
+  registerStoreMetrics,
+  StoreOutageError,
+} from '../../../src/images/store.ts';
 import { until } from '../../support/until.ts';
 
 const coded = (code: string) => Object.assign(new Error(code), { code });
 
-/** A disk whose requests fail, those that write or all, as a test says; it knows nothing else. */
+/** A store on a disk of which writing fails, or everything, as a test says. */
 function open() {
   const state = {
-    /** What fails, and with what. */
     fails: undefined as { at: 'writing' | 'all'; error: Error } | undefined,
+    hangs: false,
     writes: 0,
     reads: 0,
   };
-  const told: string[] = [];
+  const lines: string[] = [];
   const read = async () => {
     state.reads += 1;
+    if (state.hangs) await new Promise(() => undefined);
     if (state.fails?.at === 'all') throw new Error('wrapped', { cause: state.fails.error });
   };
   const write = async () => {
@@ -27,108 +32,75 @@ function open() {
   const disk = {
     put: write,
     copyFromFs: write,
-    exists: () => read().then(() => true),
+    exists: () => read().then(() => false),
     getBytes: () => read().then(() => new Uint8Array()),
-  } as unknown as StoreDisk;
-  const watch = watchDisk(disk, {
-    onBegin: (error) => told.push(`away: ${String(error instanceof Error && error.cause)}`),
-    onEnd: () => told.push('back'),
-    firstPauseMs: 1,
-  });
-  after(watch.close);
-  return { ...watch, inner: state, told };
+  } as unknown as Parameters<typeof createImageStore>[0];
+  const note = (_fields: unknown, line: string) => void lines.push(line);
+  const log = { warn: note, info: note } as Pick<Logger, 'warn' | 'info'>;
+  const opened = createImageStore(disk, { log, firstPauseMs: 1 });
+  after(opened.close);
+  return { ...opened, inner: state, lines };
 }
 
-/** The outage that work fails in. */
 async function outageOf(work: Promise<unknown>): Promise<object> {
   const error = await work.catch((failure: unknown) => failure);
   assert.ok(error instanceof StoreOutageError, String(error));
   return error.outage;
 }
 
-test('all that fails until the store can be used again is one outage, which is told once', async () => {
-  const { disk, state, inner, told } = open();
-  assert.equal(state.isAway, false);
-  inner.fails = { at: 'all', error: coded('ECONNREFUSED') };
-  const outage = await outageOf(disk.exists('a'));
-  assert.equal(state.isAway, true);
-  assert.equal(await outageOf(disk.copyFromFs('/a', 'a')), outage);
-  const { writes } = inner;
-  await until('some tries', () => inner.writes >= writes + 3);
-  assert.deepEqual(told, ['away: Error: ECONNREFUSED']);
-  inner.fails = undefined;
-  await until('its end', () => !state.isAway);
-  assert.equal(told.length, 2);
-  assert.equal(told[1], 'back');
-  await disk.put('a', '');
-  inner.fails = { at: 'all', error: coded('EIO') };
-  assert.notEqual(await outageOf(disk.put('a', '')), outage);
-  assert.deepEqual(told.slice(2), ['away: Error: EIO']);
-});
-
-test('where only writing fails, what can be read does not end the outage', async () => {
-  const { disk, state, inner } = open();
-  inner.fails = { at: 'writing', error: coded('EROFS') };
-  const outage = await outageOf(disk.copyFromFs('/a', 'a'));
-  for (let nth = 0; nth < 3; nth += 1) {
-    assert.equal(await disk.exists('a'), true);
+test('all failures until the store can be used again are one outage, which is logged once', async () => {
+  for (const at of ['all', 'writing'] as const) {
+    const { store, state, inner, lines } = open();
+    assert.equal(state.isAway, false);
+    inner.fails = { at, error: coded('EROFS') };
+    const outage = await outageOf(store.put('a', '/a'));
+    assert.equal(state.isAway, true);
+    // What can be read does not end it.
+    if (at === 'writing') assert.equal(await store.has('a'), false);
     const { writes } = inner;
-    await until('a try', () => inner.writes > writes);
+    await until('some tries', () => inner.writes >= writes + 3);
+    assert.equal(await outageOf(store.put('a', '/a')), outage);
+    assert.equal(lines.length, 1);
+    inner.fails = undefined;
+    await until('its end', () => !state.isAway);
+    assert.equal(lines.length, 2);
+    await store.put('a', '/a');
+    inner.fails = { at, error: coded('EIO') };
+    assert.notEqual(await outageOf(store.put('a', '/a')), outage);
   }
-  assert.equal(await outageOf(disk.put('a', '')), outage);
-  inner.fails = undefined;
-  const { reads } = inner;
-  await until('its end', () => !state.isAway);
-  assert.ok(inner.reads > reads, 'what was written is read, too');
 });
 
-test('what is not there, and a full disk, are no outage', async () => {
-  const { disk, state, inner, told } = open();
+test('a missing object and a full disk are no outage', async () => {
+  const { store, state, inner, lines } = open();
   const missing = Object.assign(new Error('not here'), { name: 'NoSuchKey' });
   for (const error of [coded('ENOENT'), missing, coded('ENOSPC')]) {
     inner.fails = { at: 'all', error };
-    await assert.rejects(disk.getBytes('a'), (failed: Error) => failed.cause === error);
+    await assert.rejects(store.read('a'), (failed: Error) => failed.cause === error);
   }
-  assert.equal(state.isAway, false);
-  assert.deepEqual(told, []);
+  assert.deepEqual([state.isAway, lines], [false, []]);
 });
 
-test('whoever asks hears whether it answers, and is not kept waiting', async () => {
-  const { disk, state, inner } = open();
+test('its state is told at once, in the metric too, and the tries end with the process', async () => {
+  const { state, inner, close } = open();
   const never = new AbortController().signal;
   assert.equal(await state.answers(never), true);
-  inner.fails = { at: 'all', error: coded('ETIMEDOUT') };
-  assert.equal(await state.answers(never), false);
-  assert.equal(state.isAway, true, 'a failure is one whoever met it');
-  inner.fails = undefined;
-  await until('its end', () => !state.isAway);
-  disk.exists = () => new Promise(() => undefined);
-  const hanging = watchDisk(disk, { onBegin: () => assert.fail(), onEnd: () => assert.fail() });
-  assert.equal(await hanging.state.answers(AbortSignal.timeout(5)), false);
-  assert.equal(hanging.state.isAway, false, 'nothing has failed yet');
-});
-
-test('the tries end with the process', async () => {
-  const { disk, state, inner, close } = open();
+  inner.hangs = true;
+  assert.equal(await state.answers(AbortSignal.timeout(5)), false);
+  assert.equal(state.isAway, false, 'nothing has failed yet');
+  const registry = new Registry();
+  registerStoreMetrics(registry, { imageStore: state });
+  const shown = async () =>
+    /^collector_image_store_away (\d)$/m.exec(await registry.metrics())?.[1];
+  assert.equal(await shown(), '0');
+  inner.hangs = false;
   inner.fails = { at: 'all', error: coded('EIO') };
-  await outageOf(disk.exists('a'));
+  assert.equal(await state.answers(never), false);
+  assert.equal(await shown(), '1');
   await until('a second try', () => inner.writes >= 2);
   close();
-  await until('the one that was on its way', async () => {
+  await until('the last try', async () => {
     const { writes } = inner;
     await new Promise(setImmediate);
     return inner.writes === writes;
   });
-  assert.equal(state.isAway, true);
-});
-
-test('a metric shows it', async () => {
-  const registry = new Registry();
-  const imageStore = { isAway: false };
-  registerStoreMetrics(registry, { imageStore });
-  const shown = async () =>
-    /^collector_image_store_away (\d)$/m.exec(await registry.metrics())?.[1];
-  assert.equal(await shown(), '0');
-  imageStore.isAway = true;
-  assert.equal(await shown(), '1');
 });

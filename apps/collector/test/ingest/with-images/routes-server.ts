@@ -3,7 +3,7 @@ import { createServer } from '@oselya/kit';
 import { Registry } from 'prom-client';
 import type { ApiKeys } from '../../../src/access/api-keys.ts';
 import { guardRoutes } from '../../../src/access/guard.ts';
-import { createDisk } from '../../../src/disk/disk.ts';
+import { createDisk } from '../../../src/disk.ts';
 import { withImagesRoutes, type WithImagesDeps } from '../../../src/ingest/with-images/routes.ts';
 import { MEBIBYTE } from '../../../src/schemas.ts';
 import { createMetrics } from '../../../src/metrics.ts';

@@ -4,7 +4,7 @@ import { isDatabaseOutage, offlineDatabase } from '@oselya/db';
 import { ProblemError } from '@oselya/kit';
 import type { Tables } from '../../../src/tables.ts';
 import { createProcessForm } from '../../../src/ingest/with-images/service.ts';
-import type { InlineJobs } from '../../../src/queue/index.ts';
+import { type InlineJobs } from '../../../src/queue/inline.ts';
 import { lossyDatabase } from '../../support/lossy-database.ts';
 import { payloadOf } from '../../support/payload.ts';
 

@@ -1,0 +1,59 @@
+/** Waits for a promise, at most `timeoutMs`. Resolves to whether it settled in time. */
+export async function inTime(awaited: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>();
+  const timer = setTimeout(late.resolve, timeoutMs, false);
+  try {
+    return await Promise.race([awaited.then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Starts a countdown. Returns a function that returns the milliseconds left, for waits that share them. */
+export function countDown(timeoutMs: number): () => number {
+  const deadline = performance.now() + timeoutMs;
+  return () => Math.max(0, deadline - performance.now());
+}
+
+/** Wakes one waiter, once for however many times it was set before. */
+export type AutoResetEvent = {
+  /** Ends the wait, or the next one. */
+  set: () => void;
+  /** Waits until it is set, at most `timeoutMs`, and resets it. */
+  wait: (timeoutMs: number) => Promise<void>;
+};
+
+/** Creates an event that is not set. */
+export function createAutoResetEvent(): AutoResetEvent {
+  let isSet = false;
+  let wake: (() => void) | undefined;
+  return {
+    set() {
+      isSet = true;
+      wake?.();
+    },
+    async wait(timeoutMs) {
+      if (!isSet) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const timer = setTimeout(resolve, timeoutMs);
+        wake = resolve;
+        await promise;
+        clearTimeout(timer);
+        wake = undefined;
+      }
+      isSet = false;
+    },
+  };
+}
+
+/** Ends something. */
+export type Close = () => Promise<void>;
+
+/**
+ * Closes all parts at once, and waits for all.
+ * @throws The first failure.
+ */
+export async function closeTogether(parts: readonly Close[]): Promise<void> {
+  const results = await Promise.allSettled(parts.map((close) => close()));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}

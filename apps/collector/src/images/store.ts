@@ -1,0 +1,259 @@
+import type { Readable } from 'node:stream';
+import type { Logger } from '@oselya/kit';
+import type { Disk as StoreDisk } from 'flydrive';
+import { Gauge, type Registry } from 'prom-client';
+import { inTime } from '../async/wait.ts';
+import { pause } from '../async/repeat.ts';
+import type { Config } from '../config.ts';
+import { isDiskLow } from '../disk.ts';
+import { openBucket } from './store-bucket.ts';
+import { openFolder } from './store-folder.ts';
+import { ifMissing, isMissing } from './temporary.ts';
+
+/** Keeps images under the SHA-256 of their bytes, so that equal ones are one file. */
+export type ImageStore = {
+  /** Stores a file's content, unless it is there; the file stays. */
+  put(sha256: string, path: string): Promise<void>;
+  has(sha256: string): Promise<boolean>;
+  /** Reads the whole content. Call it within `decodeInTurn`, so that few images are in memory at once. */
+  read(sha256: string): Promise<Buffer>;
+  stream(sha256: string): Promise<Readable>;
+  /** Reads a stored thumbnail; undefined where there is none. */
+  readThumbnail(sha256: string, side: number): Promise<Buffer | undefined>;
+  putThumbnail(sha256: string, side: number, bytes: Uint8Array): Promise<void>;
+  removeThumbnail(sha256: string, side: number): Promise<void>;
+  /** Removes the content and its thumbnails, if they are there. */
+  remove(sha256: string): Promise<void>;
+  /** Lists the images whose hash begins with two hexadecimal digits, page by page. */
+  list(digits: string): AsyncIterable<readonly StoredFile[]>;
+};
+
+/** A stored image; `storedAt` is looked up only when called. */
+export type StoredFile = { sha256: string; storedAt: () => Promise<Date> };
+
+/** The sizes of thumbnails: for lists, and for a closer look, which the vision model takes. */
+export const SIDES = [320, 1024] as const;
+
+/**
+ * The image store failed. `outage` is one object for all failures between the first one and the moment from which the
+ * store can be used again.
+ */
+export class StoreOutageError extends Error {
+  override readonly name = 'StoreOutageError';
+  readonly outage: object;
+
+  constructor(outage: object, cause: unknown) {
+    super('The image store failed', { cause });
+    this.outage = outage;
+  }
+}
+
+/** Whether this process can use the image store. */
+export type StoreState = {
+  /** While it is away nothing is claimed. */
+  readonly isAway: boolean;
+  /** Asks the store, and resolves to whether it answers before the signal. */
+  answers(signal: AbortSignal): Promise<boolean>;
+  /** Returns the error of an outage for a failure on an image's way to the store, unless it is a full disk. */
+  toOutage(error: unknown): unknown;
+};
+
+/** A store, its state, and what ends its connections. */
+export type OpenStore = { store: ImageStore; state: StoreState; close: () => void };
+
+/** The pause between two tries of a store that is away: twice as long each time, to the longest. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 5000;
+/** A try that hangs is repeated on another connection. */
+const TRY_MS = 10_000;
+
+/** Written and read to see whether a store can be used again. */
+const PROBE_KEY = 'probe';
+const PROBE = 'Written to see whether pictures can be stored.';
+
+type StoreConfig = Pick<
+  Config,
+  | 'IMAGE_STORE'
+  | 'S3_ENDPOINT'
+  | 'S3_REGION'
+  | 'S3_BUCKET'
+  | 'S3_ACCESS_KEY_ID'
+  | 'S3_SECRET_ACCESS_KEY'
+  | 'S3_FORCE_PATH_STYLE'
+>;
+
+/**
+ * Opens the configured image store. Contract 1, IMAGE_STORE.
+ * @param options.folder The folder of a store on this machine.
+ * @param options.temporary Returns a folder on the same file system for files that are not complete yet.
+ */
+export async function openImageStore(
+  config: StoreConfig,
+  options: { folder: string; temporary: () => string; log: Pick<Logger, 'warn' | 'info'> },
+): Promise<OpenStore> {
+  const { folder, temporary, log } = options;
+  if (config.IMAGE_STORE === 'file')
+    return createImageStore(openFolder(folder, temporary), { log });
+  const { disk, close } = await openBucket({
+    endpoint: config.S3_ENDPOINT,
+    region: config.S3_REGION,
+    bucket: config.S3_BUCKET,
+    accessKeyId: config.S3_ACCESS_KEY_ID,
+    secretAccessKey: config.S3_SECRET_ACCESS_KEY,
+    forcePathStyle: config.S3_FORCE_PATH_STYLE,
+  });
+  const opened = createImageStore(disk, { log });
+  return {
+    ...opened,
+    close() {
+      opened.close();
+      close();
+    },
+  };
+}
+
+/**
+ * Creates a store on a folder or a bucket: `ab/cd/abcd…`, and thumbnails in `thumbnails/320/ab/cd/abcd…`. Every
+ * failure but a missing object and a full disk begins an outage, which ends when a small object could be written and
+ * read: many outages are of writing alone.
+ * @param options.firstPauseMs Between the first two tries of a store that is away.
+ */
+export function createImageStore(
+  disk: Pick<
+    StoreDisk,
+    'put' | 'copyFromFs' | 'exists' | 'getBytes' | 'getStream' | 'delete' | 'listAll'
+  >,
+  options: { log: Pick<Logger, 'warn' | 'info'>; firstPauseMs?: number },
+): OpenStore {
+  const { log, firstPauseMs = FIRST_PAUSE_MS } = options;
+  const closed = new AbortController();
+  let outage: object | undefined;
+
+  async function canBeUsed(): Promise<boolean> {
+    const used = disk.put(PROBE_KEY, PROBE).then(() => disk.getBytes(PROBE_KEY));
+    return inTime(used, TRY_MS).catch(() => false);
+  }
+
+  async function untilUsable(): Promise<void> {
+    const since = performance.now();
+    for (let pauseMs = firstPauseMs; !(await canBeUsed()); pauseMs *= 2) {
+      await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), closed.signal);
+      if (closed.signal.aborted) return;
+    }
+    outage = undefined;
+    const lasted_ms = Math.round(performance.now() - since);
+    log.info({ lasted_ms }, 'the image store can be used again');
+  }
+
+  function toOutage(error: unknown): unknown {
+    if (error instanceof StoreOutageError || isMissing(error) || isDiskLow(error)) return error;
+    if (outage === undefined) {
+      outage = {};
+      log.warn({ err: error }, 'the image store failed: nothing is claimed until it can be used');
+      void untilUsable();
+    }
+    return new StoreOutageError(outage, error);
+  }
+
+  async function watched<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      throw toOutage(error);
+    }
+  }
+
+  async function read(key: string): Promise<Buffer> {
+    const { buffer, byteOffset, byteLength } = await disk.getBytes(key);
+    return Buffer.from(buffer, byteOffset, byteLength);
+  }
+
+  const store: ImageStore = {
+    put: (sha256, path) =>
+      watched(async () => {
+        const key = keyOf(sha256);
+        if (!(await disk.exists(key))) await disk.copyFromFs(path, key);
+      }),
+    has: (sha256) => watched(() => disk.exists(keyOf(sha256))),
+    read: (sha256) => watched(() => read(keyOf(sha256))),
+    stream: (sha256) => watched(() => disk.getStream(keyOf(sha256))),
+    readThumbnail: (sha256, side) =>
+      watched(async () => {
+        const key = thumbnailKey(sha256, side);
+        return (await disk.exists(key)) ? read(key) : undefined;
+      }),
+    putThumbnail: (sha256, side, bytes) =>
+      watched(() => disk.put(thumbnailKey(sha256, side), bytes)),
+    removeThumbnail: (sha256, side) => watched(() => disk.delete(thumbnailKey(sha256, side))),
+    remove: (sha256) =>
+      watched(async () => {
+        const thumbnails = SIDES.map((side) => thumbnailKey(sha256, side));
+        // Thumbnails first, so that a removal that is cut off is found again; and once more after the content, since
+        // one may have been stored in between.
+        for (const key of [...thumbnails, keyOf(sha256), ...thumbnails]) await disk.delete(key);
+      }),
+    async *list(digits) {
+      let paginationToken: string | undefined;
+      do {
+        const page = await watched(() =>
+          disk
+            .listAll(digits, { recursive: true, ...(paginationToken && { paginationToken }) })
+            .catch(ifMissing<Awaited<ReturnType<StoreDisk['listAll']>>>({ objects: [] })),
+        );
+        yield [...page.objects].flatMap((file) =>
+          file.isFile && IS_HASH.test(file.name)
+            ? { sha256: file.name, storedAt: async () => (await file.getMetaData()).lastModified }
+            : [],
+        );
+        ({ paginationToken } = page);
+      } while (paginationToken !== undefined);
+    },
+  };
+
+  return {
+    store,
+    state: {
+      get isAway() {
+        return outage !== undefined;
+      },
+      async answers(signal) {
+        if (outage !== undefined) return false;
+        const aborted = Promise.withResolvers<false>();
+        signal.addEventListener('abort', () => aborted.resolve(false), { once: true });
+        const answered = watched(() => disk.exists(PROBE_KEY)).then(
+          () => true,
+          () => false,
+        );
+        return Promise.race([answered, aborted.promise]);
+      },
+      toOutage,
+    },
+    close: () => closed.abort(),
+  };
+}
+
+function keyOf(sha256: string): string {
+  return `${sha256.slice(0, 2)}/${sha256.slice(2, 4)}/${sha256}`;
+}
+
+function thumbnailKey(sha256: string, side: number): string {
+  return `thumbnails/${side}/${keyOf(sha256)}`;
+}
+
+/** Other files in the store are not ours. */
+const IS_HASH = /^[0-9a-f]{64}$/;
+
+/** Registers the gauge that tells whether this process can use the image store. */
+export function registerStoreMetrics(
+  registry: Registry,
+  { imageStore }: { imageStore: Pick<StoreState, 'isAway'> },
+): void {
+  const away = new Gauge({
+    name: 'collector_image_store_away',
+    help: '1 while the image store cannot be used: no payload is taken off the queue then.',
+    registers: [registry],
+    collect() {
+      away.set(imageStore.isAway ? 1 : 0);
+    },
+  });
+}

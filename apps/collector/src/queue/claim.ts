@@ -1,0 +1,172 @@
+import { prepared, unplanned } from '@oselya/db';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { RawStatus, Tables } from '../tables.ts';
+import { isAwaited, isBehind, isProcessed } from './fence.ts';
+import type { Job, ListingKey } from './job.ts';
+import { type Claimant, claimed, claimedAgain } from './transitions.ts';
+
+/** Most sources that one claim looks at; the next claim goes on after the last one that it took from. */
+const MAX_SOURCES = 16;
+
+export type ClaimOptions = Claimant & {
+  /** How many jobs at most. */
+  count: number;
+  /** The round-robin cursor: the source of the last job that was claimed. */
+  lastSource?: string | undefined;
+};
+
+const jobColumns = (of: RawBuilder<unknown>) => sql`
+  ${of}.id as "rawId", attempt, source_slug as "sourceSlug", external_id as "externalId",
+  content_hash as "contentHash", request_id as "requestId"`;
+
+/**
+ * Claims pending jobs for the sources with the fewest jobs in progress over all processes, the oldest of each source
+ * first. Among equals the round goes on after `lastSource`. A payload is not claimed while an earlier one of its
+ * listing is pending or any is processed; `waits` marks most of these, so that no claim walks past them.
+ * Contract 4, Queue; docs/adr/0029-queue.md.
+ * @returns The jobs in the order of the claim; fewer than asked for do not mean that there are no more.
+ */
+export async function claimJobs(db: Kysely<Tables>, options: ClaimOptions): Promise<Job[]> {
+  return (await claimStatement(options).execute(db)).rows;
+}
+
+/** Returns the statement of {@link claimJobs}, for tests of its plan. */
+export function claimStatement({
+  count,
+  lastSource = '',
+  ...claimant
+}: ClaimOptions): RawBuilder<Job> {
+  return sql<Job>`${prepared}
+    with recursive
+    -- The sources in the round, one look into the index for each, until it is back at the first.
+    round (source_slug, nth, first) as (
+      select next.source_slug, 1, next.source_slug from (${nextSource(sql`${lastSource}`)}) as next
+      union all
+      select next.source_slug, nth + 1, first
+      from round cross join lateral (${nextSource(sql`round.source_slug`)}) as next
+      where nth < ${sql.lit(MAX_SOURCES)} and next.source_slug <> first),
+    source as materialized (
+      select source_slug, nth, (
+        select count(*) from raw_data as job
+        where job.source_slug = round.source_slug and job.status = 'processing') as jobs
+      from round),
+    -- How many jobs each source has in progress once the new ones are dealt out to those with the fewest.
+    level as materialized (
+      select ceil(min((${count}::numeric + below) / sources)) as jobs from (
+        select row_number() over fewest as sources, sum(jobs) over fewest as below
+        from source window fewest as (order by jobs, nth)) as filled),
+    chosen as materialized (
+      select id, row_number() over () as place from (
+        select job.id from (select * from source order by jobs, nth) as source
+        cross join lateral (
+          select id from raw_data as candidate
+          where candidate.source_slug = source.source_slug and status = 'pending' and not waits
+            and (retry_at is null or retry_at <= now())
+            and not ${isProcessed(sql`candidate`)}
+            and not ${isBehind(sql`candidate`)}
+          order by id + 0
+          limit greatest(1, (select jobs from level) - source.jobs)
+          for update skip locked) as job
+        limit ${unplanned(count)}) as taken),
+    claimed as (
+      update raw_data set ${claimed(claimant)}
+      where id = any (array(select id from chosen))
+      returning id, attempt, source_slug, external_id, content_hash, request_id)
+    select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`;
+}
+
+/** Returns a query for the next source with something to claim, in the order of names; the first follows the last. */
+function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
+  const first = (condition: RawBuilder<unknown>) => sql`(
+    select source_slug from raw_data
+    where status = 'pending' and not waits and ${condition} order by source_slug limit 1)`;
+  return sql`
+    select source_slug from (
+      select coalesce(${first(sql`source_slug > ${after}`)}, ${first(sql`true`)}) as source_slug
+      offset 0) as found
+    where source_slug is not null`;
+}
+
+/** A payload that had ended, and how. */
+export type JobAgain = Job & { before: RawStatus };
+
+/**
+ * Claims the payload that a listing was made from last, to process it again with all its attempts. Until the listing
+ * is written, the payload stays what the listing is made of: a rescue after a kill finds nothing to do.
+ * @param options.onlyImages Claims only a payload that went through every stage.
+ * @returns Undefined where the listing was made from another payload meanwhile, or will soon be.
+ */
+export async function claimAgain(
+  db: Kysely<Tables>,
+  { rawId, listingId }: { rawId: number; listingId: number },
+  claimant: Claimant,
+  { onlyImages = false }: { onlyImages?: boolean } = {},
+): Promise<JobAgain | undefined> {
+  const { rows } = await sql<JobAgain>`
+    with chosen as materialized (
+      select raw.id, raw.status from raw_data as raw
+      join listing_payloads as current on current.raw_id = raw.id
+      join property_listings as listing
+        on listing.source_slug = current.source_slug and listing.external_id = current.external_id
+      where raw.id = ${rawId} and listing.id = ${listingId}
+        and raw.status in ('completed', 'failed', 'invalid')
+        and (not ${onlyImages}
+          or (raw.status = 'completed' and current.completed_hash = raw.content_hash))
+        and not ${isAwaited(sql`raw`)}
+      for update of raw skip locked)
+    update raw_data set ${claimedAgain(claimant)}
+    from chosen where raw_data.id = chosen.id
+    returning ${jobColumns(sql`raw_data`)}, chosen.status as before`.execute(db);
+  return rows[0];
+}
+
+/**
+ * Clears `waits` of the first payload of each listing, unless one of the listing is in progress. It is called after
+ * jobs have ended, and after payloads that wait were stored, each time once that is committed: the later of the two
+ * sees the other. {@link releaseMissed} covers a process that is killed in between.
+ * @returns How many payloads were released.
+ */
+export async function release(
+  db: Kysely<Tables>,
+  listings: readonly ListingKey[],
+): Promise<number> {
+  if (listings.length === 0) return 0;
+  const sources = listings.map(({ sourceSlug }) => sourceSlug);
+  const ids = listings.map(({ externalId }) => externalId);
+  const { numAffectedRows = 0n } = await sql`${prepared}
+    update raw_data set waits = false
+    where id in (
+      select id from raw_data
+      where status = 'pending' and waits and id = any (array(
+        select first.id
+        from unnest(${sources}::text[], ${ids}::text[]) as listing (source_slug, external_id)
+        cross join lateral (
+          select id, waits from raw_data
+          where source_slug = listing.source_slug and external_id = listing.external_id
+            and status = 'pending'
+          order by id + 0 limit 1) as first
+        where first.waits and not ${isProcessed(sql`listing`)}))
+      order by id for update)`.execute(db);
+  return Number(numAffectedRows);
+}
+
+/** How many listings one look for missed releases goes over: some 30 ms. */
+const MISSED_LISTINGS = 5000;
+
+/**
+ * Releases payloads that wait for nothing any more, of a bounded number of listings after `after`.
+ * @returns How many were released, and where to go on; undefined at the end.
+ */
+export async function releaseMissed(
+  db: Kysely<Tables>,
+  after: ListingKey = { sourceSlug: '', externalId: '' },
+  limit: number = MISSED_LISTINGS,
+): Promise<{ released: number; next: ListingKey | undefined }> {
+  const { rows } = await sql<ListingKey>`
+    select distinct source_slug as "sourceSlug", external_id as "externalId" from raw_data
+    where status = 'pending' and waits
+      and (source_slug, external_id) > (${after.sourceSlug}, ${after.externalId})
+    order by source_slug, external_id limit ${limit}`.execute(db);
+  const released = await release(db, rows);
+  return { released, next: rows.length < limit ? undefined : rows.at(-1) };
+}
