@@ -387,6 +387,7 @@ create table raw_data (
   revision integer not null default 0,
   attempt_usage jsonb,
   queued_at timestamp with time zone,
+  retry_at timestamp with time zone,
   CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'completed'::text, 'invalid'::text, 'failed'::text]))),
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE SET NULL,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),

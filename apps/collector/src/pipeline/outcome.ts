@@ -57,11 +57,12 @@ export function failure(
     return canWait && !isCause(error.outage) ? postponed(retryMs, reason) : failed(reason);
   }
   if (error instanceof ModelError) {
-    const { code, outage, message } = error;
+    const { code, outage, message, retryable } = error;
     const reason = rawError('model_unavailable', message, stage);
-    if (canWait && outage !== undefined && !isCause(outage)) return postponed(retryMs, reason);
     const isUnsent = code === 'MODEL_BREAKER_OPEN' || code === 'MODEL_CONTEXT_FULL';
-    if (canWait && outage === undefined && isUnsent) return postponed(shortMs, reason);
+    if (canWait && retryable && !(outage !== undefined && isCause(outage))) {
+      return postponed(outage === undefined && isUnsent ? shortMs : retryMs, reason);
+    }
     return failed({ ...reason, code: 'model_failed' });
   }
   return failed(

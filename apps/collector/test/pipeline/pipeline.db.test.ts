@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { extractionPrompt } from '../../src/pipeline/extraction.ts';
 import type { Provenance } from '../../src/listing/provenance.ts';
 
 import { createStages } from '../../src/pipeline/pipeline.ts';
@@ -106,13 +107,13 @@ test('a payload becomes a listing with facts, words, embedding, snapshot and pro
   assert.equal(snapshots.length, 1);
   assert.deepEqual(snapshots[0]?.changes, {});
   assert.equal(snapshots[0]?.model, 'mock');
-  assert.equal(snapshots[0]?.prompt_version, 'listing-extraction.v2');
+  assert.equal(snapshots[0]?.prompt_version, extractionPrompt.version);
   const { fields, ...made } = (await enrichmentsOf(listing.id))['provenance'] as Provenance;
   assert.deepEqual(made, {
     raw_id: raw.id,
     model: 'mock',
     requested_model: 'mock',
-    prompt_version: 'listing-extraction.v2',
+    prompt_version: extractionPrompt.version,
   });
   assert.deepEqual(fields['price'], { origin: 'payload' });
   assert.deepEqual(fields['rooms'], { origin: 'model' });

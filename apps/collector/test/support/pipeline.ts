@@ -79,8 +79,9 @@ export function createHarness(
     leaseMs: 60_000,
   });
 
-  /** Claims the next job and runs it. */
+  /** Claims the next job and runs it, also one that is to wait. */
   async function runNext(input: JobInput = {}): Promise<JobOutcome> {
+    await db.updateTable('raw_data').set({ retry_at: null }).execute();
     const [job] = await claimJobs(db, { worker: 'test', leaseMs: 60_000, count: 1 });
     assert.ok(job, 'there is a job to claim');
     return runner.run(job, { input });

@@ -1400,7 +1400,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A picture's bytes, or a smaller copy */
+        /** An image's bytes, or a smaller copy */
         get: {
             parameters: {
                 query?: {
@@ -1415,7 +1415,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description The picture */
+                /** @description The image */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
