@@ -39,7 +39,9 @@ export async function cleanUpImages(deps: Deps, options: CleanupOptions): Promis
 
 /** Yields the hashes of rows that no listing shows. */
 async function* findRecorded({ db }: Deps, { olderThanDays, signal }: CleanupOptions) {
-  for (let after: string | undefined = ''; after !== undefined && signal?.aborted !== true;) {
+  let after: string | undefined = '';
+  while (after !== undefined) {
+    if (signal?.aborted === true) return;
     const { rows }: { rows: { sha256: string; is_unshown: boolean }[] } = await sql<{
       sha256: string;
       is_unshown: boolean;

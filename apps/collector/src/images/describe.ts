@@ -233,13 +233,14 @@ function isOfImage(error: unknown): error is ModelError {
   );
 }
 
+const failedWith = (key: keyof DescribeError) => sql<string | null>`describe_error ->> ${key}`;
+
 function findUndescribed(
   db: Kysely<Tables>,
   hashes: readonly string[],
   asked: Asked,
 ): Promise<Undescribed[]> {
   if (hashes.length === 0) return Promise.resolve([]);
-  const failedWith = (key: keyof DescribeError) => sql<string | null>`describe_error ->> ${key}`;
   return db
     .selectFrom('images')
     .select(['sha256', 'width', 'height'])

@@ -149,7 +149,6 @@ export function createImages(options: ImagesOptions): Images {
     const { hashes, misses } = await findFetched(db, listingId);
     const known = await findImages(db, [...hashes.values()]);
     const endsAt = performance.now() + listingMs;
-    const isDue = ({ retry_at: at }: Miss) => at !== undefined && Date.parse(at) <= Date.now();
     const unique = [...new Set(urls)];
     const results = await mapParallel(unique, AT_ONCE.remote, async (url): Promise<Result> => {
       signal.throwIfAborted();
@@ -230,6 +229,8 @@ export function createImages(options: ImagesOptions): Images {
     },
   };
 }
+
+const isDue = ({ retry_at: at }: Miss) => at !== undefined && Date.parse(at) <= Date.now();
 
 async function unlessBad(work: Promise<StoredImage>): Promise<Result> {
   try {

@@ -75,14 +75,15 @@ export function claimStatement({
     select ${jobColumns(sql`claimed`)} from claimed join chosen using (id) order by place`;
 }
 
+const firstSource = (condition: RawBuilder<unknown>) => sql`(
+  select source_slug from raw_data
+  where status = 'pending' and not waits and ${condition} order by source_slug limit 1)`;
+
 /** Returns a query for the next source with something to claim, in the order of names; the first follows the last. */
 function nextSource(after: RawBuilder<unknown>): RawBuilder<unknown> {
-  const first = (condition: RawBuilder<unknown>) => sql`(
-    select source_slug from raw_data
-    where status = 'pending' and not waits and ${condition} order by source_slug limit 1)`;
   return sql`
     select source_slug from (
-      select coalesce(${first(sql`source_slug > ${after}`)}, ${first(sql`true`)}) as source_slug
+      select coalesce(${firstSource(sql`source_slug > ${after}`)}, ${firstSource(sql`true`)}) as source_slug
       offset 0) as found
     where source_slug is not null`;
 }

@@ -67,6 +67,8 @@ export function createQueueFigures(deps: {
     }
   }
 
+  const countOf = (status: EndedStatus) => known.get(status)?.count ?? null;
+
   async function look(asOf: number): Promise<QueueFigures> {
     const { rows } = await selectFigures(maxCounted).execute(db);
     const [row] = rows;
@@ -76,7 +78,6 @@ export function createQueueFigures(deps: {
       if (!many.includes(status)) known.set(status, { count: row.ended[status], asOf });
     }
     if (many.length > 0 && clock() >= notBefore && !closed) counting ??= countAll(many);
-    const countOf = (status: EndedStatus) => known.get(status)?.count ?? null;
     const oldest = Math.min(...ENDED.map((status) => known.get(status)?.asOf ?? -Infinity));
     return {
       counts: {

@@ -36,7 +36,7 @@ export function createInlineJobs<Input>(deps: {
   const { db, log, leaseMs } = deps;
   const runner = createJobRunner(deps);
   const ended = new AbortController();
-  const renewing = repeat(leaseMs / 3, runner.renew, {
+  const renewing = repeat(leaseMs / 3, () => runner.renew(), {
     signal: ended.signal,
     retryMs: 1000,
     onError: (error) => log.warn({ err: error }, 'leases could not be renewed'),

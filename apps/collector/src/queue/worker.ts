@@ -121,11 +121,12 @@ export function startWorker(options: WorkerOptions): Worker {
       endedSinceClaim += 1;
       leave();
     };
-    void runner.run(job, { onProcessed }).then((outcome) => {
+    void (async () => {
+      const outcome = await runner.run(job, { onProcessed });
       if (outcome === 'lost') mayHaveStrays = true;
       leave();
       wake.set();
-    });
+    })();
   }
 
   /** Returns the jobs that were claimed ahead and should not wait any longer. */

@@ -3,10 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import { createDisk } from '../../src/disk.ts';
 import type { Payload } from '../../src/ingest/payload.ts';
-import { claimJobs } from '../../src/queue/claim.ts';
-import { rescueJobs } from '../../src/queue/jobs.ts';
 import { putBackOne } from '../../src/queue/retry.ts';
-import { returnJobs } from '../../src/queue/jobs.ts';
 import { openImages, visionModel } from '../images/harness.ts';
 import { picture } from '../images/pictures.ts';
 import { serve } from '../images/server.ts';
@@ -14,7 +11,7 @@ import { rawRecord, store } from '../support/database.ts';
 import { payloadOf } from '../support/payload.ts';
 import { countedModel, createHarness } from '../support/pipeline.ts';
 
-const { db, open, rowsOf, addListing } = await openImages();
+const { db, open, rowsOf } = await openImages();
 
 /** What the host answers by path: a status, or bytes. */
 const answers = new Map<string, number | Buffer>();

@@ -153,7 +153,6 @@ test('a claim takes the oldest, marks it and counts the attempt', async () => {
 });
 
 test("a listing's payloads are taken one after another, others go ahead", async () => {
-  const same = { external_id: 'same' };
   const first = await store(db, payloadOf(same));
   const second = await store(db, payloadOf(same));
   const elsewhere = await store(db, payloadOf({ ...same, source_slug: 'other' }));
@@ -166,7 +165,6 @@ test("a listing's payloads are taken one after another, others go ahead", async 
 });
 
 test('an earlier payload that is put back waits for the later one in progress', async () => {
-  const same = { external_id: 'same' };
   const first = await store(db, payloadOf(same));
   await finish({ job: await claimed(), result: { ...completed, status: 'failed' } });
   await store(db, payloadOf(same));
@@ -400,17 +398,17 @@ test('a source of which nothing can be claimed does not hide the next one', asyn
 
 test('of claims of several workers at once each job goes to one', async () => {
   for (const source of ['a', 'b', 'c']) await fill(db, source, 100);
-  const claimed: number[] = [];
+  const taken: number[] = [];
   const work = async () => {
     for (let jobs = await claim({ count: 7 }); jobs.length > 0; jobs = await claim({ count: 7 })) {
-      claimed.push(...jobs.map(({ rawId }) => rawId));
+      taken.push(...jobs.map(({ rawId }) => rawId));
     }
   };
   await Promise.all(Array.from({ length: 6 }, work));
   // Who met only rows that others held came back with nothing, as a worker's next look would not.
   await work();
-  assert.equal(claimed.length, 300);
-  assert.equal(new Set(claimed).size, 300);
+  assert.equal(taken.length, 300);
+  assert.equal(new Set(taken).size, 300);
 });
 
 test('a payload waits behind its listing, and is let go by whoever ends the one before', async () => {
