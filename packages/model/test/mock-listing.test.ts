@@ -256,7 +256,7 @@ suite('the rules read', () => {
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         assert.equal(foldOnce(foldOnce(text)), foldOnce(text));
       }),
-      { examples: [['一İ']] },
+      { examples: [['一İ'], ["Ⰰ'𝒊"], ["я'a"]] },
     );
     assert.ok(clean('\uFDFA'.repeat(100), 20).length <= 20);
   });

@@ -15,8 +15,9 @@ const TO_LATIN = lookAlikes(CYRILLIC, LATIN);
 /** Puts a word with letters of both alphabets into the one that most of it is written in. */
 function unmixAlphabets(word: string): string {
   const latin = word.match(/\p{Script=Latin}/gu)?.length ?? 0;
-  if (latin === 0 || latin === word.length) return word;
-  const letters = latin * 2 > word.length ? TO_LATIN : TO_CYRILLIC;
+  const all = word.match(/\p{L}/gu)?.length ?? 0;
+  if (latin === 0 || latin === all) return word;
+  const letters = latin * 2 > all ? TO_LATIN : TO_CYRILLIC;
   return word.replace(/./gu, (letter) => letters.get(letter) ?? letter);
 }
 
@@ -38,7 +39,7 @@ export function clean(text: string, limit: number): string {
       // Its small letter would be two signs, of which only the first has a look-alike.
       .replace(/\u0130/gu, 'I')
       .replace(/[^\S\n]+/gu, ' ')
-      .replace(/\p{L}+/gu, unmixAlphabets)
+      .replace(/\p{L}+(?:'\p{L}+)*/gu, unmixAlphabets)
   );
 }
 
