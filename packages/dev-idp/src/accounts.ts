@@ -1,7 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { permissions } from './permissions.ts';
 
-/** A person the development provider can sign in. There are no passwords. */
+/** A person who can sign in at the development provider, without a password. */
 export type DevAccount = {
   sub: string;
   email: string;
@@ -11,17 +10,40 @@ export type DevAccount = {
   blocked: boolean;
 };
 
-/** What an account may do in the client, as `userinfo` reports it. */
+/** The rights of an account in the client, as `userinfo` reports them. */
 export type DevAccess = Pick<DevAccount, 'role_ids' | 'permission_ids'>;
 
-/** One user and one administrator, with the permissions the specification gives to each by default. */
+/** The roles of the application. Specification 000, Provisioning at the identity provider. */
+export const ROLES = [
+  { slug: 'svc_user', meaning: 'user' },
+  { slug: 'svc_admin', meaning: 'administrator' },
+] as const;
+
+/** The permissions of the application. Specification 000, Permissions and defaults. */
+export const PERMISSIONS: readonly { slug: string; meaning: string; forUsers: boolean }[] = [
+  { slug: 'svc.sessions.read_own', meaning: 'view own sessions', forUsers: true },
+  { slug: 'svc.sessions.read_all', meaning: 'view all sessions', forUsers: false },
+  { slug: 'svc.sessions.delete_own', meaning: 'delete own sessions', forUsers: true },
+  { slug: 'svc.sessions.delete_all', meaning: 'delete other users’ sessions', forUsers: false },
+  { slug: 'svc.memory.read_own', meaning: 'view own memory', forUsers: true },
+  { slug: 'svc.memory.read_all', meaning: 'view other users’ memory', forUsers: false },
+  { slug: 'svc.files.read_own', meaning: 'download own session files', forUsers: true },
+  { slug: 'svc.files.read_all', meaning: 'download other users’ files', forUsers: false },
+  { slug: 'svc.profiles.use', meaning: 'use agent profiles', forUsers: true },
+  { slug: 'svc.profiles.manage', meaning: 'manage profile availability', forUsers: false },
+  { slug: 'svc.tools.use', meaning: 'use tools', forUsers: true },
+  { slug: 'svc.admin.access', meaning: 'access admin endpoints', forUsers: false },
+  { slug: 'svc.debug.access', meaning: 'access the debug panel', forUsers: false },
+];
+
+/** One user and one administrator, with the default permissions of the specification. */
 export const sampleAccounts: readonly DevAccount[] = [
   {
     sub: 'u-olena',
     email: 'olena@example.test',
     display_name: 'Olena Koval',
     role_ids: ['svc_user'],
-    permission_ids: permissions.filter(({ forUsers }) => forUsers).map(({ slug }) => slug),
+    permission_ids: PERMISSIONS.filter(({ forUsers }) => forUsers).map(({ slug }) => slug),
     blocked: false,
   },
   {
@@ -29,80 +51,57 @@ export const sampleAccounts: readonly DevAccount[] = [
     email: 'taras@example.test',
     display_name: 'Taras Melnyk',
     role_ids: ['svc_admin'],
-    permission_ids: permissions.map(({ slug }) => slug),
+    permission_ids: PERMISSIONS.map(({ slug }) => slug),
     blocked: false,
   },
 ];
 
-/** The accounts as they are now: those configured, with the changes made since. */
+/** The sample accounts with the changes made since. */
 export type Accounts = {
   list: () => DevAccount[];
   find: (sub: string) => DevAccount | undefined;
-  /** @throws RangeError when there is no such account */
-  setBlocked: (sub: string, blocked: boolean) => void;
-  /** @throws RangeError when there is no such account */
-  setAccess: (sub: string, access: DevAccess) => void;
+  /** Stores a change. @throws RangeError for an unknown account. */
+  change: (sub: string, change: Partial<DevAccess & { blocked: boolean }>) => void;
 };
 
-/**
- * Joins the configured accounts with the changes kept in the database. Only changes are stored, so
- * that an edit of the configured accounts shows at the next start.
- *
- * @throws TypeError when no account is configured or two have the same `sub`
- */
-export function createAccounts(
-  database: DatabaseSync,
-  configured: readonly DevAccount[],
-): Accounts {
-  const bySub = new Map(configured.map((account) => [account.sub, account]));
-  if (bySub.size === 0) throw new TypeError('accounts: name at least one account to sign in with');
-  if (bySub.size < configured.length) throw new TypeError('accounts: each sub may occur only once');
-
-  const changesOf = database.prepare('select * from account_changes where sub = ?');
-  const saveBlocked = database.prepare(
-    `insert into account_changes (sub, blocked) values (?, ?)
-     on conflict (sub) do update set blocked = excluded.blocked`,
-  );
-  const saveAccess = database.prepare(
-    `insert into account_changes (sub, role_ids, permission_ids) values (?, ?, ?)
-     on conflict (sub)
-     do update set role_ids = excluded.role_ids, permission_ids = excluded.permission_ids`,
+/** Joins the sample accounts with the changes kept in the database. */
+export function createAccounts(database: DatabaseSync): Accounts {
+  const read = database.prepare('select * from account_changes where sub = ?');
+  const save = database.prepare(
+    `insert into account_changes (sub, blocked, role_ids, permission_ids) values (?1, ?2, ?3, ?4)
+     on conflict (sub) do update set blocked = coalesce(?2, blocked),
+       role_ids = coalesce(?3, role_ids), permission_ids = coalesce(?4, permission_ids)`,
   );
 
   function withChanges(account: DevAccount): DevAccount {
-    const changes = changesOf.get(account.sub);
+    const changes = read.get(account.sub);
+    // `change` alone writes these columns, as arrays of strings.
+    const slugs = (column: keyof DevAccess): string[] =>
+      changes?.[column] ? JSON.parse(String(changes[column])) : [...account[column]];
     return {
       ...account,
-      role_ids: stringsIn(changes?.['role_ids']) ?? [...account.role_ids],
-      permission_ids: stringsIn(changes?.['permission_ids']) ?? [...account.permission_ids],
+      role_ids: slugs('role_ids'),
+      permission_ids: slugs('permission_ids'),
       blocked: Boolean(changes?.['blocked'] ?? account.blocked),
     };
   }
 
-  function assertKnown(sub: string): void {
-    if (!bySub.has(sub)) throw new RangeError(`The provider has no account with sub "${sub}".`);
-  }
-
   return {
-    list: () => [...bySub.values()].map(withChanges),
+    list: () => sampleAccounts.map(withChanges),
     find(sub) {
-      const account = bySub.get(sub);
+      const account = sampleAccounts.find((candidate) => candidate.sub === sub);
       return account && withChanges(account);
     },
-    setBlocked(sub, blocked) {
-      assertKnown(sub);
-      saveBlocked.run(sub, Number(blocked));
-    },
-    setAccess(sub, { role_ids, permission_ids }) {
-      assertKnown(sub);
-      saveAccess.run(sub, JSON.stringify(role_ids), JSON.stringify(permission_ids));
+    change(sub, { blocked, role_ids, permission_ids }) {
+      if (!sampleAccounts.some((account) => account.sub === sub)) {
+        throw new RangeError(`The provider has no account with sub "${sub}".`);
+      }
+      const flag = blocked === undefined ? null : Number(blocked);
+      save.run(sub, flag, textOf(role_ids), textOf(permission_ids));
     },
   };
 }
 
-// `setAccess` is the only writer of these columns, so the text is an array of strings.
-function stringsIn(column: unknown): string[] | undefined {
-  if (typeof column !== 'string') return undefined;
-  const strings: string[] = JSON.parse(column);
-  return strings;
+function textOf(slugs: string[] | undefined): string | null {
+  return slugs ? JSON.stringify(slugs) : null;
 }

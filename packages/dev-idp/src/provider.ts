@@ -1,13 +1,15 @@
-import { type Configuration, Provider } from 'oidc-provider';
-import type { Accounts } from './accounts.ts';
-import { sendToKoa } from './pages/layout.ts';
-import { refusalPage } from './pages/sign-in.ts';
-import { endSessionWithSignIn, grantWhatIsAsked, pickWithoutConsent } from './sign-in-policy.ts';
-import type { Artifacts } from './store/artifacts.ts';
-import type { ProviderKeys } from './store/keys.ts';
-import { userData } from './user-data.ts';
+import {
+  type Configuration,
+  errors,
+  interactionPolicy,
+  type KoaContextWithOIDC,
+  Provider,
+} from 'oidc-provider';
+import type { Accounts, DevAccount } from './accounts.ts';
+import { errorPage } from './pages.ts';
+import type { Artifacts, ProviderKeys } from './store.ts';
 
-/** What {@link createProvider} needs. Lifetimes are in seconds. */
+/** Options of {@link createProvider}; lifetimes are in seconds. */
 export type ProviderOptions = {
   issuer: string;
   client: { id: string; secret: string; redirectUris: string[] };
@@ -18,41 +20,36 @@ export type ProviderOptions = {
   keys: ProviderKeys;
 };
 
-const scope = 'openid email profile roles permissions';
-const authorizationCodeSeconds = 60;
-const idTokenSeconds = 300;
+const AUTHORIZATION_CODE_SECONDS = 60;
+const ID_TOKEN_SECONDS = 300;
+/** As long as a pending login at the assistant. */
+const INTERACTION_SECONDS = 600;
+/** The session of oidc-provider only serves the request that ends an interaction. */
+const SESSION_SECONDS = 60;
 
-/** How long somebody may take to pick an account: as long as a pending login at the assistant. */
-const interactionSeconds = 600;
-/** oidc-provider's session only serves the one request that ends an interaction. */
-const sessionSeconds = 60;
-
-/** The path of the page on which an interaction takes place. */
+/** Returns the path of the page on which an interaction takes place. */
 export const interactionPath = (uid: string): string => `/interaction/${uid}`;
 
 /**
- * An oidc-provider with the paths, scopes and answers of Contract 3, Identity provider.
- *
- * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` when the client's registration is not
- *   acceptable
+ * Creates an oidc-provider with the paths, scopes and answers of Contract 3, Identity provider.
+ * @throws Error `invalid_client_metadata` or `invalid_redirect_uri` for an unacceptable client.
  */
 export async function createProvider(options: ProviderOptions): Promise<Provider> {
   const provider = new Provider(options.issuer, configure(options));
   endSessionWithSignIn(provider);
-  // The provider reads its client's registration on first use. A mistake in it should stop the start
-  // and not the first sign-in.
+  // The provider reads its client on first use. A mistake in it should stop the start, not the first sign-in.
   await provider.Client.find(options.client.id);
   return provider;
 }
 
 function configure(options: ProviderOptions): Configuration {
-  const { client, accounts, artifacts, keys } = options;
+  const { client, accounts, artifacts, keys, accessTokenSeconds, refreshTokenSeconds } = options;
   return {
     adapter: artifacts.adapterFor,
     jwks: keys.jwks,
     cookies: {
       keys: keys.cookieKeys,
-      // Cookies are shared by all ports of a host, so the names must not meet another program's.
+      // All ports of a host share cookies, so the names must not meet another program's.
       names: {
         session: 'oselya_idp_session',
         interaction: 'oselya_idp_interaction',
@@ -65,7 +62,7 @@ function configure(options: ProviderOptions): Configuration {
         client_secret: client.secret,
         redirect_uris: client.redirectUris,
         grant_types: ['authorization_code', 'refresh_token'],
-        scope,
+        scope: 'openid email profile roles permissions',
       },
     ],
     // Registered for either, the client may use both.
@@ -95,39 +92,104 @@ function configure(options: ProviderOptions): Configuration {
       },
     },
     clientBasedCORS: () => false,
-    ...tokens(options),
-    ...userData(accounts, client.id),
-    interactions: {
-      url: (_ctx, interaction) => interactionPath(interaction.uid),
-      policy: pickWithoutConsent(),
-    },
-    loadExistingGrant: grantWhatIsAsked,
-    renderError: (ctx, out) => sendToKoa(ctx, refusalPage(out, client.redirectUris)),
-  };
-}
-
-/**
- * A sign-in ends {@link ProviderOptions.refreshTokenSeconds} after it began however often it is
- * refreshed, because a rotated token takes over what is left of the one before. Without asking for
- * `offline_access` the client gets a refresh token, as Contract 3 has it.
- */
-function tokens({ accessTokenSeconds, refreshTokenSeconds }: ProviderOptions): Configuration {
-  return {
     ttl: {
       AccessToken: accessTokenSeconds,
-      AuthorizationCode: authorizationCodeSeconds,
+      AuthorizationCode: AUTHORIZATION_CODE_SECONDS,
       Grant: refreshTokenSeconds,
-      IdToken: idTokenSeconds,
-      Interaction: interactionSeconds,
+      IdToken: ID_TOKEN_SECONDS,
+      Interaction: INTERACTION_SECONDS,
+      // A rotated token inherits the rest of the lifetime, so refreshing does not prolong a sign-in.
       RefreshToken: (ctx) => {
         const rotated = ctx.oidc.entities.RotatedRefreshToken;
         return rotated ? Math.max(1, rotated.remainingTTL) : refreshTokenSeconds;
       },
-      Session: sessionSeconds,
+      Session: SESSION_SECONDS,
     },
-    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
+    // Contract 3 gives a refresh token without `offline_access`.
+    issueRefreshToken: (_ctx, { grantTypes }) => grantTypes?.includes('refresh_token') ?? false,
     rotateRefreshToken: true,
     // No provider session outlives its sign-in, so tokens cannot be bound to one.
     expiresWithSession: () => false,
+    claims: {
+      openid: ['sub'],
+      email: ['email'],
+      profile: ['profile'],
+      roles: ['client_access_list'],
+      permissions: ['client_access_list'],
+    },
+    // Blocked accounts do not exist for the protocol: neither sign-in, nor refresh, nor user data.
+    findAccount(_ctx, sub) {
+      const account = accounts.find(sub);
+      if (!account || account.blocked) return undefined;
+      const claims = (_use: string, scope: string) => userInfo(account, client.id, scope);
+      return { accountId: sub, claims };
+    },
+    interactions: {
+      url: (_ctx, interaction) => interactionPath(interaction.uid),
+      policy: pickWithoutConsent(),
+    },
+    loadExistingGrant: grantRequestedScopes,
+    renderError(ctx, { error, error_description: detail }) {
+      const page = errorPage(`${error}: ${detail ?? 'no further details'}`, client.redirectUris);
+      ctx.set(page.headers);
+      ctx.body = page.html;
+    },
   };
+}
+
+/** Returns user data in the shape of Contract 3. Two scopes share a claim, and each decides over its part. */
+function userInfo(account: DevAccount, clientId: string, scope: string) {
+  const scopes = new Set(scope.split(' '));
+  return {
+    sub: account.sub,
+    email: account.email,
+    profile: { display_name: account.display_name },
+    client_access_list: [
+      {
+        client_id: clientId,
+        ...(scopes.has('roles') && { role_ids: account.role_ids }),
+        ...(scopes.has('permissions') && { permission_ids: account.permission_ids }),
+      },
+    ],
+  };
+}
+
+/** The client and the provider have one owner, so nobody is asked to consent. */
+function pickWithoutConsent(): interactionPolicy.DefaultPolicy {
+  const policy = interactionPolicy.base();
+  policy.remove('consent');
+  policy.get('login')?.checks.add(
+    new interactionPolicy.Check('account_blocked', 'the account is blocked', ({ oidc }) => {
+      // Blocked after it was picked.
+      if (oidc.session?.accountId && !oidc.entities.Account) {
+        throw new errors.AccessDenied('The account cannot sign in.');
+      }
+      return interactionPolicy.Check.NO_NEED_TO_PROMPT;
+    }),
+  );
+  return policy;
+}
+
+/** Grants the scopes of the request, afresh for each sign-in, so that each is revoked by itself. */
+async function grantRequestedScopes(ctx: KoaContextWithOIDC) {
+  const { Account, Client } = ctx.oidc.entities;
+  const grant = new ctx.oidc.provider.Grant({
+    accountId: Account?.accountId,
+    clientId: Client?.clientId,
+  });
+  grant.addOIDCScope([...ctx.oidc.requestParamOIDCScopes].join(' '));
+  await grant.save();
+  return grant;
+}
+
+/** Ends the provider's session with its sign-in, so that the next one shows the accounts again. */
+function endSessionWithSignIn(provider: Provider): void {
+  provider.use(async (ctx, next) => {
+    await next();
+    // oidc-provider adds `oidc` to the context of each request it routes.
+    const { oidc } = ctx as Partial<KoaContextWithOIDC>;
+    if (!oidc?.session?.accountId) return;
+    await oidc.session.destroy();
+    ctx.cookies.set(provider.cookieName('session'), null, { overwrite: true });
+  });
 }

@@ -78,8 +78,6 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
 
   function record(error: unknown, wasProbe: boolean): void {
     if (isInfrastructureFailure(error)) {
-      lastFailure = error.message;
-      error.outage = outage ??= { since: new Date() };
       failuresInRow += 1;
       const retryAfterMs = error.retryAfterMs ?? 0;
       if (wasProbe || failuresInRow >= failures || retryAfterMs >= maxWaitMs) open(retryAfterMs);
@@ -113,6 +111,10 @@ export function createBreaker({ failures, halfOpenAfterMs, maxWaitMs }: BreakerS
           const wasProbe = isProbe;
           isProbe = false;
           if (wasProbe) isProbing = false;
+          if (isInfrastructureFailure(error)) {
+            lastFailure = error.message;
+            error.outage = outage ??= { since: new Date() };
+          }
           // An attempt from before the breaker opened says nothing about the server now.
           if (wasProbe || reopensAt === undefined) record(error, wasProbe);
         },

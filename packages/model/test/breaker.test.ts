@@ -43,6 +43,17 @@ suite('the breaker opens', () => {
     assert.equal(client.breaker.state, 'open');
   });
 
+  test('while others are in progress, whose failures are of the same outage', async (t) => {
+    const answer = Promise.withResolvers<Answer>();
+    const { client } = await startSingle(t, [() => answer.promise]);
+    const calls = Array.from({ length: 8 }, () => failsWith(ask(client), 'MODEL_UNAVAILABLE'));
+    answer.resolve(failure.crash);
+    const outages = new Set((await Promise.all(calls)).map(({ outage }) => outage));
+    assert.equal(client.breaker.state, 'open');
+    assert.equal(outages.size, 1);
+    assert.ok([...outages][0]);
+  });
+
   test('for timeouts', async (t) => {
     const { client } = await startScene(t, ['silence'], {
       timeoutMs: 40,

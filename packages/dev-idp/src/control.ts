@@ -1,0 +1,309 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import formBody from '@fastify/formbody';
+import { html, type Html, isCrossSiteChange } from '@oselya/kit';
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
+import { type Accounts, type DevAccess, type DevAccount, PERMISSIONS, ROLES } from './accounts.ts';
+import { goToApplication, messagePage, page, sendPage } from './pages.ts';
+import type { Artifacts } from './store.ts';
+import type { WebhookDelivery, Webhooks } from './webhooks.ts';
+
+/** The events of a change: none where it changed nothing. */
+type Caused = readonly Readonly<WebhookDelivery>[];
+
+/**
+ * Changes to accounts. Each holds at the provider before its event is sent, so a receiver that asks back gets the new
+ * state.
+ */
+export type Changes = {
+  /** Blocks an account and ends its sign-ins, or unblocks it. @throws RangeError for an unknown account. */
+  setBlocked: (sub: string, blocked: boolean) => Caused;
+  /** Replaces roles and permissions. @throws RangeError for an unknown account. */
+  setAccess: (sub: string, access: DevAccess) => Caused;
+  /** Ends all sign-ins of an account. */
+  revokeSessions: (sub: string) => Caused;
+  /** Ends all sign-ins of all accounts. */
+  logOutEverybody: () => Caused;
+};
+
+/** Ties changes to accounts, sign-ins and webhooks. */
+export function createChanges(
+  accounts: Accounts,
+  artifacts: Artifacts,
+  { send }: Pick<Webhooks, 'send'>,
+): Changes {
+  return {
+    setBlocked(sub, blocked) {
+      const before = accounts.find(sub);
+      accounts.change(sub, { blocked });
+      if (blocked) artifacts.revokeAccount(sub);
+      if (before?.blocked === blocked) return [];
+      return [send(blocked ? 'user.blocked' : 'user.unblocked', sub)];
+    },
+    setAccess(sub, { role_ids, permission_ids }) {
+      const before = accounts.find(sub);
+      accounts.change(sub, { role_ids, permission_ids });
+      return [
+        ...(differ(before?.role_ids, role_ids) ? [send('client.roles_changed', sub)] : []),
+        ...(differ(before?.permission_ids, permission_ids)
+          ? [send('client.permissions_changed', sub)]
+          : []),
+      ];
+    },
+    revokeSessions(sub) {
+      artifacts.revokeAccount(sub);
+      return [send('session.revoked', sub)];
+    },
+    logOutEverybody() {
+      artifacts.revokeEverybody();
+      return [send('auth.global_logout')];
+    },
+  };
+}
+
+function differ(before: readonly string[] = [], after: readonly string[]): boolean {
+  return new Set(before).symmetricDifference(new Set(after)).size > 0;
+}
+
+/** Creates the error of a rejected form; the message is for its sender. */
+const formError = (statusCode: number, message: string) =>
+  Object.assign(new Error(message), { statusCode });
+
+/** Options of {@link controlRoutes}. */
+export type ControlOptions = {
+  accounts: Accounts;
+  changes: Changes;
+  webhooks: Webhooks;
+  redirectUris: readonly string[];
+};
+
+/** The outcome of the last form, shown once by the page that its answer leads to. */
+type Notice = { id: string; message: string; deliveries: Caused };
+
+type AccountForm = { account: string };
+type AccessForm = AccountForm & { role: string[]; permission: string[] };
+
+const subSchema = { type: 'string' } as const;
+const accountForm = {
+  type: 'object',
+  required: ['account'],
+  properties: { account: subSchema },
+} as const;
+const slugsOf = (known: readonly { slug: string }[]) =>
+  ({ type: 'array', items: { enum: known.map(({ slug }) => slug) }, default: [] }) as const;
+const accessForm = {
+  ...accountForm,
+  properties: { account: subSchema, role: slugsOf(ROLES), permission: slugsOf(PERMISSIONS) },
+};
+const pageQuery = { type: 'object', properties: { notice: { type: 'string' } } } as const;
+const MAX_BODY_BYTES = 16_384;
+
+/** A running receiver answers within this time, and the page can then show it. */
+const OUTCOME_WAIT_MS = 1000;
+
+/**
+ * Serves the front page, on which a developer acts as the owner of an identity provider. Each form is answered by a
+ * redirect to the page, which shows the change and the state of its webhooks.
+ */
+export async function controlRoutes(app: FastifyInstance, options: ControlOptions): Promise<void> {
+  const { accounts, changes, webhooks, redirectUris } = options;
+  let notice: Notice | undefined;
+  await app.register(formBody, { bodyLimit: MAX_BODY_BYTES });
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (!isCrossSiteChange(request)) return done();
+    done(formError(403, 'A page of another address sent the form.'));
+  });
+  app.setErrorHandler<FastifyError>((error, _request, reply) => {
+    const status = error.statusCode ?? 500;
+    if (status >= 500) throw error;
+    const text = html`${error.message} <a href="/">Back to the accounts</a>`;
+    return sendPage(reply, status, messagePage('Nothing was changed', text, redirectUris));
+  });
+
+  app.get<{ Querystring: { notice?: string } }>(
+    '/',
+    { schema: { querystring: pageQuery } },
+    ({ query }, reply) => {
+      const shown = notice !== undefined && query.notice === notice.id ? notice : undefined;
+      if (shown) notice = undefined;
+      return sendPage(reply, 200, controlPage(options, shown));
+    },
+  );
+
+  const onAccount = (path: string, change: (found: DevAccount) => [message: string, Caused]) =>
+    app.post<{ Body: AccountForm }>(
+      `/control/${path}`,
+      { schema: { body: accountForm } },
+      ({ body }, reply) => answer(reply, ...change(known(body.account))),
+    );
+  onAccount('block', ({ sub, display_name: name }) => {
+    const caused = changes.setBlocked(sub, true);
+    if (caused.length === 0) return [`${name} was blocked already.`, caused];
+    return [`${name} is blocked, and all sign-ins of the account are over.`, caused];
+  });
+  onAccount('unblock', ({ sub, display_name: name }) => {
+    const caused = changes.setBlocked(sub, false);
+    return [`${name} ${caused.length === 0 ? 'was not blocked' : 'can sign in again'}.`, caused];
+  });
+  onAccount('revoke-sessions', ({ sub, display_name: name }) => [
+    `All sign-ins of ${name} are over.`,
+    changes.revokeSessions(sub),
+  ]);
+  app.post<{ Body: AccessForm }>(
+    '/control/access',
+    { schema: { body: accessForm } },
+    ({ body }, reply) => {
+      const found = known(body.account);
+      const access = { role_ids: body.role, permission_ids: body.permission };
+      const caused = changes.setAccess(found.sub, access);
+      const state = caused.length === 0 ? 'unchanged' : 'saved';
+      return answer(reply, `Roles and permissions of ${found.display_name} are ${state}.`, caused);
+    },
+  );
+  app.post('/control/log-out-everybody', (_request, reply) =>
+    answer(reply, 'Everybody is logged out.', changes.logOutEverybody()),
+  );
+
+  function known(sub: string): DevAccount {
+    const found = accounts.find(sub);
+    if (!found) throw formError(404, `The provider has no account “${sub}”.`);
+    return found;
+  }
+
+  async function answer(reply: FastifyReply, message: string, deliveries: Caused) {
+    await Promise.race([webhooks.settled(), sleep(OUTCOME_WAIT_MS, undefined, { ref: false })]);
+    notice = { id: randomUUID(), message, deliveries };
+    return reply.redirect(`/?notice=${notice.id}`, 303);
+  }
+}
+
+function controlPage({ accounts, webhooks, redirectUris }: ControlOptions, notice?: Notice) {
+  const list = accounts.list();
+  // The notice takes the focus, so that a screen reader begins with it.
+  const noticeBox =
+    notice &&
+    html`<div class="notice" role="status" tabindex="-1" autofocus>
+      <p><strong>${notice.message}</strong></p>
+      ${notice.deliveries.map((sent) => html`<p><code>${sent.event}</code> ${outcome(sent)}</p>`)}
+    </div>`;
+  const body = html`
+    <p>
+      Sample accounts without passwords, on this machine alone. Changes hold at once, and the
+      application gets a signed webhook for each.
+    </p>
+    ${goToApplication(redirectUris)} ${noticeBox ?? null}
+    ${list.map((account, index) => accountCard(account, `account-${index + 1}`))}
+    <section aria-labelledby="everybody">
+      <h2 id="everybody">Everybody</h2>
+      <p>Ends every sign-in of every account. Nobody is blocked: all can sign in again.</p>
+      <form method="post" action="/control/log-out-everybody">
+        <button class="bad">Log everybody out</button>
+      </form>
+    </section>
+    ${deliveryList(webhooks, list)}
+    <p><a href="/.well-known/openid-configuration">OpenID configuration</a></p>
+  `;
+  return page('Development identity provider', body, redirectUris);
+}
+
+// A label alone would not tell a screen reader whose account a button is for.
+const unseen = (text: string) => html`<span class="unseen">${text}</span>`;
+
+function slugList(slugs: readonly string[]): Html {
+  return slugs.length === 0
+    ? html`none`
+    : html`${slugs.map((slug) => html`<code>${slug}</code> `)}`;
+}
+
+function accountCard(account: DevAccount, id: string): Html {
+  const { sub, display_name: name, email, role_ids, permission_ids, blocked } = account;
+  const button = (path: string, label: string, look = '') =>
+    html`<form method="post" action="/control/${path}">
+      <button name="account" value="${sub}" class="${look}">${label}${unseen(` ${name}`)}</button>
+    </form>`;
+  return html`<section aria-labelledby="${id}">
+    <h2 id="${id}">${name}</h2>
+    <span class="${blocked ? 'bad' : 'good'}">${blocked ? 'blocked' : 'active'}</span>
+    <p>${email} · <code>${sub}</code></p>
+    <dl>
+      <dt>Roles</dt>
+      <dd>${slugList(role_ids)}</dd>
+      <dt>Permissions</dt>
+      <dd>${slugList(permission_ids)}</dd>
+    </dl>
+    <div class="actions">
+      ${blocked ? button('unblock', 'Unblock') : button('block', 'Block', 'bad')}
+      ${button('revoke-sessions', 'Revoke sessions')}
+    </div>
+    <details>
+      <summary>Change roles and permissions${unseen(` of ${name}`)}</summary>
+      <form method="post" action="/control/access">
+        <input type="hidden" name="account" value="${sub}" />
+        ${checkBoxes('Roles', 'role', ROLES, role_ids)}
+        ${checkBoxes('Permissions', 'permission', PERMISSIONS, permission_ids)}
+        <button>Save${unseen(` roles and permissions of ${name}`)}</button>
+      </form>
+    </details>
+  </section>`;
+}
+
+function checkBoxes(
+  legend: string,
+  name: string,
+  known: readonly { slug: string; meaning: string }[],
+  chosen: readonly string[],
+): Html {
+  const boxes = known.map(({ slug, meaning }) => {
+    const checked = chosen.includes(slug) ? html`checked` : null;
+    return html`<label>
+      <input type="checkbox" name="${name}" value="${slug}" ${checked} />
+      <span><code>${slug}</code> <small>${meaning}</small></span>
+    </label>`;
+  });
+  return html`<fieldset>
+    <legend>${legend}</legend>
+    <div class="choices">${boxes}</div>
+  </fieldset>`;
+}
+
+// The page is read on the machine that makes it, so the server's time zone is the reader's.
+const timeFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'long' });
+
+function deliveryList({ url, recent }: Webhooks, accounts: readonly DevAccount[]): Html {
+  const names = new Map(accounts.map(({ sub, display_name }) => [sub, display_name]));
+  const deliveries = recent();
+  const rows = deliveries.map((delivery) => {
+    const { event, user_id, occurred_at } = delivery;
+    const about = user_id === undefined ? 'everybody' : (names.get(user_id) ?? user_id);
+    return html`<li>
+      <span><code>${event}</code> <span class="about">${about}</span></span>
+      <time datetime="${occurred_at}">${timeFormat.format(new Date(occurred_at))}</time>
+      ${outcome(delivery)}
+    </li>`;
+  });
+  const isWaiting = deliveries.some(({ state }) => state === 'waiting');
+  return html`<section aria-labelledby="webhooks">
+    <h2 id="webhooks">Webhooks</h2>
+    <p>
+      ${url === undefined ? 'No webhook is set up.' : html`Changes are sent to <code>${url}</code>.`}
+    </p>
+    ${isWaiting ? html`<p><a href="/">Reload</a> to see the outcome of those that wait.</p>` : null}
+    <ul>
+      ${rows}
+    </ul>
+    ${deliveries.length === 0 ? html`<p>There are no changes yet.</p>` : null}
+  </section>`;
+}
+
+const OUTCOMES = {
+  waiting: ['being delivered', 'wait'],
+  delivered: ['delivered', 'good'],
+  failed: ['not delivered', 'bad'],
+} as const;
+
+function outcome({ state, attempts, detail }: WebhookDelivery): Html {
+  const [label, look] = OUTCOMES[state];
+  const tries = attempts > 1 ? ` at attempt ${attempts}` : '';
+  return html`<span class="outcome ${look}">${label}: ${detail}${tries}</span>`;
+}

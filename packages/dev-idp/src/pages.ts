@@ -1,0 +1,156 @@
+import { hash } from 'node:crypto';
+import { html, type Html, raw } from '@oselya/kit';
+import type { FastifyReply } from 'fastify';
+import type { DevAccount } from './accounts.ts';
+
+/** A whole HTML page with the headers it must be sent with. */
+export type Page = { html: string; headers: Record<string, string> };
+
+/** The icon in browser tabs: a key. */
+export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+  <rect width="32" height="32" rx="7" fill="#1f5fbf"/>
+  <g fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round">
+    <circle cx="11.5" cy="20.5" r="4.5"/><path d="M15 17l8-8m-3 3 3 3"/></g></svg>`;
+
+/** The style of all pages, in light and dark, from 320 px of width. */
+const STYLE = `
+  :root { color-scheme: light dark; }
+  * { box-sizing: border-box; }
+  body { max-width: 44rem; margin: 0 auto; padding: 2rem 1rem; font: 1rem/1.5 system-ui, sans-serif;
+    overflow-wrap: anywhere; background: light-dark(#f4f5f6, #14171a); }
+  h1 { font-size: 1.375rem; }
+  h2 { display: inline-block; margin: 0 0.5rem 0 0; font-size: 1.125rem; }
+  dd { margin: 0 0 0.5rem; }
+  a, summary { color: light-dark(#1f5fbf, #8ab4f8); cursor: pointer; }
+  small, .details, time, .outcome { display: block; font-size: 0.875rem; }
+  section, .notice, button { margin: 0 0 1rem; padding: 0.75rem 1.25rem; border-radius: 0.75rem;
+    border: 1px solid light-dark(#8b929a, #6b737b); background: light-dark(#fff, #1e2226); }
+  button { min-height: 2.75rem; font: inherit; color: inherit; cursor: pointer; }
+  button:disabled { cursor: not-allowed; opacity: 0.6; }
+  :focus-visible { outline: 3px solid light-dark(#1f5fbf, #8ab4f8); outline-offset: 2px; }
+  .picker button { display: block; width: 100%; max-width: 28rem; text-align: start; }
+  .good { color: light-dark(#1d6f42, #7fd1a0); }
+  .wait { color: light-dark(#7a5300, #e6bd67); }
+  .bad { color: light-dark(#b3261e, #f2a29b); }
+  .actions { display: flex; flex-wrap: wrap; gap: 0 0.75rem; }
+  .choices { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(16rem, 100%), 1fr)); }
+  fieldset { margin: 0.75rem 0 1rem; min-width: 0; }
+  label { display: flex; gap: 0.75rem; align-items: baseline; min-height: 2.75rem; }
+  ul { padding: 0; list-style: none; }
+  .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+    white-space: nowrap; }
+`;
+
+/**
+ * Creates a page, which loads nothing.
+ * @param redirectUris The addresses of the application. Browsers hold the answer to a form to `form-action` through all
+ *   its redirects, so the application must be named there.
+ */
+export function page(title: string, body: Html, redirectUris: readonly string[]): Page {
+  // The browser compares the text of the whole element with the hash.
+  const style = raw(`<style>${STYLE}</style>`);
+  const document = html`<html lang="en">
+    <head>
+      <meta charset="utf-8" />
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <title>${title} – Oselya development sign-in</title>
+      ${style}
+    </head>
+    <body>
+      <main>
+        <h1>${title}</h1>
+        ${body}
+      </main>
+    </body>
+  </html>`;
+  const applications = new Set(redirectUris.map((uri) => new URL(uri).origin));
+  const policy = [
+    `default-src 'none'`,
+    `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
+    `form-action 'self' ${[...applications].join(' ')}`,
+    `base-uri 'none'`,
+    `frame-ancestors 'none'`,
+  ];
+  return {
+    html: `<!doctype html>\n${document.html}\n`,
+    headers: {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy.join('; '),
+      'cache-control': 'no-store',
+      'referrer-policy': 'same-origin',
+      'x-content-type-options': 'nosniff',
+    },
+  };
+}
+
+/** Links to the application, where a sign-in begins. */
+export function goToApplication([redirectUri]: readonly string[]): Html {
+  const home = redirectUri === undefined ? '' : new URL('/', redirectUri).href;
+  return html`<p><a href="${home}">Go to the application</a> and sign in from there.</p>`;
+}
+
+/** Offers the accounts; each button posts its `sub` to the page's own address. */
+export function pickerPage(accounts: readonly DevAccount[], redirectUris: readonly string[]): Page {
+  const buttons = accounts.map(({ sub, display_name, email, role_ids, blocked }) => {
+    const details = [email, ...role_ids, ...(blocked ? ['blocked'] : [])].join(' · ');
+    const disabled = blocked ? html` disabled` : null;
+    return html`<button name="account" value="${sub}" ${disabled}>
+      ${display_name} <span class="details about">${details}</span>
+    </button>`;
+  });
+  const body = html`
+    <p>This is the development identity provider: sample accounts, no passwords.</p>
+    <form method="post" class="picker">
+      ${buttons}
+      <button name="action" value="cancel">Cancel</button>
+    </form>
+  `;
+  return page('Choose an account', body, redirectUris);
+}
+
+/** Explains that an interaction is over or belongs to another browser. */
+export const lostInteractionPage = (redirectUris: readonly string[]): Page =>
+  messagePage(
+    'This sign-in is no longer open',
+    'It is finished, took longer than ten minutes, or began in another browser or with cookies turned off.',
+    redirectUris,
+  );
+
+/** Explains that the chosen account cannot sign in. */
+export const unavailableAccountPage = (redirectUris: readonly string[]): Page =>
+  messagePage(
+    'This account cannot sign in',
+    html`It is blocked, or the provider does not have it. <a href="">Choose another account</a>.`,
+    redirectUris,
+  );
+
+/** Shows the error of an authorization request that must not be sent back to the application. */
+export const errorPage = (reason: string, redirectUris: readonly string[]): Page =>
+  messagePage(
+    'The sign-in request was rejected',
+    html`${reason}. If you run the application, compare its client id and redirect address with the
+    ones of the provider.`,
+    redirectUris,
+  );
+
+/** Explains that an address does not exist. */
+export const unknownPage = (redirectUris: readonly string[]): Page =>
+  messagePage(
+    'There is no such page',
+    html`The development identity provider has <a href="/">one page</a>.`,
+    redirectUris,
+  );
+
+/** Creates a page of one paragraph and the way back to the application. */
+export function messagePage(title: string, text: Html | string, uris: readonly string[]): Page {
+  return page(
+    title,
+    html`<p>${text}</p>
+      ${goToApplication(uris)}`,
+    uris,
+  );
+}
+
+/** Sends a page. */
+export const sendPage = (reply: FastifyReply, status: number, { html: text, headers }: Page) =>
+  reply.code(status).headers(headers).send(text);
